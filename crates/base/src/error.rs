@@ -1,0 +1,280 @@
+//! The error catalogue: MariaDB's numbers, SQLSTATEs and message texts, once.
+//!
+//! Each entry makes a constructor of that name (`errors::dup_entry("1", "PRIMARY")`) and a constant for comparing
+//! (`code::DUP_ENTRY`). Numbers and texts follow MariaDB 10.11 (its knowledge base, "MariaDB Error Codes"); where MariaDB
+//! formats an argument, the constructor takes it. Keep entries sorted by number.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a statement reports to its client instead of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlError {
+    /// MariaDB's error number, one of [`code`].
+    pub code: u16,
+    /// Five characters.
+    pub sqlstate: &'static str,
+    /// Text without number and state.
+    pub message: Cow<'static, str>,
+}
+
+/// The result of anything that answers a client.
+pub type SqlResult<T> = Result<T, SqlError>;
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ERROR {} ({}): {}", self.code, self.sqlstate, self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// How SHOW WARNINGS names an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something the user may want to know.
+    Note,
+    /// A value was changed or a clause had no effect.
+    Warning,
+    /// The statement failed.
+    Error,
+}
+
+impl Level {
+    /// The word in SHOW WARNINGS.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Note => "Note",
+            Level::Warning => "Warning",
+            Level::Error => "Error",
+        }
+    }
+}
+
+/// One row of SHOW WARNINGS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Note, Warning or Error.
+    pub level: Level,
+    /// MariaDB's error number.
+    pub code: u16,
+    /// Text without number.
+    pub message: Cow<'static, str>,
+}
+
+impl From<SqlError> for Warning {
+    /// As MariaDB does where `sql_mode` turns an error into a warning.
+    fn from(error: SqlError) -> Self {
+        Warning { level: Level::Warning, code: error.code, message: error.message }
+    }
+}
+
+macro_rules! catalogue {
+    ($($code:ident $name:ident($number:literal, $state:literal $(, $arg:ident)*) $text:literal;)*) => {
+        /// Error numbers, for comparing.
+        #[allow(missing_docs)]
+        pub mod code {
+            $(pub const $code: u16 = $number;)*
+        }
+
+        /// Constructors: one for each entry of the catalogue.
+        #[allow(missing_docs)]
+        pub mod errors {
+            use super::*;
+            $(
+                #[cold]
+                pub fn $name($($arg: impl fmt::Display),*) -> SqlError {
+                    SqlError { code: $number, sqlstate: $state, message: Cow::Owned(format!($text)) }
+                }
+            )*
+        }
+
+        #[cfg(test)]
+        const NUMBERS: &[(u16, &str)] = &[$(($number, $state)),*];
+    };
+}
+
+catalogue! {
+    CANT_CREATE_TABLE cant_create_table(1005, "HY000", db, table, reason) "Can't create table `{db}`.`{table}` ({reason})";
+    DB_CREATE_EXISTS db_create_exists(1007, "HY000", db) "Can't create database '{db}'; database exists";
+    DB_DROP_EXISTS db_drop_exists(1008, "HY000", db) "Can't drop database '{db}'; database doesn't exist";
+    CHECKREAD checkread(1020, "HY000", table) "Record has changed since last read in table '{table}'";
+    DISK_FULL disk_full(1021, "HY000", file, reason) "Disk full ({file}); waiting for someone to free some space... (errno: 28 \"{reason}\")";
+    ERROR_ON_WRITE error_on_write(1026, "HY000", file, errno, reason) "Error writing file '{file}' (errno: {errno} \"{reason}\")";
+    GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";
+    ILLEGAL_HA illegal_ha(1031, "HY000", engine, db, table) "Storage engine {engine} of the table `{db}`.`{table}` doesn't have this option";
+    NOT_KEYFILE not_keyfile(1034, "HY000", table) "Index for table '{table}' is corrupt; try to repair it";
+    OUTOFMEMORY outofmemory(1037, "HY001", bytes) "Out of memory; restart server and try again (needed {bytes} bytes)";
+    OUT_OF_SORTMEMORY out_of_sortmemory(1038, "HY001") "Out of sort memory, consider increasing server sort buffer size";
+    CON_COUNT_ERROR con_count_error(1040, "08004") "Too many connections";
+    OUT_OF_RESOURCES out_of_resources(1041, "HY000") "Out of memory.";
+    HANDSHAKE_ERROR handshake_error(1043, "08S01") "Bad handshake";
+    DBACCESS_DENIED dbaccess_denied(1044, "42000", user, host, db) "Access denied for user '{user}'@'{host}' to database '{db}'";
+    ACCESS_DENIED access_denied(1045, "28000", user, host, using) "Access denied for user '{user}'@'{host}' (using password: {using})";
+    NO_DB no_db(1046, "3D000") "No database selected";
+    UNKNOWN_COM unknown_com(1047, "08S01") "Unknown command";
+    BAD_NULL bad_null(1048, "23000", column) "Column '{column}' cannot be null";
+    BAD_DB bad_db(1049, "42000", db) "Unknown database '{db}'";
+    TABLE_EXISTS table_exists(1050, "42S01", table) "Table '{table}' already exists";
+    BAD_TABLE bad_table(1051, "42S02", table) "Unknown table '{table}'";
+    NON_UNIQ non_uniq(1052, "23000", column, clause) "Column '{column}' in {clause} is ambiguous";
+    SERVER_SHUTDOWN server_shutdown(1053, "08S01") "Server shutdown in progress";
+    BAD_FIELD bad_field(1054, "42S22", column, clause) "Unknown column '{column}' in '{clause}'";
+    WRONG_FIELD_WITH_GROUP wrong_field_with_group(1055, "42000", column) "'{column}' isn't in GROUP BY";
+    WRONG_GROUP_FIELD wrong_group_field(1056, "42000", column) "Can't group on '{column}'";
+    TOO_LONG_IDENT too_long_ident(1059, "42000", name) "Identifier name '{name}' is too long";
+    DUP_FIELDNAME dup_fieldname(1060, "42S21", column) "Duplicate column name '{column}'";
+    DUP_KEYNAME dup_keyname(1061, "42000", key) "Duplicate key name '{key}'";
+    DUP_ENTRY dup_entry(1062, "23000", value, key) "Duplicate entry '{value}' for key '{key}'";
+    WRONG_FIELD_SPEC wrong_field_spec(1063, "42000", column) "Incorrect column specifier for column '{column}'";
+    PARSE_ERROR parse_error(1064, "42000", message, near, line) "{message} near '{near}' at line {line}";
+    EMPTY_QUERY empty_query(1065, "42000") "Query was empty";
+    NONUNIQ_TABLE nonuniq_table(1066, "42000", table) "Not unique table/alias: '{table}'";
+    INVALID_DEFAULT invalid_default(1067, "42000", column) "Invalid default value for '{column}'";
+    MULTIPLE_PRI_KEY multiple_pri_key(1068, "42000") "Multiple primary key defined";
+    TOO_MANY_KEYS too_many_keys(1069, "42000", max) "Too many keys specified; max {max} keys allowed";
+    TOO_MANY_KEY_PARTS too_many_key_parts(1070, "42000", max) "Too many key parts specified; max {max} parts allowed";
+    TOO_LONG_KEY too_long_key(1071, "42000", max) "Specified key was too long; max key length is {max} bytes";
+    KEY_COLUMN_DOES_NOT_EXIST key_column_does_not_exist(1072, "42000", column) "Key column '{column}' doesn't exist in table";
+    BLOB_USED_AS_KEY blob_used_as_key(1073, "42000", column, table) "BLOB column '{column}' can't be used in key specification in the {table} table";
+    TOO_BIG_FIELDLENGTH too_big_fieldlength(1074, "42000", column, max) "Column length too big for column '{column}' (max = {max}); use BLOB or TEXT instead";
+    WRONG_AUTO_KEY wrong_auto_key(1075, "42000") "Incorrect table definition; there can be only one auto column and it must be defined as a key";
+    NO_SUCH_INDEX no_such_index(1082, "42S12", table) "Table '{table}' has no index like the one used in CREATE INDEX; recreate the table";
+    WRONG_SUB_KEY wrong_sub_key(1089, "HY000") "Incorrect prefix key; the used key part isn't a string, the used length is longer than the key part, or the storage engine doesn't support unique prefix keys";
+    CANT_REMOVE_ALL_FIELDS cant_remove_all_fields(1090, "42000") "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
+    CANT_DROP_FIELD_OR_KEY cant_drop_field_or_key(1091, "42000", kind, name) "Can't DROP {kind} `{name}`; check that it exists";
+    UPDATE_TABLE_USED update_table_used(1093, "HY000", table) "Table '{table}' is specified twice, both as a target for 'UPDATE' and as a separate source for data";
+    NO_SUCH_THREAD no_such_thread(1094, "HY000", id) "Unknown thread id: {id}";
+    KILL_DENIED kill_denied(1095, "HY000", id) "You are not owner of thread {id}";
+    NO_TABLES_USED no_tables_used(1096, "HY000") "No tables used";
+    BLOB_CANT_HAVE_DEFAULT blob_cant_have_default(1101, "42000", column) "BLOB, TEXT, GEOMETRY or JSON column '{column}' can't have a default value";
+    WRONG_DB_NAME wrong_db_name(1102, "42000", db) "Incorrect database name '{db}'";
+    WRONG_TABLE_NAME wrong_table_name(1103, "42000", table) "Incorrect table name '{table}'";
+    UNKNOWN_ERROR unknown_error(1105, "HY000", text) "{text}";
+    UNKNOWN_PROCEDURE unknown_procedure(1106, "42000", name) "Unknown procedure '{name}'";
+    UNKNOWN_TABLE unknown_table(1109, "42S02", table, clause) "Unknown table '{table}' in {clause}";
+    FIELD_SPECIFIED_TWICE field_specified_twice(1110, "42000", column) "Column '{column}' specified twice";
+    INVALID_GROUP_FUNC_USE invalid_group_func_use(1111, "HY000") "Invalid use of group function";
+    TABLE_MUST_HAVE_COLUMNS table_must_have_columns(1113, "42000") "A table must have at least 1 column";
+    UNKNOWN_CHARACTER_SET unknown_character_set(1115, "42000", name) "Unknown character set: '{name}'";
+    TOO_MANY_TABLES too_many_tables(1116, "HY000", max) "Too many tables; MariaDB can only use {max} tables in a join";
+    TOO_MANY_FIELDS too_many_fields(1117, "HY000") "Too many columns";
+    TOO_BIG_ROWSIZE too_big_rowsize(1118, "42000", max) "Row size too large. The maximum row size for the used table type, not counting BLOBs, is {max}. This includes storage overhead, check the manual. You have to change some columns to TEXT or BLOBs";
+    WRONG_VALUE_COUNT_ON_ROW wrong_value_count_on_row(1136, "21S01", row) "Column count doesn't match value count at row {row}";
+    MIX_OF_GROUP_FUNC_AND_FIELDS mix_of_group_func_and_fields(1140, "42000") "Mixing of GROUP columns (MIN(),MAX(),COUNT(),...) with no GROUP columns is illegal if there is no GROUP BY clause";
+    NO_SUCH_TABLE no_such_table(1146, "42S02", db, table) "Table '{db}.{table}' doesn't exist";
+    SYNTAX_ERROR syntax_error(1149, "42000") "You have an error in your SQL syntax; check the manual that corresponds to your MariaDB server version for the right syntax to use";
+    NET_PACKET_TOO_LARGE net_packet_too_large(1153, "08S01") "Got a packet bigger than 'max_allowed_packet' bytes";
+    NET_PACKETS_OUT_OF_ORDER net_packets_out_of_order(1156, "08S01") "Got packets out of order";
+    TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
+    WRONG_COLUMN_NAME wrong_column_name(1166, "42000", column) "Incorrect column name '{column}'";
+    WRONG_KEY_COLUMN wrong_key_column(1167, "HY000", engine, column) "The storage engine {engine} can't index column `{column}`";
+    DUP_UNIQUE dup_unique(1169, "23000") "Can't write, because of unique constraint, to table";
+    BLOB_KEY_WITHOUT_LENGTH blob_key_without_length(1170, "42000", column) "BLOB/TEXT column '{column}' used in key specification without a key length";
+    PRIMARY_CANT_HAVE_NULL primary_cant_have_null(1171, "42000") "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
+    TOO_MANY_ROWS too_many_rows(1172, "42000") "Result consisted of more than one row";
+    KEY_DOES_NOT_EXIST key_does_not_exist(1176, "42000", key, table) "Key '{key}' doesn't exist in table '{table}'";
+    ERROR_DURING_COMMIT error_during_commit(1180, "HY000", errno, text) "Got error {errno} \"{text}\" during COMMIT";
+    NEW_ABORTING_CONNECTION new_aborting_connection(1184, "08S01", id, db, user, host, reason) "Aborted connection {id} to db: '{db}' user: '{user}' host: '{host}' ({reason})";
+    UNKNOWN_SYSTEM_VARIABLE unknown_system_variable(1193, "HY000", name) "Unknown system variable '{name}'";
+    TOO_MANY_USER_CONNECTIONS too_many_user_connections(1203, "42000", user) "User {user} already has more than 'max_user_connections' active connections";
+    SET_CONSTANTS_ONLY set_constants_only(1204, "HY000") "You may only use constant expressions in this statement";
+    LOCK_WAIT_TIMEOUT lock_wait_timeout(1205, "HY000") "Lock wait timeout exceeded; try restarting transaction";
+    WRONG_ARGUMENTS wrong_arguments(1210, "HY000", name) "Incorrect arguments to {name}";
+    LOCK_DEADLOCK lock_deadlock(1213, "40001") "Deadlock found when trying to get lock; try restarting transaction";
+    CANNOT_ADD_FOREIGN cannot_add_foreign(1215, "HY000", table) "Cannot add foreign key constraint for `{table}`";
+    WRONG_USAGE wrong_usage(1221, "HY000", a, b) "Incorrect usage of {a} and {b}";
+    WRONG_NUMBER_OF_COLUMNS_IN_SELECT wrong_number_of_columns_in_select(1222, "21000") "The used SELECT statements have a different number of columns";
+    CANT_UPDATE_WITH_READLOCK cant_update_with_readlock(1223, "HY000") "Can't execute the query because you have a conflicting read lock";
+    DUP_ARGUMENT dup_argument(1225, "HY000", option) "Option '{option}' used twice in statement";
+    SPECIFIC_ACCESS_DENIED specific_access_denied(1227, "42000", privilege) "Access denied; you need (at least one of) the {privilege} privilege(s) for this operation";
+    LOCAL_VARIABLE local_variable(1228, "HY000", name) "Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL";
+    GLOBAL_VARIABLE global_variable(1229, "HY000", name) "Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL";
+    NO_DEFAULT no_default(1230, "42000", name) "Variable '{name}' doesn't have a default value";
+    WRONG_VALUE_FOR_VAR wrong_value_for_var(1231, "42000", name, value) "Variable '{name}' can't be set to the value of '{value}'";
+    WRONG_TYPE_FOR_VAR wrong_type_for_var(1232, "42000", name) "Incorrect argument type to variable '{name}'";
+    VAR_CANT_BE_READ var_cant_be_read(1233, "HY000", name) "Variable '{name}' can only be set, not read";
+    CANT_USE_OPTION_HERE cant_use_option_here(1234, "42000", option) "Incorrect usage/placement of '{option}'";
+    NOT_SUPPORTED_YET not_supported_yet(1235, "42000", what) "This version of MariaDB doesn't yet support '{what}'";
+    INCORRECT_GLOBAL_LOCAL_VAR incorrect_global_local_var(1238, "HY000", name, kind) "Variable '{name}' is a {kind} variable";
+    OPERAND_COLUMNS operand_columns(1241, "21000", count) "Operand should contain {count} column(s)";
+    SUBQUERY_NO_1_ROW subquery_no_1_row(1242, "21000") "Subquery returns more than 1 row";
+    UNKNOWN_STMT_HANDLER unknown_stmt_handler(1243, "HY000", id, place) "Unknown prepared statement handler ({id}) given to {place}";
+    ILLEGAL_REFERENCE illegal_reference(1247, "42S22", name, reason) "Reference '{name}' not supported ({reason})";
+    DERIVED_MUST_HAVE_ALIAS derived_must_have_alias(1248, "42000") "Every derived table must have its own alias";
+    TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
+    COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
+    WARN_NULL_TO_NOTNULL warn_null_to_notnull(1263, "22004", column, row) "Column set to default value; NULL supplied to NOT NULL column '{column}' at row {row}";
+    WARN_DATA_OUT_OF_RANGE warn_data_out_of_range(1264, "22003", column, row) "Out of range value for column '{column}' at row {row}";
+    WARN_DATA_TRUNCATED warn_data_truncated(1265, "01000", column, row) "Data truncated for column '{column}' at row {row}";
+    WARN_USING_OTHER_HANDLER warn_using_other_handler(1266, "HY000", engine, table) "Using storage engine {engine} for table '{table}'";
+    CANT_AGGREGATE_2COLLATIONS cant_aggregate_2collations(1267, "HY000", a, ac, b, bc, op) "Illegal mix of collations ({a},{ac}) and ({b},{bc}) for operation '{op}'";
+    UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";
+    UNKNOWN_STORAGE_ENGINE unknown_storage_engine(1286, "42000", name) "Unknown storage engine '{name}'";
+    WARN_DEPRECATED warn_deprecated(1287, "HY000", old, new) "'{old}' is deprecated and will be removed in a future release. Please use {new} instead";
+    NON_UPDATABLE_TABLE non_updatable_table(1288, "HY000", table, op) "The target table {table} of the {op} is not updatable";
+    OPTION_PREVENTS_STATEMENT option_prevents_statement(1290, "HY000", option) "The MariaDB server is running with the {option} option so it cannot execute this statement";
+    DUPLICATED_VALUE_IN_TYPE duplicated_value_in_type(1291, "HY000", column, value, kind) "Column '{column}' has duplicated value '{value}' in {kind}";
+    TRUNCATED_WRONG_VALUE truncated_wrong_value(1292, "22007", kind, value) "Truncated incorrect {kind} value: '{value}'";
+    INVALID_ON_UPDATE invalid_on_update(1294, "HY000", column) "Invalid ON UPDATE clause for '{column}' column";
+    UNSUPPORTED_PS unsupported_ps(1295, "HY000") "This command is not supported in the prepared statement protocol yet";
+    GET_ERRMSG get_errmsg(1296, "HY000", errno, text, engine) "Got error {errno} '{text}' from {engine}";
+    INVALID_CHARACTER_STRING invalid_character_string(1300, "HY000", charset, value) "Invalid {charset} character string: '{value}'";
+    WARN_ALLOWED_PACKET_OVERFLOWED warn_allowed_packet_overflowed(1301, "HY000", function, max) "Result of {function}() was larger than max_allowed_packet ({max}) - truncated";
+    SP_DOES_NOT_EXIST sp_does_not_exist(1305, "42000", kind, name) "{kind} {name} does not exist";
+    QUERY_INTERRUPTED query_interrupted(1317, "70100") "Query execution was interrupted";
+    WRONG_OBJECT wrong_object(1347, "HY000", db, name, kind) "'{db}.{name}' is not of type '{kind}'";
+    NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";
+    DIVISION_BY_ZERO division_by_zero(1365, "22012") "Division by 0";
+    TRUNCATED_WRONG_VALUE_FOR_FIELD truncated_wrong_value_for_field(1366, "22007", kind, value, db, table, column, row) "Incorrect {kind} value: '{value}' for column `{db}`.`{table}`.`{column}` at row {row}";
+    ILLEGAL_VALUE_FOR_TYPE illegal_value_for_type(1367, "22007", kind, value) "Illegal {kind} '{value}' value found during parsing";
+    PASSWD_LENGTH passwd_length(1372, "HY000", len) "Password hash should be a {len}-digit hexadecimal number";
+    DATA_TOO_LONG data_too_long(1406, "22001", column, row) "Data too long for column '{column}' at row {row}";
+    SP_BAD_SQLSTATE sp_bad_sqlstate(1407, "42000", state) "Bad SQLSTATE: '{state}'";
+    WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
+    TABLE_DEF_CHANGED table_def_changed(1412, "HY000") "Table definition has changed, please retry transaction";
+    TOO_BIG_SCALE too_big_scale(1425, "42000", scale, name, max) "Too big scale {scale} specified for '{name}'. Maximum is {max}";
+    TOO_BIG_PRECISION too_big_precision(1426, "42000", precision, name, max) "Too big precision specified for '{name}'. Maximum is {max}";
+    M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
+    STACK_OVERRUN_NEED_MORE stack_overrun_need_more(1436, "HY000", used, total, need) "Thread stack overrun:  {used} bytes used of a {total} byte stack, and {need} bytes needed. Consider increasing the thread_stack system variable.";
+    TOO_BIG_DISPLAYWIDTH too_big_displaywidth(1439, "42000", column, max) "Display width out of range for '{column}' (max = {max})";
+    DATETIME_FUNCTION_OVERFLOW datetime_function_overflow(1441, "22008", function) "Datetime function: {function} field overflow";
+    ROW_IS_REFERENCED row_is_referenced(1451, "23000", text) "Cannot delete or update a parent row: a foreign key constraint fails ({text})";
+    MAX_PREPARED_STMT_COUNT_REACHED max_prepared_stmt_count_reached(1461, "42000", max) "Can't create more than max_prepared_stmt_count statements (current value: {max})";
+    NON_GROUPING_FIELD_USED non_grouping_field_used(1463, "42000", column, clause) "Non-grouping field '{column}' is used in {clause} clause";
+    AUTOINC_READ_FAILED autoinc_read_failed(1467, "HY000") "Failed to read auto-increment value from storage engine";
+    TOO_LONG_STRING too_long_string(1470, "HY000", value, name, max) "String '{value}' is too long for {name} (should be no longer than {max})";
+    PLUGIN_IS_NOT_LOADED plugin_is_not_loaded(1524, "HY000", name) "Plugin '{name}' is not loaded";
+    WRONG_VALUE wrong_value(1525, "HY000", kind, value) "Incorrect {kind} value: '{value}'";
+    CANT_CHANGE_TX_CHARACTERISTICS cant_change_tx_characteristics(1568, "25001") "Transaction characteristics can't be changed while a transaction is in progress";
+    WRONG_PARAMCOUNT_TO_NATIVE_FCT wrong_paramcount_to_native_fct(1582, "42000", name) "Incorrect parameter count in the call to native function '{name}'";
+    WRONG_PARAMETERS_TO_NATIVE_FCT wrong_parameters_to_native_fct(1583, "42000", name) "Incorrect parameters in the call to native function '{name}'";
+    DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
+    CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
+    MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
+    UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
+    CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
+    STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
+    SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_stands_once_and_has_a_state() {
+        let mut seen = std::collections::HashSet::new();
+        for (number, state) in NUMBERS {
+            assert!(seen.insert(number), "{number} twice");
+            assert_eq!(state.len(), 5, "{number}");
+        }
+    }
+
+    #[test]
+    fn texts_take_their_arguments() {
+        let error = errors::dup_entry("7", "PRIMARY");
+        assert_eq!(error.to_string(), "ERROR 1062 (23000): Duplicate entry '7' for key 'PRIMARY'");
+        assert_eq!(error.code, code::DUP_ENTRY);
+    }
+}

@@ -1,0 +1,2 @@
+//! The `keel` command.
+fn main() {}

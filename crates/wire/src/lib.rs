@@ -1,0 +1,1 @@
+//! Keel: keel-wire.
