@@ -7,5 +7,5 @@ pub mod checksum;
 pub mod error;
 pub mod id;
 
-pub use error::{Level, SqlError, SqlResult, Warning};
+pub use error::{Level, SqlError, SqlResult, Warning, code, errors};
 pub use id::{Lsn, PageNo, TreeId, TrxId};
