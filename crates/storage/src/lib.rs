@@ -1,8 +1,24 @@
 //! Keel's storage engine: transactions over ordered trees of bytes. Never SQL.
 //!
 //! The physical half keeps pages, trees and the log; the logical half keeps versions, locks and transactions.
+//! The layer above uses [`Engine`], [`Txn`] and [`Scan`].
 
+pub mod engine;
+pub mod error;
 pub mod fault;
 pub mod mtr;
+pub mod options;
+pub mod scan;
 pub mod store;
 pub mod tree;
+pub mod txn;
+
+pub use engine::{Engine, EngineStatus, LockInfo, TreeHandle, TrxInfo};
+pub use error::{Error, Result};
+pub use options::{
+    Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange,
+    TxnOptions, Wait,
+};
+pub use scan::Scan;
+pub use store::{Durability, StoreConfig};
+pub use txn::{Savepoint, Txn};

@@ -1,0 +1,206 @@
+//! The words in which callers of the engine say what they want: isolation, locking, ranges, outcomes.
+
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::store::{Durability, StoreConfig};
+
+/// How an engine is opened.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// The store below.
+    pub store: StoreConfig,
+    /// How long a row lock is waited for unless the transaction says otherwise.
+    pub lock_wait_timeout: Duration,
+}
+
+impl EngineConfig {
+    /// Defaults for the data folder `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> EngineConfig {
+        EngineConfig { store: StoreConfig::new(dir), lock_wait_timeout: Duration::from_secs(50) }
+    }
+
+    /// Sets when commits are acknowledged.
+    pub fn durability(mut self, durability: Durability) -> EngineConfig {
+        self.store.durability = durability;
+        self
+    }
+}
+
+/// SQL's isolation levels, with InnoDB's meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// Plain reads see uncommitted rows.
+    ReadUncommitted,
+    /// Each statement reads as of its start; no gap locks.
+    ReadCommitted,
+    /// The transaction reads as of its first read; locking reads lock gaps.
+    RepeatableRead,
+    /// As repeatable read; the caller makes plain reads locking ones.
+    Serializable,
+}
+
+impl Isolation {
+    /// Whether locking reads keep others from inserting into what they passed.
+    pub fn locks_gaps(self) -> bool {
+        matches!(self, Isolation::RepeatableRead | Isolation::Serializable)
+    }
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone)]
+pub struct TxnOptions {
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// How long a row lock is waited for; `None` takes the engine's default.
+    pub lock_wait_timeout: Option<Duration>,
+    /// The session's switch for ending waits and scans from outside; `None` makes one.
+    pub interrupt: Option<Interrupt>,
+}
+
+impl Default for TxnOptions {
+    fn default() -> TxnOptions {
+        TxnOptions {
+            isolation: Isolation::RepeatableRead,
+            read_only: false,
+            lock_wait_timeout: None,
+            interrupt: None,
+        }
+    }
+}
+
+/// Ends a statement from outside (KILL QUERY): scans and lock waits answer [`crate::Error::Interrupted`].
+/// Stays raised until [`Interrupt::clear`].
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt {
+    inner: Arc<InterruptInner>,
+}
+
+#[derive(Debug, Default)]
+struct InterruptInner {
+    raised: AtomicBool,
+}
+
+impl Interrupt {
+    /// A switch that is not raised.
+    pub fn new() -> Interrupt {
+        Interrupt::default()
+    }
+
+    /// Raises it and wakes its transaction's lock wait, if any.
+    pub fn raise(&self) {
+        self.inner.raised.store(true, Ordering::SeqCst);
+    }
+
+    /// Lowers it again.
+    pub fn clear(&self) {
+        self.inner.raised.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it is raised.
+    pub fn is_raised(&self) -> bool {
+        self.inner.raised.load(Ordering::Relaxed)
+    }
+}
+
+/// Strength of a row lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockMode {
+    /// Others may read with locks, not write.
+    Shared,
+    /// Others may do neither.
+    Exclusive,
+}
+
+/// What to do when a row lock is not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Wait as long as the transaction's timeout says.
+    Default,
+    /// Answer [`crate::Error::LockNotAvailable`].
+    NoWait,
+    /// Pass over the row.
+    SkipLocked,
+    /// Wait this long.
+    Timeout(Duration),
+}
+
+/// How a read sees rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// As of the snapshot (uncommitted rows under READ UNCOMMITTED).
+    Snapshot,
+    /// The newest row, locked until the transaction ends.
+    Lock(LockMode, Wait),
+}
+
+impl Read {
+    /// `SELECT ... FOR UPDATE`.
+    pub const FOR_UPDATE: Read = Read::Lock(LockMode::Exclusive, Wait::Default);
+    /// `SELECT ... LOCK IN SHARE MODE`.
+    pub const FOR_SHARE: Read = Read::Lock(LockMode::Shared, Wait::Default);
+}
+
+/// A range of keys to scan.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanRange<'a> {
+    /// Where it begins.
+    pub lower: Bound<&'a [u8]>,
+    /// Where it ends.
+    pub upper: Bound<&'a [u8]>,
+    /// From the upper end down.
+    pub reverse: bool,
+}
+
+impl ScanRange<'_> {
+    /// Everything, ascending.
+    pub const ALL: ScanRange<'static> =
+        ScanRange { lower: Bound::Unbounded, upper: Bound::Unbounded, reverse: false };
+}
+
+/// What an insert came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Insert {
+    /// The row is in.
+    Done,
+    /// A live row stands there; this transaction now holds a lock on it.
+    Duplicate,
+}
+
+/// What to do on finding a live row where one is to be inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDuplicate {
+    /// Lock it shared (plain INSERT).
+    LockShared,
+    /// Lock it exclusively (REPLACE, ON DUPLICATE KEY UPDATE).
+    LockExclusive,
+}
+
+/// What the caller of [`crate::Txn::update_by`] decides on seeing the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Write the new row that was put into the buffer.
+    Update,
+    /// Delete the row.
+    Delete,
+    /// Leave it; the lock stays (REPEATABLE READ) or goes (READ COMMITTED, if it was not held before).
+    Keep,
+}
+
+/// What [`crate::Txn::update_by`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// The new row is in.
+    Updated,
+    /// The row is deleted.
+    Deleted,
+    /// The row was left as it is.
+    Unchanged,
+    /// There is no such row.
+    NotFound,
+}
