@@ -1,2 +1,24 @@
-//! Checks and chores of the repository: `cargo x tidy`.
-fn main() {}
+//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`.
+
+mod bench;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo x tidy | cargo x bench [--quick] [--seconds N] [--clients A,B,C] [--tests A,B] [--out FILE]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.split_first() {
+        Some((command, rest)) if command == "tidy" && rest.is_empty() => tidy::run(),
+        Some((command, rest)) if command == "bench" => bench::run(rest),
+        _ => Err(USAGE.to_string()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,21 @@
+# Two commands: `make run` starts Keel on its own data folder, `make test` runs every test.
+
+CARGO ?= cargo
+
+.PHONY: run build test bench tools
+
+run: build
+	target/release/keel serve --datadir=keel-data
+
+build:
+	$(CARGO) build --release --package keel
+
+# What the tests compare with: Debian's MariaDB, its client, and sysbench.
+tools:
+	scripts/install-tools
+
+test: tools build
+	$(CARGO) test --workspace --quiet
+
+bench: tools build
+	$(CARGO) x bench

@@ -1,0 +1,253 @@
+//! Servers as processes: Keel from this checkout and Debian's MariaDB, each in a folder of its own, both durable.
+
+use crate::client::{Address, Client, Login};
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Which server to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// This project's server.
+    Keel,
+    /// Debian's mariadbd.
+    MariaDb,
+}
+
+impl Engine {
+    /// For reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Keel => "keel",
+            Engine::MariaDb => "mariadb",
+        }
+    }
+}
+
+/// A running server; killed and its folder removed when dropped, unless the folder was given.
+pub struct Server {
+    /// What runs.
+    pub engine: Engine,
+    /// Its folder: data, socket and log.
+    pub dir: PathBuf,
+    /// TCP port on 127.0.0.1.
+    pub port: u16,
+    child: Option<Child>,
+    options: Vec<String>,
+    remove_dir: bool,
+}
+
+/// The longest that a server may take to answer its first connection.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// The built `keel`: `KEEL_BIN`, or the release build of this checkout.
+pub fn keel_binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("KEEL_BIN") {
+        return path.into();
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("tools/testkit lies in the repository");
+    target.unwrap_or_else(|| root.join("target")).join("release/keel")
+}
+
+/// A port that nobody listens on at this moment.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// A new folder under the system's temporary one.
+pub fn scratch_dir(label: &str) -> PathBuf {
+    let stamp = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("clock after 1970")
+        .as_nanos();
+    let dir = std::env::temp_dir().join(format!("keel-{label}-{}-{stamp:x}", std::process::id()));
+    fs::create_dir_all(&dir).expect("temporary folder is writable");
+    dir
+}
+
+impl Server {
+    /// Starts a server in a scratch folder with extra options such as `--innodb-buffer-pool-size=64M`.
+    pub fn start(engine: Engine, options: &[&str]) -> io::Result<Server> {
+        let mut server = Server::prepare(engine, scratch_dir(engine.name()), options)?;
+        server.remove_dir = true;
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Starts a server over `dir`, which is kept.
+    pub fn start_in(engine: Engine, dir: PathBuf, options: &[&str]) -> io::Result<Server> {
+        let mut server = Server::prepare(engine, dir, options)?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    fn prepare(engine: Engine, dir: PathBuf, options: &[&str]) -> io::Result<Server> {
+        fs::create_dir_all(&dir)?;
+        if engine == Engine::MariaDb && !dir.join("data").exists() {
+            let output = Command::new("mariadb-install-db")
+                .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+                .arg(format!("--datadir={}", dir.join("data").display()))
+                .args(root_user())
+                .output()?;
+            if !output.status.success() {
+                return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+            }
+        }
+        let options = options.iter().map(|option| option.to_string()).collect();
+        Ok(Server { engine, dir, port: free_port(), child: None, options, remove_dir: false })
+    }
+
+    /// Starts the process and waits until it answers.
+    pub fn launch(&mut self) -> io::Result<()> {
+        let log = File::options().create(true).append(true).open(self.dir.join("server.log"))?;
+        let mut command = match self.engine {
+            Engine::Keel => {
+                let mut command = Command::new(keel_binary());
+                command.arg("serve");
+                command
+            }
+            Engine::MariaDb => {
+                let mut command = Command::new("mariadbd");
+                command.args(["--no-defaults", "--bind-address=127.0.0.1"]).args(root_user());
+                command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
+                command
+            }
+        };
+        command
+            .arg(format!("--datadir={}", self.dir.join("data").display()))
+            .arg(format!("--port={}", self.port))
+            .arg(format!("--socket={}", self.socket().display()))
+            .args(&self.options)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        self.child = Some(command.spawn().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", command.get_program().display()))
+        })?);
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            if Client::connect(&self.unix(), &Login::default()).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.as_mut().expect("just spawned").try_wait()? {
+                return Err(io::Error::other(format!(
+                    "{} ended with {status}: {}",
+                    self.engine.name(),
+                    self.log_tail()
+                )));
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, self.log_tail()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The last lines that the server wrote.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read(self.dir.join("server.log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+
+    /// Path of the server's Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("s.sock")
+    }
+
+    /// Its Unix address.
+    pub fn unix(&self) -> Address {
+        Address::Unix(self.socket())
+    }
+
+    /// Its TCP address.
+    pub fn tcp(&self) -> Address {
+        Address::Tcp("127.0.0.1".into(), self.port)
+    }
+
+    /// A client of root over the Unix socket.
+    pub fn client(&self) -> io::Result<Client> {
+        Client::connect(&self.unix(), &Login::default())
+    }
+
+    /// A client of root in `database`.
+    pub fn client_in(&self, database: &str) -> io::Result<Client> {
+        Client::connect(&self.unix(), &Login { database: Some(database.into()), ..Login::default() })
+    }
+
+    /// Process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// SIGKILL: what a power cut looks like to everybody but the disk.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    /// SIGTERM, then waits for a clean end.
+    pub fn stop(&mut self) -> io::Result<ExitStatus> {
+        let mut child = self.child.take().ok_or_else(|| io::Error::other("not running"))?;
+        // SAFETY: plain system call on the id of a child that has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        let deadline = Instant::now() + START_MAX;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.kill().ok();
+        child.wait()
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let field = self.status_field("VmRSS:");
+        field.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+
+    fn status_field(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
+        Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim().to_string())
+    }
+
+    /// CPU time used so far, user and system together.
+    pub fn cpu_time(&self) -> Duration {
+        let Some(pid) = self.pid() else { return Duration::ZERO };
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = text.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        // SAFETY: sysconf has no preconditions.
+        let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+        Duration::from_millis(ticks * 1000 / hertz)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if self.remove_dir && !std::thread::panicking() {
+            fs::remove_dir_all(&self.dir).ok();
+        }
+    }
+}
+
+/// mariadbd refuses to run as root unless told to.
+fn root_user() -> &'static [&'static str] {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 { &["--user=root"] } else { &[] }
+}

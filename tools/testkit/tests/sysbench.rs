@@ -1,0 +1,98 @@
+//! Unmodified sysbench against Keel: every database test, over TCP and socket, prepared statements and text.
+
+use keel_testkit::process::{Engine, Server};
+use std::process::Command;
+
+const TESTS: &[&str] = &[
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_write_only",
+    "oltp_read_write",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "select_random_points",
+    "select_random_ranges",
+    "bulk_insert",
+];
+
+fn sysbench(server: &Server, test: &str, command: &str, extra: &[&str]) {
+    let mut args: Vec<String> =
+        ["--mysql-user=root", "--mysql-db=sbtest", "--db-driver=mysql"].map(str::to_string).to_vec();
+    if extra.contains(&"tcp") {
+        args.extend(["--mysql-host=127.0.0.1".to_string(), format!("--mysql-port={}", server.port)]);
+    } else {
+        args.push(format!("--mysql-socket={}", server.socket().display()));
+    }
+    args.extend(extra.iter().filter(|option| **option != "tcp").map(|option| option.to_string()));
+    let output =
+        Command::new("sysbench").arg(test).args(&args).arg(command).output().expect("sysbench is installed");
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !text.contains("FATAL"),
+        "{test} {extra:?} {command}:\n{text}\n{}",
+        server.log_tail()
+    );
+    if command == "run" {
+        let transactions = text
+            .lines()
+            .find(|line| line.contains("transactions:") || line.contains("total number of events"));
+        let count =
+            transactions.and_then(|line| line.split_whitespace().find_map(|word| word.parse::<u64>().ok()));
+        assert!(count.is_some_and(|count| count > 0), "{test} {extra:?} did nothing:\n{text}");
+    }
+}
+
+fn all_tests(server: &Server, shape: &[&str]) {
+    for test in TESTS {
+        let tables = if *test == "bulk_insert" { "--tables=4" } else { "--tables=2" };
+        let common = [shape, &[tables, "--table-size=2000", "--threads=4"]].concat();
+        sysbench(server, test, "prepare", &common);
+        sysbench(server, test, "run", &[&common[..], &["--time=1"]].concat());
+        sysbench(server, test, "cleanup", &common);
+    }
+}
+
+fn server_with_database() -> Server {
+    let server = Server::start(Engine::Keel, &[]).expect("keel starts");
+    server.client().expect("connects").run("CREATE DATABASE sbtest").expect("database");
+    server
+}
+
+#[test]
+fn every_test_runs_prepared_over_the_socket() {
+    all_tests(&server_with_database(), &[]);
+}
+
+#[test]
+fn every_test_runs_as_text_over_tcp() {
+    all_tests(&server_with_database(), &["tcp", "--db-ps-mode=disable"]);
+}
+
+#[test]
+fn the_shapes_of_the_tables_and_transactions() {
+    let server = server_with_database();
+    for shape in ["--auto-inc=off", "--skip-trx=on", "--secondary=on", "--create-secondary=off"] {
+        let common = [shape, "--tables=1", "--table-size=2000", "--threads=4"];
+        for test in ["oltp_read_write", "oltp_insert"] {
+            sysbench(&server, test, "prepare", &common);
+            sysbench(&server, test, "run", &[&common[..], &["--time=1"]].concat());
+            sysbench(&server, test, "cleanup", &common);
+        }
+    }
+}
+
+#[test]
+fn a_thousand_clients_on_both_reactors() {
+    for reactor in ["--reactor=auto", "--reactor=epoll"] {
+        let server = Server::start(Engine::Keel, &[reactor, "--max-connections=2000"]).expect("keel starts");
+        server.client().expect("connects").run("CREATE DATABASE sbtest").expect("database");
+        let common = ["--tables=2", "--table-size=5000"];
+        sysbench(&server, "oltp_read_write", "prepare", &common);
+        for test in ["oltp_point_select", "oltp_update_non_index"] {
+            sysbench(&server, test, "run", &[&common[..], &["--threads=1000", "--time=3"]].concat());
+        }
+    }
+}

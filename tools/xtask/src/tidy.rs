@@ -1,0 +1,202 @@
+//! `cargo x tidy`: the rules of the house that no compiler checks. Each finding names its mend.
+//!
+//! 1. Crates import only what `docs/ARCHITECTURE.md` allows: the arrows below.
+//! 2. Unsafe code only in the crates that own memory, system calls and fibers; all others forbid it.
+//! 3. No file past [`LINES_MAX`] lines, no unfinished-work markers, no machine paths.
+//! 4. Every path that a page of `docs/` or the README names exists.
+//! 5. Storage and everything above reach the world only through `keel-runtime`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LINES_MAX: usize = 1200;
+
+/// What each crate may import of the others.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("runtime", &["base"]),
+    ("storage", &["runtime", "base"]),
+    ("value", &["base"]),
+    ("sql", &["base"]),
+    ("query", &["storage", "sql", "value", "base"]),
+    ("wire", &["value", "base"]),
+    ("server", &["query", "wire", "storage", "sql", "value", "runtime", "base"]),
+    ("keel", &["server", "runtime", "base"]),
+];
+
+/// Crates that may hold unsafe code.
+const UNSAFE: &[&str] = &["base", "runtime", "storage"];
+
+/// Crates in which the outside world is reached through `keel-runtime` only.
+const SIMULATED: &[&str] = &["storage", "value", "sql", "query", "wire"];
+
+/// Uses of the standard library that the simulation could not see, with what to use instead.
+const BANNED: &[(&str, &str)] = &[
+    ("std::fs", "keel_runtime::fs"),
+    ("std::net", "keel_runtime::net"),
+    ("std::thread::spawn", "keel_runtime::fiber"),
+    ("thread::sleep", "keel_runtime::fiber::sleep"),
+    ("Instant::now()", "keel_runtime::time::now"),
+    ("SystemTime::now()", "keel_runtime::time"),
+];
+
+/// Runs all checks over the files that git tracks.
+pub fn run() -> Result<(), String> {
+    let root = repository()?;
+    let files = tracked(&root)?;
+    let mut findings = Vec::new();
+    check_arrows(&root, &mut findings);
+    for file in &files {
+        let path = file.to_string_lossy().into_owned();
+        let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
+        if path.ends_with(".rs") {
+            check_source(&path, &text, &mut findings);
+        }
+        if path.ends_with(".md") {
+            check_links(&root, &path, &text, &mut findings);
+        }
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files, nothing to mend", files.len());
+        return Ok(());
+    }
+    Err(findings.join("\n"))
+}
+
+fn repository() -> Result<PathBuf, String> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).map(Path::to_path_buf).ok_or("xtask does not lie in tools/xtask".into())
+}
+
+fn tracked(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let output = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| error.to_string())?;
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(listing.lines().map(PathBuf::from).filter(|file| root.join(file).exists()).collect())
+}
+
+fn check_arrows(root: &Path, findings: &mut Vec<String>) {
+    for (name, allowed) in ARROWS {
+        let manifest = root.join("crates").join(name).join("Cargo.toml");
+        let Ok(text) = fs::read_to_string(&manifest) else {
+            findings.push(format!(
+                "crates/{name}: no Cargo.toml; ARROWS in tidy.rs names a crate that is not there"
+            ));
+            continue;
+        };
+        let regular = text.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in regular.lines() {
+            let Some(import) = line.strip_prefix("keel-") else { continue };
+            let import: String = import.chars().take_while(char::is_ascii_alphanumeric).collect();
+            if !allowed.contains(&import.as_str()) {
+                findings.push(format!(
+                    "crates/{name} imports keel-{import}: no such arrow; move the code or argue for the arrow"
+                ));
+            }
+        }
+    }
+}
+
+fn check_source(path: &str, text: &str, findings: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        findings.push(format!("{path}: {lines} lines; ask which second subject moved in and give it a file"));
+    }
+    let crate_name = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    let in_source = path.contains("/src/");
+    if let Some(name) = crate_name.filter(|_| in_source) {
+        let is_root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
+        if is_root && !UNSAFE.contains(&name) && !text.contains("#![forbid(unsafe_code)]") && name != "keel" {
+            findings.push(format!("{path}: begin with #![forbid(unsafe_code)]"));
+        }
+        if is_root && !text.starts_with("//!") {
+            findings.push(format!("{path}: say at the top what this crate is for"));
+        }
+        if SIMULATED.contains(&name) {
+            for (ban, instead) in BANNED {
+                for (number, _) in text.lines().enumerate().filter(|(_, line)| uses(line, ban)) {
+                    findings.push(format!(
+                        "{path}:{}: {ban} is invisible to the simulation: use {instead}",
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    if path.starts_with("tools/xtask/src/tidy") {
+        return;
+    }
+    for (number, line) in text.lines().enumerate() {
+        for marker in ["todo!(", "unimplemented!(", "FIXME", "XXX:"] {
+            if line.contains(marker) {
+                findings.push(format!(
+                    "{path}:{}: {marker} stands here: finish it, or answer error 1235",
+                    number + 1
+                ));
+            }
+        }
+        if line.contains("/work/") || line.contains("/home/") {
+            findings.push(format!("{path}:{}: a path of somebody's machine", number + 1));
+        }
+    }
+}
+
+fn uses(line: &str, ban: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    code.contains(ban)
+}
+
+/// Back-quoted paths such as `crates/storage/src/lib.rs` and relative links must lead somewhere.
+fn check_links(root: &Path, path: &str, text: &str, findings: &mut Vec<String>) {
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    for (number, line) in text.lines().enumerate() {
+        let quoted = line.split('`').skip(1).step_by(2).filter(|word| {
+            ["crates/", "tools/", "tests/", "docs/", "bench/", "fuzz/"]
+                .iter()
+                .any(|start| word.starts_with(start))
+                && !word.contains(['*', ' ', '<', '{'])
+        });
+        for word in quoted {
+            let file = word.split([':', '#']).next().unwrap_or(word);
+            if !root.join(file).exists() {
+                findings.push(format!("{path}:{}: `{word}` does not exist", number + 1));
+            }
+        }
+        for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or(target);
+            if !file.is_empty() && !file.contains("://") && !root.join(folder).join(file).exists() {
+                findings.push(format!("{path}:{}: the link to {target} leads nowhere", number + 1));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_banned_call_is_found_and_a_comment_is_not() {
+        let mut findings = Vec::new();
+        check_source("crates/storage/src/x.rs", "use std::fs;\n// std::net is not used\n", &mut findings);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].contains("keel_runtime::fs"));
+    }
+
+    #[test]
+    fn a_dead_path_in_a_page_is_found() {
+        let mut findings = Vec::new();
+        let root = repository().unwrap();
+        check_links(
+            &root,
+            "README.md",
+            "see `crates/nowhere/src/lib.rs` and `tools/xtask/src/tidy.rs`",
+            &mut findings,
+        );
+        assert_eq!(findings.len(), 1);
+    }
+}
