@@ -1,1 +1,30 @@
-//! Keel: keel-query.
+//! From a statement's tree to its effect: catalog, binder, optimizer, executor, expressions, definitions.
+//!
+//! The server owns one [`Database`] and a [`Session`] per connection. A text statement is looked for in the plan cache by
+//! its digest ([`Database::cached`]); on a miss it is parsed and bound ([`Database::prepare`]); either way
+//! [`Database::execute`] runs the plan and hands rows to a [`RowSink`] as slices of pages.
+//!
+//! Statements are atomic: what a failed one wrote is undone, its transaction goes on, except after a deadlock, which ends
+//! the whole transaction. Definitions change the catalog's tree in the same transaction that creates and drops trees of
+//! rows, so a crash leaves either all of one or nothing.
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+mod database;
+pub mod host;
+mod interrupt;
+pub mod mdl;
+mod plan;
+pub mod result;
+pub mod session;
+pub mod txn;
+
+pub use database::{Database, Params};
+pub use host::Host;
+pub use interrupt::{Interrupt, InterruptState};
+pub use keel_base::{SqlError, SqlResult};
+pub use plan::{Dependency, Plan, StatementKind};
+pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+pub use session::{Diagnostics, Session, SessionVars, UserVariable};
+
+pub(crate) use database::engine_error;

@@ -15,6 +15,8 @@ pub mod txn;
 
 pub use engine::{Engine, EngineStatus, LockInfo, TreeHandle, TrxInfo};
 pub use error::{Error, Result};
+/// Clock, fibers and files for the layer above, which has no arrow of its own to the runtime.
+pub use keel_runtime as runtime;
 pub use options::{
     Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange,
     TxnOptions, Wait,

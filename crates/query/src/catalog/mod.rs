@@ -1,0 +1,111 @@
+//! What tables there are: schemas, tables, columns and indexes, as an immutable snapshot that readers hold without a lock.
+//!
+//! A [`Catalog`] is never changed: DDL builds the next one, whose version is greater by one, writes what changed into the
+//! catalog's tree in the same transaction, and publishes it after the commit. Whoever holds an `Arc` of a [`TableDef`]
+//! together with a metadata lock on its name may rely on its trees being there.
+//!
+//! 1. Rows live in the tree of the clustered key: the primary key, else the first unique key over NOT NULL columns without
+//!    prefixes, else a hidden row number of eight big-endian bytes. The row bytes follow [`TableDef::layout`] over all columns.
+//! 2. An entry of a secondary index has as key the encoded parts followed by the clustered key's bytes, and as value a row
+//!    of [`IndexDef::entry_layout`]: its whole (not prefix) columns and those of the clustered key. So no reader decodes keys.
+//! 3. AUTO_INCREMENT lives in the counter of the tree of the first index that begins with the column; hidden row numbers in
+//!    the counter of the clustered tree.
+
+pub mod names;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use keel_base::{SqlResult, errors};
+use keel_value::CollationId;
+
+pub use table::{ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
+
+/// One version of everything that DDL can change.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    /// Grows by one with every change.
+    pub version: u64,
+    schemas: BTreeMap<Arc<str>, Arc<Schema>>,
+}
+
+/// A database.
+#[derive(Clone)]
+pub struct Schema {
+    /// Its name, case kept.
+    pub name: Arc<str>,
+    /// Default collation of its tables.
+    pub collation: CollationId,
+    /// COMMENT.
+    pub comment: Box<str>,
+    tables: HashMap<Arc<str>, Arc<TableDef>>,
+}
+
+impl Schema {
+    /// An empty database.
+    pub fn new(name: &str, collation: CollationId, comment: &str) -> Schema {
+        Schema { name: name.into(), collation, comment: comment.into(), tables: HashMap::new() }
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Arc<TableDef>> {
+        self.tables.get(name)
+    }
+
+    /// All tables in order of their names.
+    pub fn tables(&self) -> Vec<&Arc<TableDef>> {
+        let mut tables: Vec<_> = self.tables.values().collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        tables
+    }
+}
+
+impl Catalog {
+    /// The database of that name.
+    pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
+        self.schemas.get(name)
+    }
+
+    /// All databases in order of their names.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.schemas.values()
+    }
+
+    /// The table of that name in that database.
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
+        self.schemas.get(schema)?.table(name)
+    }
+
+    /// The same, or MariaDB's 1146.
+    pub fn require_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
+        self.table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
+    }
+
+    /// The database, or MariaDB's 1049.
+    pub fn require_schema(&self, name: &str) -> SqlResult<&Arc<Schema>> {
+        self.schema(name).ok_or_else(|| errors::bad_db(name))
+    }
+
+    /// Adds or replaces a database with its tables.
+    pub fn put_schema(&mut self, schema: Schema) {
+        self.schemas.insert(schema.name.clone(), Arc::new(schema));
+    }
+
+    /// Forgets a database and its tables.
+    pub fn remove_schema(&mut self, name: &str) -> Option<Arc<Schema>> {
+        self.schemas.remove(name)
+    }
+
+    /// Adds or replaces a table in its database, which must exist.
+    pub fn put_table(&mut self, table: Arc<TableDef>) {
+        let schema = self.schemas.get_mut(&table.schema).expect("a table's database exists");
+        Arc::make_mut(schema).tables.insert(table.name.clone(), table);
+    }
+
+    /// Forgets a table.
+    pub fn remove_table(&mut self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
+        Arc::make_mut(self.schemas.get_mut(schema)?).tables.remove(name)
+    }
+}

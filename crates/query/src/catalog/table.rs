@@ -1,0 +1,259 @@
+//! Definitions of tables, columns and indexes.
+
+use std::sync::{Arc, OnceLock};
+
+use keel_base::TreeId;
+use keel_storage::TreeHandle;
+use keel_value::key;
+use keel_value::row::{self, Layout};
+use keel_value::{CollationId, SqlType, Value};
+
+/// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
+pub struct TableDef {
+    /// Never used again, not even by a table of the same name.
+    pub id: u64,
+    /// Grows with each change of this definition.
+    pub version: u64,
+    /// Its database.
+    pub schema: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// All columns in order.
+    pub columns: Vec<ColumnDef>,
+    /// All indexes in MariaDB's order: primary, unique without NULL, unique, others.
+    pub indexes: Vec<IndexDef>,
+    /// Position in `indexes` of the key that orders the rows; none for hidden row numbers.
+    pub clustered: Option<usize>,
+    /// The AUTO_INCREMENT column and the index whose tree counts it.
+    pub auto_increment: Option<AutoIncrement>,
+    /// The tree of the rows; 0 for virtual tables.
+    pub tree_id: TreeId,
+    /// Open handle of the tree of the rows; none for virtual tables.
+    pub tree: Option<TreeHandle>,
+    /// How a row's bytes are read.
+    pub layout: Arc<Layout>,
+    /// Options and what else SHOW CREATE TABLE prints.
+    pub options: TableOptions,
+    /// Seconds since 1970 when it was created.
+    pub created: i64,
+    /// Guards the name against DDL while statements use it.
+    pub(crate) lock: Arc<crate::mdl::TableLock>,
+    /// Rows, as ANALYZE or the first use found them.
+    pub(crate) statistics: OnceLock<u64>,
+}
+
+/// Where AUTO_INCREMENT values come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoIncrement {
+    /// The column.
+    pub column: usize,
+    /// The index that begins with it.
+    pub index: usize,
+}
+
+/// What SHOW CREATE TABLE prints behind the parenthesis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableOptions {
+    /// DEFAULT CHARSET and COLLATE.
+    pub collation: CollationId,
+    /// COMMENT.
+    pub comment: String,
+    /// ROW_FORMAT in upper case, where given.
+    pub row_format: Option<String>,
+    /// Other accepted options, as SHOW CREATE TABLE prints them: `MAX_ROWS=1000000`.
+    pub others: Vec<(String, String)>,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            collation: CollationId::UTF8MB4_GENERAL_CI,
+            comment: String::new(),
+            row_format: None,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDef {
+    /// Its name, case kept; compared without case.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: SqlType,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// DEFAULT.
+    pub default: ColumnDefault,
+    /// ON UPDATE CURRENT_TIMESTAMP.
+    pub on_update_now: bool,
+    /// AUTO_INCREMENT.
+    pub auto_increment: bool,
+    /// INVISIBLE: not part of `*` and of an INSERT without column list.
+    pub invisible: bool,
+    /// COMMENT.
+    pub comment: String,
+    /// What rows show that were written before the column was added.
+    pub added_with: Value,
+}
+
+/// DEFAULT of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnDefault {
+    /// No DEFAULT clause and NOT NULL: must be given.
+    None,
+    /// A constant already converted to the column's type; NULL where the column may be NULL and nothing was said.
+    Value(Value),
+    /// CURRENT_TIMESTAMP with the column's fraction digits.
+    Now,
+    /// An expression, as SQL text.
+    Expression(String),
+}
+
+/// Kinds of indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IndexKind {
+    /// PRIMARY KEY.
+    Primary,
+    /// UNIQUE.
+    Unique,
+    /// KEY.
+    Plain,
+}
+
+/// An index.
+pub struct IndexDef {
+    /// Its name; `PRIMARY` for the primary key.
+    pub name: Arc<str>,
+    /// Primary, unique or plain.
+    pub kind: IndexKind,
+    /// Its columns.
+    pub parts: Vec<KeyPart>,
+    /// COMMENT.
+    pub comment: String,
+    /// USING, where given: `BTREE` or `HASH` (which is a tree too).
+    pub using: Option<String>,
+    /// Its tree; the table's own for the clustered key.
+    pub tree_id: TreeId,
+    /// Open handle of its tree; none in virtual tables.
+    pub tree: Option<TreeHandle>,
+    /// How each part is encoded.
+    pub encoders: Vec<key::KeyPart>,
+    /// How an entry's value is read; the table's layout for the clustered key.
+    pub entry_layout: Arc<Layout>,
+    /// For each column of `entry_layout` its column of the table.
+    pub entry_columns: Vec<usize>,
+    /// For each column of the table its column of `entry_layout`, or `u16::MAX`.
+    pub entry_map: Arc<[u16]>,
+}
+
+/// One column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyPart {
+    /// The column.
+    pub column: usize,
+    /// Characters (octets of binary types) of a prefix; none for the whole column.
+    pub prefix: Option<u32>,
+    /// DESC.
+    pub descending: bool,
+}
+
+impl TableDef {
+    /// The column of that name.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| super::names::same(&c.name, name))
+    }
+
+    /// The index of that name.
+    pub fn index_position(&self, name: &str) -> Option<usize> {
+        self.indexes.iter().position(|i| super::names::same(&i.name, name))
+    }
+
+    /// The clustered key, unless rows have hidden numbers.
+    pub fn clustered_index(&self) -> Option<&IndexDef> {
+        self.clustered.map(|i| &self.indexes[i])
+    }
+
+    /// The PRIMARY KEY, where declared.
+    pub fn primary_key(&self) -> Option<&IndexDef> {
+        self.indexes.first().filter(|i| i.kind == IndexKind::Primary)
+    }
+
+    /// Whether its rows are made up by the server.
+    pub fn is_virtual(&self) -> bool {
+        self.tree.is_none()
+    }
+
+    /// The tree of the rows; only asked of tables that are not virtual.
+    pub fn rows(&self) -> &TreeHandle {
+        self.tree.as_ref().expect("a virtual table has no tree")
+    }
+
+    /// A table whose rows the host makes: columns of `(name, type, nullable)`.
+    pub fn virtual_table(schema: &str, name: &str, columns: Vec<(&str, SqlType, bool)>) -> TableDef {
+        let columns: Vec<ColumnDef> =
+            columns.into_iter().map(|(name, ty, nullable)| ColumnDef::plain(name, ty, nullable)).collect();
+        let layout = layout_of(&columns);
+        TableDef {
+            id: 0,
+            version: 0,
+            schema: schema.into(),
+            name: name.into(),
+            columns,
+            indexes: Vec::new(),
+            clustered: None,
+            auto_increment: None,
+            tree_id: TreeId(0),
+            tree: None,
+            layout,
+            options: TableOptions::default(),
+            created: 0,
+            lock: Arc::default(),
+            statistics: OnceLock::new(),
+        }
+    }
+}
+
+impl ColumnDef {
+    /// A column without anything special.
+    pub fn plain(name: &str, ty: SqlType, nullable: bool) -> ColumnDef {
+        ColumnDef {
+            name: name.into(),
+            ty,
+            nullable,
+            default: if nullable { ColumnDefault::Value(Value::Null) } else { ColumnDefault::None },
+            on_update_now: false,
+            auto_increment: false,
+            invisible: false,
+            comment: String::new(),
+            added_with: Value::Null,
+        }
+    }
+}
+
+impl IndexDef {
+    /// PRIMARY or UNIQUE.
+    pub fn is_unique(&self) -> bool {
+        self.kind != IndexKind::Plain
+    }
+
+    /// Whether every given column can be read from an entry.
+    pub fn covers(&self, mut columns: impl Iterator<Item = usize>) -> bool {
+        columns.all(|c| self.entry_map[c] != u16::MAX)
+    }
+
+    /// The tree of its entries; only asked in tables that are not virtual.
+    pub fn entries(&self) -> &TreeHandle {
+        self.tree.as_ref().expect("a virtual table has no tree")
+    }
+}
+
+/// The layout of whole rows.
+pub(crate) fn layout_of(columns: &[ColumnDef]) -> Arc<Layout> {
+    let columns = columns
+        .iter()
+        .map(|c| row::Column { ty: c.ty.clone(), nullable: c.nullable, default: c.added_with.clone() })
+        .collect();
+    Arc::new(Layout::with_defaults(columns))
+}

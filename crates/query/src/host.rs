@@ -1,0 +1,33 @@
+//! What the executor asks of the server around it.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_sql::ast::VarScope;
+use keel_value::Value;
+
+use crate::catalog::TableDef;
+use crate::session::Session;
+
+/// The server, as seen by statements. Implemented once by the crate `server`, and by a small stand-in in tests.
+pub trait Host: Send + Sync {
+    /// The value of `@@name`, or 1193.
+    fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value>;
+
+    /// A table of `information_schema` or `performance_schema`; names compare without case.
+    fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>>;
+
+    /// The rows of such a table at this moment, in the order of its columns.
+    fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>>;
+
+    /// The names of a virtual schema's tables; empty for other schemas.
+    fn virtual_names(&self, schema: &str) -> Vec<String>;
+
+    /// Virtual schemas, in lower case.
+    fn virtual_schemas(&self) -> &'static [&'static str] {
+        &["information_schema", "performance_schema"]
+    }
+
+    /// `VERSION()`.
+    fn version(&self) -> String;
+}

@@ -1,0 +1,73 @@
+//! KILL QUERY, KILL CONNECTION and max_statement_time: one switch per session that ends waits and loops.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use keel_storage::runtime::fiber::Fiber;
+use parking_lot::Mutex;
+
+/// Why a statement is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterruptState {
+    /// It is not.
+    None,
+    /// KILL QUERY.
+    Query,
+    /// `max_statement_time` has passed.
+    Timeout,
+    /// KILL CONNECTION, or the server stops.
+    Connection,
+}
+
+/// A session's switch. Raised from anywhere, lowered by the session when it begins the next statement.
+#[derive(Default)]
+pub struct Interrupt {
+    state: AtomicU8,
+    engine: keel_storage::Interrupt,
+    /// The session's fiber while it waits for something that is not the engine's.
+    waiter: Mutex<Option<Fiber>>,
+}
+
+impl Interrupt {
+    /// Ends what the session does; a killed connection stays killed.
+    pub fn raise(&self, state: InterruptState) {
+        self.state.fetch_max(state as u8, Ordering::SeqCst);
+        self.engine.raise();
+        if let Some(fiber) = *self.waiter.lock() {
+            fiber.wake();
+        }
+    }
+
+    /// Forgets a killed query; called when a statement ends or begins.
+    pub fn clear_query(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        if state != 0 && state < InterruptState::Connection as u8 {
+            self.state.store(0, Ordering::SeqCst);
+            self.engine.clear();
+        }
+    }
+
+    /// Whether and why the statement is to end.
+    #[inline]
+    pub fn state(&self) -> InterruptState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => InterruptState::None,
+            1 => InterruptState::Query,
+            2 => InterruptState::Timeout,
+            _ => InterruptState::Connection,
+        }
+    }
+
+    /// The engine's part of the switch, given to each transaction.
+    pub fn engine(&self) -> &keel_storage::Interrupt {
+        &self.engine
+    }
+
+    /// Has the calling fiber woken by [`Interrupt::raise`] while `wait` runs, which looks at [`Interrupt::state`] after
+    /// each wake.
+    pub fn woken_during<T>(&self, wait: impl FnOnce() -> T) -> T {
+        *self.waiter.lock() = Some(keel_storage::runtime::fiber::current());
+        let result = wait();
+        *self.waiter.lock() = None;
+        result
+    }
+}

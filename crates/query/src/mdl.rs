@@ -1,0 +1,184 @@
+//! Metadata locks: statements share a table, definitions own it.
+//!
+//! Each table name has a [`TableLock`]. A statement takes it shared before it looks at the trees and, in a transaction,
+//! keeps it to the end; DDL takes it exclusively and so waits for all of them, and they for it.
+//!
+//! 1. The word counts sharers; its top bit says that somebody owns or awaits it exclusively, and then newcomers queue: DDL
+//!    never starves, and sharers pay one atomic addition.
+//! 2. The queue is first come, first served; neighbours that share are let in together.
+//! 3. Waits end by KILL and by `lock_wait_timeout` (1205). Deadlocks between two tables' locks end by that time-out.
+//!
+//! Nothing of this survives a crash.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use keel_base::{SqlResult, errors};
+use keel_storage::runtime::fiber::{self, Fiber};
+use keel_storage::runtime::time;
+use keel_storage::runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+use crate::interrupt::{Interrupt, InterruptState};
+
+const SLOW: u64 = 1 << 63;
+
+/// The lock of one table name.
+#[derive(Default)]
+pub struct TableLock {
+    /// Sharers, and [`SLOW`] while `queue` has an owner or waiters.
+    word: AtomicU64,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    owned: bool,
+    waiters: VecDeque<Waiter>,
+    next_ticket: u64,
+}
+
+struct Waiter {
+    ticket: u64,
+    fiber: Fiber,
+    exclusive: bool,
+    granted: bool,
+}
+
+impl TableLock {
+    /// Takes it shared if nobody owns or awaits it exclusively.
+    #[inline]
+    pub fn try_share(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & SLOW == 0 {
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes it shared; waits.
+    pub fn share(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        if self.try_share() { Ok(()) } else { self.wait(false, interrupt, timeout) }
+    }
+
+    /// Gives a shared lock back.
+    #[inline]
+    pub fn unshare(&self) {
+        let before = self.word.fetch_sub(1, Ordering::Release);
+        if before & SLOW != 0 {
+            self.grant(&mut self.queue.lock());
+        }
+    }
+
+    /// Takes it exclusively; waits. The caller holds no share of it.
+    pub fn own(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        self.wait(true, interrupt, timeout)
+    }
+
+    /// Gives an exclusive lock back.
+    pub fn disown(&self) {
+        let mut queue = self.queue.lock();
+        queue.owned = false;
+        self.grant(&mut queue);
+    }
+
+    fn wait(&self, exclusive: bool, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        let ticket = {
+            let mut queue = self.queue.lock();
+            self.word.fetch_or(SLOW, Ordering::AcqRel);
+            let ticket = queue.next_ticket;
+            queue.next_ticket += 1;
+            queue.waiters.push_back(Waiter { ticket, fiber: fiber::current(), exclusive, granted: false });
+            self.grant(&mut queue);
+            ticket
+        };
+        let deadline = time::now() + timeout;
+        interrupt.woken_during(|| {
+            loop {
+                if self.take_grant(ticket) {
+                    return Ok(());
+                }
+                if interrupt.state() != InterruptState::None {
+                    return self.give_up(ticket, || crate::session::interrupted(interrupt.state()));
+                }
+                if !fiber::park_until(WaitEvent::MetadataLock, deadline) {
+                    return self.give_up(ticket, errors::lock_wait_timeout);
+                }
+            }
+        })
+    }
+
+    fn take_grant(&self, ticket: u64) -> bool {
+        let mut queue = self.queue.lock();
+        let place =
+            queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
+        if queue.waiters[place].granted {
+            queue.waiters.remove(place);
+            self.grant(&mut queue);
+            return true;
+        }
+        false
+    }
+
+    /// Leaves the queue, unless the lock was granted at the last moment.
+    fn give_up(&self, ticket: u64, error: impl FnOnce() -> keel_base::SqlError) -> SqlResult<()> {
+        let mut queue = self.queue.lock();
+        let place =
+            queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
+        let waiter = queue.waiters.remove(place).expect("just found");
+        self.grant(&mut queue);
+        if waiter.granted { Ok(()) } else { Err(error()) }
+    }
+
+    /// Grants from the head of the queue what can be granted, and leaves the fast path open where nothing is left.
+    fn grant(&self, queue: &mut Queue) {
+        let mut shared_now = self.word.load(Ordering::Acquire) & !SLOW;
+        for waiter in queue.waiters.iter_mut() {
+            if waiter.granted {
+                continue;
+            }
+            if queue.owned || waiter.exclusive && shared_now > 0 {
+                break;
+            }
+            if waiter.exclusive {
+                queue.owned = true;
+            } else {
+                self.word.fetch_add(1, Ordering::AcqRel);
+                shared_now += 1;
+            }
+            waiter.granted = true;
+            waiter.fiber.wake();
+        }
+        if !queue.owned && queue.waiters.is_empty() {
+            self.word.fetch_and(!SLOW, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Exclusive locks that a definition holds while it works; given back when dropped.
+#[derive(Default)]
+pub struct Owned {
+    locks: Vec<Arc<TableLock>>,
+}
+
+impl Owned {
+    /// Takes one more; the same lock twice is taken once.
+    pub fn take(&mut self, lock: &Arc<TableLock>, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        if !self.locks.iter().any(|held| Arc::ptr_eq(held, lock)) {
+            lock.own(interrupt, timeout)?;
+            self.locks.push(lock.clone());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.locks.iter().for_each(|lock| lock.disown());
+    }
+}

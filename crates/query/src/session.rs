@@ -1,0 +1,340 @@
+//! One connection's state as far as statements see it.
+//!
+//! The server owns a [`Session`] per connection, fills `vars` when SET changes a variable, and lends it to the
+//! [`Database`](crate::Database) for each statement. Nothing here is shared between sessions but the `Arc`s.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_storage::Txn;
+use keel_value::convert::StoreContext;
+use keel_value::temporal::{Utc, Zone};
+use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
+
+use crate::host::Host;
+use crate::interrupt::{Interrupt, InterruptState};
+use crate::txn::TransactionState;
+
+/// Typed copies of the variables that statements need on their way.
+#[derive(Clone)]
+pub struct SessionVars {
+    /// `sql_mode`.
+    pub sql_mode: SqlMode,
+    /// `autocommit`.
+    pub autocommit: bool,
+    /// `tx_isolation`.
+    pub isolation: keel_storage::Isolation,
+    /// `tx_read_only`.
+    pub read_only: bool,
+    /// SET TRANSACTION without scope: for the next transaction only.
+    pub next_isolation: Option<keel_storage::Isolation>,
+    /// The same for READ ONLY.
+    pub next_read_only: Option<bool>,
+    /// `completion_type`: 1 chains, 2 releases.
+    pub completion_type: u8,
+    /// `character_set_client`'s default collation.
+    pub client_collation: CollationId,
+    /// `collation_connection`: of literals.
+    pub connection_collation: CollationId,
+    /// `character_set_results`; `binary` where none is wanted.
+    pub results_collation: CollationId,
+    /// `collation_database`.
+    pub database_collation: CollationId,
+    /// `collation_server`.
+    pub server_collation: CollationId,
+    /// `time_zone`.
+    pub time_zone: Arc<dyn Zone + Send + Sync>,
+    /// SET timestamp: the statement clock in microseconds since 1970.
+    pub timestamp: Option<i64>,
+    /// `sql_select_limit`.
+    pub select_limit: u64,
+    /// `innodb_lock_wait_timeout`, seconds.
+    pub row_lock_wait_timeout: u64,
+    /// `lock_wait_timeout`, seconds: metadata locks.
+    pub lock_wait_timeout: u64,
+    /// `foreign_key_checks`.
+    pub foreign_key_checks: bool,
+    /// `unique_checks`.
+    pub unique_checks: bool,
+    /// `div_precision_increment`.
+    pub div_precision_increment: u8,
+    /// `group_concat_max_len`, bytes.
+    pub group_concat_max_len: u64,
+    /// `max_statement_time`, microseconds; 0 is none.
+    pub max_statement_time: u64,
+    /// `max_allowed_packet`, bytes.
+    pub max_allowed_packet: u64,
+    /// `auto_increment_increment`.
+    pub auto_increment_increment: u64,
+    /// `auto_increment_offset`.
+    pub auto_increment_offset: u64,
+    /// SET insert_id: for the next INSERT only.
+    pub insert_id: Option<u64>,
+    /// `sort_buffer_size`, bytes.
+    pub sort_buffer_bytes: u64,
+    /// `tmp_memory_table_size`, bytes: hash aggregation and joins.
+    pub tmp_memory_bytes: u64,
+    /// `join_buffer_size`, bytes.
+    pub join_buffer_bytes: u64,
+    /// `max_error_count`: warnings kept.
+    pub max_error_count: usize,
+    /// `optimizer_search_depth`.
+    pub optimizer_search_depth: u32,
+    /// `sql_notes`: notes are kept.
+    pub sql_notes: bool,
+    /// `sql_auto_is_null`.
+    pub sql_auto_is_null: bool,
+    /// `default_week_format`.
+    pub default_week_format: u8,
+    /// CLIENT_FOUND_ROWS: affected rows count matches.
+    pub found_rows_flag: bool,
+}
+
+impl Default for SessionVars {
+    /// MariaDB's defaults.
+    fn default() -> Self {
+        SessionVars {
+            sql_mode: SqlMode::DEFAULT,
+            autocommit: true,
+            isolation: keel_storage::Isolation::RepeatableRead,
+            read_only: false,
+            next_isolation: None,
+            next_read_only: None,
+            completion_type: 0,
+            client_collation: CollationId::UTF8MB4_GENERAL_CI,
+            connection_collation: CollationId::UTF8MB4_GENERAL_CI,
+            results_collation: CollationId::UTF8MB4_GENERAL_CI,
+            database_collation: CollationId::UTF8MB4_GENERAL_CI,
+            server_collation: CollationId::UTF8MB4_GENERAL_CI,
+            time_zone: Arc::new(Utc),
+            timestamp: None,
+            select_limit: u64::MAX,
+            row_lock_wait_timeout: 50,
+            lock_wait_timeout: 86_400,
+            foreign_key_checks: true,
+            unique_checks: true,
+            div_precision_increment: 4,
+            group_concat_max_len: 1 << 20,
+            max_statement_time: 0,
+            max_allowed_packet: 16 << 20,
+            auto_increment_increment: 1,
+            auto_increment_offset: 1,
+            insert_id: None,
+            sort_buffer_bytes: 2 << 20,
+            tmp_memory_bytes: 16 << 20,
+            join_buffer_bytes: 256 << 10,
+            max_error_count: 64,
+            optimizer_search_depth: 62,
+            sql_notes: true,
+            sql_auto_is_null: false,
+            default_week_format: 0,
+            found_rows_flag: false,
+        }
+    }
+}
+
+/// What SHOW WARNINGS shows: bounded, counts go on.
+#[derive(Debug, Clone, Default)]
+pub struct Diagnostics {
+    /// The first `max_error_count`.
+    pub warnings: Vec<Warning>,
+    /// `@@warning_count`: all of them, errors too.
+    pub warning_count: u64,
+    /// `@@error_count`.
+    pub error_count: u64,
+}
+
+impl Diagnostics {
+    /// Forgets everything, as each statement with tables does at its start.
+    pub fn clear(&mut self) {
+        if self.warning_count != 0 {
+            *self = Diagnostics::default();
+        }
+    }
+
+    /// Adds one entry, keeping at most `max`.
+    pub fn push(&mut self, warning: Warning, max: usize) {
+        self.warning_count += 1;
+        self.error_count += u64::from(warning.level == Level::Error);
+        if self.warnings.len() < max {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// A user variable.
+#[derive(Debug, Clone)]
+pub struct UserVariable {
+    /// Its value.
+    pub value: Value,
+    /// The type that it had when it was set.
+    pub ty: SqlType,
+}
+
+/// One connection's state.
+pub struct Session {
+    /// Connection id.
+    pub id: u64,
+    /// Account name.
+    pub user: Arc<str>,
+    /// Where the client comes from.
+    pub client_host: Arc<str>,
+    /// The default database.
+    pub database: Option<Arc<str>>,
+    /// Variables.
+    pub vars: SessionVars,
+    /// The engine's transaction, from the first statement that needs one to its commit or rollback.
+    pub txn: Option<Txn>,
+    /// What SQL knows of the transaction: BEGIN, savepoints, metadata locks.
+    pub transaction: TransactionState,
+    /// Warnings of the last statement.
+    pub diagnostics: Diagnostics,
+    /// `ROW_COUNT()`.
+    pub row_count: i64,
+    /// `FOUND_ROWS()`.
+    pub found_rows: u64,
+    /// `LAST_INSERT_ID()`.
+    pub last_insert_id: u64,
+    /// The first AUTO_INCREMENT value of the running statement; 0 is none.
+    pub statement_insert_id: u64,
+    /// `@name`, names in lower case.
+    pub user_variables: HashMap<String, UserVariable>,
+    /// State of RAND().
+    pub rand: (u32, u32),
+    /// KILL QUERY and KILL CONNECTION.
+    pub interrupt: Arc<Interrupt>,
+    /// The server around.
+    pub host: Arc<dyn Host>,
+    /// Row of the running INSERT or UPDATE, from 1, for warnings.
+    pub current_row: u64,
+    /// When the running statement began, microseconds since 1970; read from the clock when first asked.
+    statement_clock: Option<i64>,
+    /// Scratch that statements reuse, so that the point path allocates nothing.
+    pub(crate) scratch: Scratch,
+}
+
+/// Buffers reused from statement to statement.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// An encoded key.
+    pub key: Vec<u8>,
+    /// A second one.
+    pub upper: Vec<u8>,
+    /// A row.
+    pub row: Vec<u8>,
+}
+
+impl Session {
+    /// A session in the state of a new connection.
+    pub fn new(id: u64, user: &str, client_host: &str, host: Arc<dyn Host>) -> Session {
+        Session {
+            id,
+            user: user.into(),
+            client_host: client_host.into(),
+            database: None,
+            vars: SessionVars::default(),
+            txn: None,
+            transaction: TransactionState::default(),
+            diagnostics: Diagnostics::default(),
+            row_count: 0,
+            found_rows: 0,
+            last_insert_id: 0,
+            statement_insert_id: 0,
+            user_variables: HashMap::new(),
+            rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
+            interrupt: Arc::default(),
+            host,
+            current_row: 1,
+            statement_clock: None,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Begins a statement: the clock stands still from its first use to the statement's end.
+    pub fn start_statement(&mut self) {
+        self.statement_clock = None;
+        self.current_row = 1;
+        self.statement_insert_id = 0;
+    }
+
+    /// The statement's time in microseconds since 1970: `NOW()` is the same all through a statement.
+    pub fn now_micros(&mut self) -> i64 {
+        match (self.vars.timestamp, self.statement_clock) {
+            (Some(fixed), _) => fixed,
+            (None, Some(now)) => now,
+            (None, None) => {
+                let now = keel_storage::runtime::time::unix_micros();
+                self.statement_clock = Some(now);
+                now
+            }
+        }
+    }
+
+    /// The statement's time in the session's zone.
+    pub fn now_local(&mut self) -> DateTime {
+        let utc = self.now_utc();
+        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
+    }
+
+    /// The statement's time in UTC.
+    pub fn now_utc(&mut self) -> DateTime {
+        let micros = self.now_micros();
+        DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32)
+    }
+
+    /// Adds a warning.
+    pub fn warn(&mut self, error: SqlError) {
+        self.push_warning(Warning::from(error));
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, error: SqlError) {
+        if self.vars.sql_notes {
+            self.push_warning(Warning { level: Level::Note, ..Warning::from(error) });
+        }
+    }
+
+    /// Adds an entry of any level.
+    pub fn push_warning(&mut self, warning: Warning) {
+        self.diagnostics.push(warning, self.vars.max_error_count);
+    }
+
+    /// Whether bad values are errors for a statement without IGNORE.
+    pub fn is_strict(&self) -> bool {
+        self.vars.sql_mode.is_strict()
+    }
+
+    /// What conversions into columns depend on.
+    pub fn store_context(&self, strict: bool, today: Date) -> StoreContext<'_> {
+        StoreContext { mode: self.vars.sql_mode, strict, zone: &*self.vars.time_zone, today }
+    }
+
+    /// 1317 or 1927 where somebody killed the query or the connection.
+    #[inline]
+    pub fn check_interrupt(&self) -> SqlResult<()> {
+        match self.interrupt.state() {
+            InterruptState::None => Ok(()),
+            state => Err(interrupted(state)),
+        }
+    }
+
+    /// The default database, or 1046.
+    pub fn require_database(&self) -> SqlResult<&Arc<str>> {
+        self.database.as_ref().ok_or_else(errors::no_db)
+    }
+
+    /// Whether a transaction is open: BEGIN, or work done under `autocommit=0`.
+    pub fn in_transaction(&self) -> bool {
+        self.transaction.is_open()
+    }
+}
+
+#[cold]
+pub(crate) fn interrupted(state: InterruptState) -> SqlError {
+    match state {
+        InterruptState::Connection => errors::connection_killed(),
+        InterruptState::Timeout => errors::statement_timeout(),
+        _ => errors::query_interrupted(),
+    }
+}

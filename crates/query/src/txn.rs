@@ -1,0 +1,153 @@
+//! Transactions as SQL sees them: BEGIN, autocommit, savepoints, implicit commits, and the locks that live as long.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast;
+use keel_storage::{Savepoint, TxnOptions};
+
+use crate::mdl::TableLock;
+use crate::session::Session;
+use crate::{Database, engine_error};
+
+/// What SQL knows of a session's transaction beside the engine's [`Txn`](keel_storage::Txn).
+#[derive(Default)]
+pub struct TransactionState {
+    /// BEGIN was said, or a statement ran under `autocommit=0`.
+    open: bool,
+    /// READ ONLY.
+    pub read_only: bool,
+    savepoints: Vec<(String, Savepoint)>,
+    /// Shared metadata locks, kept to the end.
+    pub(crate) locks: Vec<Arc<TableLock>>,
+}
+
+/// Most savepoints of one transaction.
+const SAVEPOINTS_MAX: usize = 10_000;
+
+impl TransactionState {
+    /// Whether a transaction is open beyond the running statement.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(crate) fn release_locks(&mut self) {
+        self.locks.drain(..).for_each(|lock| lock.unshare());
+    }
+}
+
+impl Drop for TransactionState {
+    fn drop(&mut self) {
+        self.release_locks();
+    }
+}
+
+impl Database {
+    /// START TRANSACTION: commits what was open.
+    pub fn begin(&self, session: &mut Session, how: ast::StartTransaction) -> SqlResult<()> {
+        self.commit(session)?;
+        session.transaction.open = true;
+        let next = session.vars.next_read_only.take();
+        session.transaction.read_only = how.read_only.or(next).unwrap_or(session.vars.read_only);
+        if how.consistent_snapshot {
+            self.ensure_txn(session).take_snapshot();
+        }
+        Ok(())
+    }
+
+    /// COMMIT: waits until it is durable.
+    pub fn commit(&self, session: &mut Session) -> SqlResult<()> {
+        let result = match session.txn.take() {
+            Some(mut txn) => txn.commit().map(|_| ()).map_err(engine_error),
+            None => Ok(()),
+        };
+        end(session);
+        result
+    }
+
+    /// ROLLBACK.
+    pub fn rollback(&self, session: &mut Session) -> SqlResult<()> {
+        let result = match session.txn.take() {
+            Some(mut txn) => txn.rollback().map_err(engine_error),
+            None => Ok(()),
+        };
+        end(session);
+        result
+    }
+
+    /// SAVEPOINT: one of the same name moves.
+    pub fn savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
+        if !session.vars.autocommit {
+            session.transaction.open = true;
+        }
+        if !session.transaction.open {
+            return Ok(());
+        }
+        if session.transaction.savepoints.len() >= SAVEPOINTS_MAX {
+            return Err(errors::unknown_error("Too many savepoints"));
+        }
+        let point = self.ensure_txn(session).savepoint();
+        let savepoints = &mut session.transaction.savepoints;
+        savepoints.retain(|(n, _)| !crate::catalog::names::same(n, name));
+        savepoints.push((name.to_string(), point));
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT: those set later are forgotten.
+    pub fn rollback_to_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
+        let place = find(session, name)?;
+        let point = session.transaction.savepoints[place].1;
+        session.transaction.savepoints.truncate(place + 1);
+        match &mut session.txn {
+            Some(txn) => txn.rollback_to(point).map_err(engine_error),
+            None => Ok(()),
+        }
+    }
+
+    /// RELEASE SAVEPOINT: it and those set later are forgotten.
+    pub fn release_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
+        let place = find(session, name)?;
+        session.transaction.savepoints.truncate(place);
+        Ok(())
+    }
+
+    /// The engine's transaction of the session, begun where there is none.
+    pub(crate) fn ensure_txn<'s>(&self, session: &'s mut Session) -> &'s mut keel_storage::Txn {
+        if session.txn.is_none() {
+            let isolation = session.vars.next_isolation.take().unwrap_or(session.vars.isolation);
+            let options = TxnOptions {
+                isolation,
+                read_only: session.transaction.read_only,
+                lock_wait_timeout: Some(std::time::Duration::from_secs(session.vars.row_lock_wait_timeout)),
+                interrupt: Some(session.interrupt.engine().clone()),
+            };
+            session.txn = Some(self.engine().begin(options));
+        }
+        session.txn.as_mut().expect("begun above")
+    }
+
+    /// Opens a transaction for a statement under `autocommit=0`.
+    pub(crate) fn open_if_needed(&self, session: &mut Session) {
+        if !session.vars.autocommit && !session.transaction.open {
+            session.transaction.open = true;
+            let next = session.vars.next_read_only.take();
+            session.transaction.read_only = next.unwrap_or(session.vars.read_only);
+        }
+    }
+}
+
+fn find(session: &Session, name: &str) -> SqlResult<usize> {
+    let savepoints = &session.transaction.savepoints;
+    savepoints
+        .iter()
+        .position(|(n, _)| crate::catalog::names::same(n, name))
+        .ok_or_else(|| -> SqlError { errors::sp_does_not_exist("SAVEPOINT", name) })
+}
+
+fn end(session: &mut Session) {
+    let state = &mut session.transaction;
+    state.open = false;
+    state.read_only = false;
+    state.savepoints.clear();
+    state.release_locks();
+}
