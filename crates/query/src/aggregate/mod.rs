@@ -1,0 +1,57 @@
+//! Aggregate functions: what a call is, and its state while rows of one group pass.
+//!
+//! Types follow MariaDB: COUNT is BIGINT(21) NOT NULL, SUM and AVG of exact numbers are DECIMAL and of others DOUBLE, MIN
+//! and MAX keep their argument's type. States are bounded: GROUP_CONCAT by `group_concat_max_len`, the sets of DISTINCT
+//! by `tmp_memory_table_size`.
+
+mod bind;
+mod state;
+
+pub use state::State;
+
+use keel_sql::ast::ByteStr;
+use keel_value::SqlType;
+
+use crate::expr::Expr;
+
+/// Which aggregate function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AggregateKind {
+    CountStar,
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    GroupConcat,
+    BitAnd,
+    BitOr,
+    BitXor,
+    StdPop,
+    StdSamp,
+    VarPop,
+    VarSamp,
+    AnyValue,
+}
+
+/// One aggregate of a query.
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    /// Which function.
+    pub kind: AggregateKind,
+    /// DISTINCT.
+    pub distinct: bool,
+    /// Its arguments.
+    pub args: Vec<Expr>,
+    /// GROUP_CONCAT's ORDER BY: expression and whether descending.
+    pub order: Vec<(Expr, bool)>,
+    /// GROUP_CONCAT's separator.
+    pub separator: ByteStr,
+    /// GROUP_CONCAT's LIMIT: rows skipped, rows taken.
+    pub limit: Option<(u64, u64)>,
+    /// The type of the result.
+    pub ty: SqlType,
+    /// Whether the result may be NULL.
+    pub nullable: bool,
+}

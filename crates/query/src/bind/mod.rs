@@ -1,0 +1,162 @@
+//! Names to columns, trees of the statement to typed expressions.
+//!
+//! A [`Binder`] holds a stack of [`Scope`]s, one per query block, the innermost last. A name is looked up from the
+//! innermost outwards; found further out it becomes [`Node::Outer`] and makes the blocks between correlated. Errors are
+//! MariaDB's: 1054 unknown column, 1052 ambiguous, 1305 unknown function, 1582 wrong argument count, 1111 and 1140 for
+//! misplaced aggregates, 1241 for rows where scalars belong.
+//!
+//! Literals: in a statement that came as text each literal that the parser did not mark as fixed becomes a parameter, so
+//! that the plan serves every statement of the same digest. In a prepared statement literals are constants and `?` are
+//! the parameters.
+
+mod call;
+mod expr;
+mod literal;
+mod scope;
+
+pub use literal::literal_value;
+pub use scope::{Scope, ScopeColumn, ScopeTable};
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast;
+use keel_value::{SqlType, Value};
+
+use crate::aggregate::AggregateCall;
+use crate::catalog::Catalog;
+use crate::expr::{Expr, Node};
+use crate::session::Session;
+
+/// Where an execution's parameters come from.
+#[derive(Clone, Copy, Default)]
+pub struct ParamSource<'a> {
+    /// The literals of a text statement, which become parameters under their index; none in prepared statements.
+    pub literals: Option<&'a [keel_sql::Literal]>,
+    /// Types of the `?` of a prepared statement; missing ones are taken as NULL's type.
+    pub types: &'a [SqlType],
+    /// The values of the first execution, where known: for estimates only.
+    pub values: &'a [Value],
+}
+
+/// What binding depends on.
+#[derive(Clone, Copy)]
+pub struct BindContext<'a> {
+    /// The tables.
+    pub catalog: &'a Catalog,
+    /// Current database, modes, connection's collation.
+    pub session: &'a Session,
+    /// The parameters.
+    pub params: ParamSource<'a>,
+}
+
+/// The clause an expression stands in, as messages name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clause {
+    /// The select list, and values of INSERT and UPDATE.
+    Fields,
+    /// WHERE.
+    Where,
+    /// ON.
+    On,
+    /// GROUP BY.
+    Group,
+    /// HAVING.
+    Having,
+    /// ORDER BY.
+    Order,
+}
+
+impl Clause {
+    /// The words in 1054 and 1052.
+    pub fn words(self) -> &'static str {
+        match self {
+            Clause::Fields => "field list",
+            Clause::Where => "where clause",
+            Clause::On => "on clause",
+            Clause::Group => "group statement",
+            Clause::Having => "having clause",
+            Clause::Order => "order clause",
+        }
+    }
+
+    /// Whether aggregates may stand in it.
+    pub fn takes_aggregates(self) -> bool {
+        matches!(self, Clause::Fields | Clause::Having | Clause::Order)
+    }
+}
+
+/// Binds one statement.
+pub struct Binder<'a> {
+    /// What binding depends on.
+    pub cx: BindContext<'a>,
+    pub(crate) scopes: Vec<Scope>,
+    pub(crate) clause: Clause,
+    /// Within an aggregate's arguments: another aggregate is 1111.
+    pub(crate) in_aggregate: bool,
+    /// Where a derived table's name may not be found: WITH's tables, innermost last.
+    pub(crate) common: Vec<crate::select::CommonTable>,
+}
+
+impl<'a> Binder<'a> {
+    /// A binder with one empty scope.
+    pub fn new(cx: BindContext<'a>) -> Binder<'a> {
+        Binder { cx, scopes: vec![Scope::default()], clause: Clause::Fields, in_aggregate: false, common: Vec::new() }
+    }
+
+    /// The innermost scope.
+    pub fn scope(&self) -> &Scope {
+        self.scopes.last().expect("a binder always has a scope")
+    }
+
+    /// The innermost scope, to add tables to.
+    pub fn scope_mut(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("a binder always has a scope")
+    }
+
+    /// Cells that executions of the innermost scope's expressions need (see [`crate::expr::frame::once_cells`]).
+    pub fn once_count(&self) -> u32 {
+        self.scope().once
+    }
+
+    /// Binds an expression of a clause; a row is 1241.
+    pub fn bind(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Expr> {
+        let bound = self.bind_any(tree, clause)?;
+        if let Node::Row(_) = bound.node {
+            return Err(errors::operand_columns(1));
+        }
+        Ok(bound)
+    }
+
+    /// Binds a condition and takes its AND apart: all of the result must be true. Constants are computed once.
+    pub fn bind_condition(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
+        let mut bound = self.bind(tree, clause)?;
+        self.hoist(&mut bound);
+        Ok(match bound.node {
+            Node::And(parts) => parts,
+            _ => vec![bound],
+        })
+    }
+
+    /// Makes what does not depend on rows be computed once per execution.
+    pub fn hoist(&mut self, expr: &mut Expr) {
+        crate::expr::walk::hoist(expr, &mut self.scope_mut().once);
+    }
+
+    /// A number for something kept per execution.
+    pub(crate) fn new_once(&mut self) -> u32 {
+        let scope = self.scope_mut();
+        scope.once += 1;
+        scope.once - 1
+    }
+
+    /// Takes the aggregates that were met in the innermost scope.
+    pub(crate) fn take_aggregates(&mut self) -> Vec<AggregateCall> {
+        std::mem::take(&mut self.scope_mut().aggregates)
+    }
+
+    pub(crate) fn bind_any(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Expr> {
+        let before = std::mem::replace(&mut self.clause, clause);
+        let bound = self.expr(tree);
+        self.clause = before;
+        bound
+    }
+}

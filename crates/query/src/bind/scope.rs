@@ -1,0 +1,248 @@
+//! The tables and names that one query block sees.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::ColumnName;
+use keel_value::SqlType;
+
+use super::{Binder, Clause};
+use crate::aggregate::AggregateCall;
+use crate::catalog::{TableDef, names};
+use crate::expr::{ColumnRef, Derivation, Expr, Node};
+
+/// A column that a scope offers.
+#[derive(Debug, Clone)]
+pub struct ScopeColumn {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: SqlType,
+    /// Whether it may be NULL by itself.
+    pub nullable: bool,
+    /// Not part of `*`.
+    pub invisible: bool,
+    /// Coercibility of its collation; columns of real tables are implicit.
+    pub derivation: Derivation,
+}
+
+/// A table in FROM.
+#[derive(Clone)]
+pub struct ScopeTable {
+    /// Its place in the frame.
+    pub slot: u16,
+    /// Its database; empty for derived tables.
+    pub schema: Arc<str>,
+    /// Its own name.
+    pub name: Arc<str>,
+    /// The name it has here.
+    pub alias: Arc<str>,
+    /// Its columns.
+    pub columns: Arc<[ScopeColumn]>,
+    /// Its definition; none for derived tables.
+    pub def: Option<Arc<TableDef>>,
+    /// On the side of an outer join that may be empty.
+    pub outer_joined: bool,
+}
+
+/// A column that USING or NATURAL made of two.
+#[derive(Debug, Clone)]
+pub struct MergedColumn {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The value: left's, right's under RIGHT JOIN.
+    pub expr: Expr,
+    /// The columns hidden behind it, as (slot, column).
+    pub parts: Vec<(u16, u16)>,
+}
+
+/// What one query block sees.
+#[derive(Clone, Default)]
+pub struct Scope {
+    /// Tables in order of FROM.
+    pub tables: Vec<ScopeTable>,
+    /// Columns of USING and NATURAL, in order.
+    pub merged: Vec<MergedColumn>,
+    /// Named items of the select list, which GROUP BY, HAVING and ORDER BY may use.
+    pub aliases: Vec<(Arc<str>, Expr)>,
+    /// Aggregates met so far.
+    pub aggregates: Vec<AggregateCall>,
+    /// Cells needed per execution.
+    pub once: u32,
+    /// How many scopes outwards an expression reached; 0 = not correlated.
+    pub reach: u16,
+    /// Tables beyond this count are not visible yet (ON of a join sees its own tables only); none = all.
+    pub visible: Option<std::ops::Range<usize>>,
+}
+
+impl ScopeTable {
+    /// A real table under an alias.
+    pub fn of(slot: u16, def: Arc<TableDef>, alias: Option<&str>) -> ScopeTable {
+        let columns = def
+            .columns
+            .iter()
+            .map(|c| ScopeColumn {
+                name: c.name.clone(),
+                ty: c.ty.clone(),
+                nullable: c.nullable,
+                invisible: c.invisible,
+                derivation: Derivation::Implicit,
+            })
+            .collect();
+        let alias = alias.map_or_else(|| def.name.clone(), Arc::from);
+        ScopeTable {
+            slot,
+            schema: def.schema.clone(),
+            name: def.name.clone(),
+            alias,
+            columns,
+            def: Some(def),
+            outer_joined: false,
+        }
+    }
+
+    /// The expression of its n-th column.
+    pub fn column(&self, index: usize) -> Expr {
+        let column = &self.columns[index];
+        let mut name = String::new();
+        if !self.schema.is_empty() {
+            names::push_quoted(&mut name, &self.schema);
+            name.push('.');
+        }
+        names::push_quoted(&mut name, &self.alias);
+        name.push('.');
+        names::push_quoted(&mut name, &column.name);
+        let node = Node::Column(ColumnRef { slot: self.slot, column: index as u16, name: name.into() });
+        let derivation =
+            if column.ty.is_string() || column.ty.has_members() { column.derivation } else { Derivation::Numeric };
+        Expr { node, ty: column.ty.clone(), nullable: column.nullable || self.outer_joined, derivation }
+    }
+
+    fn answers_to(&self, db: Option<&str>, table: Option<&str>) -> bool {
+        table.is_none_or(|t| *t == *self.alias) && db.is_none_or(|d| *d == *self.schema)
+    }
+
+    /// The column of that name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| names::same(&c.name, name))
+    }
+}
+
+/// What a name means in one scope.
+enum Found {
+    Nothing,
+    One(Expr),
+    Ambiguous,
+}
+
+impl Scope {
+    /// Adds a table; 1066 if its name is there already.
+    pub fn add_table(&mut self, table: ScopeTable) -> SqlResult<()> {
+        if self.tables.iter().any(|t| t.alias == table.alias && t.schema == table.schema) {
+            return Err(errors::nonuniq_table(&table.alias));
+        }
+        self.tables.push(table);
+        Ok(())
+    }
+
+    fn visible_tables(&self) -> &[ScopeTable] {
+        match &self.visible {
+            Some(range) => &self.tables[range.clone()],
+            None => &self.tables,
+        }
+    }
+
+    fn column(&self, name: &ColumnName) -> Found {
+        if name.table.is_none()
+            && let Some(merged) = self.merged.iter().find(|m| names::same(&m.name, &name.column))
+            && self.visible.is_none()
+        {
+            return Found::One(merged.expr.clone());
+        }
+        let mut found = Found::Nothing;
+        for table in self.visible_tables() {
+            if !table.answers_to(name.db.as_deref(), name.table.as_deref()) {
+                continue;
+            }
+            if let Some(index) = table.position(&name.column) {
+                if matches!(found, Found::One(_)) {
+                    return Found::Ambiguous;
+                }
+                found = Found::One(table.column(index));
+            }
+        }
+        found
+    }
+
+    fn alias(&self, name: &ColumnName) -> Option<&Expr> {
+        if name.table.is_some() {
+            return None;
+        }
+        self.aliases.iter().find(|(alias, _)| names::same(alias, &name.column)).map(|(_, expr)| expr)
+    }
+}
+
+/// A column's name as messages show it.
+pub(crate) fn display(name: &ColumnName) -> String {
+    let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(".")
+}
+
+impl Binder<'_> {
+    /// What a column name means here or in an enclosing query.
+    pub(crate) fn column(&mut self, name: &ColumnName) -> SqlResult<Expr> {
+        let innermost = self.scopes.len() - 1;
+        for index in (0..=innermost).rev() {
+            let level = (innermost - index) as u16;
+            let clause = self.clause;
+            if let Some(expr) = self.look_in(index, name, level, clause)? {
+                if level == 0 {
+                    return Ok(expr);
+                }
+                for scope in &mut self.scopes[index + 1..] {
+                    scope.reach = scope.reach.max(1);
+                }
+                for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
+                    scope.reach = scope.reach.max(distance as u16 + 1);
+                }
+                return Ok(outwards(expr, level));
+            }
+        }
+        Err(errors::bad_field(display(name), self.clause.words()))
+    }
+
+    fn look_in(&self, index: usize, name: &ColumnName, level: u16, clause: Clause) -> SqlResult<Option<Expr>> {
+        let scope = &self.scopes[index];
+        let prefers_alias = level == 0 && !self.in_aggregate && matches!(clause, Clause::Order);
+        if prefers_alias && let Some(expr) = scope.alias(name) {
+            return Ok(Some(expr.clone()));
+        }
+        let found = match scope.column(name) {
+            Found::One(expr) => Some(expr),
+            Found::Ambiguous => return Err(errors::non_uniq(display(name), clause.words())),
+            Found::Nothing => None,
+        };
+        if found.is_none()
+            && (level > 0 || matches!(clause, Clause::Having | Clause::Group))
+            && let Some(expr) = scope.alias(name)
+        {
+            return Ok(Some(expr.clone()));
+        }
+        Ok(found)
+    }
+}
+
+/// The same expression seen from `level` queries further in.
+fn outwards(mut expr: Expr, level: u16) -> Expr {
+    crate::expr::walk::visit_mut(&mut expr, &mut |e| {
+        match &mut e.node {
+            Node::Column(column) => {
+                let column = column.clone();
+                e.node = Node::Outer { level, column };
+            }
+            Node::Outer { level: l, .. } => *l += level,
+            _ => {}
+        };
+    });
+    expr
+}

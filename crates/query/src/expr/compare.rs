@@ -1,0 +1,328 @@
+//! Comparisons in a domain chosen when binding.
+//!
+//! The common cases, both sides integers or both sides bytes, are decided by the values' own shape; anything else is
+//! converted to the domain as MariaDB's comparators do.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use keel_base::SqlResult;
+use keel_value::types::Class;
+use keel_value::{CollationId, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation, convert};
+
+use super::frame::Kept;
+use super::{Comparison, Derivation, EvalContext, Expr, Node, cast};
+
+/// Compares two expressions; None if either is NULL.
+#[inline]
+pub fn operands<'f>(
+    by: Comparison,
+    left: &'f Expr,
+    right: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<Ordering>> {
+    let l = left.eval(cx)?;
+    if l.as_ref().is_null() {
+        return Ok(None);
+    }
+    let r = right.eval(cx)?;
+    values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
+}
+
+/// Compares two values of given types; None if either is NULL (or no date where dates are compared).
+#[inline]
+pub fn values(
+    by: Comparison,
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    if let Comparison::Text(by) = by {
+        return Ok(match (l, r) {
+            (ValueRef::Bytes(a), ValueRef::Bytes(b)) => Some(collation::compare(by, a, b)),
+            (ValueRef::Null, _) | (_, ValueRef::Null) => None,
+            _ => Some(collation::compare(by, &text_of(l, lt), &text_of(r, rt))),
+        });
+    }
+    match (l, r) {
+        (ValueRef::Int(a), ValueRef::Int(b)) => Ok(Some(a.cmp(&b))),
+        (ValueRef::Null, _) | (_, ValueRef::Null) => Ok(None),
+        _ => match by {
+            Comparison::Int | Comparison::Decimal | Comparison::Real => numbers(by, l, lt, r, rt, cx).map(Some),
+            Comparison::Time => times(l, lt, r, rt, cx),
+            _ => dates(l, lt, r, rt, cx),
+        },
+    }
+}
+
+fn text_of<'a>(value: ValueRef<'a>, ty: &SqlType) -> Cow<'a, [u8]> {
+    match value {
+        ValueRef::Bytes(bytes) => Cow::Borrowed(bytes),
+        other => {
+            let mut out = Vec::new();
+            convert::to_text(other, ty, &mut out);
+            Cow::Owned(out)
+        }
+    }
+}
+
+fn numbers(
+    by: Comparison,
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Ordering> {
+    Ok(match (l, r) {
+        (ValueRef::UInt(a), ValueRef::UInt(b)) => a.cmp(&b),
+        (ValueRef::Int(a), ValueRef::UInt(b)) => i128::from(a).cmp(&i128::from(b)),
+        (ValueRef::UInt(a), ValueRef::Int(b)) => i128::from(a).cmp(&i128::from(b)),
+        (ValueRef::Double(a), ValueRef::Double(b)) => order_f64(a, b),
+        (ValueRef::Decimal(a), ValueRef::Decimal(b)) if by != Comparison::Real => a.cmp(&b),
+        (ValueRef::Decimal(a), ValueRef::Int(b)) if by != Comparison::Real => a.cmp(&Decimal::from_i64(b)),
+        (ValueRef::Int(a), ValueRef::Decimal(b)) if by != Comparison::Real => Decimal::from_i64(a).cmp(&b),
+        _ if by != Comparison::Real && is_exact(l) && is_exact(r) => {
+            let a = cx.reporting(|report| convert::to_decimal(l, lt, report))?;
+            let b = cx.reporting(|report| convert::to_decimal(r, rt, report))?;
+            a.cmp(&b)
+        }
+        _ => {
+            let a = cx.reporting(|report| convert::to_f64(l, lt, report))?;
+            let b = cx.reporting(|report| convert::to_f64(r, rt, report))?;
+            order_f64(a, b)
+        }
+    })
+}
+
+fn is_exact(value: ValueRef<'_>) -> bool {
+    !matches!(value, ValueRef::Double(_) | ValueRef::Float(_) | ValueRef::Bytes(_))
+}
+
+fn order_f64(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.total_cmp(&b))
+}
+
+fn dates(
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    match (l, r) {
+        (ValueRef::DateTime(a), ValueRef::DateTime(b)) => return Ok(Some(a.cmp(&b))),
+        (ValueRef::Date(a), ValueRef::Date(b)) => return Ok(Some(a.cmp(&b))),
+        _ => {}
+    }
+    let Some(a) = cast::value_to_datetime(l, lt, cx)? else { return Ok(None) };
+    let b: Option<DateTime> = cast::value_to_datetime(r, rt, cx)?;
+    Ok(b.map(|b| a.cmp(&b)))
+}
+
+fn times(
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    let a: Option<Time> = cast::value_to_time(l, lt, cx)?;
+    let b: Option<Time> = cast::value_to_time(r, rt, cx)?;
+    Ok(a.zip(b).map(|(a, b)| a.cmp(&b)))
+}
+
+/// `value BETWEEN low AND high`, in SQL's logic of three values.
+pub fn between<'f>(
+    by: Comparison,
+    value: &'f Expr,
+    low: &'f Expr,
+    high: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<bool>> {
+    let v = value.eval(cx)?;
+    if v.as_ref().is_null() {
+        return Ok(None);
+    }
+    let lower = {
+        let bound = low.eval(cx)?;
+        values(by, v.as_ref(), &value.ty, bound.as_ref(), &low.ty, cx)?.map(|o| o.is_ge())
+    };
+    if lower == Some(false) {
+        return Ok(Some(false));
+    }
+    let bound = high.eval(cx)?;
+    let upper = values(by, v.as_ref(), &value.ty, bound.as_ref(), &high.ty, cx)?.map(|o| o.is_le());
+    Ok(match (lower, upper) {
+        (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    })
+}
+
+/// Lists up to this length are walked: sorting them would cost more than it saves.
+const WALKED_LIST_MAX: usize = 4;
+
+/// `value IN (list)`, in SQL's logic of three values.
+pub fn in_list<'f>(
+    by: Comparison,
+    value: &'f Expr,
+    list: &'f [Expr],
+    sorted: Option<u32>,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<bool>> {
+    let v = value.eval(cx)?;
+    if v.as_ref().is_null() {
+        return Ok(None);
+    }
+    if list.len() > WALKED_LIST_MAX
+        && let Some(cell) = sorted
+        && let Some(kept) = cx.frame.once.get(cell as usize)
+    {
+        if kept.get().is_none() {
+            let built = sort_list(by, list, cx)?;
+            let _ = kept.set(built);
+        }
+        let Some(Kept::Sorted(elements, has_null)) = kept.get() else { unreachable!("cell {cell} holds a list") };
+        let canonical = canonical_type(by);
+        let found = search(by, elements, &canonical, v.as_ref(), &value.ty, cx)?;
+        return Ok(if found { Some(true) } else if *has_null { None } else { Some(false) });
+    }
+    let mut unknown = false;
+    for element in list {
+        let e = element.eval(cx)?;
+        match values(by, v.as_ref(), &value.ty, e.as_ref(), &element.ty, cx)? {
+            Some(Ordering::Equal) => return Ok(Some(true)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown { None } else { Some(false) })
+}
+
+fn search(
+    by: Comparison,
+    elements: &[Value],
+    canonical: &SqlType,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<bool> {
+    let (mut from, mut to) = (0, elements.len());
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match values(by, elements[middle].as_ref(), canonical, value, ty, cx)? {
+            Some(Ordering::Equal) => return Ok(true),
+            Some(Ordering::Less) => from = middle + 1,
+            Some(Ordering::Greater) => to = middle,
+            None => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
+/// The type that values of a domain have once converted to it.
+pub fn canonical_type(by: Comparison) -> SqlType {
+    match by {
+        Comparison::Int => SqlType::bigint(),
+        Comparison::Decimal => SqlType::decimal(65, 30),
+        Comparison::Real => SqlType::double(),
+        Comparison::Text(collation) => SqlType::varchar(u32::MAX, collation),
+        Comparison::DateTime => SqlType::temporal(TypeKind::DateTime, 6),
+        Comparison::Date => SqlType::new(TypeKind::Date),
+        Comparison::Time => SqlType::temporal(TypeKind::Time, 6),
+    }
+}
+
+fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Kept> {
+    let mut elements = Vec::with_capacity(list.len());
+    let mut has_null = false;
+    for element in list {
+        let value = element.eval(cx)?;
+        match in_domain(by, value.as_ref(), &element.ty, cx)? {
+            Value::Null => has_null = true,
+            value => elements.push(value),
+        }
+    }
+    let canonical = canonical_type(by);
+    let mut problem = None;
+    elements.sort_by(|a, b| {
+        values(by, a.as_ref(), &canonical, b.as_ref(), &canonical, cx)
+            .unwrap_or_else(|error| {
+                problem = Some(error);
+                None
+            })
+            .unwrap_or(Ordering::Equal)
+    });
+    match problem {
+        Some(error) => Err(error),
+        None => Ok(Kept::Sorted(elements, has_null)),
+    }
+}
+
+/// A value converted to a domain.
+fn in_domain(by: Comparison, value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    Ok(match by {
+        Comparison::Text(_) => Value::Bytes(text_of(value, ty).into_owned().into_boxed_slice()),
+        Comparison::DateTime | Comparison::Date => {
+            cast::value_to_datetime(value, ty, cx)?.map_or(Value::Null, Value::DateTime)
+        }
+        Comparison::Time => cast::value_to_time(value, ty, cx)?.map_or(Value::Null, Value::Time),
+        Comparison::Real => match value {
+            ValueRef::Int(_) | ValueRef::UInt(_) | ValueRef::Double(_) => value.to_owned(),
+            other => Value::Double(cx.reporting(|report| convert::to_f64(other, ty, report))?),
+        },
+        _ => value.to_owned(),
+    })
+}
+
+/// The domain in which MariaDB compares two types; text collations are the caller's to choose.
+pub fn domain(left: &Expr, right: &Expr, text: CollationId) -> Comparison {
+    let (a, b) = (left.ty.class(), right.ty.class());
+    match (a, b) {
+        (Class::Null, Class::Null) => Comparison::Text(text),
+        (Class::Null, other) | (other, Class::Null) => own_domain(other, text),
+        (Class::String, Class::String) => Comparison::Text(text),
+        (Class::Int, Class::Int) => Comparison::Int,
+        (Class::Int | Class::Decimal, Class::Int | Class::Decimal) => Comparison::Decimal,
+        (Class::Date, Class::Date) => Comparison::Date,
+        (Class::Time, Class::Time) => Comparison::Time,
+        (Class::Date | Class::DateTime, Class::Date | Class::DateTime | Class::Time) => Comparison::DateTime,
+        (Class::Time, Class::Date | Class::DateTime) => Comparison::DateTime,
+        (Class::Date | Class::DateTime, Class::String) | (Class::String, Class::Date | Class::DateTime) => {
+            Comparison::DateTime
+        }
+        (Class::Time, Class::String) | (Class::String, Class::Time) => Comparison::Time,
+        (Class::Date | Class::DateTime, _) if is_literal(right) => Comparison::DateTime,
+        (_, Class::Date | Class::DateTime) if is_literal(left) => Comparison::DateTime,
+        (Class::Time, _) if is_literal(right) => Comparison::Time,
+        (_, Class::Time) if is_literal(left) => Comparison::Time,
+        _ => Comparison::Real,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    matches!(expr.node, Node::Constant(_) | Node::Param(_))
+}
+
+fn own_domain(class: Class, text: CollationId) -> Comparison {
+    match class {
+        Class::Null | Class::String => Comparison::Text(text),
+        Class::Int => Comparison::Int,
+        Class::Decimal => Comparison::Decimal,
+        Class::Real => Comparison::Real,
+        Class::Date => Comparison::Date,
+        Class::Time => Comparison::Time,
+        Class::DateTime => Comparison::DateTime,
+    }
+}
+
+/// Whether the collation of an expression was said rather than assumed.
+pub fn is_explicit(expr: &Expr) -> bool {
+    expr.derivation == Derivation::Explicit
+}

@@ -1,0 +1,341 @@
+//! Evaluation of bound expressions.
+//!
+//! [`Expr::eval`] gives a value that borrows from the row, the parameters or the expression wherever it can;
+//! [`Expr::truth`] is the way for conditions, which never make a value of their truth. AND and OR stop early as MariaDB's
+//! do. Warnings go to the session; where the statement runs strictly, a warning is the statement's error.
+
+use std::borrow::Cow;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_value::convert::{self, Problem};
+use keel_value::types::Class;
+use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation};
+
+use super::frame::Kept;
+use super::{ColumnRef, CompareOp, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare};
+use crate::session::UserVariable;
+
+impl<'s, 'f> EvalContext<'s, 'f> {
+    /// Reports a warning; an error where the statement's warnings are errors.
+    pub fn warn(&mut self, problem: SqlError) -> SqlResult<()> {
+        if self.session.abort_on_warning {
+            return Err(problem);
+        }
+        self.session.warn(problem);
+        Ok(())
+    }
+
+    /// Runs a conversion that may report problems, as warnings or the statement's error.
+    pub fn reporting<T>(&mut self, convert: impl FnOnce(convert::Report<'_>) -> T) -> SqlResult<T> {
+        let mut first = None;
+        let mut others = Vec::new();
+        let result = convert(&mut |problem: Problem| {
+            if first.is_none() {
+                first = Some(problem);
+            } else if others.len() < 8 {
+                others.push(problem);
+            }
+        });
+        for problem in first.into_iter().chain(others) {
+            self.warn(problem_error(problem))?;
+        }
+        Ok(result)
+    }
+
+    /// A column of the current rows; timestamps in the session's zone.
+    #[inline]
+    fn column(&self, frame: &Frame<'f>, column: &ColumnRef, ty: &SqlType) -> ValueRef<'f> {
+        let value = frame.slots[column.slot as usize].get(column.column);
+        if ty.kind == TypeKind::Timestamp
+            && let ValueRef::DateTime(utc) = value
+        {
+            return ValueRef::DateTime(convert::timestamp_to_local(utc, &*self.session.vars.time_zone));
+        }
+        value
+    }
+
+    fn once(&mut self, cell: u32, inner: &'f Expr) -> SqlResult<Cell<'f>> {
+        let Some(kept) = self.frame.once.get(cell as usize) else { return inner.eval(self) };
+        if kept.get().is_none() {
+            let value = inner.eval(self)?.into_value();
+            // A subquery that computed the same cell meanwhile gave the same value.
+            let _ = kept.set(Kept::Value(value));
+        }
+        match kept.get() {
+            Some(Kept::Value(value)) => Ok(Cell::Ref(value.as_ref())),
+            _ => unreachable!("cell {cell} holds a value"),
+        }
+    }
+
+    /// Today in the session's zone.
+    pub fn today(&mut self) -> Date {
+        self.session.now_local().date
+    }
+}
+
+/// What a problem in an expression is to the client.
+pub fn problem_error(problem: Problem) -> SqlError {
+    match problem {
+        Problem::TruncatedIncorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::IncorrectTemporal { kind, value } => {
+            SqlError { message: format!("Incorrect {kind} value: '{value}'").into(), ..errors::truncated_wrong_value(kind, value) }
+        }
+        Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::OutOfRange => errors::truncated_wrong_value("INTEGER", ""),
+        Problem::TooLong => errors::truncated_wrong_value("CHAR", ""),
+        Problem::Truncated | Problem::TruncatedNote => errors::truncated_wrong_value("DOUBLE", ""),
+    }
+}
+
+fn of_truth(truth: Option<bool>) -> Cell<'static> {
+    Cell::Ref(match truth {
+        Some(t) => ValueRef::Int(i64::from(t)),
+        None => ValueRef::Null,
+    })
+}
+
+impl Expr {
+    /// The value over the context's frame.
+    pub fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        match &self.node {
+            Node::Column(column) => Ok(Cell::Ref(cx.column(&cx.frame, column, &self.ty))),
+            Node::Constant(value) => Ok(Cell::Ref(value.as_ref())),
+            Node::Param(index) => Ok(Cell::Ref(cx.frame.params[*index as usize].as_ref())),
+            Node::Once(cell, inner) => cx.once(*cell, inner),
+            Node::Outer { level, column } => Ok(Cell::Ref(cx.column(&cx.frame.at(*level), column, &self.ty))),
+            Node::Compare { .. }
+            | Node::And(_)
+            | Node::Or(_)
+            | Node::Xor(..)
+            | Node::Not(_)
+            | Node::Between { .. }
+            | Node::In { .. }
+            | Node::IsNull { .. }
+            | Node::IsTruth { .. }
+            | Node::Like { .. } => Ok(of_truth(self.truth(cx)?)),
+            Node::Arith(op, left, right) => arith::binary(self, *op, left, right, cx),
+            Node::Negate(value) => arith::negate(self, value, cx),
+            Node::Bits(op, left, right) => arith::bits(*op, left, right, cx),
+            Node::BitNot(value) => arith::bit_not(value, cx),
+            Node::Case { whens, otherwise } => self.case(whens, otherwise.as_deref(), cx),
+            Node::Coalesce(values) => {
+                for value in values {
+                    let cell = self.taken(value, cx)?;
+                    if !cell.as_ref().is_null() {
+                        return Ok(cell);
+                    }
+                }
+                Ok(Cell::Ref(ValueRef::Null))
+            }
+            Node::Call(function, args) => Ok(Cell::Owned((function.eval)(&self.ty, args, cx)?)),
+            Node::Cast(value) => cast::cast(&self.ty, value, cx),
+            Node::Convert(value) => cast::convert(&self.ty, value, cx),
+            Node::Collate(value) => value.eval(cx),
+            Node::DateArith { date, amount, unit, subtract } => {
+                crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx).map(Cell::Owned)
+            }
+            Node::UserVar(name) => Ok(Cell::Owned(
+                cx.session.user_variables.get(&**name).map_or(Value::Null, |v| v.value.clone()),
+            )),
+            Node::AssignUserVar(name, value) => {
+                let new = value.eval(cx)?.into_value();
+                let variable = UserVariable { value: new.clone(), ty: value.ty.clone() };
+                cx.session.user_variables.insert(name.to_string(), variable);
+                Ok(Cell::Owned(new))
+            }
+            Node::SysVar(scope, name) => {
+                let host = cx.session.host.clone();
+                host.system_variable(cx.session, *scope, name).map(Cell::Owned)
+            }
+            Node::Subquery(subquery) => subquery.eval(cx),
+            Node::Row(_) => Err(errors::operand_columns(1)),
+            Node::Aggregate(_) => unreachable!("aggregates are replaced before anything runs"),
+        }
+    }
+
+    /// Whether a condition holds: neither false nor NULL.
+    #[inline]
+    pub fn holds<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<bool> {
+        Ok(self.truth(cx)? == Some(true))
+    }
+
+    /// The truth of a condition; None is UNKNOWN.
+    pub fn truth<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<bool>> {
+        match &self.node {
+            Node::Compare { op: CompareOp::NullSafeEq, by, left, right } => {
+                let (l, r) = (left.eval(cx)?, right.eval(cx)?);
+                Ok(Some(match (l.as_ref().is_null(), r.as_ref().is_null()) {
+                    (true, true) => true,
+                    (false, false) => {
+                        compare::values(*by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?
+                            .is_some_and(|o| o.is_eq())
+                    }
+                    _ => false,
+                }))
+            }
+            Node::Compare { op, by, left, right } => {
+                Ok(compare::operands(*by, left, right, cx)?.map(|ordering| op.holds(ordering)))
+            }
+            Node::And(parts) => {
+                let mut unknown = false;
+                for part in parts {
+                    match part.truth(cx)? {
+                        Some(false) => return Ok(Some(false)),
+                        Some(true) => {}
+                        None => unknown = true,
+                    }
+                }
+                Ok(if unknown { None } else { Some(true) })
+            }
+            Node::Or(parts) => {
+                let mut unknown = false;
+                for part in parts {
+                    match part.truth(cx)? {
+                        Some(true) => return Ok(Some(true)),
+                        Some(false) => {}
+                        None => unknown = true,
+                    }
+                }
+                Ok(if unknown { None } else { Some(false) })
+            }
+            Node::Xor(left, right) => {
+                let (l, r) = (left.truth(cx)?, right.truth(cx)?);
+                Ok(l.zip(r).map(|(l, r)| l != r))
+            }
+            Node::Not(value) => Ok(value.truth(cx)?.map(|t| !t)),
+            Node::Between { negated, by, value, low, high } => {
+                let truth = compare::between(*by, value, low, high, cx)?;
+                Ok(truth.map(|t| t != *negated))
+            }
+            Node::In { negated, by, value, list, sorted } => {
+                let truth = compare::in_list(*by, value, list, *sorted, cx)?;
+                Ok(truth.map(|t| t != *negated))
+            }
+            Node::IsNull { negated, value } => Ok(Some(value.eval(cx)?.as_ref().is_null() != *negated)),
+            Node::IsTruth { negated, test, value } => {
+                let truth = value.truth(cx)?;
+                let wanted = match test {
+                    TruthTest::True => Some(true),
+                    TruthTest::False => Some(false),
+                    TruthTest::Unknown => None,
+                };
+                Ok(Some((truth == wanted) != *negated))
+            }
+            Node::Like { negated, collation: by, value, pattern, escape } => {
+                let Some(text) = value.text(cx)? else { return Ok(None) };
+                let Some(pattern) = pattern.text(cx)? else { return Ok(None) };
+                Ok(Some(collation::like_match(*by, &text, &pattern, *escape) != *negated))
+            }
+            _ => {
+                let value = self.eval(cx)?;
+                match value.as_ref() {
+                    ValueRef::Null => Ok(None),
+                    ValueRef::Int(v) => Ok(Some(v != 0)),
+                    other => cx.reporting(|report| convert::to_bool(other, &self.ty, report)),
+                }
+            }
+        }
+    }
+
+    fn case<'f>(
+        &'f self,
+        whens: &'f [(Expr, Expr)],
+        otherwise: Option<&'f Expr>,
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Cell<'f>> {
+        for (condition, value) in whens {
+            if condition.holds(cx)? {
+                return self.taken(value, cx);
+            }
+        }
+        match otherwise {
+            Some(value) => self.taken(value, cx),
+            None => Ok(Cell::Ref(ValueRef::Null)),
+        }
+    }
+
+    /// A branch's value in this expression's own type.
+    fn taken<'f>(&'f self, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        if cast::same_representation(&self.ty, &value.ty) { value.eval(cx) } else { cast::convert(&self.ty, value, cx) }
+    }
+
+    /// The value as text in the type's own character set; None is NULL.
+    pub fn text<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Cow<'f, [u8]>>> {
+        Ok(match self.eval(cx)? {
+            Cell::Ref(ValueRef::Null) | Cell::Owned(Value::Null) => None,
+            Cell::Ref(ValueRef::Bytes(bytes)) => Some(Cow::Borrowed(bytes)),
+            Cell::Owned(Value::Bytes(bytes)) => Some(Cow::Owned(bytes.into_vec())),
+            other => {
+                let mut out = Vec::new();
+                convert::to_text(other.as_ref(), &self.ty, &mut out);
+                Some(Cow::Owned(out))
+            }
+        })
+    }
+
+    /// The value as a whole number of any sign; None is NULL.
+    pub fn integer<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i128>> {
+        let value = self.eval(cx)?;
+        Ok(match value.as_ref() {
+            ValueRef::Null => None,
+            ValueRef::Int(v) => Some(i128::from(v)),
+            ValueRef::UInt(v) => Some(i128::from(v)),
+            ValueRef::Decimal(d) => Some(match d.to_i64() {
+                Ok(v) => i128::from(v),
+                Err(bound) if bound < 0 => i128::from(bound),
+                Err(_) => i128::from(d.to_u64().unwrap_or_else(|bound| bound)),
+            }),
+            ValueRef::Double(v) => Some(v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128),
+            other => {
+                let v = cx.reporting(|report| convert::to_i64(other, &self.ty, report))?;
+                Some(if self.ty.unsigned { i128::from(v as u64) } else { i128::from(v) })
+            }
+        })
+    }
+
+    /// The value as a signed 64-bit integer, out-of-range values at the nearest bound; None is NULL.
+    pub fn int64<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64>> {
+        Ok(self.integer(cx)?.map(|v| v.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64))
+    }
+
+    /// The value as a double; None is NULL.
+    pub fn real<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<f64>> {
+        let value = self.eval(cx)?;
+        Ok(match value.as_ref() {
+            ValueRef::Null => None,
+            ValueRef::Double(v) => Some(v),
+            ValueRef::Float(v) => Some(f64::from(v)),
+            ValueRef::Int(v) => Some(v as f64),
+            ValueRef::UInt(v) if !self.ty.has_members() => Some(v as f64),
+            other => Some(cx.reporting(|report| convert::to_f64(other, &self.ty, report))?),
+        })
+    }
+
+    /// The value as a decimal; None is NULL.
+    pub fn decimal<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Decimal>> {
+        let value = self.eval(cx)?;
+        Ok(match value.as_ref() {
+            ValueRef::Null => None,
+            ValueRef::Decimal(v) => Some(v),
+            ValueRef::Int(v) => Some(Decimal::from_i64(v)),
+            other => Some(cx.reporting(|report| convert::to_decimal(other, &self.ty, report))?),
+        })
+    }
+
+    /// The value as a point in time; None is NULL or what is no date (with a warning).
+    pub fn datetime<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<DateTime>> {
+        let value = self.eval(cx)?;
+        cast::value_to_datetime(value.as_ref(), &self.ty, cx)
+    }
+
+    /// The value as a time of day or span; None is NULL or what is no time.
+    pub fn time<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Time>> {
+        let value = self.eval(cx)?;
+        cast::value_to_time(value.as_ref(), &self.ty, cx)
+    }
+
+    /// Whether numbers or text come out of it.
+    pub fn class(&self) -> Class {
+        self.ty.class()
+    }
+}

@@ -1,0 +1,112 @@
+//! What an expression is evaluated over: the current row of each table, parameters, enclosing rows.
+//!
+//! A [`RowSlot`] is filled by a table's reader and reused from row to row; a [`Frame`] is a view of borrowed parts,
+//! put together per evaluation, so that readers may fill slots between evaluations without interior mutability.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use keel_value::{Value, ValueRef, row};
+
+use crate::session::Session;
+
+/// Marks a table column that a covering index does not hold.
+pub const NOT_COVERED: u16 = u16::MAX;
+
+/// The current row of one table.
+#[derive(Debug, Clone)]
+pub enum RowSlot {
+    /// All columns are NULL: no row yet, or the empty side of an outer join.
+    Null,
+    /// Encoded bytes.
+    Stored {
+        /// How the bytes are read.
+        layout: Arc<row::Layout>,
+        /// For an index entry: place of each table column in the layout, [`NOT_COVERED`] where it has none.
+        map: Option<Arc<[u16]>>,
+        /// The row.
+        bytes: Vec<u8>,
+    },
+    /// Decoded values, one per column.
+    Values(Vec<Value>),
+}
+
+impl RowSlot {
+    /// A column's value.
+    #[inline]
+    pub fn get(&self, column: u16) -> ValueRef<'_> {
+        match self {
+            RowSlot::Stored { layout, map: None, bytes } => row::RowRef::new(layout, bytes).get(column as usize),
+            RowSlot::Stored { layout, map: Some(map), bytes } => {
+                let place = map[column as usize];
+                assert_ne!(place, NOT_COVERED, "column {column} is not in the covering index");
+                row::RowRef::new(layout, bytes).get(place as usize)
+            }
+            RowSlot::Values(values) => values[column as usize].as_ref(),
+            RowSlot::Null => ValueRef::Null,
+        }
+    }
+}
+
+/// The rows, parameters and enclosing frames that an expression sees.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'f> {
+    /// One per table of the query.
+    pub slots: &'f [RowSlot],
+    /// The execution's parameters.
+    pub params: &'f [Value],
+    /// What is computed once per execution: values of [`super::Node::Once`], sorted IN lists, subquery results.
+    pub once: &'f [OnceCell<Kept>],
+    /// The enclosing query's frame.
+    pub outer: Option<&'f Frame<'f>>,
+}
+
+impl Frame<'static> {
+    /// Nothing: for constant expressions.
+    pub const EMPTY: Frame<'static> = Frame { slots: &[], params: &[], once: &[], outer: None };
+}
+
+impl<'f> Frame<'f> {
+    /// The frame `level` queries outwards; 0 is this one.
+    #[inline]
+    pub fn at(&self, level: u16) -> Frame<'f> {
+        let mut frame = *self;
+        for _ in 0..level {
+            frame = *frame.outer.expect("the binder counts enclosing queries");
+        }
+        frame
+    }
+}
+
+/// What evaluation needs beside the expression: the frame, and the session for variables, warnings and modes.
+pub struct EvalContext<'s, 'f> {
+    /// The session that executes.
+    pub session: &'s mut Session,
+    /// The rows seen.
+    pub frame: Frame<'f>,
+}
+
+impl<'s, 'f> EvalContext<'s, 'f> {
+    /// A context over a frame.
+    pub fn new(session: &'s mut Session, frame: Frame<'f>) -> Self {
+        EvalContext { session, frame }
+    }
+}
+
+/// Something computed once per execution.
+#[derive(Debug)]
+pub enum Kept {
+    /// A value.
+    Value(Value),
+    /// The elements of an IN list without NULL, sorted; and whether NULL was among them.
+    Sorted(Vec<Value>, bool),
+    /// The rows of an IN subquery as encoded keys; whether a NULL was among them; whether it had rows at all.
+    Set(hashbrown::HashSet<Box<[u8]>, foldhash::fast::RandomState>, bool, bool),
+    /// A compiled regular expression; none where the pattern was NULL.
+    Regex(Option<Box<regex::bytes::Regex>>),
+}
+
+/// Empty cells for what a plan keeps per execution.
+pub fn once_cells(count: u32) -> Vec<OnceCell<Kept>> {
+    (0..count).map(|_| OnceCell::new()).collect()
+}

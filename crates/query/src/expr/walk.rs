@@ -1,0 +1,273 @@
+//! Walking and rewriting bound expressions.
+
+use super::{Expr, Node};
+
+/// What an expression depends on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Columns of the current rows.
+    pub columns: bool,
+    /// Columns of enclosing queries.
+    pub outer: bool,
+    /// Parameters.
+    pub params: bool,
+    /// RAND(), SLEEP(), UUID() and whatever gives another value at each call.
+    pub volatile: bool,
+    /// A subquery.
+    pub subquery: bool,
+    /// Aggregates.
+    pub aggregates: bool,
+    /// Assigns a user variable.
+    pub assigns: bool,
+}
+
+impl Facts {
+    /// One value for the whole execution of this query block.
+    pub fn is_constant(&self) -> bool {
+        !(self.columns || self.outer || self.volatile || self.aggregates || self.assigns)
+    }
+}
+
+/// Calls `f` with each direct operand.
+pub fn children<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
+    match &expr.node {
+        Node::Constant(_)
+        | Node::Param(_)
+        | Node::Column(_)
+        | Node::Outer { .. }
+        | Node::UserVar(_)
+        | Node::SysVar(..)
+        | Node::Aggregate(_) => {}
+        Node::Once(_, a)
+        | Node::Not(a)
+        | Node::Negate(a)
+        | Node::BitNot(a)
+        | Node::Cast(a)
+        | Node::Convert(a)
+        | Node::Collate(a)
+        | Node::AssignUserVar(_, a)
+        | Node::IsNull { value: a, .. }
+        | Node::IsTruth { value: a, .. } => f(a),
+        Node::Compare { left, right, .. } => {
+            f(left);
+            f(right);
+        }
+        Node::Xor(a, b) | Node::Arith(_, a, b) | Node::Bits(_, a, b) => {
+            f(a);
+            f(b);
+        }
+        Node::Like { value, pattern, .. } => {
+            f(value);
+            f(pattern);
+        }
+        Node::DateArith { date, amount, .. } => {
+            f(date);
+            f(amount);
+        }
+        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => parts.iter().for_each(f),
+        Node::Between { value, low, high, .. } => {
+            f(value);
+            f(low);
+            f(high);
+        }
+        Node::In { value, list, .. } => {
+            f(value);
+            list.iter().for_each(f);
+        }
+        Node::Case { whens, otherwise } => {
+            for (condition, value) in whens {
+                f(condition);
+                f(value);
+            }
+            otherwise.iter().for_each(|e| f(e));
+        }
+        Node::Call(_, args) => args.iter().for_each(f),
+        Node::Subquery(subquery) => subquery.test.operands().iter().for_each(f),
+    }
+}
+
+/// Calls `f` with each direct operand, to change it.
+pub fn children_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
+    match &mut expr.node {
+        Node::Constant(_)
+        | Node::Param(_)
+        | Node::Column(_)
+        | Node::Outer { .. }
+        | Node::UserVar(_)
+        | Node::SysVar(..)
+        | Node::Aggregate(_) => {}
+        Node::Once(_, a)
+        | Node::Not(a)
+        | Node::Negate(a)
+        | Node::BitNot(a)
+        | Node::Cast(a)
+        | Node::Convert(a)
+        | Node::Collate(a)
+        | Node::AssignUserVar(_, a)
+        | Node::IsNull { value: a, .. }
+        | Node::IsTruth { value: a, .. } => f(a),
+        Node::Compare { left, right, .. } => {
+            f(left);
+            f(right);
+        }
+        Node::Xor(a, b) | Node::Arith(_, a, b) | Node::Bits(_, a, b) => {
+            f(a);
+            f(b);
+        }
+        Node::Like { value, pattern, .. } => {
+            f(value);
+            f(pattern);
+        }
+        Node::DateArith { date, amount, .. } => {
+            f(date);
+            f(amount);
+        }
+        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => parts.iter_mut().for_each(f),
+        Node::Between { value, low, high, .. } => {
+            f(value);
+            f(low);
+            f(high);
+        }
+        Node::In { value, list, .. } => {
+            f(value);
+            list.iter_mut().for_each(f);
+        }
+        Node::Case { whens, otherwise } => {
+            for (condition, value) in whens {
+                f(condition);
+                f(value);
+            }
+            otherwise.iter_mut().for_each(|e| f(e));
+        }
+        Node::Call(_, args) => args.iter_mut().for_each(f),
+        Node::Subquery(subquery) => subquery.test.operands_mut().iter_mut().for_each(f),
+    }
+}
+
+/// Calls `f` with the expression and everything in it, from the top.
+pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
+    fn go<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
+        f(expr);
+        children(expr, &mut |child| go(child, f));
+    }
+    go(expr, f);
+}
+
+/// Calls `f` with the expression and everything in it, operands first.
+pub fn visit_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
+    fn go(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+        children_mut(expr, &mut |child| go(child, f));
+        f(expr);
+    }
+    go(expr, f);
+}
+
+/// What an expression depends on.
+pub fn facts(expr: &Expr) -> Facts {
+    let mut facts = Facts::default();
+    visit(expr, &mut |e| match &e.node {
+        Node::Column(_) => facts.columns = true,
+        Node::Outer { .. } => facts.outer = true,
+        Node::Param(_) => facts.params = true,
+        Node::Aggregate(_) => facts.aggregates = true,
+        Node::AssignUserVar(..) => facts.assigns = true,
+        Node::Call(function, _) if !function.pure => facts.volatile = true,
+        Node::Subquery(subquery) => {
+            facts.subquery = true;
+            for column in &subquery.reads {
+                if column.0 == 1 { facts.columns = true } else { facts.outer = true }
+            }
+            facts.volatile |= subquery.volatile;
+        }
+        _ => {}
+    });
+    facts
+}
+
+/// Bits of the slots whose columns an expression reads (slot 63 stands for all above).
+pub fn slots_read(expr: &Expr) -> u64 {
+    let mut slots = 0;
+    for_each_column(expr, &mut |slot, _| slots |= 1 << slot.min(63));
+    slots
+}
+
+/// Calls `f` with the slot and place of each column of this query block that an expression reads, subqueries' included.
+pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
+    visit(expr, &mut |e| match &e.node {
+        Node::Column(column) => f(column.slot, column.column),
+        Node::Subquery(subquery) => {
+            subquery.reads.iter().filter(|r| r.0 == 1).for_each(|r| f(r.1, r.2));
+        }
+        _ => {}
+    });
+}
+
+/// Wraps the greatest parts that are constant for an execution, unless they are values already.
+pub fn hoist(expr: &mut Expr, count: &mut u32) {
+    match &expr.node {
+        Node::Constant(_) | Node::Param(_) | Node::Once(..) | Node::Column(_) | Node::Outer { .. } | Node::Row(_) => {
+            return;
+        }
+        _ => {}
+    }
+    if facts(expr).is_constant() {
+        let inner = std::mem::replace(expr, Expr::null());
+        let (ty, nullable, derivation) = (inner.ty.clone(), inner.nullable, inner.derivation);
+        *expr = Expr { node: Node::Once(*count, Box::new(inner)), ty, nullable, derivation };
+        *count += 1;
+        return;
+    }
+    children_mut(expr, &mut |child| hoist(child, count));
+}
+
+/// Whether two expressions compute the same from the same row.
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    match (&a.node, &b.node) {
+        (Node::Column(x), Node::Column(y)) => x.slot == y.slot && x.column == y.column,
+        (Node::Constant(x), Node::Constant(y)) => x == y && a.ty == b.ty,
+        (Node::Param(x), Node::Param(y)) => x == y,
+        (Node::Once(_, x), Node::Once(_, y)) => same(x, y),
+        (Node::Once(_, x), _) => same(x, b),
+        (_, Node::Once(_, y)) => same(a, y),
+        (Node::Outer { level: l, column: x }, Node::Outer { level: m, column: y }) => {
+            l == m && x.slot == y.slot && x.column == y.column
+        }
+        (Node::Subquery(_), _) | (_, Node::Subquery(_)) => false,
+        _ => same_shape(a, b),
+    }
+}
+
+fn same_shape(a: &Expr, b: &Expr) -> bool {
+    use std::mem::discriminant;
+    if discriminant(&a.node) != discriminant(&b.node) || a.ty != b.ty {
+        return false;
+    }
+    let alike = match (&a.node, &b.node) {
+        (Node::Compare { op: x, by: p, .. }, Node::Compare { op: y, by: q, .. }) => x == y && p == q,
+        (Node::Arith(x, ..), Node::Arith(y, ..)) => x == y,
+        (Node::Bits(x, ..), Node::Bits(y, ..)) => x == y,
+        (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && x.pure,
+        (Node::UserVar(x), Node::UserVar(y)) => x == y,
+        (Node::SysVar(s, x), Node::SysVar(t, y)) => s == t && x == y,
+        (Node::Aggregate(x), Node::Aggregate(y)) => x == y,
+        (Node::AssignUserVar(..), _) => false,
+        (Node::Between { negated: x, .. }, Node::Between { negated: y, .. })
+        | (Node::In { negated: x, .. }, Node::In { negated: y, .. })
+        | (Node::IsNull { negated: x, .. }, Node::IsNull { negated: y, .. }) => x == y,
+        (Node::Like { negated: x, escape: p, .. }, Node::Like { negated: y, escape: q, .. }) => x == y && p == q,
+        (Node::IsTruth { negated: x, test: p, .. }, Node::IsTruth { negated: y, test: q, .. }) => x == y && p == q,
+        (
+            Node::DateArith { unit: x, subtract: p, .. },
+            Node::DateArith { unit: y, subtract: q, .. },
+        ) => x == y && p == q,
+        (Node::Case { otherwise: x, .. }, Node::Case { otherwise: y, .. }) => x.is_some() == y.is_some(),
+        _ => true,
+    };
+    if !alike {
+        return false;
+    }
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    children(a, &mut |e| left.push(e));
+    children(b, &mut |e| right.push(e));
+    left.len() == right.len() && left.into_iter().zip(right).all(|(x, y)| same(x, y))
+}

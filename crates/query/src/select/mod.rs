@@ -1,0 +1,150 @@
+//! Queries: planning of SELECT, set operations and VALUES, and the operators that run them.
+//!
+//! [`plan_select`] binds a query and chooses how it runs; the result, a [`SelectPlan`], holds no values of one execution
+//! and is shared. [`run`] executes it: rows go to a [`RowOutput`] in the order asked for. Operators pull: a source fills
+//! the frame's slots with the next joined row, filters look at it in place, and only what must outlive the row (groups,
+//! sorts, hash tables) is copied, as bytes, into buffers that are bounded by the session's variables.
+//!
+//! 1. Every table of a query block has one slot of the frame, in order of FROM; after the tables comes one slot for the
+//!    aggregates of a grouped row. Grouping puts the first row's needed columns back into the tables' slots, so that
+//!    expressions need not know whether their row is grouped.
+//! 2. Nothing parks while a page latch is held: readers copy rows out of pages first.
+
+mod block;
+mod build;
+mod carry;
+mod from;
+mod metadata;
+mod project;
+mod run;
+mod setop;
+mod subquery;
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_sql::ast;
+use keel_value::{SqlType, Value};
+
+use crate::bind::Binder;
+use crate::catalog::TableDef;
+use crate::expr::Frame;
+use crate::result::{ResultColumns, RowSink, RowView};
+use crate::session::Session;
+
+pub(crate) use block::Block;
+pub(crate) use setop::SetPlan;
+pub use subquery::{Subquery, SubqueryTest};
+
+/// How the rows of a query are locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Locking {
+    /// FOR UPDATE; else LOCK IN SHARE MODE.
+    pub exclusive: bool,
+    /// NOWAIT, SKIP LOCKED, WAIT n.
+    pub wait: LockWait,
+}
+
+/// How long a locking read waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWait {
+    /// As `innodb_lock_wait_timeout` says.
+    Default,
+    /// Not at all.
+    NoWait,
+    /// It leaves out locked rows.
+    SkipLocked,
+    /// So many seconds.
+    Seconds(u64),
+}
+
+/// A table that WITH names, while binding.
+#[derive(Clone)]
+pub(crate) struct CommonTable {
+    pub(crate) name: String,
+    pub(crate) plan: Arc<SelectPlan>,
+    pub(crate) columns: Vec<String>,
+}
+
+/// A query, bound and planned.
+#[derive(Debug)]
+pub struct SelectPlan {
+    pub(crate) body: Body,
+    columns: Arc<ResultColumns>,
+    /// Types of the result's columns, and whether each may be NULL.
+    pub(crate) types: Vec<(SqlType, bool)>,
+    /// Every real table read, once.
+    pub(crate) tables: Vec<Arc<TableDef>>,
+    /// How the rows are locked; none for plain reads.
+    pub(crate) locking: Option<Locking>,
+    /// INTO @a, @b.
+    pub(crate) into: Vec<Arc<str>>,
+}
+
+/// What produces a query's rows.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// One SELECT.
+    Block(Box<Block>),
+    /// UNION, EXCEPT, INTERSECT.
+    Set(Box<SetPlan>),
+}
+
+impl SelectPlan {
+    /// The result's columns.
+    pub fn columns(&self) -> &Arc<ResultColumns> {
+        &self.columns
+    }
+
+    /// Every real or virtual table that it reads, once.
+    pub fn tables(&self) -> &[Arc<TableDef>] {
+        &self.tables
+    }
+
+    /// Whether its rows go into variables, so that the client gets an OK packet.
+    pub fn is_into(&self) -> bool {
+        !self.into.is_empty()
+    }
+
+    /// Whether it locks what it reads.
+    pub fn locking(&self) -> Option<Locking> {
+        self.locking
+    }
+
+    /// Types of the result's columns, and whether each may be NULL.
+    pub fn types(&self) -> &[(SqlType, bool)] {
+        &self.types
+    }
+}
+
+/// Takes the rows of a query inside the server. The session is lent along, so that INSERT ... SELECT can write.
+pub trait RowOutput {
+    /// One row; `false` ends the query early without an error.
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool>;
+}
+
+/// Binds and plans a query in the binder's innermost scope's surroundings (an empty one for a statement of its own).
+pub fn plan_select(binder: &mut Binder<'_>, query: &ast::Query) -> SqlResult<SelectPlan> {
+    build::plan_query(binder, query, None)
+}
+
+/// Runs a query and sends its rows to a client; gives the number of rows sent.
+pub fn run(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<u64> {
+    run::to_sink(plan, session, params, sink)
+}
+
+/// Runs a query for a consumer inside the server.
+pub fn run_each(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    outer: Option<&Frame<'_>>,
+    output: &mut dyn RowOutput,
+) -> SqlResult<()> {
+    run::each(plan, session, params, outer, output)
+}
