@@ -9,13 +9,18 @@
 //! rows, so a crash leaves either all of one or nothing.
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
+pub mod bind;
 pub mod catalog;
 mod database;
+pub mod expr;
+pub mod func;
 pub mod host;
 mod interrupt;
 pub mod mdl;
 mod plan;
 pub mod result;
+pub mod select;
 pub mod session;
 pub mod txn;
 

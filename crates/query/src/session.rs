@@ -208,6 +208,8 @@ pub struct Session {
     pub host: Arc<dyn Host>,
     /// Row of the running INSERT or UPDATE, from 1, for warnings.
     pub current_row: u64,
+    /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
+    pub abort_on_warning: bool,
     /// When the running statement began, microseconds since 1970; read from the clock when first asked.
     statement_clock: Option<i64>,
     /// Scratch that statements reuse, so that the point path allocates nothing.
@@ -246,6 +248,7 @@ impl Session {
             interrupt: Arc::default(),
             host,
             current_row: 1,
+            abort_on_warning: false,
             statement_clock: None,
             scratch: Scratch::default(),
         }
@@ -256,6 +259,7 @@ impl Session {
         self.statement_clock = None;
         self.current_row = 1;
         self.statement_insert_id = 0;
+        self.abort_on_warning = false;
     }
 
     /// The statement's time in microseconds since 1970: `NOW()` is the same all through a statement.

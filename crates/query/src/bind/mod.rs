@@ -99,7 +99,13 @@ pub struct Binder<'a> {
 impl<'a> Binder<'a> {
     /// A binder with one empty scope.
     pub fn new(cx: BindContext<'a>) -> Binder<'a> {
-        Binder { cx, scopes: vec![Scope::default()], clause: Clause::Fields, in_aggregate: false, common: Vec::new() }
+        Binder {
+            cx,
+            scopes: vec![Scope::default()],
+            clause: Clause::Fields,
+            in_aggregate: false,
+            common: Vec::new(),
+        }
     }
 
     /// The innermost scope.

@@ -113,8 +113,11 @@ impl ScopeTable {
         name.push('.');
         names::push_quoted(&mut name, &column.name);
         let node = Node::Column(ColumnRef { slot: self.slot, column: index as u16, name: name.into() });
-        let derivation =
-            if column.ty.is_string() || column.ty.has_members() { column.derivation } else { Derivation::Numeric };
+        let derivation = if column.ty.is_string() || column.ty.has_members() {
+            column.derivation
+        } else {
+            Derivation::Numeric
+        };
         Expr { node, ty: column.ty.clone(), nullable: column.nullable || self.outer_joined, derivation }
     }
 
@@ -199,9 +202,6 @@ impl Binder<'_> {
                 if level == 0 {
                     return Ok(expr);
                 }
-                for scope in &mut self.scopes[index + 1..] {
-                    scope.reach = scope.reach.max(1);
-                }
                 for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
                     scope.reach = scope.reach.max(distance as u16 + 1);
                 }
@@ -211,7 +211,13 @@ impl Binder<'_> {
         Err(errors::bad_field(display(name), self.clause.words()))
     }
 
-    fn look_in(&self, index: usize, name: &ColumnName, level: u16, clause: Clause) -> SqlResult<Option<Expr>> {
+    fn look_in(
+        &self,
+        index: usize,
+        name: &ColumnName,
+        level: u16,
+        clause: Clause,
+    ) -> SqlResult<Option<Expr>> {
         let scope = &self.scopes[index];
         let prefers_alias = level == 0 && !self.in_aggregate && matches!(clause, Clause::Order);
         if prefers_alias && let Some(expr) = scope.alias(name) {

@@ -8,7 +8,9 @@ use std::cmp::Ordering;
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{CollationId, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{
+    CollationId, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation, convert,
+};
 
 use super::frame::Kept;
 use super::{Comparison, Derivation, EvalContext, Expr, Node, cast};
@@ -50,7 +52,9 @@ pub fn values(
         (ValueRef::Int(a), ValueRef::Int(b)) => Ok(Some(a.cmp(&b))),
         (ValueRef::Null, _) | (_, ValueRef::Null) => Ok(None),
         _ => match by {
-            Comparison::Int | Comparison::Decimal | Comparison::Real => numbers(by, l, lt, r, rt, cx).map(Some),
+            Comparison::Int | Comparison::Decimal | Comparison::Real => {
+                numbers(by, l, lt, r, rt, cx).map(Some)
+            }
             Comparison::Time => times(l, lt, r, rt, cx),
             _ => dates(l, lt, r, rt, cx),
         },
@@ -185,10 +189,18 @@ pub fn in_list<'f>(
             let built = sort_list(by, list, cx)?;
             let _ = kept.set(built);
         }
-        let Some(Kept::Sorted(elements, has_null)) = kept.get() else { unreachable!("cell {cell} holds a list") };
+        let Some(Kept::Sorted(elements, has_null)) = kept.get() else {
+            unreachable!("cell {cell} holds a list")
+        };
         let canonical = canonical_type(by);
         let found = search(by, elements, &canonical, v.as_ref(), &value.ty, cx)?;
-        return Ok(if found { Some(true) } else if *has_null { None } else { Some(false) });
+        return Ok(if found {
+            Some(true)
+        } else if *has_null {
+            None
+        } else {
+            Some(false)
+        });
     }
     let mut unknown = false;
     for element in list {
@@ -263,7 +275,12 @@ fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
 }
 
 /// A value converted to a domain.
-fn in_domain(by: Comparison, value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+fn in_domain(
+    by: Comparison,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Value> {
     if value.is_null() {
         return Ok(Value::Null);
     }

@@ -77,9 +77,10 @@ impl<'s, 'f> EvalContext<'s, 'f> {
 pub fn problem_error(problem: Problem) -> SqlError {
     match problem {
         Problem::TruncatedIncorrect { kind, value } => errors::truncated_wrong_value(kind, value),
-        Problem::IncorrectTemporal { kind, value } => {
-            SqlError { message: format!("Incorrect {kind} value: '{value}'").into(), ..errors::truncated_wrong_value(kind, value) }
-        }
+        Problem::IncorrectTemporal { kind, value } => SqlError {
+            message: format!("Incorrect {kind} value: '{value}'").into(),
+            ..errors::truncated_wrong_value(kind, value)
+        },
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
         Problem::OutOfRange => errors::truncated_wrong_value("INTEGER", ""),
         Problem::TooLong => errors::truncated_wrong_value("CHAR", ""),
@@ -132,7 +133,8 @@ impl Expr {
             Node::Convert(value) => cast::convert(&self.ty, value, cx),
             Node::Collate(value) => value.eval(cx),
             Node::DateArith { date, amount, unit, subtract } => {
-                crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx).map(Cell::Owned)
+                crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx)
+                    .map(Cell::Owned)
             }
             Node::UserVar(name) => Ok(Cell::Owned(
                 cx.session.user_variables.get(&**name).map_or(Value::Null, |v| v.value.clone()),
@@ -166,10 +168,8 @@ impl Expr {
                 let (l, r) = (left.eval(cx)?, right.eval(cx)?);
                 Ok(Some(match (l.as_ref().is_null(), r.as_ref().is_null()) {
                     (true, true) => true,
-                    (false, false) => {
-                        compare::values(*by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?
-                            .is_some_and(|o| o.is_eq())
-                    }
+                    (false, false) => compare::values(*by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?
+                        .is_some_and(|o| o.is_eq()),
                     _ => false,
                 }))
             }
@@ -256,7 +256,11 @@ impl Expr {
 
     /// A branch's value in this expression's own type.
     fn taken<'f>(&'f self, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
-        if cast::same_representation(&self.ty, &value.ty) { value.eval(cx) } else { cast::convert(&self.ty, value, cx) }
+        if cast::same_representation(&self.ty, &value.ty) {
+            value.eval(cx)
+        } else {
+            cast::convert(&self.ty, value, cx)
+        }
     }
 
     /// The value as text in the type's own character set; None is NULL.

@@ -36,7 +36,9 @@ impl RowSlot {
     #[inline]
     pub fn get(&self, column: u16) -> ValueRef<'_> {
         match self {
-            RowSlot::Stored { layout, map: None, bytes } => row::RowRef::new(layout, bytes).get(column as usize),
+            RowSlot::Stored { layout, map: None, bytes } => {
+                row::RowRef::new(layout, bytes).get(column as usize)
+            }
             RowSlot::Stored { layout, map: Some(map), bytes } => {
                 let place = map[column as usize];
                 assert_ne!(place, NOT_COVERED, "column {column} is not in the covering index");

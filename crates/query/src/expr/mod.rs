@@ -282,7 +282,8 @@ pub enum Node {
 impl Expr {
     /// An expression of a type.
     pub fn new(node: Node, ty: SqlType, nullable: bool) -> Expr {
-        let derivation = if ty.is_string() || ty.has_members() { Derivation::Coercible } else { Derivation::Numeric };
+        let derivation =
+            if ty.is_string() || ty.has_members() { Derivation::Coercible } else { Derivation::Numeric };
         Expr { node, ty, nullable, derivation }
     }
 

@@ -64,7 +64,9 @@ pub fn children<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
             f(date);
             f(amount);
         }
-        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => parts.iter().for_each(f),
+        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => {
+            parts.iter().for_each(f)
+        }
         Node::Between { value, low, high, .. } => {
             f(value);
             f(low);
@@ -122,7 +124,9 @@ pub fn children_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
             f(date);
             f(amount);
         }
-        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => parts.iter_mut().for_each(f),
+        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => {
+            parts.iter_mut().for_each(f)
+        }
         Node::Between { value, low, high, .. } => {
             f(value);
             f(low);
@@ -205,7 +209,12 @@ pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
 /// Wraps the greatest parts that are constant for an execution, unless they are values already.
 pub fn hoist(expr: &mut Expr, count: &mut u32) {
     match &expr.node {
-        Node::Constant(_) | Node::Param(_) | Node::Once(..) | Node::Column(_) | Node::Outer { .. } | Node::Row(_) => {
+        Node::Constant(_)
+        | Node::Param(_)
+        | Node::Once(..)
+        | Node::Column(_)
+        | Node::Outer { .. }
+        | Node::Row(_) => {
             return;
         }
         _ => {}
@@ -254,12 +263,15 @@ fn same_shape(a: &Expr, b: &Expr) -> bool {
         (Node::Between { negated: x, .. }, Node::Between { negated: y, .. })
         | (Node::In { negated: x, .. }, Node::In { negated: y, .. })
         | (Node::IsNull { negated: x, .. }, Node::IsNull { negated: y, .. }) => x == y,
-        (Node::Like { negated: x, escape: p, .. }, Node::Like { negated: y, escape: q, .. }) => x == y && p == q,
-        (Node::IsTruth { negated: x, test: p, .. }, Node::IsTruth { negated: y, test: q, .. }) => x == y && p == q,
-        (
-            Node::DateArith { unit: x, subtract: p, .. },
-            Node::DateArith { unit: y, subtract: q, .. },
-        ) => x == y && p == q,
+        (Node::Like { negated: x, escape: p, .. }, Node::Like { negated: y, escape: q, .. }) => {
+            x == y && p == q
+        }
+        (Node::IsTruth { negated: x, test: p, .. }, Node::IsTruth { negated: y, test: q, .. }) => {
+            x == y && p == q
+        }
+        (Node::DateArith { unit: x, subtract: p, .. }, Node::DateArith { unit: y, subtract: q, .. }) => {
+            x == y && p == q
+        }
         (Node::Case { otherwise: x, .. }, Node::Case { otherwise: y, .. }) => x.is_some() == y.is_some(),
         _ => true,
     };

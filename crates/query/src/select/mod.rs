@@ -67,7 +67,6 @@ pub(crate) struct CommonTable {
 }
 
 /// A query, bound and planned.
-#[derive(Debug)]
 pub struct SelectPlan {
     pub(crate) body: Body,
     columns: Arc<ResultColumns>,
@@ -82,7 +81,6 @@ pub struct SelectPlan {
 }
 
 /// What produces a query's rows.
-#[derive(Debug)]
 pub(crate) enum Body {
     /// One SELECT.
     Block(Box<Block>),

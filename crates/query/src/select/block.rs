@@ -1,0 +1,2 @@
+//! One SELECT.
+pub(crate) struct Block;

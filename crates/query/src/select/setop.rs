@@ -1,0 +1,2 @@
+//! Set operations.
+pub(crate) struct SetPlan;
