@@ -1,10 +1,28 @@
-//! DECIMAL arithmetic.
+//! DECIMAL: exact numbers of up to 65 digits, with the scales and roundings of MariaDB's decimal library.
+//!
+//! 1. A value is `digits / 10^scale` with a sign; zero is never negative. Equal numbers of different scale are equal.
+//! 2. Types hold at most [`MAX_SCALE`] digits after the point; a quotient or product may carry more until its
+//!    expression's type rounds it, as MariaDB's does (`1/3*3` is 1.0000 only after the last step).
+//! 3. Numbers that fit 128 bits never touch the wide arithmetic.
+
 use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::wide::Wide;
+
+/// The most digits of a DECIMAL.
+pub const MAX_PRECISION: u32 = 65;
+/// The most digits after the point that a DECIMAL type declares.
+pub const MAX_SCALE: u8 = 38;
+
+/// Limbs of the magnitude: 224 bits hold 67 digits.
+const LIMBS: usize = 7;
 
 /// A decimal number of up to 65 digits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Decimal {
-    mag: [u32; 7],
+    mag: [u32; LIMBS],
     scale: u8,
     negative: bool,
 }
@@ -13,121 +31,799 @@ pub struct Decimal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow;
 
-/// The most digits of a DECIMAL.
-pub const MAX_PRECISION: u32 = 65;
-/// The most digits after the point that a DECIMAL type declares.
-pub const MAX_SCALE: u8 = 38;
+/// What [`Decimal::fit`] had to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Nothing was lost.
+    Exact,
+    /// Digits after the scale were rounded away.
+    Rounded,
+    /// Too many digits before the point: the nearest bound was taken.
+    OutOfRange,
+}
+
+/// What [`Decimal::parse_prefix`] found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parsed {
+    /// The number, or the nearest bound.
+    pub value: Decimal,
+    /// Octets read, white space before the number included.
+    pub used: usize,
+    /// Whether it has more than 65 digits before the point.
+    pub overflow: bool,
+}
+
+const POW10: [u128; 39] = {
+    let mut table = [1u128; 39];
+    let mut i = 1;
+    while i < 39 {
+        table[i] = table[i - 1] * 10;
+        i += 1;
+    }
+    table
+};
+
+/// Octets of a group of 0-9 digits in the stored form.
+const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
 impl Decimal {
     /// 0.
-    pub const ZERO: Decimal = Decimal { mag: [0; 7], scale: 0, negative: false };
+    pub const ZERO: Decimal = Decimal { mag: [0; LIMBS], scale: 0, negative: false };
+
     /// An integer.
-    pub fn from_i64(_v: i64) -> Decimal {
-        unimplemented!()
+    pub fn from_i64(v: i64) -> Decimal {
+        Decimal::from_parts(v < 0, u128::from(v.unsigned_abs()), 0)
     }
+
     /// An integer.
-    pub fn from_u64(_v: u64) -> Decimal {
-        unimplemented!()
+    pub fn from_u64(v: u64) -> Decimal {
+        Decimal::from_parts(false, u128::from(v), 0)
     }
-    /// Digits over 10^scale.
-    pub fn from_parts(_negative: bool, _digits: u128, _scale: u8) -> Decimal {
-        unimplemented!()
+
+    /// `digits / 10^scale`.
+    #[inline]
+    pub fn from_parts(negative: bool, digits: u128, scale: u8) -> Decimal {
+        let mut mag = [0; LIMBS];
+        mag[0] = digits as u32;
+        mag[1] = (digits >> 32) as u32;
+        mag[2] = (digits >> 64) as u32;
+        mag[3] = (digits >> 96) as u32;
+        Decimal { mag, scale, negative: negative && digits != 0 }
     }
-    /// Reads a whole literal such as `-12.50` or `1.5e3`.
-    pub fn parse(_text: &[u8]) -> Option<Decimal> {
-        unimplemented!()
+
+    /// Takes a wide magnitude; digits after the point that leave 65 digits are cut off.
+    fn from_wide(negative: bool, mut digits: Wide, mut scale: u32) -> Result<Decimal, Overflow> {
+        let excess = digits.digits().saturating_sub(MAX_PRECISION);
+        if excess > scale {
+            return Err(Overflow);
+        }
+        digits.div_pow10(excess);
+        scale -= excess;
+        if scale > MAX_PRECISION {
+            digits.div_pow10(scale - MAX_PRECISION);
+            scale = MAX_PRECISION;
+        }
+        let mut mag = [0; LIMBS];
+        mag.copy_from_slice(&digits.0[..LIMBS]);
+        Ok(Decimal { mag, scale: scale as u8, negative: negative && !digits.is_zero() })
     }
-    /// Nearest decimal of the shortest text of a double; saturates.
-    pub fn from_f64(_v: f64) -> Decimal {
-        unimplemented!()
+
+    fn wide(&self) -> Wide {
+        Wide::from_limbs(&self.mag)
     }
-    /// Nearest double.
-    pub fn to_f64(&self) -> f64 {
-        unimplemented!()
+
+    /// The magnitude where it fits 128 bits.
+    #[inline]
+    fn small(&self) -> Option<u128> {
+        if self.mag[4] | self.mag[5] | self.mag[6] != 0 {
+            return None;
+        }
+        let low = u128::from(self.mag[0]) | u128::from(self.mag[1]) << 32;
+        Some(low | u128::from(self.mag[2]) << 64 | u128::from(self.mag[3]) << 96)
     }
-    /// Rounded to an integer; the nearest bound and an error where it does not fit.
-    pub fn to_i64(&self) -> Result<i64, i64> {
-        unimplemented!()
-    }
-    /// Rounded to an integer; the nearest bound and an error where it does not fit.
-    pub fn to_u64(&self) -> Result<u64, u64> {
-        unimplemented!()
-    }
-    /// Sum.
-    pub fn add(&self, _o: &Decimal) -> Result<Decimal, Overflow> {
-        unimplemented!()
-    }
-    /// Difference.
-    pub fn sub(&self, _o: &Decimal) -> Result<Decimal, Overflow> {
-        unimplemented!()
-    }
-    /// Product.
-    pub fn mul(&self, _o: &Decimal) -> Result<Decimal, Overflow> {
-        unimplemented!()
-    }
-    /// Quotient with MariaDB's scale; None for a zero divisor.
-    pub fn div(&self, _o: &Decimal, _div_precision_increment: u8) -> Result<Option<Decimal>, Overflow> {
-        unimplemented!()
-    }
-    /// Remainder with the sign of the dividend; None for a zero divisor.
-    pub fn rem(&self, _o: &Decimal) -> Option<Decimal> {
-        unimplemented!()
-    }
-    /// Negated.
-    pub fn neg(&self) -> Decimal {
-        unimplemented!()
-    }
-    /// Rounded half away from zero to `scale` digits (negative: left of the point).
-    pub fn round(&self, _scale: i32) -> Decimal {
-        unimplemented!()
-    }
-    /// Cut to `scale` digits (negative: left of the point).
-    pub fn truncate(&self, _scale: i32) -> Decimal {
-        unimplemented!()
-    }
+
     /// Digits after the point.
+    #[inline]
     pub fn scale(&self) -> u8 {
         self.scale
     }
+
     /// Significant digits, at least the scale and at least 1.
     pub fn precision(&self) -> u32 {
-        unimplemented!()
+        self.digit_count().max(u32::from(self.scale)).max(1)
     }
+
+    fn digit_count(&self) -> u32 {
+        match self.small() {
+            Some(v) => v.checked_ilog10().map_or(0, |n| n + 1),
+            None => self.wide().digits(),
+        }
+    }
+
     /// Whether the value is zero.
+    #[inline]
     pub fn is_zero(&self) -> bool {
-        self.mag == [0; 7]
+        self.mag == [0; LIMBS]
     }
+
     /// Whether the value is below zero.
+    #[inline]
     pub fn is_negative(&self) -> bool {
         self.negative
     }
+
     /// The largest value of DECIMAL(precision, scale).
-    pub fn max_value(_precision: u32, _scale: u8) -> Decimal {
-        unimplemented!()
+    pub fn max_value(precision: u32, scale: u8) -> Decimal {
+        let mut digits = Wide::from_u128(1);
+        digits.mul_pow10(precision.clamp(1, MAX_PRECISION));
+        let one = Wide::from_u128(1);
+        Decimal::from_wide(false, digits.sub(&one), u32::from(scale)).unwrap_or(Decimal::ZERO)
     }
+
+    /// Negated.
+    pub fn neg(&self) -> Decimal {
+        Decimal { negative: !self.negative && !self.is_zero(), ..*self }
+    }
+
+    /// Without its sign.
+    pub fn abs(&self) -> Decimal {
+        Decimal { negative: false, ..*self }
+    }
+
+    /// Sum; its scale is the larger of both.
+    pub fn add(&self, other: &Decimal) -> Result<Decimal, Overflow> {
+        let scale = self.scale.max(other.scale);
+        if let (Some(a), Some(b)) = (self.small_at(scale), other.small_at(scale)) {
+            let (negative, digits) = match (self.negative == other.negative, a >= b) {
+                (true, _) => (self.negative, a + b),
+                (false, true) => (self.negative, a - b),
+                (false, false) => (other.negative, b - a),
+            };
+            return Ok(Decimal::from_parts(negative, digits, scale));
+        }
+        let (a, b) = (self.wide_at(scale), other.wide_at(scale));
+        let (negative, digits) = match (self.negative == other.negative, a >= b) {
+            (true, _) => (self.negative, a.add(&b)),
+            (false, true) => (self.negative, a.sub(&b)),
+            (false, false) => (other.negative, b.sub(&a)),
+        };
+        Decimal::from_wide(negative, digits, u32::from(scale))
+    }
+
+    /// Difference; its scale is the larger of both.
+    pub fn sub(&self, other: &Decimal) -> Result<Decimal, Overflow> {
+        self.add(&other.neg())
+    }
+
+    /// The digits at a larger scale, where the result leaves room for one addition in 128 bits.
+    #[inline]
+    fn small_at(&self, scale: u8) -> Option<u128> {
+        let digits = self.small()?;
+        let factor = POW10.get(usize::from(scale - self.scale))?;
+        digits.checked_mul(*factor).filter(|v| v >> 127 == 0)
+    }
+
+    fn wide_at(&self, scale: u8) -> Wide {
+        let mut digits = self.wide();
+        digits.mul_pow10(u32::from(scale - self.scale));
+        digits
+    }
+
+    /// Product; its scale is the sum of both.
+    pub fn mul(&self, other: &Decimal) -> Result<Decimal, Overflow> {
+        let scale = u32::from(self.scale) + u32::from(other.scale);
+        let negative = self.negative != other.negative;
+        if let (Some(a), Some(b)) = (self.small(), other.small())
+            && let Some(digits) = a.checked_mul(b)
+            && scale <= MAX_PRECISION
+        {
+            return Ok(Decimal::from_parts(negative, digits, scale as u8));
+        }
+        Decimal::from_wide(negative, self.wide().mul(&other.wide()), scale)
+    }
+
+    /// Quotient with the digits MariaDB computes, cut off and not rounded: both scales are taken up to groups of nine,
+    /// `increment` (`div_precision_increment`) is added and the sum taken up again. `None` for a zero divisor.
+    pub fn div(&self, other: &Decimal, increment: u8) -> Result<Option<Decimal>, Overflow> {
+        if other.is_zero() {
+            return Ok(None);
+        }
+        let (grouped_a, grouped_b) = (grouped(self.scale), grouped(other.scale));
+        let slack = (grouped_a - u32::from(self.scale)) + (grouped_b - u32::from(other.scale));
+        let digits_after =
+            (grouped_a + grouped_b + u32::from(increment).saturating_sub(slack)).div_ceil(9) * 9;
+        let scale = digits_after.min(MAX_PRECISION);
+        let shift = i64::from(scale) + i64::from(other.scale) - i64::from(self.scale);
+        let negative = self.negative != other.negative;
+        if let (Some(a), Some(b)) = (self.small(), other.small())
+            && let Ok(shift) = usize::try_from(shift)
+            && let Some(dividend) = POW10.get(shift).and_then(|factor| a.checked_mul(*factor))
+        {
+            return Ok(Some(Decimal::from_parts(negative, dividend / b, scale as u8)));
+        }
+        let (mut dividend, mut divisor) = (self.wide(), other.wide());
+        if shift >= 0 {
+            dividend.mul_pow10((shift as u32).min(WIDE_SHIFT_MAX));
+        } else {
+            divisor.mul_pow10(shift.unsigned_abs() as u32);
+        }
+        let scale =
+            if shift > i64::from(WIDE_SHIFT_MAX) { scale - (shift as u32 - WIDE_SHIFT_MAX) } else { scale };
+        Decimal::from_wide(negative, dividend.div_rem(&divisor).0, scale).map(Some)
+    }
+
+    /// The whole part of the quotient, as DIV gives; `None` for a zero divisor.
+    pub fn div_integer(&self, other: &Decimal) -> Option<Decimal> {
+        if other.is_zero() {
+            return None;
+        }
+        let scale = self.scale.max(other.scale);
+        let (quotient, _) = self.wide_at(scale).div_rem(&other.wide_at(scale));
+        Some(
+            Decimal::from_wide(self.negative != other.negative, quotient, 0)
+                .unwrap_or_else(|_| Decimal::max_value(MAX_PRECISION, 0)),
+        )
+    }
+
+    /// Remainder with the sign of the dividend and the larger scale; `None` for a zero divisor.
+    pub fn rem(&self, other: &Decimal) -> Option<Decimal> {
+        if other.is_zero() {
+            return None;
+        }
+        let scale = self.scale.max(other.scale);
+        if let (Some(a), Some(b)) = (self.small_at(scale), other.small_at(scale)) {
+            return Some(Decimal::from_parts(self.negative, a % b, scale));
+        }
+        let (_, rest) = self.wide_at(scale).div_rem(&other.wide_at(scale));
+        Decimal::from_wide(self.negative, rest, u32::from(scale)).ok()
+    }
+
+    /// Rounded half away from zero to `scale` digits after the point, zeros added where there were fewer; a negative
+    /// `scale` rounds left of the point. More digits than 65 leave no zeros to add.
+    pub fn round(&self, scale: i32) -> Decimal {
+        self.rescale(scale, true)
+    }
+
+    /// Cut off after `scale` digits, otherwise as [`Decimal::round`].
+    pub fn truncate(&self, scale: i32) -> Decimal {
+        self.rescale(scale, false)
+    }
+
+    fn rescale(&self, scale: i32, round: bool) -> Decimal {
+        let current = i32::from(self.scale);
+        if scale == current {
+            return *self;
+        }
+        if scale > current {
+            return self.extended(scale.min(MAX_PRECISION as i32) as u8);
+        }
+        let drop = (current - scale) as u32;
+        if let (Some(digits), Some(divisor)) = (self.small(), POW10.get(drop as usize)) {
+            let half = divisor / 2;
+            let up = u128::from(round && digits % divisor >= half);
+            let kept = digits / divisor + up;
+            if scale >= 0 {
+                return Decimal::from_parts(self.negative, kept, scale as u8);
+            }
+            if let Some(back) = POW10.get(scale.unsigned_abs() as usize).and_then(|f| kept.checked_mul(*f)) {
+                return Decimal::from_parts(self.negative, back, 0);
+            }
+        }
+        if drop > self.digit_count() {
+            return Decimal { scale: scale.max(0) as u8, ..Decimal::ZERO };
+        }
+        let mut digits = self.wide();
+        let (last, _) = digits.div_pow10(drop);
+        if round && last >= 5 {
+            digits.add_small(1);
+        }
+        if scale < 0 {
+            digits.mul_pow10(scale.unsigned_abs());
+        }
+        Decimal::from_wide(self.negative, digits, scale.max(0) as u32)
+            .unwrap_or_else(|_| Decimal { negative: self.negative, ..Decimal::max_value(MAX_PRECISION, 0) })
+    }
+
+    /// With zeros added behind the point, as many as 65 digits allow.
+    fn extended(&self, scale: u8) -> Decimal {
+        if let Some(digits) = self.small_at(scale) {
+            return Decimal::from_parts(self.negative, digits, scale);
+        }
+        let room = MAX_PRECISION.saturating_sub(self.digit_count());
+        let scale = scale.min(self.scale + room as u8);
+        Decimal::from_wide(self.negative, self.wide_at(scale), u32::from(scale)).unwrap_or(*self)
+    }
+
+    /// The smallest integer that is not less.
+    pub fn ceil(&self) -> Decimal {
+        let whole = self.truncate(0);
+        if whole < *self { whole.add(&Decimal::from_u64(1)).unwrap_or(whole) } else { whole }
+    }
+
+    /// The largest integer that is not more.
+    pub fn floor(&self) -> Decimal {
+        let whole = self.truncate(0);
+        if whole > *self { whole.sub(&Decimal::from_u64(1)).unwrap_or(whole) } else { whole }
+    }
+
+    /// As DECIMAL(precision, scale) holds it.
+    pub fn fit(&self, precision: u32, scale: u8) -> (Decimal, Fit) {
+        let rounded = self.round(i32::from(scale));
+        if rounded.scale < scale || rounded.digit_count() > precision {
+            let bound = Decimal { negative: self.negative, ..Decimal::max_value(precision, scale) };
+            return (bound, Fit::OutOfRange);
+        }
+        let fit = if self.scale > scale && rounded != *self { Fit::Rounded } else { Fit::Exact };
+        (rounded, fit)
+    }
+
+    /// Rounded to an integer; the nearest bound as error where it does not fit.
+    pub fn to_i64(&self) -> Result<i64, i64> {
+        let whole = self.round(0);
+        let bound = if self.negative { i64::MIN } else { i64::MAX };
+        let digits = whole.small().ok_or(bound)?;
+        let signed = i128::try_from(digits).map_err(|_| bound)?;
+        i64::try_from(if self.negative { -signed } else { signed }).map_err(|_| bound)
+    }
+
+    /// Rounded to an integer; the nearest bound as error where it does not fit.
+    pub fn to_u64(&self) -> Result<u64, u64> {
+        let whole = self.round(0);
+        if whole.negative {
+            return Err(0);
+        }
+        whole.small().and_then(|v| u64::try_from(v).ok()).ok_or(u64::MAX)
+    }
+
+    /// The nearest double.
+    pub fn to_f64(&self) -> f64 {
+        if let Some(digits) = self.small()
+            && digits < 1 << 53
+            && self.scale <= 22
+        {
+            // Both operands are exact, so that the quotient is rounded once.
+            let v = digits as f64 / POW10[usize::from(self.scale)] as f64;
+            return if self.negative { -v } else { v };
+        }
+        let mut text = Vec::with_capacity(80);
+        self.append_to(&mut text);
+        std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// The decimal of a double's shortest text; the nearest bound as error where it does not fit.
+    pub fn from_f64(v: f64) -> Result<Decimal, Decimal> {
+        if !v.is_finite() {
+            return Err(Decimal { negative: v < 0.0, ..Decimal::max_value(MAX_PRECISION, 0) });
+        }
+        let parsed = Decimal::parse_prefix(format!("{v:e}").as_bytes());
+        match parsed {
+            Some(p) if p.overflow => Err(p.value),
+            Some(p) => Ok(p.value),
+            None => Ok(Decimal::ZERO),
+        }
+    }
+
+    /// Reads a whole literal such as `-12.50` or `1.5e3`; `None` if there is anything else or too many digits.
+    pub fn parse(text: &[u8]) -> Option<Decimal> {
+        let parsed = Decimal::parse_prefix(text)?;
+        (parsed.used == text.len() && !parsed.overflow).then_some(parsed.value)
+    }
+
+    /// Reads the number at the start of a text after white space; `None` if there is no digit.
+    pub fn parse_prefix(text: &[u8]) -> Option<Parsed> {
+        let mut at = text.iter().position(|b| !b.is_ascii_whitespace())?;
+        let negative = text[at] == b'-';
+        if negative || text[at] == b'+' {
+            at += 1;
+        }
+        let whole = digits_at(text, at);
+        at += whole.len();
+        let mut fraction: &[u8] = &[];
+        if text.get(at) == Some(&b'.') {
+            fraction = digits_at(text, at + 1);
+            if whole.len() + fraction.len() > 0 {
+                at += 1 + fraction.len();
+            }
+        }
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let (exponent, used) = exponent_at(text, at);
+        let (value, overflow) = assemble(negative, whole, fraction, exponent);
+        Some(Parsed { value, used, overflow })
+    }
+
     /// Appends the digits, with exactly `scale` after the point.
-    pub fn append_to(&self, _out: &mut Vec<u8>) {
-        unimplemented!()
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        let mut digits = [b'0'; 80];
+        let first = self.write_digits(&mut digits);
+        let point = digits.len() - usize::from(self.scale);
+        if self.negative {
+            out.push(b'-');
+        }
+        if first >= point {
+            out.push(b'0');
+        } else {
+            out.extend_from_slice(&digits[first..point]);
+        }
+        if self.scale > 0 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[point..]);
+        }
+    }
+
+    /// Writes the digits right-aligned and returns where they start.
+    fn write_digits(&self, digits: &mut [u8; 80]) -> usize {
+        let mut at = digits.len();
+        let mut rest = self.wide();
+        while rest.len() > 2 {
+            let mut group = rest.div_small(1_000_000_000);
+            for _ in 0..9 {
+                at -= 1;
+                digits[at] = b'0' + (group % 10) as u8;
+                group /= 10;
+            }
+        }
+        let mut low = u64::from(rest.0[0]) | u64::from(rest.0[1]) << 32;
+        while low > 0 {
+            at -= 1;
+            digits[at] = b'0' + (low % 10) as u8;
+            low /= 10;
+        }
+        at
+    }
+
+    /// Octets of a stored DECIMAL(precision, scale).
+    pub const fn stored_bytes(precision: u32, scale: u8) -> usize {
+        let (whole, fraction) = (precision as usize - scale as usize, scale as usize);
+        whole / 9 * 4 + GROUP_BYTES[whole % 9] + fraction / 9 * 4 + GROUP_BYTES[fraction % 9]
+    }
+
+    /// Appends the form that rows, keys and binary logs share: groups of nine digits, big-endian, sign bit inverted, all
+    /// bits inverted for negative numbers, so that memcmp orders it. The value must fit the type.
+    pub fn store(&self, precision: u32, scale: u8, out: &mut Vec<u8>) {
+        let value = if self.scale == scale { *self } else { self.fit(precision, scale).0 };
+        let start = out.len();
+        out.resize(start + Decimal::stored_bytes(precision, scale), 0);
+        let bytes = &mut out[start..];
+        let mut source = match value.small() {
+            Some(v) if v >> 64 == 0 => Digits::Small(v as u64),
+            _ => Digits::Wide(value.wide()),
+        };
+        let (whole, fraction) = (precision as usize - usize::from(scale), usize::from(scale));
+        let mut end = bytes.len();
+        let mut put = |digit_count: usize, end: &mut usize| {
+            let group = source.take(digit_count);
+            let len = GROUP_BYTES[digit_count];
+            bytes[*end - len..*end].copy_from_slice(&group.to_be_bytes()[4 - len..]);
+            *end -= len;
+        };
+        if !fraction.is_multiple_of(9) {
+            put(fraction % 9, &mut end);
+        }
+        for _ in 0..fraction / 9 + whole / 9 {
+            put(9, &mut end);
+        }
+        if !whole.is_multiple_of(9) {
+            put(whole % 9, &mut end);
+        }
+        bytes[0] ^= 0x80;
+        if value.negative {
+            bytes.iter_mut().for_each(|b| *b = !*b);
+        }
+    }
+
+    /// Reads what [`Decimal::store`] wrote; octets that are missing count as zero.
+    pub fn load(precision: u32, scale: u8, bytes: &[u8]) -> Decimal {
+        let (whole, fraction) = (precision as usize - usize::from(scale), usize::from(scale));
+        let negative = bytes.first().is_some_and(|b| b & 0x80 == 0);
+        let mask = if negative { 0xFF } else { 0 };
+        let mut at = 0;
+        let mut read = |digit_count: usize| {
+            let len = GROUP_BYTES[digit_count];
+            let mut group = 0u32;
+            for _ in 0..len {
+                let byte = bytes.get(at).copied().unwrap_or(mask) ^ mask ^ if at == 0 { 0x80 } else { 0 };
+                group = group << 8 | u32::from(byte);
+                at += 1;
+            }
+            group
+        };
+        let head = std::iter::once(whole % 9);
+        let middle = std::iter::repeat_n(9, whole / 9 + fraction / 9);
+        let groups = head.chain(middle).chain(std::iter::once(fraction % 9)).filter(|n| *n > 0);
+        if precision <= 18 {
+            let digits = groups
+                .fold(0u64, |sum, n| sum.wrapping_mul(10u64.pow(n as u32)).wrapping_add(u64::from(read(n))));
+            return Decimal::from_parts(negative, u128::from(digits), scale);
+        }
+        let mut digits = Wide::ZERO;
+        for n in groups {
+            digits.mul_small(10u32.pow(n as u32));
+            digits.add_small(read(n));
+        }
+        Decimal::from_wide(negative, digits, u32::from(scale)).unwrap_or(Decimal::ZERO)
     }
 }
+
+/// The most that a 65-digit dividend is shifted: 10^146 still fits 512 bits.
+const WIDE_SHIFT_MAX: u32 = 81;
+
+/// Takes groups of digits from the low end.
+enum Digits {
+    Small(u64),
+    Wide(Wide),
+}
+
+impl Digits {
+    fn take(&mut self, count: usize) -> u32 {
+        let unit = 10u32.pow(count as u32);
+        match self {
+            Digits::Small(v) => {
+                let rest = *v % u64::from(unit);
+                *v /= u64::from(unit);
+                rest as u32
+            }
+            Digits::Wide(v) => v.div_small(unit),
+        }
+    }
+}
+
+fn grouped(scale: u8) -> u32 {
+    u32::from(scale).div_ceil(9) * 9
+}
+
+fn digits_at(text: &[u8], from: usize) -> &[u8] {
+    let rest = text.get(from..).unwrap_or(&[]);
+    let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+    &rest[..len]
+}
+
+/// The exponent at `at` and where it ends; without digits it is none.
+fn exponent_at(text: &[u8], at: usize) -> (i64, usize) {
+    if !matches!(text.get(at), Some(b'e' | b'E')) {
+        return (0, at);
+    }
+    let mut from = at + 1;
+    let negative = text.get(from) == Some(&b'-');
+    if negative || text.get(from) == Some(&b'+') {
+        from += 1;
+    }
+    let digits = digits_at(text, from);
+    if digits.is_empty() {
+        return (0, at);
+    }
+    let size = digits.iter().fold(0i64, |sum, d| (sum * 10 + i64::from(d - b'0')).min(100_000));
+    (if negative { -size } else { size }, from + digits.len())
+}
+
+/// Builds the number; digits far behind the point are rounded away, those before it overflow.
+fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (Decimal, bool) {
+    let zeros = whole.iter().take_while(|d| **d == b'0').count();
+    let whole = &whole[zeros..];
+    let is_zero = whole.is_empty() && fraction.iter().all(|d| *d == b'0');
+    let point = whole.len() as i64 + exponent;
+    let leading =
+        if whole.is_empty() { fraction.iter().take_while(|d| **d == b'0').count() as i64 } else { 0 };
+    if !is_zero && point - leading > i64::from(MAX_PRECISION) {
+        let bound = Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) };
+        return (bound, true);
+    }
+    let scale = fraction.len() as i64 - exponent;
+    let mut digits = Wide::ZERO;
+    let mut kept = 0i64;
+    let available = whole.len() as i64 + fraction.len() as i64;
+    // One digit more than a Decimal holds, for rounding.
+    let wanted = available
+        .min(leading + i64::from(MAX_PRECISION) + 1)
+        .min(point + i64::from(MAX_PRECISION) + 1)
+        .max(0);
+    for digit in whole.iter().chain(fraction).take(wanted as usize) {
+        digits.mul_small(10);
+        digits.add_small(u32::from(digit - b'0'));
+        kept += 1;
+    }
+    let mut scale = scale - (available - kept);
+    if scale < 0 {
+        digits.mul_pow10((-scale).min(i64::from(MAX_PRECISION)) as u32);
+        scale = 0;
+    }
+    let excess = i64::from(digits.digits()) - i64::from(MAX_PRECISION);
+    let excess = excess.max(scale - i64::from(MAX_PRECISION)).clamp(0, scale) as u32;
+    let (last, _) = digits.div_pow10(excess);
+    if last >= 5 {
+        digits.add_small(1);
+    }
+    match Decimal::from_wide(negative, digits, scale as u32 - excess) {
+        Ok(value) => (value, false),
+        Err(Overflow) => (Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) }, true),
+    }
+}
+
 impl PartialEq for Decimal {
-    fn eq(&self, o: &Self) -> bool {
-        self.cmp(o) == Ordering::Equal
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
     }
 }
+
 impl Eq for Decimal {}
+
 impl PartialOrd for Decimal {
-    fn partial_cmp(&self, o: &Self) -> Option<Ordering> {
-        Some(self.cmp(o))
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
+
 impl Ord for Decimal {
-    fn cmp(&self, _o: &Self) -> Ordering {
-        unimplemented!()
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.negative != other.negative {
+            return other.negative.cmp(&self.negative);
+        }
+        let scale = self.scale.max(other.scale);
+        let order = match (self.small_at(scale), other.small_at(scale)) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => self.wide_at(scale).cmp(&other.wide_at(scale)),
+        };
+        if self.negative { order.reverse() } else { order }
     }
 }
-impl std::fmt::Display for Decimal {
-    fn fmt(&self, _f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        unimplemented!()
+
+impl Hash for Decimal {
+    /// Equal numbers hash alike whatever their scale: zeros behind the point do not count.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut digits = self.wide();
+        let mut scale = self.scale;
+        while scale > 0 {
+            let mut shorter = digits;
+            if shorter.div_small(10) != 0 {
+                break;
+            }
+            digits = shorter;
+            scale -= 1;
+        }
+        (digits.0, scale, self.negative).hash(state);
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Vec::with_capacity(80);
+        self.append_to(&mut text);
+        f.pad(std::str::from_utf8(&text).unwrap_or(""))
+    }
+}
+
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decimal({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn d(text: &str) -> Decimal {
+        Decimal::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text} is no decimal"))
+    }
+
+    #[test]
+    fn text_survives_a_round_trip() {
+        let nines = "9".repeat(65);
+        for text in ["0", "-1", "1.50", "0.001", "-0.5", "123456789012345678901234567890.123456789", &nines] {
+            assert_eq!(d(text).to_string(), text);
+        }
+        assert_eq!(d(".5").to_string(), "0.5");
+        assert_eq!(d("1.5e3").to_string(), "1500");
+        assert_eq!(d("1.5e-3").to_string(), "0.0015");
+        assert_eq!(d("-0.00").to_string(), "0.00");
+        assert_eq!(Decimal::parse(b"1e66"), None);
+        assert_eq!(Decimal::parse(b"abc"), None);
+        assert_eq!(Decimal::parse_prefix(b" 12abc").map(|p| (p.value, p.used)), Some((d("12"), 3)));
+        assert!(Decimal::parse_prefix(b"1e100000000000000").unwrap().overflow);
+        assert_eq!(d("1e-100000000000000"), Decimal::ZERO);
+    }
+
+    #[test]
+    fn sums_and_products_keep_their_scale() {
+        assert_eq!(d("1.10").add(&d("2.205")).unwrap().to_string(), "3.305");
+        assert_eq!(d("1.10").sub(&d("2.205")).unwrap().to_string(), "-1.105");
+        assert_eq!(d("1.10").mul(&d("-2.205")).unwrap().to_string(), "-2.42550");
+        let big = Decimal::max_value(65, 0);
+        assert_eq!(big.add(&d("1")), Err(Overflow));
+        assert_eq!(big.mul(&big), Err(Overflow));
+        assert_eq!(big.sub(&big).unwrap().to_string(), "0");
+    }
+
+    #[test]
+    fn quotients_have_groups_of_nine() {
+        assert_eq!(d("1").div(&d("3"), 4).unwrap().unwrap().to_string(), "0.333333333");
+        assert_eq!(d("1").div(&d("0"), 4), Ok(None));
+        assert_eq!(d("10.5").rem(&d("-3")).unwrap().to_string(), "1.5");
+        assert_eq!(d("-7").div_integer(&d("2")).unwrap().to_string(), "-3");
+        let wide = d("12345678901234567890123456789012345678901234567890");
+        assert_eq!(
+            wide.div(&d("1000000000000000000000000000000"), 4).unwrap().unwrap().round(4).to_string(),
+            "12345678901234567890.1235"
+        );
+    }
+
+    #[test]
+    fn rounding_goes_away_from_zero() {
+        for (text, scale, rounded, cut) in [
+            ("2.5", 0, "3", "2"),
+            ("-2.5", 0, "-3", "-2"),
+            ("1.005", 2, "1.01", "1.00"),
+            ("155", -1, "160", "150"),
+            ("1.5", 3, "1.500", "1.500"),
+            ("44", -2, "0", "0"),
+            ("55", -2, "100", "0"),
+            (
+                "9999999999999999999999999999999999999999999.95",
+                1,
+                "10000000000000000000000000000000000000000000.0",
+                "9999999999999999999999999999999999999999999.9",
+            ),
+        ] {
+            assert_eq!(d(text).round(scale).to_string(), rounded, "{text}");
+            assert_eq!(d(text).truncate(scale).to_string(), cut, "{text}");
+        }
+        assert_eq!(d("-1.5").ceil().to_string(), "-1");
+        assert_eq!(d("-1.5").floor().to_string(), "-2");
+    }
+
+    #[test]
+    fn stored_form_orders_as_numbers_do() {
+        let values = ["-999.99", "-1.10", "-1", "-0.01", "0", "0.01", "1", "1.1", "12.34", "999.99"];
+        let stored: Vec<Vec<u8>> = values
+            .iter()
+            .map(|v| {
+                let mut out = Vec::new();
+                d(v).store(5, 2, &mut out);
+                assert_eq!(Decimal::load(5, 2, &out), d(v));
+                assert_eq!(out.len(), Decimal::stored_bytes(5, 2));
+                out
+            })
+            .collect();
+        assert!(stored.is_sorted());
+        let long = d("-12345678901234567890123456789012345.123456789012345678901234567890");
+        let mut out = Vec::new();
+        long.store(65, 30, &mut out);
+        assert_eq!(Decimal::load(65, 30, &out), long);
+    }
+
+    #[test]
+    fn values_fit_their_type_or_say_so() {
+        assert_eq!(d("123.456").fit(5, 2), (d("123.46"), Fit::Rounded));
+        assert_eq!(d("123.40").fit(5, 1), (d("123.4"), Fit::Exact));
+        assert_eq!(d("-1234.5").fit(5, 2), (d("-999.99"), Fit::OutOfRange));
+        assert_eq!(d("999.995").fit(5, 2), (d("999.99"), Fit::OutOfRange));
+        assert_eq!(d(&"9".repeat(60)).fit(65, 30).1, Fit::OutOfRange);
+    }
+
+    #[test]
+    fn integers_and_doubles_convert() {
+        assert_eq!(d("9223372036854775807.4").to_i64(), Ok(i64::MAX));
+        assert_eq!(d("9223372036854775807.5").to_i64(), Err(i64::MAX));
+        assert_eq!(d("-9223372036854775808").to_i64(), Ok(i64::MIN));
+        assert_eq!(d("-0.6").to_u64(), Err(0));
+        assert_eq!(d("18446744073709551615").to_u64(), Ok(u64::MAX));
+        assert_eq!(Decimal::from_f64(0.1).unwrap().to_string(), "0.1");
+        assert_eq!(Decimal::from_f64(1e20).unwrap().to_string(), "100000000000000000000");
+        assert!(Decimal::from_f64(1e70).is_err());
+        assert_eq!(d("0.1").to_f64(), 0.1);
+        assert_eq!(d("123456789012345678901234567890.5").to_f64(), 123456789012345678901234567890.5);
+    }
+
+    #[test]
+    fn equal_numbers_hash_alike() {
+        let hash = |v: &str| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            d(v).hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash("1.500"), hash("1.5"));
+        assert_eq!(hash("100"), hash("100.00"));
+        assert_eq!(d("1.500"), d("1.5"));
     }
 }

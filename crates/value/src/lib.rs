@@ -17,6 +17,7 @@ pub mod temporal;
 pub mod text;
 pub mod types;
 pub mod value;
+mod wide;
 
 pub use collation::CollationId;
 pub use decimal::Decimal;

@@ -1,23 +1,328 @@
-//! The text protocol's form of values.
-use crate::{SqlType, ValueRef};
+//! Values as text: the text protocol's cells, CAST to CHAR, and the form in which comparisons see numbers as strings.
+//!
+//! All functions append to a buffer, so that a row goes from its page into the outgoing packet without a copy between.
 
-/// Appends a value as the text protocol sends it, without length; NULL appends nothing.
-pub fn append(_out: &mut Vec<u8>, _ty: &SqlType, _value: ValueRef<'_>) {
-    unimplemented!()
+use std::io::Write;
+
+use crate::collation::{self, Charset};
+use crate::types::NOT_FIXED;
+use crate::{Date, DateTime, SqlType, Time, TypeKind, ValueRef};
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut table = [[b'0'; 2]; 100];
+    let mut i = 0;
+    while i < 100 {
+        table[i] = [b'0' + (i / 10) as u8, b'0' + (i % 10) as u8];
+        i += 1;
+    }
+    table
+};
+
+/// Exponents between which doubles print without one: MariaDB's MAX_DECPT_FOR_F_FORMAT.
+const PLAIN_POINT_MAX: i32 = 15;
+
+/// Appends a value as the text protocol sends it, without length; NULL appends nothing. ENUM and SET names come in the
+/// collation's character set; a BIT is its octets.
+pub fn append(out: &mut Vec<u8>, ty: &SqlType, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Null => {}
+        ValueRef::Int(v) if ty.unsigned && v < 0 => append_unsigned(out, ty, v as u64),
+        ValueRef::Int(v) => {
+            let start = out.len();
+            append_i64(out, v);
+            zerofill(out, start, ty);
+        }
+        ValueRef::UInt(v) => append_unsigned(out, ty, v),
+        ValueRef::Double(v) => append_real(out, ty, v, append_f64),
+        ValueRef::Float(v) => append_real(out, ty, f64::from(v), |out, v| append_f32(out, v as f32)),
+        ValueRef::Decimal(v) => {
+            let start = out.len();
+            let is_rounded = ty.kind != TypeKind::Decimal || v.scale() == ty.decimals;
+            if is_rounded { v } else { v.round(i32::from(ty.decimals)) }.append_to(out);
+            zerofill(out, start, ty);
+        }
+        ValueRef::Bytes(v) => out.extend_from_slice(v),
+        ValueRef::Date(v) => append_date(out, v),
+        ValueRef::Time(v) => append_time(out, v, ty.fraction_digits()),
+        ValueRef::DateTime(v) if ty.kind == TypeKind::Date => append_date(out, v.date),
+        ValueRef::DateTime(v) => append_datetime(out, v, ty.fraction_digits()),
+    }
 }
+
+impl SqlType {
+    /// Fraction digits of a temporal type; 6 for other types, which show what there is.
+    fn fraction_digits(&self) -> u8 {
+        if self.is_temporal() { self.decimals.min(6) } else { 6 }
+    }
+}
+
+fn append_unsigned(out: &mut Vec<u8>, ty: &SqlType, v: u64) {
+    match ty.kind {
+        TypeKind::Enum => append_member(out, ty, v),
+        TypeKind::Set => append_set(out, ty, v),
+        TypeKind::Bit => {
+            let octets = ty.length.div_ceil(8).clamp(1, 8) as usize;
+            out.extend_from_slice(&v.to_be_bytes()[8 - octets..]);
+        }
+        TypeKind::Year => append_padded(out, v as u32, 4),
+        _ => {
+            let start = out.len();
+            append_u64(out, v);
+            zerofill(out, start, ty);
+        }
+    }
+}
+
+/// Appends member `index` of an ENUM, from 1; 0 is the error value and empty.
+fn append_member(out: &mut Vec<u8>, ty: &SqlType, index: u64) {
+    if let Some(name) = index.checked_sub(1).and_then(|i| ty.members().get(i as usize)) {
+        append_name(out, ty, name);
+    }
+}
+
+fn append_set(out: &mut Vec<u8>, ty: &SqlType, mask: u64) {
+    let start = out.len();
+    for (i, name) in ty.members().iter().enumerate().take(64) {
+        if mask >> i & 1 == 1 {
+            if out.len() > start {
+                out.push(b',');
+            }
+            append_name(out, ty, name);
+        }
+    }
+}
+
+fn append_name(out: &mut Vec<u8>, ty: &SqlType, name: &str) {
+    let (name, _) = collation::convert(Charset::Utf8mb4, ty.collation.charset(), name.as_bytes());
+    out.extend_from_slice(&name);
+}
+
+/// Fills up with zeros to the display width.
+fn zerofill(out: &mut Vec<u8>, start: usize, ty: &SqlType) {
+    if ty.zerofill {
+        let width = (ty.display_length() as usize).min(255);
+        let missing = width.saturating_sub(out.len() - start);
+        out.splice(start..start, std::iter::repeat_n(b'0', missing));
+    }
+}
+
+fn append_real(out: &mut Vec<u8>, ty: &SqlType, v: f64, shortest: fn(&mut Vec<u8>, f64)) {
+    let start = out.len();
+    if ty.decimals >= NOT_FIXED || !matches!(ty.kind, TypeKind::Float | TypeKind::Double) {
+        shortest(out, v);
+    } else {
+        append_fixed(out, v, ty.decimals);
+    }
+    zerofill(out, start, ty);
+}
+
 /// Appends decimal digits.
-pub fn append_i64(_out: &mut Vec<u8>, _v: i64) {
-    unimplemented!()
+pub fn append_i64(out: &mut Vec<u8>, v: i64) {
+    if v < 0 {
+        out.push(b'-');
+    }
+    append_u64(out, v.unsigned_abs());
 }
+
 /// Appends decimal digits.
-pub fn append_u64(_out: &mut Vec<u8>, _v: u64) {
-    unimplemented!()
+pub fn append_u64(out: &mut Vec<u8>, mut v: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    while v >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(v % 100) as usize]);
+        v /= 100;
+    }
+    if v >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[v as usize]);
+    } else {
+        at -= 1;
+        digits[at] = b'0' + v as u8;
+    }
+    out.extend_from_slice(&digits[at..]);
 }
-/// Appends a double as MariaDB prints it.
-pub fn append_f64(_out: &mut Vec<u8>, _v: f64) {
-    unimplemented!()
+
+/// Appends at least `width` digits.
+fn append_padded(out: &mut Vec<u8>, v: u32, width: usize) {
+    let start = out.len();
+    append_u64(out, u64::from(v));
+    let missing = width.saturating_sub(out.len() - start);
+    out.splice(start..start, std::iter::repeat_n(b'0', missing));
 }
-/// Appends a float as MariaDB prints it.
-pub fn append_f32(_out: &mut Vec<u8>, _v: f32) {
-    unimplemented!()
+
+/// Appends a double with as many digits as tell it from its neighbours.
+pub fn append_f64(out: &mut Vec<u8>, v: f64) {
+    append_scientific(out, v, format_args!("{v:e}"));
+}
+
+/// Appends a float with at most six digits, as MariaDB does.
+pub fn append_f32(out: &mut Vec<u8>, v: f32) {
+    append_scientific(out, f64::from(v), format_args!("{:.5e}", f64::from(v)));
+}
+
+/// Appends a double with a fixed number of digits after the point.
+pub fn append_fixed(out: &mut Vec<u8>, v: f64, decimals: u8) {
+    let start = out.len();
+    write!(out, "{:.*}", usize::from(decimals), v).expect("a Vec takes all bytes");
+    if v == 0.0 && out[start] == b'-' {
+        out.remove(start);
+    }
+}
+
+/// Lays out `d.ddde±x` as MariaDB's my_gcvt does: plain between 1e-15 and 1e15, otherwise `d.ddde±x` without plus.
+fn append_scientific(out: &mut Vec<u8>, v: f64, scientific: std::fmt::Arguments<'_>) {
+    if v == 0.0 || !v.is_finite() {
+        // MariaDB stores no infinities; expressions turn them into NULL or an error before they get here.
+        out.push(b'0');
+        return;
+    }
+    let mut buffer = [0u8; 40];
+    let mut cursor = std::io::Cursor::new(&mut buffer[..]);
+    cursor.write_fmt(scientific).expect("the longest double has 24 octets");
+    let len = cursor.position() as usize;
+    let text = &buffer[..len];
+    let e = text.iter().position(|b| *b == b'e').unwrap_or(len);
+    let exponent: i32 =
+        std::str::from_utf8(&text[(e + 1).min(len)..]).ok().and_then(|t| t.parse().ok()).unwrap_or(0);
+    let mut digits = [0u8; 40];
+    let mut count = 0;
+    for &b in text[..e].iter().filter(|b| b.is_ascii_digit()) {
+        digits[count] = b;
+        count += 1;
+    }
+    while count > 1 && digits[count - 1] == b'0' {
+        count -= 1;
+    }
+    if v < 0.0 {
+        out.push(b'-');
+    }
+    layout(out, &digits[..count], exponent + 1);
+}
+
+/// Writes digits whose point stands after the first `point` of them.
+fn layout(out: &mut Vec<u8>, digits: &[u8], point: i32) {
+    if !(-PLAIN_POINT_MAX + 1..=PLAIN_POINT_MAX).contains(&point) {
+        out.push(digits[0]);
+        if digits.len() > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        out.push(b'e');
+        append_i64(out, i64::from(point - 1));
+    } else if point <= 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', point.unsigned_abs() as usize));
+        out.extend_from_slice(digits);
+    } else if digits.len() <= point as usize {
+        out.extend_from_slice(digits);
+        out.extend(std::iter::repeat_n(b'0', point as usize - digits.len()));
+    } else {
+        out.extend_from_slice(&digits[..point as usize]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[point as usize..]);
+    }
+}
+
+fn pair(v: u8) -> [u8; 2] {
+    PAIRS[usize::from(v % 100)]
+}
+
+/// Appends `YYYY-MM-DD`.
+pub fn append_date(out: &mut Vec<u8>, date: Date) {
+    let [a, b] = pair((date.year / 100) as u8);
+    let [c, d] = pair((date.year % 100) as u8);
+    let [e, f] = pair(date.month);
+    let [g, h] = pair(date.day);
+    out.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
+}
+
+/// Appends `[-]HH:MM:SS[.ffffff]`.
+pub fn append_time(out: &mut Vec<u8>, time: Time, fraction_digits: u8) {
+    if time.micros < 0 {
+        out.push(b'-');
+    }
+    let hours = time.hours();
+    if hours >= 100 {
+        append_u64(out, u64::from(hours));
+    } else {
+        out.extend_from_slice(&pair(hours as u8));
+    }
+    let [a, b] = pair(time.minutes());
+    let [c, d] = pair(time.seconds());
+    out.extend_from_slice(&[b':', a, b, b':', c, d]);
+    append_fraction(out, time.fraction(), fraction_digits);
+}
+
+/// Appends `YYYY-MM-DD HH:MM:SS[.ffffff]`.
+pub fn append_datetime(out: &mut Vec<u8>, v: DateTime, fraction_digits: u8) {
+    append_date(out, v.date);
+    let ([a, b], [c, d], [e, f]) = (pair(v.hour), pair(v.minute), pair(v.second));
+    out.extend_from_slice(&[b' ', a, b, b':', c, d, b':', e, f]);
+    append_fraction(out, v.micros, fraction_digits);
+}
+
+fn append_fraction(out: &mut Vec<u8>, micros: u32, digits: u8) {
+    if digits > 0 {
+        out.push(b'.');
+        append_padded(out, micros / 10u32.pow(6 - u32::from(digits.min(6))), usize::from(digits.min(6)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CollationId, Decimal};
+
+    fn shown(ty: &SqlType, value: ValueRef<'_>) -> String {
+        let mut out = Vec::new();
+        append(&mut out, ty, value);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn integers_print_as_the_standard_library_prints_them() {
+        for v in [0, 7, 10, 99, 100, 101, 12345, i64::MAX, i64::MIN, -1, -10] {
+            assert_eq!(shown(&SqlType::bigint(), ValueRef::Int(v)), v.to_string());
+        }
+        assert_eq!(shown(&SqlType::bigint_unsigned(), ValueRef::UInt(u64::MAX)), u64::MAX.to_string());
+        assert_eq!(shown(&SqlType::int().with_length(5).with_zerofill(), ValueRef::UInt(42)), "00042");
+    }
+
+    #[test]
+    fn members_bits_and_years_take_their_type() {
+        let names = vec!["red".to_string(), "grün".to_string()];
+        let ty = SqlType::members_of(TypeKind::Enum, names.clone(), CollationId::UTF8MB4_GENERAL_CI);
+        assert_eq!(shown(&ty, ValueRef::UInt(2)), "grün");
+        assert_eq!(shown(&ty, ValueRef::UInt(0)), "");
+        let ty = SqlType::members_of(TypeKind::Set, names, CollationId::LATIN1_SWEDISH_CI);
+        let mut out = Vec::new();
+        append(&mut out, &ty, ValueRef::UInt(3));
+        assert_eq!(out, b"red,gr\xFCn");
+        out.clear();
+        append(&mut out, &SqlType::new(TypeKind::Bit).with_length(10), ValueRef::UInt(0x2FF));
+        assert_eq!(out, [2, 0xFF]);
+        assert_eq!(shown(&SqlType::new(TypeKind::Year), ValueRef::UInt(0)), "0000");
+    }
+
+    #[test]
+    fn temporals_show_their_fraction_digits() {
+        let date = Date { year: 2024, month: 2, day: 9 };
+        let v = DateTime { date, hour: 3, minute: 4, second: 5, micros: 60_700 };
+        assert_eq!(shown(&SqlType::new(TypeKind::Date), ValueRef::Date(date)), "2024-02-09");
+        assert_eq!(shown(&SqlType::new(TypeKind::DateTime), ValueRef::DateTime(v)), "2024-02-09 03:04:05");
+        assert_eq!(
+            shown(&SqlType::temporal(TypeKind::DateTime, 4), ValueRef::DateTime(v)),
+            "2024-02-09 03:04:05.0607"
+        );
+        let time = Time::from_parts(true, 123, 4, 5, 6);
+        assert_eq!(shown(&SqlType::temporal(TypeKind::Time, 6), ValueRef::Time(time)), "-123:04:05.000006");
+    }
+
+    #[test]
+    fn decimals_are_rounded_to_their_type() {
+        let v = Decimal::parse(b"1.2345").unwrap();
+        assert_eq!(shown(&SqlType::decimal(10, 2), ValueRef::Decimal(v)), "1.23");
+        assert_eq!(shown(&SqlType::decimal(6, 2).with_zerofill(), ValueRef::Decimal(v)), "0001.23");
+    }
 }

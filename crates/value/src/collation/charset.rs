@@ -1,0 +1,344 @@
+//! Character sets: where characters end, what they are in Unicode, and their case.
+
+use std::borrow::Cow;
+
+use super::{CollationId, latin1_tables, unicode_tables};
+
+/// A character set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Charset {
+    /// Octets without a meaning.
+    Binary,
+    /// US-ASCII.
+    Ascii,
+    /// Windows code page 1252, which MariaDB calls latin1.
+    Latin1,
+    /// UTF-8 of the basic plane.
+    Utf8mb3,
+    /// UTF-8.
+    Utf8mb4,
+}
+
+impl Charset {
+    /// All, by name.
+    pub const ALL: [Charset; 5] =
+        [Charset::Ascii, Charset::Binary, Charset::Latin1, Charset::Utf8mb3, Charset::Utf8mb4];
+
+    /// The most octets of one character.
+    #[inline]
+    pub const fn max_bytes(self) -> u32 {
+        match self {
+            Charset::Binary | Charset::Ascii | Charset::Latin1 => 1,
+            Charset::Utf8mb3 => 3,
+            Charset::Utf8mb4 => 4,
+        }
+    }
+
+    /// MariaDB's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Charset::Binary => "binary",
+            Charset::Ascii => "ascii",
+            Charset::Latin1 => "latin1",
+            Charset::Utf8mb3 => "utf8mb3",
+            Charset::Utf8mb4 => "utf8mb4",
+        }
+    }
+
+    /// What SHOW CHARACTER SET says of it.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Charset::Binary => "Binary pseudo charset",
+            Charset::Ascii => "US ASCII",
+            Charset::Latin1 => "cp1252 West European",
+            Charset::Utf8mb3 | Charset::Utf8mb4 => "UTF-8 Unicode",
+        }
+    }
+
+    /// The collation where only the character set is named.
+    pub const fn default_collation(self) -> CollationId {
+        match self {
+            Charset::Binary => CollationId::BINARY,
+            Charset::Ascii => CollationId::ASCII_GENERAL_CI,
+            Charset::Latin1 => CollationId::LATIN1_SWEDISH_CI,
+            Charset::Utf8mb3 => CollationId::UTF8MB3_GENERAL_CI,
+            Charset::Utf8mb4 => CollationId::UTF8MB4_GENERAL_CI,
+        }
+    }
+
+    /// The `_bin` collation.
+    pub const fn binary_collation(self) -> CollationId {
+        match self {
+            Charset::Binary => CollationId::BINARY,
+            Charset::Ascii => CollationId::ASCII_BIN,
+            Charset::Latin1 => CollationId::LATIN1_BIN,
+            Charset::Utf8mb3 => CollationId::UTF8MB3_BIN,
+            Charset::Utf8mb4 => CollationId::UTF8MB4_BIN,
+        }
+    }
+
+    /// By name, letters of either case; `utf8` is utf8mb3.
+    pub fn by_name(name: &str) -> Option<Charset> {
+        if name.eq_ignore_ascii_case("utf8") {
+            return Some(Charset::Utf8mb3);
+        }
+        Charset::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether ASCII text is the same bytes in both sets, and all other text as well.
+    fn contains(self, other: Charset) -> bool {
+        use Charset::*;
+        self == other || self == Binary || other == Binary || (self, other) == (Utf8mb4, Utf8mb3)
+    }
+
+    /// The first character and its octets; an octet that begins none is `Err`.
+    #[inline]
+    pub(super) fn decode(self, bytes: &[u8]) -> Result<(u32, usize), u8> {
+        let first = bytes[0];
+        match self {
+            Charset::Binary => Ok((u32::from(first), 1)),
+            _ if first < 0x80 => Ok((u32::from(first), 1)),
+            Charset::Latin1 => Ok((u32::from(latin1_tables::TO_UNICODE[usize::from(first)]), 1)),
+            Charset::Ascii => Err(first),
+            Charset::Utf8mb3 => decode_utf8(bytes).filter(|(_, len)| *len < 4).ok_or(first),
+            Charset::Utf8mb4 => decode_utf8(bytes).ok_or(first),
+        }
+    }
+
+    /// Appends a character; false if the set does not have it.
+    fn encode(self, code: u32, out: &mut Vec<u8>) -> bool {
+        match self {
+            Charset::Binary | Charset::Utf8mb4 => push_utf8(code, out),
+            Charset::Utf8mb3 => code <= 0xFFFF && push_utf8(code, out),
+            Charset::Ascii if code < 0x80 => {
+                out.push(code as u8);
+                true
+            }
+            Charset::Ascii => false,
+            Charset::Latin1 => match latin1_octet(code) {
+                Some(octet) => {
+                    out.push(octet);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Octets of the first character; 1 where there is none.
+    #[inline]
+    pub(super) fn step(self, bytes: &[u8]) -> usize {
+        match self {
+            Charset::Utf8mb3 | Charset::Utf8mb4 if bytes[0] >= 0x80 => {
+                self.decode(bytes).map_or(1, |(_, len)| len)
+            }
+            _ => 1,
+        }
+    }
+}
+
+fn latin1_octet(code: u32) -> Option<u8> {
+    if code < 0x80 || (0xA0..=0xFF).contains(&code) {
+        return Some(code as u8);
+    }
+    (0x80..=0x9F).find(|octet: &u8| u32::from(latin1_tables::TO_UNICODE[usize::from(*octet)]) == code)
+}
+
+fn push_utf8(code: u32, out: &mut Vec<u8>) -> bool {
+    match char::from_u32(code) {
+        Some(c) => {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            true
+        }
+        None => false,
+    }
+}
+
+/// The character that starts `bytes`, whose first octet is not ASCII.
+#[inline]
+fn decode_utf8(bytes: &[u8]) -> Option<(u32, usize)> {
+    let tail = |i: usize| bytes.get(i).filter(|b| **b & 0xC0 == 0x80).map(|b| u32::from(b & 0x3F));
+    let first = u32::from(bytes[0]);
+    match first {
+        0xC2..=0xDF => Some(((first & 0x1F) << 6 | tail(1)?, 2)),
+        0xE0..=0xEF => {
+            let code = (first & 0x0F) << 12 | tail(1)? << 6 | tail(2)?;
+            (code >= 0x800 && !(0xD800..=0xDFFF).contains(&code)).then_some((code, 3))
+        }
+        0xF0..=0xF4 => {
+            let code = (first & 0x07) << 18 | tail(1)? << 12 | tail(2)? << 6 | tail(3)?;
+            (0x1_0000..=0x10_FFFF).contains(&code).then_some((code, 4))
+        }
+        _ => None,
+    }
+}
+
+/// Characters in a string.
+pub fn char_len(id: CollationId, bytes: &[u8]) -> usize {
+    let charset = id.charset();
+    if charset.max_bytes() == 1 || bytes.is_ascii() {
+        return bytes.len();
+    }
+    let mut rest = bytes;
+    let mut count = 0;
+    while !rest.is_empty() {
+        rest = &rest[charset.step(rest)..];
+        count += 1;
+    }
+    count
+}
+
+/// Octets of the first `count` characters, or of all if there are fewer.
+pub(super) fn octets_of(charset: Charset, bytes: &[u8], count: usize) -> usize {
+    if charset.max_bytes() == 1 || bytes.len() <= count {
+        return bytes.len().min(count);
+    }
+    let mut at = 0;
+    for _ in 0..count {
+        if at == bytes.len() {
+            break;
+        }
+        at += charset.step(&bytes[at..]);
+    }
+    at
+}
+
+/// The octets of up to `count` characters from character `from` on; 0 is the first.
+pub fn substring(id: CollationId, bytes: &[u8], from: usize, count: usize) -> &[u8] {
+    let charset = id.charset();
+    let rest = &bytes[octets_of(charset, bytes, from)..];
+    &rest[..octets_of(charset, rest, count)]
+}
+
+/// The length of the longest prefix that is text of the collation's character set.
+pub fn well_formed_len(id: CollationId, bytes: &[u8]) -> usize {
+    let charset = id.charset();
+    match charset {
+        Charset::Binary | Charset::Latin1 => bytes.len(),
+        Charset::Utf8mb4 => std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len),
+        Charset::Ascii => bytes.iter().position(|b| *b >= 0x80).unwrap_or(bytes.len()),
+        Charset::Utf8mb3 => {
+            let mut at = 0;
+            while at < bytes.len() {
+                match charset.decode(&bytes[at..]) {
+                    Ok((_, len)) => at += len,
+                    Err(_) => break,
+                }
+            }
+            at
+        }
+    }
+}
+
+/// Converts between character sets. Characters that the target lacks and octets that are none become `?` and are
+/// counted. To and from `binary` octets stay as they are.
+pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usize) {
+    if to.contains(from) || bytes.is_ascii() {
+        return (Cow::Borrowed(bytes), 0);
+    }
+    let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 2);
+    let mut lost = 0;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (known, len) = match from.decode(rest) {
+            Ok((code, len)) => (to.encode(code, &mut out), len),
+            Err(_) => (false, 1),
+        };
+        if !known {
+            out.push(b'?');
+            lost += 1;
+        }
+        rest = &rest[len..];
+    }
+    (Cow::Owned(out), lost)
+}
+
+/// UPPER(); `binary` has no case.
+pub fn upper(id: CollationId, bytes: &[u8]) -> Vec<u8> {
+    change_case(id, bytes, u8::to_ascii_uppercase, &latin1_tables::UPPER, &unicode_tables::UPPER)
+}
+
+/// LOWER(); `binary` has no case.
+pub fn lower(id: CollationId, bytes: &[u8]) -> Vec<u8> {
+    change_case(id, bytes, u8::to_ascii_lowercase, &latin1_tables::LOWER, &unicode_tables::LOWER)
+}
+
+fn change_case(
+    id: CollationId,
+    bytes: &[u8],
+    ascii: fn(&u8) -> u8,
+    latin1: &[u8; 256],
+    unicode: &[(u16, u16, u16, i32)],
+) -> Vec<u8> {
+    let charset = id.charset();
+    match charset {
+        Charset::Binary => bytes.to_vec(),
+        Charset::Latin1 => bytes.iter().map(|b| latin1[usize::from(*b)]).collect(),
+        _ if bytes.is_ascii() || charset == Charset::Ascii => bytes.iter().map(ascii).collect(),
+        _ => {
+            let mut out = Vec::with_capacity(bytes.len());
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let len = match charset.decode(rest) {
+                    Ok((code, len)) => {
+                        if !charset.encode(mapped(unicode, code), &mut out) {
+                            out.extend_from_slice(&rest[..len]);
+                        }
+                        len
+                    }
+                    Err(octet) => {
+                        out.push(octet);
+                        1
+                    }
+                };
+                rest = &rest[len..];
+            }
+            out
+        }
+    }
+}
+
+/// The other case of a character: the last run that starts at or before it decides, or one before where runs of every
+/// second character interleave.
+fn mapped(runs: &[(u16, u16, u16, i32)], code: u32) -> u32 {
+    let Ok(code16) = u16::try_from(code) else { return code };
+    let end = runs.partition_point(|run| run.0 <= code16);
+    let hit = runs[..end].iter().rev().find(|run| code16 <= run.1 && (code16 - run.0).is_multiple_of(run.2));
+    hit.map_or(code, |run| code.wrapping_add_signed(run.3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_end_where_they_should() {
+        let id = CollationId::UTF8MB4_GENERAL_CI;
+        assert_eq!(char_len(id, "naïve 😀".as_bytes()), 7);
+        assert_eq!(substring(id, "naïve 😀".as_bytes(), 2, 2), "ïv".as_bytes());
+        assert_eq!(substring(id, b"abc", 5, 2), b"");
+        assert_eq!(well_formed_len(id, b"ab\xFFc"), 2);
+        assert_eq!(well_formed_len(CollationId::UTF8MB3_GENERAL_CI, "ab😀".as_bytes()), 2);
+        assert_eq!(char_len(id, b"\xC3(\xF0\x9F"), 4);
+    }
+
+    #[test]
+    fn text_moves_between_character_sets() {
+        let euro = "€é".as_bytes();
+        let (latin, lost) = convert(Charset::Utf8mb4, Charset::Latin1, euro);
+        assert_eq!((&*latin, lost), (&b"\x80\xE9"[..], 0));
+        assert_eq!(&*convert(Charset::Latin1, Charset::Utf8mb4, &latin).0, euro);
+        assert_eq!(convert(Charset::Utf8mb4, Charset::Ascii, euro), (Cow::Owned(b"??".to_vec()), 2));
+        assert_eq!(convert(Charset::Utf8mb4, Charset::Utf8mb3, "a😀".as_bytes()).1, 1);
+        assert_eq!(convert(Charset::Binary, Charset::Latin1, b"\xFF").0, Cow::Borrowed(b"\xFF"));
+    }
+
+    #[test]
+    fn case_follows_the_server() {
+        let id = CollationId::UTF8MB4_GENERAL_CI;
+        assert_eq!(upper(id, "aéß ж".as_bytes()), "AÉß Ж".as_bytes());
+        assert_eq!(lower(id, "AÉŽ Ж".as_bytes()), "aéž ж".as_bytes());
+        assert_eq!(upper(CollationId::LATIN1_SWEDISH_CI, b"a\xE9\xFF"), b"A\xC9\xFF");
+        assert_eq!(upper(CollationId::BINARY, b"abc"), b"abc");
+    }
+}

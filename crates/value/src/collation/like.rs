@@ -1,0 +1,112 @@
+//! LIKE: `%` is any run of characters, `_` any one character, and the escape character takes the next one literally.
+//!
+//! Characters match if their weights are equal, one by one, so that 'ß' LIKE 'ss' is false even where the collation
+//! calls the two equal, as in MariaDB. After a mismatch only the last `%` is retried, so that the work is at most the product
+//! of both lengths.
+
+use super::order::{Weigher, weigher};
+use super::{Charset, CollationId};
+
+/// One element of a pattern.
+enum Token {
+    Any,
+    One,
+    Weight(u32),
+}
+
+struct Matcher {
+    weigher: Weigher,
+    charset: Charset,
+    escape: Option<u32>,
+}
+
+/// Whether `text` matches `pattern`. Without `escape` every character but `%` and `_` stands for itself.
+pub fn like_match(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<char>) -> bool {
+    let matcher =
+        Matcher { weigher: weigher(id.info()), charset: id.charset(), escape: escape.map(u32::from) };
+    let (mut t, mut p) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let token = (p < pattern.len()).then(|| matcher.token(&pattern[p..]));
+        match token {
+            Some((Token::Any, len)) => {
+                p += len;
+                if p == pattern.len() {
+                    return true;
+                }
+                retry = Some((t, p));
+                continue;
+            }
+            Some((token, len)) if t < text.len() => {
+                let (weight, step) = matcher.weigher.next(&text[t..]);
+                if matches!(token, Token::One) || matches!(token, Token::Weight(w) if w == weight) {
+                    t += step;
+                    p += len;
+                    continue;
+                }
+            }
+            None if t == text.len() => return true,
+            _ => {}
+        }
+        match retry {
+            Some((from, after)) if from < text.len() => {
+                t = from + matcher.weigher.next(&text[from..]).1;
+                p = after;
+                retry = Some((t, after));
+            }
+            _ => return false,
+        }
+    }
+}
+
+impl Matcher {
+    fn token(&self, pattern: &[u8]) -> (Token, usize) {
+        let (code, len) = self.charset.decode(pattern).unwrap_or((u32::MAX, 1));
+        if Some(code) == self.escape && len < pattern.len() {
+            let (weight, next) = self.weigher.next(&pattern[len..]);
+            return (Token::Weight(weight), len + next);
+        }
+        match code {
+            0x25 => (Token::Any, len),
+            0x5F => (Token::One, len),
+            _ => (Token::Weight(self.weigher.next(pattern).0), len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_mariadb() {
+        let ci = CollationId::UTF8MB4_GENERAL_CI;
+        let bin = CollationId::UTF8MB4_BIN;
+        for (id, text, pattern, expected) in [
+            (ci, "David!", "david_", true),
+            (bin, "David!", "david_", false),
+            (ci, "abc", "%", true),
+            (ci, "", "%", true),
+            (ci, "", "", true),
+            (ci, "a", "", false),
+            (ci, "abcabd", "%ab_", true),
+            (ci, "abcabd", "%ac%", false),
+            (ci, "a%b", "a\\%b", true),
+            (ci, "axb", "a\\%b", false),
+            (ci, "a\\", "a\\", true),
+            (ci, "É", "e", true),
+            (ci, "😀x", "_x", true),
+            (ci, "a ", "a", false),
+            (ci, "mississippi", "m%iss%ip%i", true),
+            (ci, "mississippi", "m%iss%ip%x", false),
+        ] {
+            assert_eq!(
+                like_match(id, text.as_bytes(), pattern.as_bytes(), Some('\\')),
+                expected,
+                "{text} {pattern}"
+            );
+        }
+        assert!(like_match(ci, b"a%c", b"a|%c", Some('|')));
+        assert!(like_match(CollationId::BINARY, b"\xFFa", b"_a", Some('\\')));
+    }
+}

@@ -1,0 +1,402 @@
+//! MariaDB's lenient readers of dates and times, from text and from numbers.
+//!
+//! Dates: parts separated by any punctuation, or digits alone (YYMMDD, YYYYMMDD, with HHMMSS behind). A two-digit year
+//! below 70 is in this century. What follows a readable date is cut off and reported. Times: `[D ]HH:MM:SS[.f]`, `HH:MM`,
+//! `SS`, or digits alone (HHMMSS); twelve octets and more are tried as a date with time first.
+
+use super::{Date, DateTime, Time, days_in_month};
+use crate::SqlMode;
+
+/// Years below this, given by two digits, are in this century.
+const SHORT_YEAR_PIVOT: u32 = 70;
+/// 838:59:59 as the number HHMMSS.
+const TIME_NUMBER_MAX: u64 = 8_385_959;
+
+/// Which dates `sql_mode` lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DateRules {
+    /// Refuse 0000-00-00.
+    pub no_zero_date: bool,
+    /// Refuse a zero month or day.
+    pub no_zero_in_date: bool,
+    /// Let in days up to 31 of any month.
+    pub allow_invalid: bool,
+}
+
+/// What a reader met that it could live with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// Text after the value was cut off.
+    Truncated,
+    /// The value was taken to the nearest bound.
+    OutOfRange,
+}
+
+/// Why there is no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadTemporal {
+    /// It does not read as one.
+    Syntax,
+    /// It names a day or time that does not exist, or that `sql_mode` refuses.
+    OutOfRange,
+}
+
+/// A date that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsedDateTime {
+    /// The value; midnight where only a date was given.
+    pub value: DateTime,
+    /// Whether a time of day was given.
+    pub has_time: bool,
+    /// Fraction digits given, at most 6.
+    pub digits: u8,
+    /// What was wrong with it.
+    pub flaw: Option<Flaw>,
+}
+
+/// A time that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsedTime {
+    /// The value.
+    pub value: Time,
+    /// The date and time it came from, where the text had a date.
+    pub datetime: Option<DateTime>,
+    /// Fraction digits given, at most 6.
+    pub digits: u8,
+    /// What was wrong with it.
+    pub flaw: Option<Flaw>,
+}
+
+impl DateRules {
+    /// The rules of a `sql_mode`.
+    pub fn of(mode: SqlMode) -> DateRules {
+        DateRules {
+            no_zero_date: mode.has(SqlMode::NO_ZERO_DATE),
+            no_zero_in_date: mode.has(SqlMode::NO_ZERO_IN_DATE),
+            allow_invalid: mode.has(SqlMode::ALLOW_INVALID_DATES),
+        }
+    }
+
+    /// Whether the rules let a value in; its parts are within 12 months, 31 days.
+    pub fn allows(self, value: DateTime) -> bool {
+        let date = value.date;
+        if value.is_zero() {
+            return !self.no_zero_date;
+        }
+        if self.no_zero_in_date && (date.month == 0 || date.day == 0) {
+            return false;
+        }
+        self.allow_invalid || date.month == 0 || date.day <= days_in_month(date.year, date.month)
+    }
+}
+
+/// Reads from the front of a text.
+struct Scanner<'a> {
+    rest: &'a [u8],
+    fields: [u32; 6],
+    field_count: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(rest: &'a [u8]) -> Scanner<'a> {
+        Scanner { rest, fields: [0; 6], field_count: 0 }
+    }
+
+    fn digits_ahead(&self) -> usize {
+        self.rest.iter().take_while(|b| b.is_ascii_digit()).count()
+    }
+
+    /// Takes a number of at most `max` digits as the next field. Nothing left is fine, something else is not.
+    fn field(&mut self, max: usize) -> Result<(), ()> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let len = self.digits_ahead().min(max);
+        if len == 0 {
+            return Err(());
+        }
+        let number = self.rest[..len]
+            .iter()
+            .fold(0u32, |v, b| v.saturating_mul(10).saturating_add(u32::from(b - b'0')));
+        self.fields[self.field_count] = number;
+        self.field_count += 1;
+        self.rest = &self.rest[len..];
+        Ok(())
+    }
+
+    fn punctuation(&mut self) -> Result<(), ()> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some(b) if b.is_ascii_punctuation() => {
+                self.rest = &self.rest[1..];
+                Ok(())
+            }
+            Some(_) => Err(()),
+        }
+    }
+
+    /// Between date and time: a `T`, white space, or one punctuation character where `punctuation` is allowed.
+    fn date_time_separator(&mut self, punctuation: bool) -> Result<(), ()> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some(b'T') => {
+                self.rest = &self.rest[1..];
+                Ok(())
+            }
+            Some(b) if b.is_ascii_punctuation() => {
+                if punctuation {
+                    self.punctuation()
+                } else {
+                    Err(())
+                }
+            }
+            Some(b) if is_space(*b) => {
+                self.skip_spaces();
+                Ok(())
+            }
+            Some(_) => Err(()),
+        }
+    }
+
+    fn skip_spaces(&mut self) {
+        let spaces = self.rest.iter().take_while(|b| is_space(**b)).count();
+        self.rest = &self.rest[spaces..];
+    }
+
+    /// Takes `.` and its digits; `None` if there is no digit behind the point.
+    fn fraction(&mut self) -> Option<(u32, u8)> {
+        if self.rest.first() != Some(&b'.') {
+            return Some((0, 0));
+        }
+        self.rest = &self.rest[1..];
+        let len = self.digits_ahead();
+        if len == 0 {
+            return None;
+        }
+        let kept = len.min(6);
+        let micros = self.rest[..kept].iter().fold(0u32, |v, b| v * 10 + u32::from(b - b'0'));
+        self.rest = &self.rest[len..];
+        Some((micros * 10u32.pow(6 - kept as u32), kept as u8))
+    }
+
+    fn only_spaces_left(&self) -> bool {
+        self.rest.iter().all(|b| is_space(*b))
+    }
+}
+
+fn is_space(b: u8) -> bool {
+    matches!(b, b' ' | b'\t'..=b'\r')
+}
+
+/// Reads a date with or without a time of day.
+pub fn parse_datetime(text: &[u8], rules: DateRules) -> Result<ParsedDateTime, BadTemporal> {
+    read_datetime(text, rules, true)
+}
+
+fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<ParsedDateTime, BadTemporal> {
+    let mut scanner = Scanner::new(text);
+    scanner.skip_spaces();
+    let digits = scanner.digits_ahead();
+    if digits == 0 {
+        return Err(BadTemporal::Syntax);
+    }
+    let (clean, short_year) = match scanner.rest.get(digits) {
+        None | Some(b'.' | b'T') => {
+            let long_year = match scanner.rest.get(digits) {
+                Some(b'T') => digits == 8 || digits == 4,
+                _ => digits == 4 || digits == 8 || digits >= 14,
+            };
+            (compact_fields(&mut scanner, if long_year { 4 } else { 2 }).is_ok(), !long_year)
+        }
+        Some(_) => (separated_fields(&mut scanner, punctuation).is_ok(), digits == 2),
+    };
+    if scanner.field_count < 3 {
+        return Err(BadTemporal::Syntax);
+    }
+    let fraction = if clean { scanner.fraction() } else { Some((0, 0)) };
+    let (micros, fraction_digits) = fraction.unwrap_or((0, 0));
+    let mut fields = scanner.fields;
+    if short_year && (fields.iter().any(|f| *f != 0) || micros != 0) {
+        fields[0] += if fields[0] < SHORT_YEAR_PIVOT { 2000 } else { 1900 };
+    }
+    let value = from_fields(&fields, micros).filter(|v| rules.allows(*v)).ok_or(BadTemporal::OutOfRange)?;
+    let is_whole = clean && fraction.is_some() && scanner.only_spaces_left();
+    let flaw = (!is_whole).then_some(Flaw::Truncated);
+    Ok(ParsedDateTime { value, has_time: scanner.field_count > 3, digits: fraction_digits, flaw })
+}
+
+/// YYMMDD, YYYYMMDD, with HHMMSS behind, perhaps after a T.
+fn compact_fields(scanner: &mut Scanner<'_>, year_digits: usize) -> Result<(), ()> {
+    scanner.field(year_digits)?;
+    scanner.field(2)?;
+    scanner.field(2)?;
+    if scanner.rest.first() == Some(&b'T') {
+        scanner.rest = &scanner.rest[1..];
+    }
+    scanner.field(2)?;
+    scanner.field(2)?;
+    scanner.field(2)
+}
+
+/// YYYY-MM-DD hh:mm:ss with any punctuation.
+fn separated_fields(scanner: &mut Scanner<'_>, punctuation: bool) -> Result<(), ()> {
+    scanner.field(usize::MAX)?;
+    scanner.punctuation()?;
+    scanner.field(usize::MAX)?;
+    scanner.punctuation()?;
+    scanner.field(usize::MAX)?;
+    scanner.date_time_separator(punctuation)?;
+    scanner.field(usize::MAX)?;
+    scanner.punctuation()?;
+    scanner.field(usize::MAX)?;
+    scanner.punctuation()?;
+    scanner.field(usize::MAX)
+}
+
+fn from_fields(fields: &[u32; 6], micros: u32) -> Option<DateTime> {
+    let [year, month, day, hour, minute, second] = *fields;
+    let fits = year <= 9999 && month <= 12 && day <= 31 && hour <= 23 && minute <= 59 && second <= 59;
+    fits.then(|| DateTime {
+        date: Date::new(year as u16, month as u8, day as u8),
+        hour: hour as u8,
+        minute: minute as u8,
+        second: second as u8,
+        micros,
+    })
+}
+
+/// Reads a number as YYMMDD, YYYYMMDD, YYMMDDHHMMSS or YYYYMMDDHHMMSS.
+pub fn datetime_from_number(
+    number: u64,
+    micros: u32,
+    rules: DateRules,
+) -> Result<ParsedDateTime, BadTemporal> {
+    const TIME: u64 = 1_000_000;
+    let pivot = u64::from(SHORT_YEAR_PIVOT);
+    let (digits, has_time) = match number {
+        0 => (0, true),
+        1..=100 => return Err(BadTemporal::OutOfRange),
+        n if n <= (pivot - 1) * 10_000 + 1231 => ((n + 20_000_000) * TIME, false),
+        n if n < pivot * 10_000 + 101 => return Err(BadTemporal::OutOfRange),
+        n if n <= 991_231 => ((n + 19_000_000) * TIME, false),
+        n if n <= 99_991_231 => (n * TIME, false),
+        n if n < 101_000_000 => return Err(BadTemporal::OutOfRange),
+        n if n <= (pivot - 1) * 10_000_000_000 + 1_231_235_959 => (n + 20_000_000_000_000, true),
+        n if n < pivot * 10_000_000_000 + 101_000_000 => return Err(BadTemporal::OutOfRange),
+        n if n <= 991_231_235_959 => (n + 19_000_000_000_000, true),
+        n if n <= 99_999_999_999_999 => (n, true),
+        _ => return Err(BadTemporal::OutOfRange),
+    };
+    let (date, clock) = (digits / TIME, digits % TIME);
+    let fields =
+        [date / 10_000, date / 100 % 100, date % 100, clock / 10_000, clock / 100 % 100, clock % 100];
+    let value = from_fields(&fields.map(|f| f as u32), micros)
+        .filter(|v| rules.allows(*v))
+        .ok_or(BadTemporal::OutOfRange)?;
+    Ok(ParsedDateTime { value, has_time, digits: if micros > 0 { 6 } else { 0 }, flaw: None })
+}
+
+/// Reads a time. Too large ones give the bound and a flaw.
+pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
+    let mut scanner = Scanner::new(text);
+    scanner.skip_spaces();
+    let negative = scanner.rest.first() == Some(&b'-');
+    if negative {
+        scanner.rest = &scanner.rest[1..];
+    }
+    if scanner.rest.is_empty() {
+        return Err(BadTemporal::Syntax);
+    }
+    if scanner.rest.len() >= 12
+        && let Ok(parsed) = read_datetime(scanner.rest, DateRules::default(), false)
+        && parsed.has_time
+    {
+        return Ok(ParsedTime {
+            value: parsed.value.time(),
+            datetime: Some(parsed.value),
+            digits: parsed.digits,
+            flaw: parsed.flaw,
+        });
+    }
+    let [days, hours, minutes, seconds] = clock_fields(&mut scanner)?;
+    let (micros, digits) = match scanner.rest {
+        [b'.'] => {
+            scanner.rest = &[];
+            (0, 0)
+        }
+        [b'.', b'0'..=b'9', ..] => scanner.fraction().unwrap_or((0, 0)),
+        _ => (0, 0),
+    };
+    if minutes > 59 || seconds > 59 {
+        return Err(BadTemporal::OutOfRange);
+    }
+    let hours = days.saturating_mul(24).saturating_add(hours);
+    let mut flaw = (!scanner.only_spaces_left()).then_some(Flaw::Truncated);
+    let value = if hours > u64::from(Time::MAX.hours()) {
+        flaw = Some(Flaw::OutOfRange);
+        Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } }
+    } else {
+        Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros)
+    };
+    Ok(ParsedTime { value, datetime: None, digits, flaw })
+}
+
+/// Days, hours, minutes and seconds.
+fn clock_fields(scanner: &mut Scanner<'_>) -> Result<[u64; 4], BadTemporal> {
+    let first = number(scanner).ok_or(BadTemporal::Syntax)?;
+    let after_number = scanner.rest;
+    scanner.skip_spaces();
+    let has_days = scanner.rest.len() < after_number.len() && scanner.digits_ahead() > 0;
+    if !has_days && !colon_digit(scanner.rest) {
+        scanner.rest = after_number;
+        return Ok([0, first / 10_000, first / 100 % 100, first % 100]);
+    }
+    let mut fields = [0; 4];
+    let mut next = 2;
+    if has_days {
+        fields[0] = first;
+        fields[1] = number(scanner).unwrap_or(0);
+    } else {
+        fields[1] = first;
+    }
+    while next < 4 && colon_digit(scanner.rest) {
+        scanner.rest = &scanner.rest[1..];
+        fields[next] = number(scanner).unwrap_or(0);
+        next += 1;
+    }
+    Ok(fields)
+}
+
+fn colon_digit(rest: &[u8]) -> bool {
+    matches!(rest, [b':', b'0'..=b'9', ..])
+}
+
+fn number(scanner: &mut Scanner<'_>) -> Option<u64> {
+    let len = scanner.digits_ahead();
+    let digits = &scanner.rest[..len];
+    scanner.rest = &scanner.rest[len..];
+    (len > 0)
+        .then(|| digits.iter().fold(0u64, |v, b| v.saturating_mul(10).saturating_add(u64::from(b - b'0'))))
+}
+
+/// Reads a number as HHMMSS; from 10^10 on as a date with time.
+pub fn time_from_number(negative: bool, number: u64, micros: u32) -> Result<ParsedTime, BadTemporal> {
+    let digits = if micros > 0 { 6 } else { 0 };
+    if number > TIME_NUMBER_MAX {
+        if number >= 10_000_000_000
+            && !negative
+            && let Ok(parsed) = datetime_from_number(number, micros, DateRules::default())
+        {
+            let value = parsed.value;
+            return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw: None });
+        }
+        let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
+        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
+    }
+    let (hours, minutes, seconds) = (number / 10_000, number / 100 % 100, number % 100);
+    if minutes > 59 || seconds > 59 {
+        return Err(BadTemporal::OutOfRange);
+    }
+    let value = Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros);
+    Ok(ParsedTime { value, datetime: None, digits, flaw: None })
+}
