@@ -9,6 +9,7 @@
 //! rows, so a crash leaves either all of one or nothing.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod aggregate;
 pub mod bind;
 pub mod catalog;

@@ -75,6 +75,19 @@ impl TableLock {
         }
     }
 
+    /// Takes it exclusively if nobody uses it.
+    pub fn try_own(&self) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.owned || !queue.waiters.is_empty() {
+            return false;
+        }
+        if self.word.compare_exchange(0, SLOW, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        queue.owned = true;
+        true
+    }
+
     /// Takes it exclusively; waits. The caller holds no share of it.
     pub fn own(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
         self.wait(true, interrupt, timeout)
@@ -174,6 +187,20 @@ impl Owned {
             self.locks.push(lock.clone());
         }
         Ok(())
+    }
+}
+
+impl Owned {
+    /// Takes one more if it is free.
+    pub fn try_take(&mut self, lock: &Arc<TableLock>) -> bool {
+        let held = self.locks.iter().any(|held| Arc::ptr_eq(held, lock));
+        if !held && !lock.try_own() {
+            return false;
+        }
+        if !held {
+            self.locks.push(lock.clone());
+        }
+        true
     }
 }
 

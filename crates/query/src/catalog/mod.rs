@@ -11,7 +11,12 @@
 //! 3. AUTO_INCREMENT lives in the counter of the tree of the first index that begins with the column; hidden row numbers in
 //!    the counter of the clustered tree.
 
+pub mod codec;
+pub mod counter;
 pub mod names;
+pub mod record;
+pub mod show_create;
+pub mod store;
 mod table;
 
 use std::collections::BTreeMap;
@@ -21,7 +26,11 @@ use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_value::CollationId;
 
-pub use table::{ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
+pub use record::{IndexRecord, TableRecord};
+pub(crate) use table::Shared;
+pub use table::{
+    AutoIncrement, ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
+};
 
 /// One version of everything that DDL can change.
 #[derive(Clone, Default)]

@@ -1,12 +1,15 @@
 //! Definitions of tables, columns and indexes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use keel_base::TreeId;
-use keel_storage::TreeHandle;
+use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value};
+
+use super::counter::Counter;
+use crate::mdl::TableLock;
 
 /// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
 pub struct TableDef {
@@ -36,10 +39,21 @@ pub struct TableDef {
     pub options: TableOptions,
     /// Seconds since 1970 when it was created.
     pub created: i64,
-    /// Guards the name against DDL while statements use it.
-    pub(crate) lock: Arc<crate::mdl::TableLock>,
-    /// Rows, as ANALYZE or the first use found them.
-    pub(crate) statistics: OnceLock<u64>,
+    /// The engine that keeps it; none for virtual tables.
+    pub(crate) engine: Option<Arc<Engine>>,
+    /// What outlives a change of the definition.
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// State of a table that stays when its definition changes.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Guards the table against DDL while statements use it.
+    pub lock: Arc<TableLock>,
+    /// AUTO_INCREMENT.
+    pub auto_increment: Counter,
+    /// Hidden row numbers.
+    pub row_number: Counter,
 }
 
 /// Where AUTO_INCREMENT values come from.
@@ -209,8 +223,8 @@ impl TableDef {
             layout,
             options: TableOptions::default(),
             created: 0,
-            lock: Arc::default(),
-            statistics: OnceLock::new(),
+            engine: None,
+            shared: Arc::default(),
         }
     }
 }

@@ -1,0 +1,599 @@
+//! From conditions and values to disjoint, ordered ranges of encoded keys.
+//!
+//! Every range is `[lower, upper)` over bytes: a key is in it if it is not less than `lower` and less than `upper`, where an
+//! empty `lower` and a missing `upper` are open ends. A point is the range from its encoding to its successor, so that
+//! prefixes of a key (leading columns) are points as well.
+
+use keel_base::SqlResult;
+use keel_value::{CollationId, Date, Decimal, SqlType, TypeKind, Value, ValueRef, convert, key};
+
+use super::PartCondition;
+use crate::catalog::IndexDef;
+use crate::expr::{EvalContext, Expr, Frame, Node};
+use crate::session::Session;
+
+/// A range of encoded keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRange {
+    /// First key in it; empty is the start of the tree.
+    pub lower: Vec<u8>,
+    /// First key beyond it; none is the end of the tree.
+    pub upper: Option<Vec<u8>>,
+}
+
+/// Most ranges that a statement makes of IN lists before it reads a wider range instead.
+const RANGES_MAX: usize = 100_000;
+
+/// How a value stands among those that a column can hold.
+enum Fit {
+    /// One of them.
+    Exact(Value),
+    /// Between this and the next greater one.
+    JustAbove(Value),
+    /// Less than all.
+    Below,
+    /// Greater than all.
+    Above,
+    /// NULL.
+    Null,
+    /// The column's order says nothing about it.
+    Unknown,
+}
+
+/// Gives values to the expressions of conditions.
+trait Values {
+    /// How an expression's value stands among those of a column type.
+    fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit>;
+    /// A pattern's value.
+    fn pattern(&mut self, expr: &Expr) -> SqlResult<Value>;
+}
+
+/// Values of one execution.
+struct Evaluated<'s, 'f> {
+    session: &'s mut Session,
+    frame: Frame<'f>,
+}
+
+impl Evaluated<'_, '_> {
+    fn value(&mut self, expr: &Expr) -> SqlResult<Value> {
+        // The expression outlives this call; the frame's own lifetime may be shorter.
+        let frame = self.frame;
+        let mut context = EvalContext::new(&mut *self.session, frame);
+        Ok(expr.eval(&mut context)?.into_value())
+    }
+}
+
+impl Values for Evaluated<'_, '_> {
+    fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit> {
+        let value = self.value(expr)?;
+        let today = if to.is_temporal() { self.session.now_local().date } else { Date::default() };
+        Ok(fit(to, &expr.ty, value.as_ref(), self.session, today))
+    }
+
+    fn pattern(&mut self, expr: &Expr) -> SqlResult<Value> {
+        self.value(expr)
+    }
+}
+
+/// Values that are known when a plan is made, for estimates: constants and the first execution's parameters.
+struct Sampled<'s> {
+    session: &'s Session,
+    params: &'s [Value],
+    /// Whether some value was not known.
+    missed: bool,
+}
+
+impl Sampled<'_> {
+    fn value(&mut self, expr: &Expr) -> Option<Value> {
+        let found = match &expr.node {
+            Node::Constant(value) => Some(value.clone()),
+            Node::Param(index) => self.params.get(*index as usize).cloned(),
+            Node::Once(_, inner) => return self.value(inner),
+            _ => None,
+        };
+        self.missed |= found.is_none();
+        found
+    }
+}
+
+impl Values for Sampled<'_> {
+    fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit> {
+        Ok(match self.value(expr) {
+            Some(value) => fit(to, &expr.ty, value.as_ref(), self.session, Date::default()),
+            None => Fit::Unknown,
+        })
+    }
+
+    fn pattern(&mut self, expr: &Expr) -> SqlResult<Value> {
+        Ok(self.value(expr).unwrap_or_default())
+    }
+}
+
+/// The ranges that `alternatives` will have for known values; none where some are not known.
+pub(super) fn sampled_ranges(
+    index: &IndexDef,
+    alternatives: &[Vec<PartCondition>],
+    session: &Session,
+    params: &[Value],
+) -> SqlResult<Option<Vec<KeyRange>>> {
+    let values = Sampled { session, params, missed: false };
+    let mut maker = Maker { index, exact: true, values };
+    let mut out = Vec::new();
+    for conditions in alternatives {
+        maker.expand(conditions, &mut out)?;
+    }
+    normalise(&mut out);
+    Ok((!maker.values.missed).then_some(out))
+}
+
+/// The ranges of `alternatives` on an index, ordered and disjoint; and whether they hold exactly what fulfils them.
+pub(super) fn ranges(
+    index: &IndexDef,
+    alternatives: &[Vec<PartCondition>],
+    session: &mut Session,
+    frame: Frame<'_>,
+    out: &mut Vec<KeyRange>,
+) -> SqlResult<bool> {
+    out.clear();
+    let mut maker = Maker { index, exact: true, values: Evaluated { session, frame } };
+    for conditions in alternatives {
+        maker.expand(conditions, out)?;
+    }
+    normalise(out);
+    Ok(maker.exact)
+}
+
+/// Sorts ranges and joins those that overlap or touch.
+pub(super) fn normalise(ranges: &mut Vec<KeyRange>) {
+    if ranges.len() < 2 {
+        return;
+    }
+    ranges.sort_unstable();
+    let mut kept = 0;
+    for next in 1..ranges.len() {
+        let touches = match &ranges[kept].upper {
+            None => true,
+            Some(upper) => *upper >= ranges[next].lower,
+        };
+        if touches {
+            let further = ranges[next].upper.take();
+            let before = &mut ranges[kept].upper;
+            if further.is_none() || before.as_ref().is_some_and(|b| further.as_ref().is_some_and(|f| f > b)) {
+                *before = match before {
+                    None => None,
+                    Some(_) => further,
+                };
+            }
+        } else {
+            kept += 1;
+            ranges.swap(kept, next);
+        }
+    }
+    ranges.truncate(kept + 1);
+}
+
+struct Maker<'i, V> {
+    index: &'i IndexDef,
+    exact: bool,
+    values: V,
+}
+
+impl<V: Values> Maker<'_, V> {
+    /// Adds the ranges of one list of conditions.
+    fn expand(&mut self, conditions: &[PartCondition], out: &mut Vec<KeyRange>) -> SqlResult<()> {
+        let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+        for (place, condition) in conditions.iter().enumerate() {
+            let last = place + 1 == conditions.len();
+            if !condition.is_points() {
+                for prefix in &prefixes {
+                    self.interval(place, condition, prefix, out)?;
+                }
+                return Ok(());
+            }
+            let Some(points) = self.points(place, condition)? else {
+                self.exact = false;
+                break;
+            };
+            if points.len().saturating_mul(prefixes.len()) > RANGES_MAX {
+                self.exact = false;
+                break;
+            }
+            prefixes = cross(&prefixes, &points);
+            if last || prefixes.is_empty() {
+                break;
+            }
+        }
+        out.extend(prefixes.into_iter().map(whole));
+        Ok(())
+    }
+
+    /// The encodings of a part's single values; none where its order cannot tell.
+    fn points(&mut self, place: usize, condition: &PartCondition) -> SqlResult<Option<Vec<Vec<u8>>>> {
+        let mut points = Vec::new();
+        let mut null = Vec::new();
+        self.index.encoders[place].encode(ValueRef::Null, &mut null);
+        match condition {
+            PartCondition::IsNull if self.index.encoders[place].nullable => points.push(null),
+            PartCondition::IsNull => {}
+            PartCondition::Equal(expr) => {
+                if !self.point(place, expr, None, &mut points)? {
+                    return Ok(None);
+                }
+            }
+            PartCondition::NullSafeEqual(expr) => {
+                let null = self.index.encoders[place].nullable.then_some(null);
+                if !self.point(place, expr, Some(null), &mut points)? {
+                    return Ok(None);
+                }
+            }
+            PartCondition::In(list) => {
+                for expr in list {
+                    if !self.point(place, expr, None, &mut points)? {
+                        return Ok(None);
+                    }
+                }
+                points.sort_unstable();
+                points.dedup();
+            }
+            PartCondition::Range { .. } | PartCondition::Like { .. } => {
+                unreachable!("intervals are not points")
+            }
+        }
+        Ok(Some(points))
+    }
+
+    /// Adds the encoding of one value; `null` is what NULL stands for, if anything. False if the order cannot tell.
+    fn point(
+        &mut self,
+        place: usize,
+        expr: &Expr,
+        null: Option<Option<Vec<u8>>>,
+        points: &mut Vec<Vec<u8>>,
+    ) -> SqlResult<bool> {
+        let encoder = &self.index.encoders[place];
+        let fit = self.values.fit(&encoder.ty, expr)?;
+        match fit {
+            Fit::Exact(value) => {
+                self.exact &= encoder.prefix.is_none();
+                let mut bytes = Vec::with_capacity(16);
+                encoder.encode(value.as_ref(), &mut bytes);
+                points.push(bytes);
+            }
+            Fit::Null => points.extend(null.flatten()),
+            Fit::JustAbove(_) | Fit::Below | Fit::Above => {}
+            Fit::Unknown => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix.
+    fn interval(
+        &mut self,
+        place: usize,
+        condition: &PartCondition,
+        prefix: &[u8],
+        out: &mut Vec<KeyRange>,
+    ) -> SqlResult<()> {
+        let encoder = &self.index.encoders[place];
+        let bounds = match condition {
+            PartCondition::Range { lower, upper } => {
+                let low = self.edge(place, lower.as_ref(), true)?;
+                let high = self.edge(place, upper.as_ref(), false)?;
+                match (low, high) {
+                    (Edge::Nothing, _) | (_, Edge::Nothing) => return Ok(()),
+                    (low, high) => (low, high),
+                }
+            }
+            PartCondition::Like { pattern, escape } => {
+                self.exact = false;
+                let pattern = self.values.pattern(pattern)?;
+                match like_bounds(encoder, pattern.as_ref(), *escape) {
+                    None => return Ok(()),
+                    Some((low, high)) => (low, high),
+                }
+            }
+            _ => unreachable!("points are not intervals"),
+        };
+        let (low, high) = if encoder.descending { (bounds.1, bounds.0) } else { bounds };
+        let lower = match low {
+            Edge::At(bytes) => joined(prefix, &bytes),
+            Edge::After(bytes) => successor(joined(prefix, &bytes)),
+            Edge::Open | Edge::Nothing => Some(self.open_lower(place, prefix)),
+        };
+        let Some(lower) = lower else { return Ok(()) };
+        let upper = match high {
+            Edge::At(bytes) => joined(prefix, &bytes),
+            Edge::After(bytes) => successor(joined(prefix, &bytes)),
+            Edge::Open | Edge::Nothing => self.open_upper(place, prefix),
+        };
+        if upper.as_ref().is_none_or(|upper| *upper > lower) {
+            out.push(KeyRange { lower, upper });
+        }
+        Ok(())
+    }
+
+    /// One end of an interval, in the part's ascending order; where the part is descending its ends change sides, so that
+    /// "at" and "after" do too.
+    fn edge(&mut self, place: usize, bound: Option<&(Expr, bool)>, is_lower: bool) -> SqlResult<Edge> {
+        let Some((expr, included)) = bound else { return Ok(Edge::Open) };
+        let encoder = &self.index.encoders[place];
+        let fit = self.values.fit(&encoder.ty, expr)?;
+        let (value, included) = match fit {
+            Fit::Exact(value) => (value, *included || encoder.prefix.is_some()),
+            Fit::JustAbove(value) => (value, !is_lower),
+            Fit::Null => return Ok(Edge::Nothing),
+            Fit::Below if is_lower => return Ok(Edge::Open),
+            Fit::Above if !is_lower => return Ok(Edge::Open),
+            Fit::Below | Fit::Above => return Ok(Edge::Nothing),
+            Fit::Unknown => {
+                self.exact = false;
+                return Ok(Edge::Open);
+            }
+        };
+        self.exact &= encoder.prefix.is_none();
+        let mut bytes = Vec::with_capacity(16);
+        encoder.encode(value.as_ref(), &mut bytes);
+        let is_low_byte_side = is_lower != encoder.descending;
+        Ok(if is_low_byte_side == included { Edge::At(bytes) } else { Edge::After(bytes) })
+    }
+
+    /// Where the values that are not NULL begin behind a prefix.
+    fn open_lower(&self, place: usize, prefix: &[u8]) -> Vec<u8> {
+        let encoder = &self.index.encoders[place];
+        let mut lower = prefix.to_vec();
+        if encoder.nullable && !encoder.descending {
+            encoder.encode(ValueRef::Null, &mut lower);
+            return successor(lower.into()).unwrap_or_default();
+        }
+        lower
+    }
+
+    /// Where the values that are not NULL end behind a prefix.
+    fn open_upper(&self, place: usize, prefix: &[u8]) -> Option<Vec<u8>> {
+        let encoder = &self.index.encoders[place];
+        let mut upper = prefix.to_vec();
+        if encoder.nullable && encoder.descending {
+            encoder.encode(ValueRef::Null, &mut upper);
+            return Some(upper);
+        }
+        if upper.is_empty() { None } else { successor(upper.into()) }
+    }
+}
+
+/// One end of an interval.
+enum Edge {
+    /// Not bounded by a value.
+    Open,
+    /// The interval is empty.
+    Nothing,
+    /// Just before these bytes.
+    At(Vec<u8>),
+    /// Just behind every key with these bytes as prefix.
+    After(Vec<u8>),
+}
+
+/// Encodes a point of all parts from values that are ready; false if some value is NULL or cannot be one of the column.
+/// The second flag says whether the order could tell at all.
+pub(super) fn encode_point(
+    index: &IndexDef,
+    key: &[Expr],
+    session: &mut Session,
+    frame: Frame<'_>,
+    out: &mut Vec<u8>,
+) -> SqlResult<Point> {
+    out.clear();
+    for (encoder, expr) in index.encoders.iter().zip(key) {
+        let mut context = EvalContext::new(&mut *session, frame);
+        let cell = expr.eval(&mut context)?;
+        if is_plain_integer(&encoder.ty, cell.as_ref()) {
+            encoder.encode(cell.as_ref(), out);
+            continue;
+        }
+        let value = cell.into_value();
+        let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
+        match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
+            Fit::Exact(value) => encoder.encode(value.as_ref(), out),
+            Fit::Unknown => return Ok(Point::Unknown),
+            _ => return Ok(Point::Nothing),
+        }
+    }
+    Ok(Point::At)
+}
+
+/// What became of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Point {
+    /// It is encoded.
+    At,
+    /// No row can be there.
+    Nothing,
+    /// The index's order cannot tell.
+    Unknown,
+}
+
+/// An integer that needs no conversion for the column.
+#[inline]
+fn is_plain_integer(ty: &SqlType, value: ValueRef<'_>) -> bool {
+    let ValueRef::Int(v) = value else { return false };
+    let (min, max) = ty.integer_range();
+    ty.is_integer() && v >= min && (v < 0 || v as u64 <= max) && !ty.unsigned
+}
+
+fn cross(prefixes: &[Vec<u8>], points: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    prefixes.iter().flat_map(|p| points.iter().map(move |q| [p.as_slice(), q].concat())).collect()
+}
+
+/// All keys with a prefix.
+pub(super) fn whole(prefix: Vec<u8>) -> KeyRange {
+    let upper = if prefix.is_empty() { None } else { successor(prefix.clone().into()) };
+    KeyRange { lower: prefix, upper }
+}
+
+fn joined(prefix: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+    Some([prefix, bytes].concat())
+}
+
+/// The first key behind every key with this prefix; none if there is none.
+fn successor(bytes: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut bytes = bytes?;
+    key::successor(&mut bytes).then_some(bytes)
+}
+
+/// How `value` of type `from` stands among the values of a column of type `to`.
+fn fit(to: &SqlType, from: &SqlType, value: ValueRef<'_>, session: &Session, today: Date) -> Fit {
+    if value.is_null() {
+        return Fit::Null;
+    }
+    if to.is_integer()
+        && let Some(fit) = fit_integer(to, value)
+    {
+        return fit;
+    }
+    match convert::for_index(to, from, value, &session.store_context(false, today)) {
+        Some(Value::Null) | None => Fit::Unknown,
+        Some(value) => Fit::Exact(value),
+    }
+}
+
+/// Numbers against an integer column; none for values that are not numbers.
+fn fit_integer(to: &SqlType, value: ValueRef<'_>) -> Option<Fit> {
+    let (floor, fraction) = match value {
+        ValueRef::Int(v) => (i128::from(v), false),
+        ValueRef::UInt(v) => (i128::from(v), false),
+        ValueRef::Double(v) => floor_of(v)?,
+        ValueRef::Float(v) => floor_of(f64::from(v))?,
+        ValueRef::Decimal(v) => floor_of_decimal(v)?,
+        _ => return None,
+    };
+    let (min, max) = to.integer_range();
+    Some(if floor < i128::from(min) {
+        Fit::Below
+    } else if floor > i128::from(max) || fraction && floor == i128::from(max) {
+        Fit::Above
+    } else {
+        let value = if to.unsigned { Value::UInt(floor as u64) } else { Value::Int(floor as i64) };
+        if fraction { Fit::JustAbove(value) } else { Fit::Exact(value) }
+    })
+}
+
+fn floor_of(v: f64) -> Option<(i128, bool)> {
+    (v.abs() < 1e30).then(|| (v.floor() as i128, v.fract() != 0.0))
+}
+
+fn floor_of_decimal(v: Decimal) -> Option<(i128, bool)> {
+    let mut text = Vec::new();
+    v.append_to(&mut text);
+    let text = String::from_utf8(text).ok()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let negative = whole.starts_with('-');
+    let whole: i128 = if whole == "-" || whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let has_fraction = fraction.bytes().any(|b| b != b'0');
+    Some((if has_fraction && negative { whole - 1 } else { whole }, has_fraction))
+}
+
+/// The bounds of what begins like a pattern; open where it begins with a wildcard. None for NULL.
+fn like_bounds(encoder: &key::KeyPart, value: ValueRef<'_>, escape: Option<char>) -> Option<(Edge, Edge)> {
+    let pattern = match value {
+        ValueRef::Null => return None,
+        ValueRef::Bytes(bytes) => bytes,
+        _ => return Some((Edge::Open, Edge::Open)),
+    };
+    let literal = literal_prefix(pattern, escape);
+    if literal.is_empty() || encoder.prefix.is_some() || std::str::from_utf8(&literal).is_err() {
+        return Some((Edge::Open, Edge::Open));
+    }
+    let common = common_encoding(encoder, &literal);
+    if common.is_empty() {
+        return Some((Edge::Open, Edge::Open));
+    }
+    // A range over bytes below a prefix: both ends are made of the same bytes, whichever way the part runs.
+    Some(if encoder.descending {
+        (Edge::After(common.clone()), Edge::At(common))
+    } else {
+        (Edge::At(common.clone()), Edge::After(common))
+    })
+}
+
+/// The bytes that all encodings of strings beginning with `literal` share: what stays the same whichever character follows.
+fn common_encoding(encoder: &key::KeyPart, literal: &[u8]) -> Vec<u8> {
+    let (lowest, greatest): (&[u8], &[u8]) = match encoder.ty.collation {
+        CollationId::BINARY => (&[0], &[0xff]),
+        id if id.charset().max_bytes() == 1 => (&[1], &[0xff]),
+        id if id.charset().max_bytes() == 3 => (&[1], "\u{fffd}".as_bytes()),
+        _ => (&[1], "\u{10ffff}".as_bytes()),
+    };
+    let encode = |tail: &[u8]| {
+        let mut out = Vec::new();
+        encoder.encode(ValueRef::Bytes(&[literal, tail].concat()), &mut out);
+        out
+    };
+    let (low, high) = (encode(lowest), encode(greatest));
+    let shared = low.iter().zip(&high).take_while(|(a, b)| a == b).count();
+    low[..shared].to_vec()
+}
+
+/// What stands before a pattern's first wildcard. Trailing blanks are left out: they do not count in comparisons.
+fn literal_prefix(pattern: &[u8], escape: Option<char>) -> Vec<u8> {
+    let escape = escape.filter(char::is_ascii).map(|c| c as u8);
+    let mut literal = Vec::new();
+    let mut bytes = pattern.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' | b'_' if Some(byte) != escape => break,
+            _ if Some(byte) == escape => literal.push(bytes.next().unwrap_or(byte)),
+            _ => literal.push(byte),
+        }
+    }
+    while literal.last() == Some(&b' ') {
+        literal.pop();
+    }
+    literal
+}
+
+/// Whether a type's index can be searched with [`PartCondition::Like`].
+pub(super) fn takes_like(ty: &SqlType) -> bool {
+    ty.is_string() && !matches!(ty.kind, TypeKind::Binary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(lower: &[u8], upper: Option<&[u8]>) -> KeyRange {
+        KeyRange { lower: lower.to_vec(), upper: upper.map(<[u8]>::to_vec) }
+    }
+
+    #[test]
+    fn ranges_become_disjoint_and_ordered() {
+        let mut ranges = vec![
+            range(b"m", Some(b"p")),
+            range(b"a", Some(b"c")),
+            range(b"b", Some(b"d")),
+            range(b"d", Some(b"e")),
+            range(b"x", None),
+            range(b"y", Some(b"z")),
+        ];
+        normalise(&mut ranges);
+        assert_eq!(ranges, [range(b"a", Some(b"e")), range(b"m", Some(b"p")), range(b"x", None)]);
+        let mut inner = vec![range(b"a", Some(b"z")), range(b"b", Some(b"c"))];
+        normalise(&mut inner);
+        assert_eq!(inner, [range(b"a", Some(b"z"))]);
+    }
+
+    #[test]
+    fn patterns_give_what_stands_before_the_wildcard() {
+        assert_eq!(literal_prefix(b"ab%c", Some('\\')), b"ab");
+        assert_eq!(literal_prefix(b"a\\%b_", Some('\\')), b"a%b");
+        assert_eq!(literal_prefix(b"%", Some('\\')), b"");
+        assert_eq!(literal_prefix(b"ab ", None), b"ab");
+    }
+
+    #[test]
+    fn numbers_between_integers_are_told_from_integers() {
+        let int = SqlType::int();
+        assert!(matches!(fit_integer(&int, ValueRef::Double(-0.5)), Some(Fit::JustAbove(Value::Int(-1)))));
+        assert!(matches!(fit_integer(&int, ValueRef::Int(5)), Some(Fit::Exact(Value::Int(5)))));
+        assert!(matches!(fit_integer(&int, ValueRef::UInt(1 << 40)), Some(Fit::Above)));
+        assert!(matches!(fit_integer(&int.with_unsigned(), ValueRef::Int(-1)), Some(Fit::Below)));
+    }
+}

@@ -1,0 +1,590 @@
+//! Choosing among a table's indexes.
+//!
+//! Candidates are the clustered key and every index that a predicate restricts, that covers the statement, or that gives
+//! the wished order. Each is priced by the rows it reads: an entry costs 1, fetching its row by the clustered key 2 more,
+//! sorting what was read a little per row. Rows in ranges are counted by the engine where values are known (constants and
+//! the parameters of the first execution), else guessed from the number of parts.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_sql::ast::{IndexHint, IndexHintKind};
+use keel_storage::ScanRange;
+use keel_value::{TypeKind, Value};
+
+use super::split::{Found, Target};
+use super::{AccessPath, PartCondition, bounds};
+use crate::catalog::{IndexDef, TableDef, names};
+use crate::engine_error;
+use crate::expr::{Expr, Node};
+use crate::session::Session;
+
+/// A column and whether descending.
+pub type KeyOrder = (u16, bool);
+
+/// What is asked of a table.
+pub struct AccessRequest<'a> {
+    /// The table.
+    pub table: &'a Arc<TableDef>,
+    /// Its place in the frame.
+    pub slot: u16,
+    /// Conditions that all rows must fulfil; those about other tables do no harm.
+    pub predicates: &'a [&'a Expr],
+    /// Whether the row of another slot is there when this table is read.
+    pub known: &'a dyn Fn(u16) -> bool,
+    /// Which columns anybody reads.
+    pub needed: &'a [bool],
+    /// The order that would save a sort; empty for none.
+    pub order: &'a [KeyOrder],
+    /// Rows after which the statement ends, if the order is given.
+    pub limit: Option<u64>,
+    /// Whether rows are locked: then entries alone do not do.
+    pub locking: bool,
+    /// USE, FORCE, IGNORE INDEX.
+    pub hints: &'a [IndexHint],
+    /// The session that plans.
+    pub session: &'a Session,
+    /// The first execution's parameters, where known.
+    pub sample: &'a [Value],
+}
+
+/// How EXPLAIN calls a way to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AccessKind {
+    /// No row.
+    Empty,
+    Const,
+    EqRef,
+    Ref,
+    Range,
+    Index,
+    All,
+}
+
+impl AccessKind {
+    /// EXPLAIN's word; none where it prints NULL.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            AccessKind::Empty => None,
+            AccessKind::Const => Some("const"),
+            AccessKind::EqRef => Some("eq_ref"),
+            AccessKind::Ref => Some("ref"),
+            AccessKind::Range => Some("range"),
+            AccessKind::Index => Some("index"),
+            AccessKind::All => Some("ALL"),
+        }
+    }
+}
+
+/// The way chosen.
+#[derive(Debug, Clone)]
+pub struct AccessChoice {
+    /// The way.
+    pub path: AccessPath,
+    /// Whether the index's entries hold every needed column.
+    pub covering: bool,
+    /// Rows expected each time it is opened.
+    pub rows: f64,
+    /// Its price each time it is opened.
+    pub cost: f64,
+    /// Predicates that its rows fulfil for certain where the reader says that its ranges are exact.
+    pub exact: Vec<usize>,
+    /// Whether rows come in the wished order.
+    pub ordered: bool,
+    /// EXPLAIN's type.
+    pub kind: AccessKind,
+    /// Indexes that some predicate restricts.
+    pub possible_keys: Vec<usize>,
+    /// Parts of the index that conditions use.
+    pub key_parts: usize,
+    /// EXPLAIN's key_len.
+    pub key_len: usize,
+}
+
+/// Price of fetching a row by its clustered key after an index entry, in entries.
+const FETCH: f64 = 2.0;
+/// Ranges whose rows the engine is asked for; more are extrapolated.
+const COUNTED_MAX: usize = 16;
+
+/// The cheapest way to a table's rows.
+pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
+    let table = request.table;
+    if table.is_virtual() {
+        return Ok(plain(AccessPath::Virtual, AccessKind::All, 100.0));
+    }
+    let target = Target { table, slot: request.slot, known: request.known };
+    let mut found = Vec::new();
+    let mut unions: Vec<(usize, &[Expr])> = Vec::new();
+    for (number, predicate) in request.predicates.iter().enumerate() {
+        match &predicate.node {
+            Node::Or(parts) => unions.push((number, parts)),
+            Node::Constant(value) if is_false(value) => {
+                return Ok(plain(AccessPath::Empty, AccessKind::Empty, 0.0));
+            }
+            _ => target.conditions(predicate, number, &mut found),
+        }
+    }
+    let total = table_rows(table)?.max(1.0);
+    let mut best: Option<AccessChoice> = None;
+    let mut possible_keys = Vec::new();
+    let mut forced = false;
+    for (position, index) in table.indexes.iter().enumerate() {
+        match hint(request.hints, &index.name) {
+            Hint::Ignored => continue,
+            Hint::Forced => forced = true,
+            Hint::None => {}
+        }
+        let alternatives = alternatives(&target, index, &found, &unions);
+        if alternatives.is_some() {
+            possible_keys.push(position);
+        }
+        for candidate in candidates(request, position, alternatives, total)? {
+            if best.as_ref().is_none_or(|b| is_better(&candidate, b)) {
+                best = Some(candidate);
+            }
+        }
+    }
+    let mut scan = full_scan(request, total);
+    if forced && best.is_some() {
+        scan.cost = f64::MAX;
+    }
+    let mut choice = match best {
+        Some(best) if !is_better(&scan, &best) => best,
+        _ => scan,
+    };
+    choice.possible_keys = possible_keys;
+    Ok(choice)
+}
+
+/// Rows of a table, as the engine guesses.
+pub fn table_rows(table: &TableDef) -> SqlResult<f64> {
+    let Some(engine) = &table.engine else { return Ok(100.0) };
+    Ok(engine.row_estimate(table.rows(), ScanRange::ALL).map_err(engine_error)? as f64)
+}
+
+fn is_better(a: &AccessChoice, b: &AccessChoice) -> bool {
+    a.cost < b.cost
+}
+
+fn is_false(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Int(0) | Value::UInt(0))
+}
+
+fn plain(path: AccessPath, kind: AccessKind, rows: f64) -> AccessChoice {
+    AccessChoice {
+        path,
+        covering: false,
+        rows,
+        cost: rows,
+        exact: Vec::new(),
+        ordered: false,
+        kind,
+        possible_keys: Vec::new(),
+        key_parts: 0,
+        key_len: 0,
+    }
+}
+
+enum Hint {
+    None,
+    Ignored,
+    Forced,
+}
+
+/// What hints say about an index.
+fn hint(hints: &[IndexHint], name: &str) -> Hint {
+    let mut said = Hint::None;
+    for hint in hints {
+        let named = hint.indexes.iter().any(|i| names::same(i, name));
+        match (hint.kind, named) {
+            (IndexHintKind::Ignore, true) => return Hint::Ignored,
+            (IndexHintKind::Use | IndexHintKind::Force, false) => said = Hint::Ignored,
+            (IndexHintKind::Force, true) => return Hint::Forced,
+            (IndexHintKind::Use, true) => return Hint::None,
+            (IndexHintKind::Ignore, false) => {}
+        }
+    }
+    said
+}
+
+/// Conditions on an index's leading parts, and the predicates they come from.
+struct Usable {
+    conditions: Vec<PartCondition>,
+    predicates: Vec<usize>,
+}
+
+/// The lists of conditions that an index can use; a row fulfils at least one of them. None if it can use nothing.
+fn alternatives(
+    target: &Target<'_>,
+    index: &IndexDef,
+    found: &[Found],
+    unions: &[(usize, &[Expr])],
+) -> Option<Vec<Usable>> {
+    let plain = usable(index, found);
+    let mut best = plain.map(|u| vec![u]);
+    for (number, parts) in unions {
+        let mut lists = Vec::with_capacity(parts.len());
+        for part in *parts {
+            let mut both = found.to_vec();
+            target.conditions(part, *number, &mut both);
+            match usable(index, &both) {
+                Some(list) if list.predicates.contains(number) || best.is_some() => lists.push(list),
+                _ => break,
+            }
+        }
+        let uses_union = lists.iter().all(|l| l.predicates.contains(number));
+        let longer = |b: &Vec<Usable>| {
+            let before = b.iter().map(|u| u.conditions.len()).min();
+            lists.iter().map(|u| u.conditions.len()).min() > before
+        };
+        if lists.len() == parts.len() && uses_union && best.as_ref().is_none_or(longer) {
+            best = Some(lists);
+        }
+    }
+    best
+}
+
+/// The conditions on the leading parts of an index: single values as long as there are any, then one range.
+fn usable(index: &IndexDef, found: &[Found]) -> Option<Usable> {
+    let mut usable = Usable { conditions: Vec::new(), predicates: Vec::new() };
+    for part in &index.parts {
+        let about: Vec<&Found> = found.iter().filter(|f| f.column == part.column).collect();
+        let points =
+            about.iter().filter(|f| f.condition.is_points()).min_by_key(|f| points_rank(&f.condition));
+        if let Some(points) = points {
+            usable.conditions.push(points.condition.clone());
+            usable.predicates.push(points.predicate);
+            continue;
+        }
+        if let Some((condition, predicates)) = interval(&about) {
+            usable.conditions.push(condition);
+            usable.predicates.extend(predicates);
+        }
+        break;
+    }
+    (!usable.conditions.is_empty()).then_some(usable)
+}
+
+fn points_rank(condition: &PartCondition) -> u8 {
+    match condition {
+        PartCondition::Equal(_) => 0,
+        PartCondition::NullSafeEqual(_) => 1,
+        PartCondition::IsNull => 2,
+        _ => 3,
+    }
+}
+
+/// The narrowest interval that can be had from ranges on one column: the first lower and the first upper bound.
+fn interval(about: &[&Found]) -> Option<(PartCondition, Vec<usize>)> {
+    let (mut low, mut high) = (None, None);
+    let mut predicates = Vec::new();
+    let mut any = false;
+    for found in about {
+        let PartCondition::Range { lower, upper } = &found.condition else { continue };
+        any = true;
+        let takes_low = lower.is_some() && low.is_none();
+        let takes_high = upper.is_some() && high.is_none();
+        if takes_low {
+            low = lower.clone();
+        }
+        if takes_high {
+            high = upper.clone();
+        }
+        // A predicate with a bound that was not taken is not covered.
+        if (takes_low || lower.is_none()) && (takes_high || upper.is_none()) {
+            predicates.push(found.predicate);
+        }
+    }
+    if low.is_none() && high.is_none() {
+        let like = about.iter().find(|f| matches!(f.condition, PartCondition::Like { .. }));
+        if let Some(like) = like {
+            return Some((like.condition.clone(), Vec::new()));
+        }
+    }
+    any.then_some((PartCondition::Range { lower: low, upper: high }, predicates))
+}
+
+/// The ways that an index offers: by its conditions, and as a whole where it covers or orders.
+fn candidates(
+    request: &AccessRequest<'_>,
+    position: usize,
+    alternatives: Option<Vec<Usable>>,
+    total: f64,
+) -> SqlResult<Vec<AccessChoice>> {
+    let table = request.table;
+    let index = &table.indexes[position];
+    let clustered = table.clustered == Some(position);
+    let covering = !clustered && !request.locking && covers(index, request.needed);
+    let fetch = if clustered || covering { 0.0 } else { FETCH };
+    let mut out = Vec::new();
+    if let Some(alternatives) = alternatives {
+        out.push(by_conditions(request, position, alternatives, covering, fetch, total)?);
+    } else {
+        let direction = order_direction(table, index, clustered, 0, request.order);
+        let ordered = direction.is_some();
+        let limited = request.limit.filter(|_| ordered).map_or(total, |l| total.min(l as f64));
+        if covering || ordered {
+            let path = AccessPath::Scan { index: Some(position), reverse: direction == Some(true) };
+            let width = if covering { 0.9 } else { 1.0 + fetch };
+            let mut choice = plain(path, AccessKind::Index, total);
+            choice.cost = limited * width + sort_cost(request, ordered, total);
+            choice.covering = covering;
+            choice.ordered = ordered;
+            choice.key_len = key_len(table, index, index.parts.len());
+            choice.rows = limited;
+            out.push(choice);
+        }
+    }
+    Ok(out)
+}
+
+fn by_conditions(
+    request: &AccessRequest<'_>,
+    position: usize,
+    alternatives: Vec<Usable>,
+    covering: bool,
+    fetch: f64,
+    total: f64,
+) -> SqlResult<AccessChoice> {
+    let table = request.table;
+    let index = &table.indexes[position];
+    let clustered = table.clustered == Some(position);
+    let parts = alternatives.iter().map(|u| u.conditions.len()).min().unwrap_or(0);
+    let exact = exact_predicates(index, &alternatives);
+    let constant = alternatives.iter().all(|u| u.conditions.iter().all(|c| reads_no_row(c)));
+    let lists: Vec<Vec<PartCondition>> = alternatives.into_iter().map(|u| u.conditions).collect();
+    let key_len = key_len(table, index, lists.iter().map(Vec::len).max().unwrap_or(0));
+    if let Some(key) = point_key(index, &lists) {
+        let kind = if constant { AccessKind::Const } else { AccessKind::EqRef };
+        let mut choice = plain(AccessPath::Point { index: position, key }, kind, 1.0);
+        choice.cost = 1.0 + fetch;
+        choice.covering = covering;
+        choice.exact = exact;
+        choice.ordered = true;
+        choice.key_parts = parts;
+        choice.key_len = key_len;
+        return Ok(choice);
+    }
+    let rows = rows_in(request, index, &lists, total)?;
+    let fixed = if lists.len() == 1 {
+        lists[0].iter().take_while(|c| matches!(c, PartCondition::Equal(_) | PartCondition::IsNull)).count()
+    } else {
+        0
+    };
+    let direction = order_direction(table, index, clustered, fixed, request.order);
+    let ordered = direction.is_some();
+    let limited = request.limit.filter(|_| ordered).map_or(rows, |l| rows.min(l as f64));
+    let reference = lists.len() == 1 && lists[0].iter().all(is_equality);
+    let kind = if reference { AccessKind::Ref } else { AccessKind::Range };
+    let path = AccessPath::Ranges { index: position, alternatives: lists, reverse: direction == Some(true) };
+    let mut choice = plain(path, kind, rows);
+    choice.cost = limited * (1.0 + fetch) + 1.0 + sort_cost(request, ordered, rows);
+    choice.covering = covering;
+    choice.exact = exact;
+    choice.ordered = ordered;
+    choice.key_parts = parts;
+    choice.key_len = key_len;
+    Ok(choice)
+}
+
+fn is_equality(condition: &PartCondition) -> bool {
+    matches!(condition, PartCondition::Equal(_) | PartCondition::NullSafeEqual(_) | PartCondition::IsNull)
+}
+
+/// The values of all parts of a unique index, if each must equal one.
+fn point_key(index: &IndexDef, lists: &[Vec<PartCondition>]) -> Option<Vec<Expr>> {
+    let [conditions] = lists else { return None };
+    if !index.is_unique()
+        || conditions.len() != index.parts.len()
+        || index.parts.iter().any(|p| p.prefix.is_some())
+    {
+        return None;
+    }
+    conditions
+        .iter()
+        .map(|c| match c {
+            PartCondition::Equal(expr) => Some(expr.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn reads_no_row(condition: &PartCondition) -> bool {
+    let constant = |e: &Expr| crate::expr::walk::slots_read(e) == 0;
+    match condition {
+        PartCondition::Equal(e) | PartCondition::NullSafeEqual(e) => constant(e),
+        PartCondition::In(list) => list.iter().all(constant),
+        PartCondition::Range { lower, upper } => {
+            [lower, upper].into_iter().flatten().all(|(e, _)| constant(e))
+        }
+        PartCondition::IsNull | PartCondition::Like { .. } => true,
+    }
+}
+
+/// Predicates that every row of the ranges fulfils. Zones make the order of timestamps uncertain, prefixes that of strings.
+fn exact_predicates(index: &IndexDef, alternatives: &[Usable]) -> Vec<usize> {
+    let [only] = alternatives else { return Vec::new() };
+    let sure = index.encoders.iter().take(only.conditions.len()).all(|e| {
+        e.prefix.is_none()
+            && e.ty.kind != TypeKind::Timestamp
+            && !matches!(e.ty.kind, TypeKind::Float | TypeKind::Double)
+    });
+    if sure { only.predicates.clone() } else { Vec::new() }
+}
+
+/// Rows in ranges: counted where values are known, else guessed.
+fn rows_in(
+    request: &AccessRequest<'_>,
+    index: &IndexDef,
+    lists: &[Vec<PartCondition>],
+    total: f64,
+) -> SqlResult<f64> {
+    let known = bounds::sampled_ranges(index, lists, request.session, request.sample)?;
+    let (Some(ranges), Some(engine)) = (known, &request.table.engine) else {
+        return Ok(lists.iter().map(|l| guessed(index, l, total)).sum::<f64>().min(total));
+    };
+    let mut rows = 0.0;
+    for range in ranges.iter().take(COUNTED_MAX) {
+        rows += engine.row_estimate(index.entries(), range.as_scan(false)).map_err(engine_error)? as f64;
+    }
+    let counted = ranges.len().min(COUNTED_MAX).max(1) as f64;
+    Ok((rows * ranges.len() as f64 / counted).min(total))
+}
+
+/// A guess: each equal part leaves a tenth or, at the first part, the root; a range leaves a quarter.
+fn guessed(index: &IndexDef, conditions: &[PartCondition], total: f64) -> f64 {
+    let mut rows = total;
+    for (place, condition) in conditions.iter().enumerate() {
+        let per_value = if place == 0 { rows.sqrt() } else { (rows / 10.0).max(1.0) };
+        rows = match condition {
+            PartCondition::In(list) => (per_value * list.len() as f64).min(rows),
+            PartCondition::Range { lower: Some(_), upper: Some(_) } => (rows / 20.0).max(1.0),
+            PartCondition::Range { .. } => (rows / 3.0).max(1.0),
+            PartCondition::Like { .. } => (rows / 10.0).max(1.0),
+            _ => per_value,
+        };
+    }
+    let whole = index.is_unique() && conditions.len() == index.parts.len();
+    if whole && conditions.iter().all(PartCondition::is_points) {
+        let values: usize =
+            conditions.iter().map(|c| if let PartCondition::In(l) = c { l.len() } else { 1 }).product();
+        rows = rows.min(values as f64);
+    }
+    rows
+}
+
+fn covers(index: &IndexDef, needed: &[bool]) -> bool {
+    index.covers(needed.iter().enumerate().filter(|(_, n)| **n).map(|(c, _)| c))
+}
+
+/// Whether an index whose first `fixed` parts have one value each gives the wished order: forwards (false) or backwards.
+fn order_direction(
+    table: &TableDef,
+    index: &IndexDef,
+    clustered: bool,
+    fixed: usize,
+    order: &[KeyOrder],
+) -> Option<bool> {
+    if order.is_empty() {
+        return None;
+    }
+    let mut parts: Vec<(usize, bool)> = Vec::new();
+    for part in &index.parts {
+        if part.prefix.is_some() {
+            break;
+        }
+        parts.push((part.column, part.descending));
+    }
+    if !clustered && parts.len() == index.parts.len() {
+        let key = table.clustered_index().map(|i| i.parts.as_slice()).unwrap_or_default();
+        parts.extend(key.iter().map(|p| (p.column, p.descending)));
+    }
+    let fixed_columns: Vec<usize> = index.parts.iter().take(fixed).map(|p| p.column).collect();
+    let mut rest = parts.into_iter().filter(|(c, _)| !fixed_columns.contains(c));
+    let mut reverse = None;
+    let mut seen: Vec<usize> = fixed_columns.clone();
+    for (column, descending) in order {
+        let column = *column as usize;
+        if seen.contains(&column) {
+            continue;
+        }
+        let (part, part_descending) = rest.find(|(c, _)| !seen.contains(c))?;
+        let backwards = part_descending != *descending;
+        if part != column || reverse.is_some_and(|r| r != backwards) || !orders_like_sql(table, column) {
+            return None;
+        }
+        reverse = Some(backwards);
+        seen.push(column);
+    }
+    Some(reverse.unwrap_or(false))
+}
+
+/// ENUM and SET sort by number in both; every other type's key order is SQL's.
+fn orders_like_sql(table: &TableDef, column: usize) -> bool {
+    table.columns[column].ty.kind != TypeKind::Null
+}
+
+fn sort_cost(request: &AccessRequest<'_>, ordered: bool, rows: f64) -> f64 {
+    if ordered || request.order.is_empty() { 0.0 } else { rows * 0.2 * (rows + 2.0).log2() }
+}
+
+fn full_scan(request: &AccessRequest<'_>, total: f64) -> AccessChoice {
+    let table = request.table;
+    let direction = table.clustered_index().and_then(|i| order_direction(table, i, true, 0, request.order));
+    let ordered = direction.is_some();
+    let path = AccessPath::Scan { index: None, reverse: direction == Some(true) };
+    let mut choice = plain(path, AccessKind::All, total);
+    let limited = request.limit.filter(|_| ordered).map_or(total, |l| total.min(l as f64));
+    choice.cost = limited + sort_cost(request, ordered, total);
+    choice.ordered = ordered;
+    choice
+}
+
+/// EXPLAIN's key_len: octets of the used parts as MariaDB packs them.
+fn key_len(table: &TableDef, index: &IndexDef, parts: usize) -> usize {
+    index.parts.iter().take(parts).map(|p| part_len(table, p)).sum()
+}
+
+fn part_len(table: &TableDef, part: &crate::catalog::KeyPart) -> usize {
+    let column = &table.columns[part.column];
+    let ty = &column.ty;
+    let fraction = (ty.decimals as usize).div_ceil(2);
+    let bytes = match ty.kind {
+        TypeKind::Year => 1,
+        TypeKind::Date => 3,
+        TypeKind::Time => 3 + fraction,
+        TypeKind::Timestamp => 4 + fraction,
+        TypeKind::DateTime => 5 + fraction,
+        TypeKind::Float => 4,
+        TypeKind::Double => 8,
+        TypeKind::Bit => (ty.length as usize).div_ceil(8),
+        TypeKind::Enum => {
+            if ty.members().len() > 255 {
+                2
+            } else {
+                1
+            }
+        }
+        TypeKind::Set => match ty.members().len().div_ceil(8) {
+            n @ 0..=4 => n,
+            _ => 8,
+        },
+        TypeKind::Decimal => {
+            let scale = ty.decimals as usize;
+            decimal_octets(ty.length as usize - scale) + decimal_octets(scale)
+        }
+        _ if ty.is_integer() => ty.integer_bytes(),
+        _ => {
+            let chars = part.prefix.unwrap_or(ty.length) as usize;
+            let per_char = if ty.is_text() { ty.collation.charset().max_bytes() as usize } else { 1 };
+            let length_octets = if matches!(ty.kind, TypeKind::Char | TypeKind::Binary) { 0 } else { 2 };
+            chars * per_char + length_octets
+        }
+    };
+    bytes + usize::from(column.nullable)
+}
+
+fn decimal_octets(digits: usize) -> usize {
+    digits / 9 * 4 + [0, 1, 1, 2, 2, 3, 3, 4, 4][digits % 9]
+}

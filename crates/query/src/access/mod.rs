@@ -1,0 +1,103 @@
+//! How the rows of one table are reached: by a unique key, by ranges of an index, or all of them.
+//!
+//! [`choose`] looks at a table's predicates and picks an [`AccessPath`]; a [`TableReader`] runs it for given parameters
+//! and enclosing rows, one row into a [`RowSlot`](crate::expr::RowSlot) at a time. Paths hold expressions, not values, so
+//! that a plan serves all parameters: bounds are encoded when the reader opens.
+//!
+//! 1. A path never loses a row that fulfils the predicates it was made from; it may give more, so the caller checks them
+//!    again unless [`AccessChoice::exact`] names them.
+//! 2. Ranges are made disjoint and ordered when the reader opens: no row is seen twice.
+//! 3. A value that the index's order cannot compare (text with a number) widens its range, to the whole index if need be.
+
+mod bounds;
+mod choose;
+mod reader;
+mod split;
+
+use crate::catalog::TableDef;
+use crate::expr::Expr;
+
+pub use bounds::KeyRange;
+pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
+pub(crate) use reader::clustered_key;
+pub use reader::{ReadMode, TableReader, plain_read, read_mode};
+
+/// A way to a table's rows.
+#[derive(Debug, Clone)]
+pub enum AccessPath {
+    /// No row can fulfil the predicates.
+    Empty,
+    /// At most one row: every part of a unique index equals a value that is not NULL.
+    Point {
+        /// Position in the table's indexes.
+        index: usize,
+        /// One value per part of the index.
+        key: Vec<Expr>,
+    },
+    /// Ranges of an index.
+    Ranges {
+        /// Position in the table's indexes.
+        index: usize,
+        /// A row fulfils at least one of these.
+        alternatives: Vec<Vec<PartCondition>>,
+        /// From the end to the start.
+        reverse: bool,
+    },
+    /// Every row, in the order of an index, or of the rows' own tree.
+    Scan {
+        /// Position in the table's indexes; none is the tree of the rows.
+        index: Option<usize>,
+        /// From the end to the start.
+        reverse: bool,
+    },
+    /// Every row of a virtual table.
+    Virtual,
+}
+
+/// What one part of an index must fulfil. In a list of them all but the last name single values.
+#[derive(Debug, Clone)]
+pub enum PartCondition {
+    /// `= value`; no row where the value is NULL.
+    Equal(Expr),
+    /// `<=> value`.
+    NullSafeEqual(Expr),
+    /// `IS NULL`.
+    IsNull,
+    /// `IN (list)`.
+    In(Vec<Expr>),
+    /// Between bounds; NULL is not in it.
+    Range {
+        /// Lower bound, and whether it is included.
+        lower: Option<(Expr, bool)>,
+        /// Upper bound, and whether it is included.
+        upper: Option<(Expr, bool)>,
+    },
+    /// `LIKE pattern`: what stands before the first wildcard.
+    Like {
+        /// The pattern.
+        pattern: Expr,
+        /// The escape character.
+        escape: Option<char>,
+    },
+}
+
+impl PartCondition {
+    /// Whether it names single values, so that the next part may be used too.
+    pub fn is_points(&self) -> bool {
+        !matches!(self, PartCondition::Range { .. } | PartCondition::Like { .. })
+    }
+}
+
+/// The index of a path, where it has one.
+pub fn path_index(path: &AccessPath) -> Option<usize> {
+    match path {
+        AccessPath::Point { index, .. } | AccessPath::Ranges { index, .. } => Some(*index),
+        AccessPath::Scan { index, .. } => *index,
+        AccessPath::Empty | AccessPath::Virtual => None,
+    }
+}
+
+/// Reads every row of a table in its own order.
+pub fn full_scan(table: &TableDef) -> AccessPath {
+    if table.is_virtual() { AccessPath::Virtual } else { AccessPath::Scan { index: None, reverse: false } }
+}

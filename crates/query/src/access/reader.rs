@@ -1,0 +1,257 @@
+//! Running an access path: rows of one table, one at a time, into a slot of the frame.
+//!
+//! A reader is made once per execution and opened for each combination of enclosing rows; its buffers stay. It holds no
+//! latch between calls. Rows reached through an index that does not cover the statement are fetched by their clustered
+//! key in the same read mode, so that locking reads lock entry and row.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_sql::ast::{LockClause, LockWait};
+use keel_storage::{Isolation, LockMode, Read, Scan, ScanRange, Txn, Wait};
+use keel_value::Value;
+use keel_value::row::Layout;
+
+use super::AccessPath;
+use super::bounds::{self, KeyRange, Point};
+use crate::catalog::{IndexDef, TableDef};
+use crate::engine_error;
+use crate::expr::{Frame, RowSlot};
+use crate::session::Session;
+
+/// How a statement reads.
+pub type ReadMode = Read;
+
+/// How the session's plain or locking SELECT reads.
+pub fn read_mode(session: &Session, lock: Option<&LockClause>) -> Read {
+    let Some(lock) = lock else { return plain_read(session) };
+    let mode = if lock.update { LockMode::Exclusive } else { LockMode::Shared };
+    let wait = match &lock.wait {
+        None => Wait::Default,
+        Some(LockWait::NoWait) => Wait::NoWait,
+        Some(LockWait::Wait(seconds)) => Wait::Timeout(std::time::Duration::from_secs(*seconds)),
+        Some(LockWait::SkipLocked) => Wait::SkipLocked,
+    };
+    Read::Lock(mode, wait)
+}
+
+/// A SELECT without lock clause: under SERIALIZABLE it locks, unless it is a transaction of its own.
+pub fn plain_read(session: &Session) -> Read {
+    let serializable = session.txn.as_ref().is_some_and(|t| t.isolation() == Isolation::Serializable);
+    if serializable && session.in_transaction() { Read::FOR_SHARE } else { Read::Snapshot }
+}
+
+impl KeyRange {
+    /// As the engine takes it.
+    pub fn as_scan(&self, reverse: bool) -> ScanRange<'_> {
+        let lower =
+            if self.lower.is_empty() { Bound::Unbounded } else { Bound::Included(self.lower.as_slice()) };
+        let upper = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        ScanRange { lower, upper, reverse }
+    }
+}
+
+/// Where the next row comes from.
+enum State {
+    /// Nothing more.
+    End,
+    /// The row at `key`, if it is there.
+    Point,
+    /// The rest of `scan`, then `ranges` from `next`.
+    Ranges { scan: Option<Scan>, next: usize, reverse: bool },
+    /// Rows that the host made.
+    Virtual(std::vec::IntoIter<Vec<Value>>),
+}
+
+/// Rows of one table along an access path.
+pub struct TableReader {
+    table: Arc<TableDef>,
+    path: Arc<AccessPath>,
+    /// Position of the index, where it is not the clustered key.
+    secondary: Option<usize>,
+    covering: bool,
+    read: Read,
+    state: State,
+    ranges: Vec<KeyRange>,
+    /// Key of a point.
+    key: Vec<u8>,
+    /// Clustered key of the current row.
+    primary: Vec<u8>,
+    exact: bool,
+}
+
+impl TableReader {
+    /// A reader that is not open yet.
+    pub fn new(table: &Arc<TableDef>, path: &Arc<AccessPath>, covering: bool, read: Read) -> TableReader {
+        let secondary = super::path_index(path).filter(|i| table.clustered != Some(*i));
+        TableReader {
+            table: table.clone(),
+            path: path.clone(),
+            secondary,
+            covering: covering && secondary.is_some(),
+            read,
+            state: State::End,
+            ranges: Vec::new(),
+            key: Vec::new(),
+            primary: Vec::new(),
+            exact: true,
+        }
+    }
+
+    /// Begins anew with the values that the frame holds now.
+    pub fn open(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<()> {
+        self.exact = true;
+        self.state = match &*self.path {
+            AccessPath::Empty => State::End,
+            AccessPath::Virtual => {
+                let host = session.host.clone();
+                State::Virtual(host.virtual_rows(session, &self.table)?.into_iter())
+            }
+            AccessPath::Scan { reverse, .. } => {
+                self.ranges.clear();
+                self.ranges.push(KeyRange::default());
+                State::Ranges { scan: None, next: 0, reverse: *reverse }
+            }
+            AccessPath::Ranges { index, alternatives, reverse } => {
+                let index = &self.table.indexes[*index];
+                self.exact = bounds::ranges(index, alternatives, session, frame, &mut self.ranges)?;
+                if *reverse {
+                    self.ranges.reverse();
+                }
+                State::Ranges { scan: None, next: 0, reverse: *reverse }
+            }
+            AccessPath::Point { index, key } => {
+                let index = &self.table.indexes[*index];
+                match bounds::encode_point(index, key, session, frame, &mut self.key)? {
+                    Point::Nothing => State::End,
+                    Point::At if self.secondary.is_none() => State::Point,
+                    Point::At => {
+                        self.ranges.clear();
+                        self.ranges.push(bounds::whole(self.key.clone()));
+                        State::Ranges { scan: None, next: 0, reverse: false }
+                    }
+                    Point::Unknown => {
+                        self.exact = false;
+                        self.ranges.clear();
+                        self.ranges.push(KeyRange::default());
+                        State::Ranges { scan: None, next: 0, reverse: false }
+                    }
+                }
+            }
+        };
+        Ok(())
+    }
+
+    /// Whether every row fulfils the predicates that the choice called exact.
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// The table read.
+    pub fn table(&self) -> &Arc<TableDef> {
+        &self.table
+    }
+
+    /// The clustered key of the row that `next` gave; not kept for covering and virtual reads.
+    pub fn primary_key(&self) -> &[u8] {
+        &self.primary
+    }
+
+    /// The next row, into `slot`; false at the end.
+    pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        match &mut self.state {
+            State::End => Ok(false),
+            State::Virtual(rows) => match rows.next() {
+                Some(row) => {
+                    *slot = RowSlot::Values(row);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            State::Point => {
+                self.state = State::End;
+                self.primary.clear();
+                self.primary.extend_from_slice(&self.key);
+                fetch(&self.table, &self.key, self.read, transaction(session), slot)
+            }
+            State::Ranges { .. } => self.next_in_ranges(transaction(session), slot),
+        }
+    }
+
+    fn next_in_ranges(&mut self, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
+        let State::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
+        let index = self.secondary.map(|i| &self.table.indexes[i]);
+        let tree = index.map_or_else(|| self.table.rows(), IndexDef::entries);
+        loop {
+            if scan.is_none() {
+                let Some(range) = self.ranges.get(*next) else { return Ok(false) };
+                *next += 1;
+                *scan = Some(txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?);
+            }
+            let open = scan.as_mut().expect("opened above");
+            let Some((key, row)) = open.next(txn).map_err(engine_error)? else {
+                *scan = None;
+                continue;
+            };
+            let Some(index) = index else {
+                self.primary.clear();
+                self.primary.extend_from_slice(key);
+                fill(slot, &self.table.layout, None, row);
+                return Ok(true);
+            };
+            if self.covering {
+                fill(slot, &index.entry_layout, Some(&index.entry_map), row);
+                return Ok(true);
+            }
+            self.primary.clear();
+            self.primary.extend_from_slice(clustered_key(index, key));
+            if fetch(&self.table, &self.primary, self.read, txn, slot)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gives back the lock on the last row: it did not match.
+    pub fn unlock(&mut self, session: &mut Session) {
+        if let State::Ranges { scan: Some(scan), .. } = &mut self.state
+            && self.read != Read::Snapshot
+        {
+            scan.unlock_current(transaction(session));
+        }
+    }
+}
+
+/// The clustered key at the end of an index entry's key.
+pub(crate) fn clustered_key<'k>(index: &IndexDef, key: &'k [u8]) -> &'k [u8] {
+    let mut rest = key;
+    for encoder in &index.encoders {
+        match encoder.skip(rest) {
+            Some(len) => rest = &rest[len..],
+            None => return &[],
+        }
+    }
+    rest
+}
+
+fn transaction(session: &mut Session) -> &mut Txn {
+    session.txn.as_mut().expect("a plan runs within a transaction of the engine")
+}
+
+fn fetch(table: &TableDef, key: &[u8], read: Read, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
+    let found = txn.get(table.rows(), key, read, |row| fill(slot, &table.layout, None, row));
+    Ok(found.map_err(engine_error)?.is_some())
+}
+
+/// Copies a row into a slot, whose buffer is reused.
+fn fill(slot: &mut RowSlot, layout: &Arc<Layout>, map: Option<&Arc<[u16]>>, row: &[u8]) {
+    if let RowSlot::Stored { layout: before, map: before_map, bytes } = slot
+        && Arc::ptr_eq(before, layout)
+        && before_map.is_some() == map.is_some()
+    {
+        bytes.clear();
+        bytes.extend_from_slice(row);
+        return;
+    }
+    *slot = RowSlot::Stored { layout: layout.clone(), map: map.cloned(), bytes: row.to_vec() };
+}

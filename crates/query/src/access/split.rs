@@ -1,0 +1,153 @@
+//! What predicates say about single columns of one table: the raw material of index ranges.
+
+use keel_value::types::Class;
+use keel_value::{SqlType, TypeKind};
+
+use super::{PartCondition, bounds};
+use crate::catalog::TableDef;
+use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
+
+/// A condition on a column.
+#[derive(Clone)]
+pub(super) struct Found {
+    /// The column.
+    pub column: usize,
+    /// What it must fulfil.
+    pub condition: PartCondition,
+    /// The predicate it comes from.
+    pub predicate: usize,
+}
+
+/// The table whose rows are sought, and what is known when they are.
+pub(super) struct Target<'a> {
+    pub table: &'a TableDef,
+    pub slot: u16,
+    pub known: &'a dyn Fn(u16) -> bool,
+}
+
+impl Target<'_> {
+    /// The conditions that a predicate, true for every row wanted, puts on columns.
+    pub fn conditions(&self, predicate: &Expr, number: usize, out: &mut Vec<Found>) {
+        match &predicate.node {
+            Node::And(parts) => parts.iter().for_each(|p| self.conditions(p, number, out)),
+            Node::Compare { op, by, left, right } => self.comparison(*op, *by, left, right, number, out),
+            Node::Between { negated: false, by, value, low, high } => {
+                self.between(*by, value, low, high, number, out);
+            }
+            Node::In { negated: false, by, value, list, .. } => {
+                if let Some(column) = self.column(value, *by, true)
+                    && list.iter().all(|e| self.is_known(e))
+                {
+                    out.push(Found { column, condition: PartCondition::In(list.clone()), predicate: number });
+                }
+            }
+            Node::IsNull { negated, value } => {
+                if let Some(column) = self.own_column(value) {
+                    let condition = if *negated {
+                        PartCondition::Range { lower: None, upper: None }
+                    } else {
+                        PartCondition::IsNull
+                    };
+                    out.push(Found { column, condition, predicate: number });
+                }
+            }
+            Node::Like { negated: false, collation, value, pattern, escape } => {
+                if let Some(column) = self.own_column(value)
+                    && bounds::takes_like(&self.table.columns[column].ty)
+                    && self.table.columns[column].ty.collation == *collation
+                    && self.is_known(pattern)
+                {
+                    let condition = PartCondition::Like { pattern: (**pattern).clone(), escape: *escape };
+                    out.push(Found { column, condition, predicate: number });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn comparison(
+        &self,
+        op: CompareOp,
+        by: Comparison,
+        left: &Expr,
+        right: &Expr,
+        predicate: usize,
+        out: &mut Vec<Found>,
+    ) {
+        let equality = matches!(op, CompareOp::Eq | CompareOp::NullSafeEq);
+        let sides = [(left, right, op), (right, left, op.swapped())];
+        for (column, value, op) in sides {
+            let Some(column) = self.column(column, by, equality) else { continue };
+            if !self.is_known(value) {
+                continue;
+            }
+            let value = value.clone();
+            let condition = match op {
+                CompareOp::Eq => PartCondition::Equal(value),
+                CompareOp::NullSafeEq => PartCondition::NullSafeEqual(value),
+                CompareOp::Lt => PartCondition::Range { lower: None, upper: Some((value, false)) },
+                CompareOp::Le => PartCondition::Range { lower: None, upper: Some((value, true)) },
+                CompareOp::Gt => PartCondition::Range { lower: Some((value, false)), upper: None },
+                CompareOp::Ge => PartCondition::Range { lower: Some((value, true)), upper: None },
+                CompareOp::Ne => continue,
+            };
+            out.push(Found { column, condition, predicate });
+        }
+    }
+
+    fn between(
+        &self,
+        by: Comparison,
+        value: &Expr,
+        low: &Expr,
+        high: &Expr,
+        predicate: usize,
+        out: &mut Vec<Found>,
+    ) {
+        let Some(column) = self.column(value, by, false) else { return };
+        let bound = |e: &Expr| self.is_known(e).then(|| (e.clone(), true));
+        let (lower, upper) = (bound(low), bound(high));
+        if lower.is_some() || upper.is_some() {
+            out.push(Found { column, condition: PartCondition::Range { lower, upper }, predicate });
+        }
+    }
+
+    /// The column of this table that an operand is, if its index order agrees with the comparison.
+    fn column(&self, operand: &Expr, by: Comparison, equality: bool) -> Option<usize> {
+        let column = self.own_column(operand)?;
+        agrees(&self.table.columns[column].ty, by, equality).then_some(column)
+    }
+
+    fn own_column(&self, operand: &Expr) -> Option<usize> {
+        operand.as_column().filter(|c| c.slot == self.slot).map(|c| c.column as usize)
+    }
+
+    /// Whether an operand has its value when this table is read.
+    fn is_known(&self, operand: &Expr) -> bool {
+        if matches!(operand.node, Node::Row(_)) {
+            return false;
+        }
+        let facts = walk::facts(operand);
+        if facts.volatile || facts.assigns || facts.aggregates {
+            return false;
+        }
+        let mut known = true;
+        walk::for_each_column(operand, &mut |slot, _| known &= slot != self.slot && (self.known)(slot));
+        known
+    }
+}
+
+/// Whether comparing a column of `ty` in a domain agrees with the order of its index.
+fn agrees(ty: &SqlType, by: Comparison, equality: bool) -> bool {
+    match ty.class() {
+        _ if ty.has_members() => equality && by == Comparison::Text(ty.collation),
+        Class::Int | Class::Decimal | Class::Real => {
+            ty.kind != TypeKind::Year
+                && matches!(by, Comparison::Int | Comparison::Decimal | Comparison::Real)
+        }
+        Class::String => by == Comparison::Text(ty.collation),
+        Class::Date | Class::DateTime => matches!(by, Comparison::Date | Comparison::DateTime),
+        Class::Time => by == Comparison::Time,
+        Class::Null => false,
+    }
+}

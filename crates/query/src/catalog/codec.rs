@@ -1,0 +1,427 @@
+//! The catalog's records as bytes.
+//!
+//! ```text
+//! schema: [format u8][collation u16][comment str]
+//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes]
+//! ```
+//! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
+//! formats that it does not know.
+
+use keel_base::TreeId;
+use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
+
+use super::record::{IndexRecord, TableRecord};
+use super::{ColumnDef, ColumnDefault, IndexKind, KeyPart, TableOptions};
+
+const FORMAT: u8 = 1;
+
+/// Numbers of type kinds on disk: the position in this list, which only grows.
+const KINDS: [TypeKind; 29] = {
+    use TypeKind::*;
+    [
+        Null, TinyInt, SmallInt, MediumInt, Int, BigInt, Decimal, Float, Double, Bit, Year, Date, Time,
+        DateTime, Timestamp, Char, VarChar, Binary, VarBinary, TinyText, Text, MediumText, LongText,
+        TinyBlob, Blob, MediumBlob, LongBlob, Enum, Set,
+    ]
+};
+
+/// A database's record.
+pub fn encode_schema(collation: CollationId, comment: &str) -> Vec<u8> {
+    let mut out = Writer(vec![FORMAT]);
+    out.u16(collation.0);
+    out.text(comment);
+    out.0
+}
+
+/// Reads a database's record; none if it is damaged or of a newer format.
+pub fn decode_schema(bytes: &[u8]) -> Option<(CollationId, String)> {
+    let mut input = Reader(bytes);
+    if input.u8()? != FORMAT {
+        return None;
+    }
+    Some((CollationId(input.u16()?), input.text()?))
+}
+
+/// A table's record, less its names, which are the key.
+pub fn encode_table(table: &TableRecord) -> Vec<u8> {
+    let mut out = Writer(vec![FORMAT]);
+    out.u64(table.id);
+    out.u64(table.version);
+    out.u64(table.created as u64);
+    out.u32(table.tree_id.0);
+    out.options(&table.options);
+    out.list(&table.columns, Writer::column);
+    out.list(&table.indexes, Writer::index);
+    out.0
+}
+
+/// Reads a table's record; none if it is damaged or of a newer format.
+pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecord> {
+    let mut input = Reader(bytes);
+    if input.u8()? != FORMAT {
+        return None;
+    }
+    Some(TableRecord {
+        schema: schema.into(),
+        name: name.into(),
+        id: input.u64()?,
+        version: input.u64()?,
+        created: input.u64()? as i64,
+        tree_id: TreeId(input.u32()?),
+        options: input.options()?,
+        columns: input.list(Reader::column)?,
+        indexes: input.list(Reader::index)?,
+    })
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, v: u8) {
+        self.0.push(v);
+    }
+
+    fn u16(&mut self, v: u16) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    fn u32(&mut self, v: u32) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    fn u64(&mut self, v: u64) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    fn bytes(&mut self, v: &[u8]) {
+        self.u32(v.len() as u32);
+        self.0.extend_from_slice(v);
+    }
+
+    fn text(&mut self, v: &str) {
+        self.bytes(v.as_bytes());
+    }
+
+    fn flag(&mut self, v: bool) {
+        self.u8(v as u8);
+    }
+
+    fn list<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Writer, &T)) {
+        self.u32(items.len() as u32);
+        items.iter().for_each(|i| item(self, i));
+    }
+
+    fn optional<T: ?Sized>(&mut self, v: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
+        self.flag(v.is_some());
+        if let Some(v) = v {
+            write(self, v);
+        }
+    }
+
+    fn options(&mut self, options: &TableOptions) {
+        self.u16(options.collation.0);
+        self.text(&options.comment);
+        self.optional(options.row_format.as_deref(), Writer::text);
+        self.list(&options.others, |out, (name, value)| {
+            out.text(name);
+            out.text(value);
+        });
+    }
+
+    fn column(&mut self, column: &ColumnDef) {
+        self.text(&column.name);
+        self.sql_type(&column.ty);
+        self.flag(column.nullable);
+        match &column.default {
+            ColumnDefault::None => self.u8(0),
+            ColumnDefault::Value(value) => {
+                self.u8(1);
+                self.value(value);
+            }
+            ColumnDefault::Now => self.u8(2),
+            ColumnDefault::Expression(text) => {
+                self.u8(3);
+                self.text(text);
+            }
+        }
+        self.flag(column.on_update_now);
+        self.flag(column.auto_increment);
+        self.flag(column.invisible);
+        self.text(&column.comment);
+        self.value(&column.added_with);
+    }
+
+    fn sql_type(&mut self, ty: &SqlType) {
+        let kind = KINDS.iter().position(|k| *k == ty.kind).expect("every kind has a number");
+        self.u8(kind as u8);
+        self.flag(ty.unsigned);
+        self.flag(ty.zerofill);
+        self.u32(ty.length);
+        self.u8(ty.decimals);
+        self.u16(ty.collation.0);
+        self.list(ty.members(), |out, member| out.text(member));
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.u8(0),
+            Value::Int(v) => {
+                self.u8(1);
+                self.u64(*v as u64);
+            }
+            Value::UInt(v) => {
+                self.u8(2);
+                self.u64(*v);
+            }
+            Value::Double(v) => {
+                self.u8(3);
+                self.u64(v.to_bits());
+            }
+            Value::Float(v) => {
+                self.u8(4);
+                self.u32(v.to_bits());
+            }
+            Value::Decimal(v) => {
+                self.u8(5);
+                let mut text = Vec::new();
+                v.append_to(&mut text);
+                self.bytes(&text);
+            }
+            Value::Bytes(v) => {
+                self.u8(6);
+                self.bytes(v);
+            }
+            Value::Date(v) => {
+                self.u8(7);
+                self.date(*v);
+            }
+            Value::Time(v) => {
+                self.u8(8);
+                self.u64(v.micros as u64);
+            }
+            Value::DateTime(v) => {
+                self.u8(9);
+                self.date(v.date);
+                [v.hour, v.minute, v.second].into_iter().for_each(|n| self.u8(n));
+                self.u32(v.micros);
+            }
+        }
+    }
+
+    fn date(&mut self, date: Date) {
+        self.u16(date.year);
+        self.u8(date.month);
+        self.u8(date.day);
+    }
+
+    fn index(&mut self, index: &IndexRecord) {
+        self.text(&index.name);
+        self.u8(index.kind as u8);
+        self.list(&index.parts, |out, part| {
+            out.u32(part.column as u32);
+            out.optional(part.prefix.as_ref(), |out, n| out.u32(*n));
+            out.flag(part.descending);
+        });
+        self.text(&index.comment);
+        self.optional(index.using.as_deref(), Writer::text);
+        self.u32(index.tree_id.0);
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take(&mut self, len: usize) -> Option<&[u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = self.u32()? as usize;
+        Some(self.take(len)?.to_vec())
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?).ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u32()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.flag()? { Some(Some(read(self)?)) } else { Some(None) }
+    }
+
+    fn options(&mut self) -> Option<TableOptions> {
+        Some(TableOptions {
+            collation: CollationId(self.u16()?),
+            comment: self.text()?,
+            row_format: self.optional(Self::text)?,
+            others: self.list(|input| Some((input.text()?, input.text()?)))?,
+        })
+    }
+
+    fn column(&mut self) -> Option<ColumnDef> {
+        let name = self.text()?;
+        let ty = self.sql_type()?;
+        let nullable = self.flag()?;
+        let default = match self.u8()? {
+            0 => ColumnDefault::None,
+            1 => ColumnDefault::Value(self.value()?),
+            2 => ColumnDefault::Now,
+            3 => ColumnDefault::Expression(self.text()?),
+            _ => return None,
+        };
+        Some(ColumnDef {
+            name: name.into(),
+            ty,
+            nullable,
+            default,
+            on_update_now: self.flag()?,
+            auto_increment: self.flag()?,
+            invisible: self.flag()?,
+            comment: self.text()?,
+            added_with: self.value()?,
+        })
+    }
+
+    fn sql_type(&mut self) -> Option<SqlType> {
+        let kind = *KINDS.get(self.u8()? as usize)?;
+        let ty = SqlType {
+            kind,
+            unsigned: self.flag()?,
+            zerofill: self.flag()?,
+            length: self.u32()?,
+            decimals: self.u8()?,
+            collation: CollationId(self.u16()?),
+            members: None,
+        };
+        let members = self.list(Self::text)?;
+        Some(SqlType { members: (!members.is_empty()).then(|| members.into()), ..ty })
+    }
+
+    fn value(&mut self) -> Option<Value> {
+        Some(match self.u8()? {
+            0 => Value::Null,
+            1 => Value::Int(self.u64()? as i64),
+            2 => Value::UInt(self.u64()?),
+            3 => Value::Double(f64::from_bits(self.u64()?)),
+            4 => Value::Float(f32::from_bits(self.u32()?)),
+            5 => Value::Decimal(Decimal::parse(self.text()?.as_bytes())?),
+            6 => Value::Bytes(self.bytes()?.into()),
+            7 => Value::Date(self.date()?),
+            8 => Value::Time(Time { micros: self.u64()? as i64 }),
+            9 => Value::DateTime(DateTime {
+                date: self.date()?,
+                hour: self.u8()?,
+                minute: self.u8()?,
+                second: self.u8()?,
+                micros: self.u32()?,
+            }),
+            _ => return None,
+        })
+    }
+
+    fn date(&mut self) -> Option<Date> {
+        Some(Date { year: self.u16()?, month: self.u8()?, day: self.u8()? })
+    }
+
+    fn index(&mut self) -> Option<IndexRecord> {
+        Some(IndexRecord {
+            name: self.text()?.into(),
+            kind: match self.u8()? {
+                0 => IndexKind::Primary,
+                1 => IndexKind::Unique,
+                2 => IndexKind::Plain,
+                _ => return None,
+            },
+            parts: self.list(|input| {
+                Some(KeyPart {
+                    column: input.u32()? as usize,
+                    prefix: input.optional(Self::u32)?,
+                    descending: input.flag()?,
+                })
+            })?,
+            comment: self.text()?,
+            using: self.optional(Self::text)?,
+            tree_id: TreeId(self.u32()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> TableRecord {
+        let mut name = ColumnDef::plain("name", SqlType::varchar(20, CollationId::LATIN1_SWEDISH_CI), true);
+        name.default = ColumnDefault::Value(Value::bytes(b"x"));
+        let mut at = ColumnDef::plain("at", SqlType::temporal(TypeKind::Timestamp, 3), false);
+        at.default = ColumnDefault::Now;
+        at.on_update_now = true;
+        let color =
+            SqlType::members_of(TypeKind::Enum, vec!["red".into(), "blue".into()], CollationId::UTF8MB4_BIN);
+        TableRecord {
+            schema: "test".into(),
+            name: "t".into(),
+            id: 7,
+            version: 2,
+            created: -5,
+            tree_id: TreeId(11),
+            options: TableOptions { row_format: Some("COMPACT".into()), ..TableOptions::default() },
+            columns: vec![name, at, ColumnDef::plain("color", color, true)],
+            indexes: vec![IndexRecord {
+                name: "k".into(),
+                kind: IndexKind::Unique,
+                parts: vec![KeyPart { column: 0, prefix: Some(4), descending: true }],
+                comment: "c".into(),
+                using: Some("BTREE".into()),
+                tree_id: TreeId(12),
+            }],
+        }
+    }
+
+    #[test]
+    fn records_come_back_as_written() {
+        let table = sample();
+        assert_eq!(decode_table("test", "t", &encode_table(&table)), Some(table));
+        let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
+        assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
+    }
+
+    #[test]
+    fn damaged_records_are_refused() {
+        let bytes = encode_table(&sample());
+        for len in 0..bytes.len() {
+            assert_eq!(decode_table("test", "t", &bytes[..len]), None);
+        }
+        assert_eq!(decode_table("test", "t", &[9]), None);
+    }
+}

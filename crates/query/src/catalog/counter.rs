@@ -1,0 +1,112 @@
+//! AUTO_INCREMENT values and hidden row numbers: handed out from memory, kept by a tree's counter.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use keel_base::SqlResult;
+use keel_storage::{Engine, TreeHandle};
+
+use crate::engine_error;
+
+/// The greatest value handed out or stored so far.
+pub struct Counter {
+    last: AtomicU64,
+}
+
+/// [`Counter::last`] before it was read from the tree.
+const UNREAD: u64 = u64::MAX;
+
+impl Default for Counter {
+    fn default() -> Self {
+        Counter { last: AtomicU64::new(UNREAD) }
+    }
+}
+
+impl Counter {
+    /// The greatest value so far. Waits at its first use.
+    pub fn last(&self, engine: &Engine, tree: &TreeHandle) -> SqlResult<u64> {
+        match self.last.load(Ordering::Acquire) {
+            UNREAD => {
+                let kept = engine.counter(tree).map_err(engine_error)?;
+                match self.last.compare_exchange(UNREAD, kept, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => Ok(kept),
+                    Err(other) => Ok(other),
+                }
+            }
+            last => Ok(last),
+        }
+    }
+
+    /// Hands out `count` values, `increment` apart, each congruent to `offset`; gives the first, or none where `max` is passed.
+    pub fn reserve(
+        &self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        count: u64,
+        step: Step,
+        max: u64,
+    ) -> SqlResult<Option<u64>> {
+        let mut last = self.last(engine, tree)?;
+        loop {
+            let Some(first) = step.after(last).filter(|first| *first <= max) else { return Ok(None) };
+            let end = first.saturating_add((count - 1).saturating_mul(step.increment)).min(max);
+            match self.last.compare_exchange_weak(last, end, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    engine.raise_counter(tree, end).map_err(engine_error)?;
+                    return Ok(Some(first));
+                }
+                Err(now) => last = now,
+            }
+        }
+    }
+
+    /// Notes that a row with `value` was stored.
+    pub fn raise(&self, engine: &Engine, tree: &TreeHandle, value: u64) -> SqlResult<()> {
+        let value = value.min(UNREAD - 1);
+        if self.last(engine, tree)? < value {
+            self.last.fetch_max(value, Ordering::AcqRel);
+            engine.raise_counter(tree, value).map_err(engine_error)?;
+        }
+        Ok(())
+    }
+}
+
+/// `auto_increment_increment` and `auto_increment_offset`.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Distance of two values.
+    pub increment: u64,
+    /// Where they begin; counts only where it is not greater than the increment.
+    pub offset: u64,
+}
+
+impl Step {
+    /// One by one.
+    pub const ONE: Step = Step { increment: 1, offset: 1 };
+
+    /// The next value after `last`.
+    pub fn after(self, last: u64) -> Option<u64> {
+        let increment = self.increment.max(1);
+        let offset = if self.offset > increment { 0 } else { self.offset };
+        if increment == 1 {
+            return last.checked_add(1);
+        }
+        if last < offset {
+            return Some(offset);
+        }
+        ((last - offset) / increment + 1).checked_mul(increment)?.checked_add(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_meet_increment_and_offset() {
+        let step = Step { increment: 10, offset: 5 };
+        assert_eq!([0, 4, 5, 14, 15].map(|n| step.after(n)), [5, 5, 15, 15, 25].map(Some));
+        assert_eq!(Step::ONE.after(7), Some(8));
+        assert_eq!(Step::ONE.after(u64::MAX), None);
+        assert_eq!(Step { increment: 3, offset: 9 }.after(3), Some(6));
+    }
+}

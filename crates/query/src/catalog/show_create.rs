@@ -1,0 +1,230 @@
+//! The text of SHOW CREATE TABLE and SHOW CREATE DATABASE, byte for byte as MariaDB 10.11 prints it.
+
+use std::fmt::Write;
+
+use keel_value::types::NOT_FIXED;
+use keel_value::{CollationId, TypeKind, Value, text};
+
+use super::names::push_quoted;
+use super::{ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef};
+
+/// Table options in the order in which MariaDB prints them, before and after which others stand.
+const OPTION_ORDER: [&str; 10] = [
+    "MIN_ROWS",
+    "MAX_ROWS",
+    "AVG_ROW_LENGTH",
+    "PACK_KEYS",
+    "STATS_PERSISTENT",
+    "STATS_AUTO_RECALC",
+    "STATS_SAMPLE_PAGES",
+    "CHECKSUM",
+    "TRANSACTIONAL",
+    "DELAY_KEY_WRITE",
+];
+
+/// SHOW CREATE TABLE. `next_auto` is the next AUTO_INCREMENT value.
+pub fn table(table: &TableDef, next_auto: u64) -> String {
+    let mut out = String::with_capacity(256);
+    out.push_str("CREATE TABLE ");
+    push_quoted(&mut out, &table.name);
+    out.push_str(" (\n");
+    for (i, column) in table.columns.iter().enumerate() {
+        if i > 0 {
+            out.push_str(",\n");
+        }
+        push_column(&mut out, column, table.options.collation);
+    }
+    for index in &table.indexes {
+        out.push_str(",\n");
+        push_index(&mut out, table, index);
+    }
+    out.push_str("\n) ENGINE=InnoDB");
+    if next_auto > 1 {
+        push(&mut out, format_args!(" AUTO_INCREMENT={next_auto}"));
+    }
+    push_charset(&mut out, " DEFAULT CHARSET=", " COLLATE=", table.options.collation);
+    push_options(&mut out, table);
+    out
+}
+
+/// SHOW CREATE DATABASE.
+pub fn schema(schema: &Schema) -> String {
+    let mut out = String::from("CREATE DATABASE ");
+    push_quoted(&mut out, &schema.name);
+    push_charset(&mut out, " /*!40100 DEFAULT CHARACTER SET ", " COLLATE ", schema.collation);
+    out.push_str(" */");
+    if !schema.comment.is_empty() {
+        out.push_str(" COMMENT ");
+        push_string(&mut out, schema.comment.as_bytes());
+    }
+    out
+}
+
+fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("a String takes all text");
+}
+
+fn push_charset(out: &mut String, charset: &str, collate: &str, collation: CollationId) {
+    push(out, format_args!("{charset}{}{collate}{}", collation.charset().name(), collation.name()));
+}
+
+fn push_options(out: &mut String, table: &TableDef) {
+    let others = &table.options.others;
+    for name in OPTION_ORDER {
+        if let Some((_, value)) = others.iter().find(|(n, _)| n == name) {
+            push(out, format_args!(" {name}={value}"));
+        }
+    }
+    if let Some(format) = &table.options.row_format {
+        push(out, format_args!(" ROW_FORMAT={format}"));
+    }
+    if let Some((_, value)) = others.iter().find(|(n, _)| n == "KEY_BLOCK_SIZE") {
+        push(out, format_args!(" KEY_BLOCK_SIZE={value}"));
+    }
+    if !table.options.comment.is_empty() {
+        out.push_str(" COMMENT=");
+        push_string(out, table.options.comment.as_bytes());
+    }
+}
+
+fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationId) {
+    out.push_str("  ");
+    push_quoted(out, &column.name);
+    out.push(' ');
+    push_type(out, column);
+    if column.ty.is_text() && column.ty.collation != table_collation {
+        push_charset(out, " CHARACTER SET ", " COLLATE ", column.ty.collation);
+    }
+    if !column.nullable {
+        out.push_str(" NOT NULL");
+    } else if column.ty.kind == TypeKind::Timestamp {
+        out.push_str(" NULL");
+    }
+    if column.invisible {
+        out.push_str(" INVISIBLE");
+    }
+    if let Some(default) = default_text(column) {
+        out.push_str(" DEFAULT ");
+        out.push_str(&default);
+    }
+    if column.on_update_now {
+        out.push_str(" ON UPDATE ");
+        push_now(out, column);
+    }
+    if column.auto_increment {
+        out.push_str(" AUTO_INCREMENT");
+    }
+    if !column.comment.is_empty() {
+        out.push_str(" COMMENT ");
+        push_string(out, column.comment.as_bytes());
+    }
+}
+
+/// ENUM and SET members may need escapes that a bare type name does not print.
+fn push_type(out: &mut String, column: &ColumnDef) {
+    if !column.ty.has_members() {
+        out.push_str(&column.ty.sql_name());
+        return;
+    }
+    out.push_str(if column.ty.kind == TypeKind::Enum { "enum(" } else { "set(" });
+    for (i, member) in column.ty.members().iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        push_string(out, member.as_bytes());
+    }
+    out.push(')');
+}
+
+fn push_now(out: &mut String, column: &ColumnDef) {
+    out.push_str("current_timestamp(");
+    if column.ty.decimals > 0 && column.ty.decimals != NOT_FIXED && column.ty.is_temporal() {
+        push(out, format_args!("{}", column.ty.decimals));
+    }
+    out.push(')');
+}
+
+/// What stands behind DEFAULT, as SHOW CREATE TABLE and information_schema print it; none where nothing stands.
+pub fn default_text(column: &ColumnDef) -> Option<String> {
+    let mut out = String::new();
+    match &column.default {
+        ColumnDefault::None => return None,
+        ColumnDefault::Value(Value::Null) if !column.nullable => return None,
+        ColumnDefault::Value(value) => push_value(&mut out, column, value),
+        ColumnDefault::Now => push_now(&mut out, column),
+        ColumnDefault::Expression(text) => out.push_str(text),
+    }
+    Some(out)
+}
+
+fn push_value(out: &mut String, column: &ColumnDef, value: &Value) {
+    if value.is_null() {
+        out.push_str("NULL");
+        return;
+    }
+    if let (TypeKind::Bit, Value::UInt(bits)) = (column.ty.kind, value) {
+        push(out, format_args!("b'{bits:b}'"));
+        return;
+    }
+    let mut bytes = Vec::new();
+    text::append(&mut bytes, &column.ty, value.as_ref());
+    if column.ty.is_numeric() {
+        out.push_str(&String::from_utf8_lossy(&bytes));
+        return;
+    }
+    let utf8 = keel_value::collation::convert(
+        column.ty.collation.charset(),
+        keel_value::collation::Charset::Utf8mb4,
+        &bytes,
+    );
+    let bytes = if column.ty.is_text() { utf8.0 } else { bytes.as_slice().into() };
+    push_string(out, &bytes);
+}
+
+/// A string in quotes, with MariaDB's escapes.
+fn push_string(out: &mut String, bytes: &[u8]) {
+    out.push('\'');
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match c {
+            '\0' => out.push_str("\\0"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            '\'' => out.push_str("''"),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+}
+
+fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
+    match index.kind {
+        IndexKind::Primary => out.push_str("  PRIMARY KEY"),
+        IndexKind::Unique => out.push_str("  UNIQUE KEY "),
+        IndexKind::Plain => out.push_str("  KEY "),
+    }
+    if index.kind != IndexKind::Primary {
+        push_quoted(out, &index.name);
+    }
+    out.push_str(" (");
+    for (i, part) in index.parts.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        push_quoted(out, &table.columns[part.column].name);
+        if let Some(prefix) = part.prefix {
+            push(out, format_args!("({prefix})"));
+        }
+        if part.descending {
+            out.push_str(" DESC");
+        }
+    }
+    out.push(')');
+    if let Some(using) = &index.using {
+        push(out, format_args!(" USING {using}"));
+    }
+    if !index.comment.is_empty() {
+        out.push_str(" COMMENT ");
+        push_string(out, index.comment.as_bytes());
+    }
+}

@@ -1,0 +1,135 @@
+//! CREATE, ALTER and DROP DATABASE.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, DatabaseOptions};
+use keel_value::CollationId;
+use keel_value::collation::{self, Charset};
+
+use crate::Database;
+use crate::catalog::{Schema, names};
+use crate::result::Completion;
+use crate::session::Session;
+
+impl Database {
+    pub(super) fn create_database(
+        &self,
+        session: &mut Session,
+        create: &ast::CreateDatabase,
+    ) -> SqlResult<Completion> {
+        names::check_schema(&create.name)?;
+        self.refuse_virtual(session, &create.name)?;
+        let collation = schema_collation(session, &create.options, session.vars.server_collation)?;
+        if create.or_replace && self.catalog().schema(&create.name).is_some() {
+            self.drop_database(session, &create.name, true)?;
+        }
+        let mut definition = self.definition(session)?;
+        if definition.catalog.schema(&create.name).is_some() {
+            let error = errors::db_create_exists(&create.name);
+            if !create.if_not_exists {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(Completion { affected_rows: 1, ..Completion::default() });
+        }
+        let comment = create.options.comment.as_ref().map(|c| c.to_text()).unwrap_or_default();
+        let schema = Schema::new(&create.name, collation, &comment);
+        self.catalog_tree().put_schema(&mut definition.txn, &schema)?;
+        definition.catalog.put_schema(schema);
+        definition.commit()?;
+        Ok(Completion { affected_rows: 1, ..Completion::default() })
+    }
+
+    pub(super) fn alter_database(
+        &self,
+        session: &mut Session,
+        name: Option<&str>,
+        options: &DatabaseOptions,
+    ) -> SqlResult<Completion> {
+        let name: Arc<str> = match name {
+            Some(name) => name.into(),
+            None => session.require_database()?.clone(),
+        };
+        self.refuse_virtual(session, &name)?;
+        let mut definition = self.definition(session)?;
+        let mut schema = Schema::clone(definition.catalog.require_schema(&name)?);
+        schema.collation = schema_collation(session, options, schema.collation)?;
+        if let Some(comment) = &options.comment {
+            schema.comment = comment.to_text().into();
+        }
+        self.catalog_tree().put_schema(&mut definition.txn, &schema)?;
+        definition.catalog.put_schema(schema);
+        definition.commit()?;
+        Ok(Completion { affected_rows: 1, ..Completion::default() })
+    }
+
+    pub(super) fn drop_database(&self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<Completion> {
+        self.refuse_virtual(session, name)?;
+        loop {
+            let Some(seen) = self.catalog().schema(name).cloned() else {
+                let error = errors::db_drop_exists(name);
+                if !if_exists {
+                    return Err(error);
+                }
+                session.note(error);
+                return Ok(Completion::default());
+            };
+            let locks: Vec<_> = seen.tables().iter().map(|t| t.shared.lock.clone()).collect();
+            let _owned = self.own_locks(session, &locks, None)?;
+            let mut definition = self.definition(session)?;
+            if !definition.catalog.schema(name).is_some_and(|now| Arc::ptr_eq(now, &seen)) {
+                continue;
+            }
+            for table in seen.tables() {
+                definition.drop_trees(&table.record().trees())?;
+                definition.remove_table(table)?;
+            }
+            self.catalog_tree().remove_schema(&mut definition.txn, name)?;
+            definition.catalog.remove_schema(name);
+            definition.commit()?;
+            if session.database.as_deref() == Some(name) {
+                session.database = None;
+            }
+            return Ok(Completion { affected_rows: seen.tables().len() as u64, ..Completion::default() });
+        }
+    }
+}
+
+fn schema_collation(session: &Session, options: &DatabaseOptions, before: CollationId) -> SqlResult<CollationId> {
+    let server = session.vars.server_collation;
+    choose_collation(options.charset.as_deref(), options.collation.as_deref(), before, server)
+}
+
+/// The collation that CHARACTER SET and COLLATE name together; `unsaid` where neither is given.
+pub(super) fn choose_collation(
+    charset: Option<&str>,
+    collate: Option<&str>,
+    unsaid: CollationId,
+    default: CollationId,
+) -> SqlResult<CollationId> {
+    let charset = match charset {
+        None => None,
+        Some(name) if name.eq_ignore_ascii_case("default") => Some((default.charset(), default)),
+        Some(name) => {
+            let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))?;
+            Some((charset, charset.default_collation()))
+        }
+    };
+    match (charset, collate) {
+        (None, None) => Ok(unsaid),
+        (Some((_, collation)), None) => Ok(collation),
+        (charset, Some(name)) => {
+            if name.eq_ignore_ascii_case("default") {
+                return Ok(charset.map_or(default, |(_, collation)| collation));
+            }
+            let collation = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
+            match charset {
+                Some((charset, _)) if charset != collation.charset() => {
+                    Err(errors::collation_charset_mismatch(name, charset.name()))
+                }
+                _ => Ok(collation),
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Definitions: databases, tables, indexes.
+//!
+//! Each definition commits what was open, waits for the metadata locks of the tables it changes, and then does everything
+//! in one transaction of the engine: trees made and dropped, the catalog's records written. Building an index or a copy of
+//! a table comes before that, in trees that nobody names yet; a crash leaves them to the next start, which drops them.
+//!
+//! 1. [`Definition`] is the window in which the catalog changes: one at a time, from reading the current version to
+//!    publishing the next.
+//! 2. A definition that needs several tables takes their locks without holding any while it waits, so it cannot deadlock.
+
+mod alter;
+mod columns;
+mod create;
+mod database;
+mod drop;
+mod index;
+mod keys;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_base::{SqlResult, TreeId, errors};
+use keel_sql::ast::{LockWait, ObjectName, Statement};
+use keel_storage::{Txn, TxnOptions};
+
+use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
+use crate::mdl::{Owned, TableLock};
+use crate::result::Completion;
+use crate::session::Session;
+use crate::{Database, engine_error};
+
+pub use create::default_storage_engine_is_ours;
+
+impl Database {
+    /// Runs a definition. What was open is committed already.
+    pub(crate) fn define(&self, session: &mut Session, statement: &Statement) -> SqlResult<Completion> {
+        match statement {
+            Statement::CreateDatabase(create) => self.create_database(session, create),
+            Statement::AlterDatabase { name, options } => self.alter_database(session, name.as_deref(), options),
+            Statement::DropDatabase { name, if_exists } => self.drop_database(session, name, *if_exists),
+            Statement::CreateTable(create) => self.create_table(session, create),
+            Statement::DropTable(drop) => self.drop_tables(session, drop),
+            Statement::AlterTable(alter) => self.alter_table(session, alter),
+            Statement::RenameTable { renames, if_exists, wait } => {
+                self.rename_tables(session, renames, *if_exists, wait.as_ref())
+            }
+            Statement::Truncate { table, wait } => self.truncate(session, table, wait.as_ref()),
+            Statement::CreateIndex(create) => self.create_index(session, create),
+            Statement::DropIndex(drop) => self.drop_index(session, drop),
+            _ => Err(errors::not_supported_yet("this statement")),
+        }
+    }
+
+    /// Opens the window in which the catalog may change. Waits for other definitions.
+    fn definition(&self, session: &Session) -> SqlResult<Definition<'_>> {
+        let mut owned = Owned::default();
+        owned.take(self.definition_lock(), &session.interrupt, lock_timeout(session, None))?;
+        let catalog = Catalog::clone(&self.catalog());
+        Ok(Definition {
+            database: self,
+            txn: self.engine().begin(TxnOptions::default()),
+            catalog,
+            undo_trees: Vec::new(),
+            _owned: owned,
+        })
+    }
+
+    /// The table of that name and its exclusive lock. Waits for statements and transactions that use it.
+    fn own_table(&self, session: &Session, name: &ObjectName, wait: Option<&LockWait>) -> SqlResult<(Arc<TableDef>, Owned)> {
+        loop {
+            let table = self.find_table(session, name)?;
+            let mut owned = Owned::default();
+            owned.take(&table.shared.lock, &session.interrupt, lock_timeout(session, wait))?;
+            let now = self.find_table(session, name)?;
+            if Arc::ptr_eq(&now, &table) {
+                return Ok((table, owned));
+            }
+        }
+    }
+
+    /// The exclusive locks of several tables, none of them held while another is waited for.
+    fn own_locks(&self, session: &Session, locks: &[Arc<TableLock>], wait: Option<&LockWait>) -> SqlResult<Owned> {
+        let timeout = lock_timeout(session, wait);
+        loop {
+            let mut owned = Owned::default();
+            match locks.iter().find(|lock| !owned.try_take(lock)) {
+                None => return Ok(owned),
+                Some(busy) => {
+                    drop(owned);
+                    Owned::default().take(busy, &session.interrupt, timeout)?;
+                }
+            }
+        }
+    }
+
+    /// The table of that name, or 1146. Virtual tables cannot be defined.
+    fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+        let schema = schema_of(session, name)?;
+        self.refuse_virtual(session, schema)?;
+        self.catalog().require_table(schema, &name.name).cloned()
+    }
+
+    /// 1044 for information_schema and its like.
+    fn refuse_virtual(&self, session: &Session, schema: &str) -> SqlResult<()> {
+        if self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema)) {
+            return Err(errors::dbaccess_denied(&session.user, &session.client_host, schema));
+        }
+        Ok(())
+    }
+}
+
+/// The database that a name means.
+pub(crate) fn schema_of<'a>(session: &'a Session, name: &'a ObjectName) -> SqlResult<&'a str> {
+    match &name.db {
+        Some(db) => Ok(db),
+        None => Ok(session.require_database()?),
+    }
+}
+
+/// How long a metadata lock is waited for.
+fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
+    match wait {
+        Some(LockWait::NoWait | LockWait::SkipLocked) => Duration::ZERO,
+        Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
+        None => Duration::from_secs(session.vars.lock_wait_timeout),
+    }
+}
+
+/// The next version of the catalog while it is made.
+struct Definition<'d> {
+    database: &'d Database,
+    txn: Txn,
+    catalog: Catalog,
+    /// Trees that were made outside of `txn` and go if it fails.
+    undo_trees: Vec<TreeId>,
+    _owned: Owned,
+}
+
+impl Definition<'_> {
+    /// A new tree for table `id`, there once the definition commits.
+    fn create_tree(&mut self, id: u64) -> SqlResult<TreeId> {
+        self.database.engine().create_tree(&mut self.txn, &store::table_note(id)).map_err(engine_error)
+    }
+
+    fn drop_trees(&mut self, trees: &[TreeId]) -> SqlResult<()> {
+        trees.iter().try_for_each(|tree| {
+            self.database.engine().drop_tree(&mut self.txn, *tree).map_err(engine_error)
+        })
+    }
+
+    /// Adds a table or puts it in the place of the one of the same name.
+    fn put_table(&mut self, record: TableRecord, shared: Arc<Shared>) -> SqlResult<Arc<TableDef>> {
+        self.database.catalog_tree().put_table(&mut self.txn, &record)?;
+        let table = Arc::new(record.open(self.database.engine(), shared)?);
+        self.catalog.put_table(table.clone());
+        Ok(table)
+    }
+
+    fn remove_table(&mut self, table: &TableDef) -> SqlResult<()> {
+        self.database.catalog_tree().remove_table(&mut self.txn, &table.schema, &table.name)?;
+        self.catalog.remove_table(&table.schema, &table.name);
+        Ok(())
+    }
+
+    /// Makes it durable and shows it to everybody.
+    fn commit(mut self) -> SqlResult<()> {
+        self.txn.commit().map_err(engine_error)?;
+        self.undo_trees.clear();
+        self.catalog.version += 1;
+        self.database.publish(std::mem::take(&mut self.catalog));
+        Ok(())
+    }
+}
+
+impl Drop for Definition<'_> {
+    /// Takes back trees that a failed definition had made beforehand; what cannot be dropped now goes at the next start.
+    fn drop(&mut self) {
+        if self.undo_trees.is_empty() {
+            return;
+        }
+        let engine = self.database.engine();
+        let mut txn = engine.begin(TxnOptions::default());
+        let dropped = self.undo_trees.iter().all(|tree| engine.drop_tree(&mut txn, *tree).is_ok());
+        let _ = if dropped { txn.commit().map(|_| ()) } else { txn.rollback() };
+    }
+}
