@@ -1,0 +1,619 @@
+//! Slotted pages: [`PageRef`] reads, [`PageBuilder`] builds, [`PageMut`] changes in place.
+//!
+//! Invariants:
+//! 1. Keys ascend strictly; each lies in `[low fence, high fence)` and begins with the page's prefix, which is what the
+//!    two fences share. Slots hold only the suffix after it.
+//! 2. Every change is a function of the page's logical content and its arguments, so that replaying the redo of a change
+//!    gives the same content, if not the same bytes in the gap.
+//! 3. `heap` to the end of the page is live cells, fences and `garbage` dead bytes.
+//!
+//! Inner pages use the same format: the value is the child's number (u32), the key the child's low fence; the first key of
+//! an inner page is its own low fence. Callers hold the page's latch (shared to read, exclusive to change).
+
+use std::cmp::Ordering;
+
+use crate::layout::*;
+
+/// The value does not fit into the page as it is; split and retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// Reads a page.
+#[derive(Clone, Copy)]
+pub struct PageRef<'a>(&'a [u8]);
+
+#[inline]
+fn u16_at(b: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+
+#[inline]
+fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[inline]
+fn u64_at(b: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// First four bytes of `suffix`, so that most comparisons are decided by an integer.
+#[inline]
+fn head_of(suffix: &[u8]) -> u32 {
+    if suffix.len() >= 4 {
+        return u32::from_be_bytes([suffix[0], suffix[1], suffix[2], suffix[3]]);
+    }
+    let mut four = [0; 4];
+    four[..suffix.len()].copy_from_slice(suffix);
+    u32::from_be_bytes(four)
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    offset: usize,
+    key_len: usize,
+    head: u32,
+}
+
+/// How many leading bytes `a` and `b` share.
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// The shortest key above `left` and not above `right`.
+pub fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
+    debug_assert!(left < right);
+    &right[..common_prefix(left, right) + 1]
+}
+
+impl<'a> PageRef<'a> {
+    /// Reads `bytes`, a whole page.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> PageRef<'a> {
+        assert_eq!(bytes.len(), PAGE);
+        PageRef(bytes)
+    }
+
+    /// The whole page.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// One of `KIND_*`.
+    #[inline]
+    pub fn kind(self) -> u8 {
+        self.0[AT_KIND]
+    }
+
+    /// 0 for leaves.
+    #[inline]
+    pub fn level(self) -> u8 {
+        self.0[AT_LEVEL]
+    }
+
+    /// Whether the page is part of a tree's levels.
+    #[inline]
+    pub fn is_node(self) -> bool {
+        matches!(self.kind(), KIND_LEAF | KIND_INNER)
+    }
+
+    /// The page's own number.
+    pub fn page_no(self) -> u32 {
+        u32_at(self.0, AT_PAGE)
+    }
+
+    /// The tree's id.
+    pub fn tree(self) -> u32 {
+        u32_at(self.0, AT_TREE)
+    }
+
+    /// End of the last mini-transaction that changed the page.
+    #[inline]
+    pub fn lsn(self) -> u64 {
+        u64_at(self.0, AT_LSN)
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn count(self) -> usize {
+        u16_at(self.0, AT_COUNT) as usize
+    }
+
+    /// Right neighbour or next of a chain; 0 for none.
+    #[inline]
+    pub fn right(self) -> u32 {
+        u32_at(self.0, AT_RIGHT)
+    }
+
+    /// Lowest byte of the cells (undo: end of the bytes).
+    pub fn heap(self) -> usize {
+        u16_at(self.0, AT_HEAP) as usize
+    }
+
+    fn garbage(self) -> usize {
+        u16_at(self.0, AT_GARBAGE) as usize
+    }
+
+    /// Bytes all keys share.
+    #[inline]
+    pub fn prefix_len(self) -> usize {
+        u16_at(self.0, AT_PREFIX) as usize
+    }
+
+    /// What all keys begin with.
+    #[inline]
+    pub fn prefix(self) -> &'a [u8] {
+        let off = u16_at(self.0, AT_LOW_OFF) as usize;
+        &self.0[off..off + self.prefix_len()]
+    }
+
+    /// Least key the page may hold.
+    #[inline]
+    pub fn low(self) -> &'a [u8] {
+        let off = u16_at(self.0, AT_LOW_OFF) as usize;
+        &self.0[off..off + u16_at(self.0, AT_LOW_LEN) as usize]
+    }
+
+    /// Least key beyond the page.
+    #[inline]
+    pub fn high(self) -> Option<&'a [u8]> {
+        if u16_at(self.0, AT_FLAGS) & FLAG_HIGH == 0 {
+            return None;
+        }
+        let off = u16_at(self.0, AT_HIGH_OFF) as usize;
+        Some(&self.0[off..off + u16_at(self.0, AT_HIGH_LEN) as usize])
+    }
+
+    #[inline]
+    fn slot(self, index: usize) -> Slot {
+        debug_assert!(index < self.count());
+        let word = u64_at(self.0, HEADER + index * SLOT);
+        Slot {
+            offset: (word & 0xffff) as usize,
+            key_len: (word >> 16 & 0xffff) as usize,
+            head: (word >> 32) as u32,
+        }
+    }
+
+    #[inline]
+    fn slot_suffix(self, s: Slot) -> &'a [u8] {
+        let at = s.offset + CELL_HEAD;
+        &self.0[at..at + s.key_len]
+    }
+
+    /// The key of `index` after the prefix.
+    #[inline]
+    pub fn suffix(self, index: usize) -> &'a [u8] {
+        self.slot_suffix(self.slot(index))
+    }
+
+    /// The value of `index`.
+    #[inline]
+    pub fn value(self, index: usize) -> &'a [u8] {
+        let s = self.slot(index);
+        let len = u16_at(self.0, s.offset) as usize;
+        let at = s.offset + CELL_HEAD + s.key_len;
+        &self.0[at..at + len]
+    }
+
+    /// The child of `index` on an inner page.
+    #[inline]
+    pub fn child(self, index: usize) -> u32 {
+        u32_at(self.value(index), 0)
+    }
+
+    /// Replaces `out` by the whole key of `index`.
+    pub fn key(self, index: usize, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.prefix());
+        out.extend_from_slice(self.suffix(index));
+    }
+
+    /// Compares the key of `index` with `key`.
+    pub fn cmp(self, index: usize, key: &[u8]) -> Ordering {
+        let prefix = self.prefix();
+        let shared = key.len().min(prefix.len());
+        match prefix[..shared].cmp(&key[..shared]) {
+            Ordering::Equal if key.len() < prefix.len() => Ordering::Greater,
+            Ordering::Equal => self.suffix(index).cmp(&key[shared..]),
+            other => other,
+        }
+    }
+
+    /// `Ok` with the slot of `key`, or `Err` with the slot before which it belongs.
+    #[inline]
+    pub fn search(self, key: &[u8]) -> Result<usize, usize> {
+        let prefix = self.prefix();
+        if !key.starts_with(prefix) {
+            return Err(if key < prefix { 0 } else { self.count() });
+        }
+        let suffix = &key[prefix.len()..];
+        let head = head_of(suffix);
+        let (mut low, mut len) = (0, self.count());
+        while len > 0 {
+            let half = len / 2;
+            let slot = self.slot(low + half);
+            let order = match slot.head.cmp(&head) {
+                Ordering::Equal if slot.key_len <= 4 && suffix.len() <= 4 => slot.key_len.cmp(&suffix.len()),
+                Ordering::Equal => self.slot_suffix(slot).cmp(suffix),
+                other => other,
+            };
+            match order {
+                Ordering::Equal => return Ok(low + half),
+                Ordering::Less => {
+                    low += half + 1;
+                    len -= half + 1;
+                }
+                Ordering::Greater => len = half,
+            }
+        }
+        Err(low)
+    }
+
+    /// On an inner page, the slot whose child covers `key`.
+    #[inline]
+    pub fn child_slot(self, key: &[u8]) -> usize {
+        match self.search(key) {
+            Ok(slot) => slot,
+            Err(slot) => slot.saturating_sub(1),
+        }
+    }
+
+    /// On an inner page, the slot whose child covers what is just below `key`.
+    pub fn child_slot_before(self, key: &[u8]) -> usize {
+        self.search(key).unwrap_or_else(|slot| slot).saturating_sub(1)
+    }
+
+    fn gap(self) -> usize {
+        self.heap() - (HEADER + self.count() * SLOT)
+    }
+
+    /// Bytes that inserts may still take, slots included.
+    pub fn room(self) -> usize {
+        self.gap() + self.garbage()
+    }
+
+    /// Bytes of live entries, slots included.
+    pub fn used(self) -> usize {
+        ROOM - self.room()
+    }
+
+    /// Bytes an entry takes.
+    pub fn entry_bytes(self, index: usize) -> usize {
+        let s = self.slot(index);
+        SLOT + CELL_HEAD + s.key_len + u16_at(self.0, s.offset) as usize
+    }
+
+    /// Whether the stored checksum fits the bytes.
+    pub fn crc_ok(self) -> bool {
+        u32_at(self.0, AT_CRC) == keel_base::checksum::crc32c(&self.0[AT_PAGE..])
+    }
+
+    /// Whether every byte is zero: a page allocated in the file and never written.
+    pub fn is_zero(self) -> bool {
+        self.0.iter().all(|&b| b == 0)
+    }
+
+    /// First violated invariant of the page itself, in words.
+    pub fn problem(self) -> Option<String> {
+        let mut last: Option<Vec<u8>> = None;
+        let mut key = Vec::new();
+        for index in 0..self.count() {
+            self.key(index, &mut key);
+            if last.as_ref().is_some_and(|l| *l >= key) {
+                return Some(format!("keys not ascending at slot {index}"));
+            }
+            if key.as_slice() < self.low() || self.high().is_some_and(|h| key.as_slice() >= h) {
+                return Some(format!("key outside the fences at slot {index}"));
+            }
+            if self.slot(index).head != head_of(self.suffix(index)) {
+                return Some(format!("wrong head at slot {index}"));
+            }
+            last = Some(key.clone());
+        }
+        let live: usize = (0..self.count()).map(|i| self.entry_bytes(i) - SLOT).sum();
+        let fences = self.low().len() + self.high().map_or(0, <[u8]>::len);
+        let heap = PAGE - self.heap();
+        (live + fences + self.garbage() != heap)
+            .then(|| format!("cells {live} + fences {fences} + garbage {} != heap {heap}", self.garbage()))
+    }
+}
+
+/// What a node page says of itself, apart from its entries.
+#[derive(Clone, Copy)]
+pub struct NodeMeta<'k> {
+    /// The tree's id.
+    pub tree: u32,
+    /// The page's number.
+    pub page: u32,
+    /// 0 for leaves.
+    pub level: u8,
+    /// Right neighbour.
+    pub right: u32,
+    /// Low fence.
+    pub low: &'k [u8],
+    /// High fence.
+    pub high: Option<&'k [u8]>,
+}
+
+/// Writes a page's header for any kind, zeroing the rest but keeping its LSN.
+pub fn format_page(bytes: &mut [u8], tree: u32, page: u32, kind: u8) {
+    bytes[..AT_LSN].fill(0);
+    bytes[AT_TREE..].fill(0);
+    bytes[AT_PAGE..AT_PAGE + 4].copy_from_slice(&page.to_le_bytes());
+    bytes[AT_TREE..AT_TREE + 4].copy_from_slice(&tree.to_le_bytes());
+    bytes[AT_KIND] = kind;
+}
+
+/// Builds a node page from entries in order.
+pub struct PageBuilder<'a> {
+    page: PageMut<'a>,
+}
+
+impl<'a> PageBuilder<'a> {
+    /// Formats `bytes` as an empty node; the LSN stays.
+    pub fn new(bytes: &'a mut [u8], meta: NodeMeta<'_>) -> PageBuilder<'a> {
+        format_page(bytes, meta.tree, meta.page, if meta.level == 0 { KIND_LEAF } else { KIND_INNER });
+        let mut page = PageMut::new(bytes);
+        page.0[AT_LEVEL] = meta.level;
+        page.set_u16(AT_HEAP, PAGE);
+        page.set_right(meta.right);
+        let low = page.push_bytes(meta.low);
+        page.set_u16(AT_LOW_OFF, low);
+        page.set_u16(AT_LOW_LEN, meta.low.len());
+        if let Some(high) = meta.high {
+            let at = page.push_bytes(high);
+            page.set_u16(AT_HIGH_OFF, at);
+            page.set_u16(AT_HIGH_LEN, high.len());
+            page.set_u16(AT_FLAGS, FLAG_HIGH as usize);
+            page.set_u16(AT_PREFIX, common_prefix(meta.low, high));
+        }
+        PageBuilder { page }
+    }
+
+    /// Appends the entry whose key is `head` followed by `tail`.
+    pub fn push(&mut self, head: &[u8], tail: &[u8], value: &[u8]) {
+        let skip = self.page.as_ref().prefix_len();
+        let count = self.page.as_ref().count();
+        if skip >= head.len() {
+            self.page.put(count, &[], &tail[skip - head.len()..], value);
+        } else {
+            self.page.put(count, &head[skip..], tail, value);
+        }
+    }
+
+    /// Appends entries `range` of `from`.
+    pub fn push_all(&mut self, from: PageRef<'_>, range: std::ops::Range<usize>) {
+        for index in range {
+            self.push(from.prefix(), from.suffix(index), from.value(index));
+        }
+    }
+
+    /// The page as built so far.
+    pub fn page(&self) -> PageRef<'_> {
+        self.page.as_ref()
+    }
+}
+
+/// Changes a page in place.
+pub struct PageMut<'a>(&'a mut [u8]);
+
+impl<'a> PageMut<'a> {
+    /// Changes `bytes`, a whole page.
+    #[inline]
+    pub fn new(bytes: &'a mut [u8]) -> PageMut<'a> {
+        assert_eq!(bytes.len(), PAGE);
+        PageMut(bytes)
+    }
+
+    /// Reads the page.
+    #[inline]
+    pub fn as_ref(&self) -> PageRef<'_> {
+        PageRef(self.0)
+    }
+
+    fn set_u16(&mut self, at: usize, value: usize) {
+        debug_assert!(value <= u16::MAX as usize);
+        self.0[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
+    /// Sets the right neighbour or next of a chain.
+    pub fn set_right(&mut self, right: u32) {
+        self.0[AT_RIGHT..AT_RIGHT + 4].copy_from_slice(&right.to_le_bytes());
+    }
+
+    /// Stamps the page with the end of the mini-transaction.
+    #[inline]
+    pub fn set_lsn(&mut self, lsn: u64) {
+        self.0[AT_LSN..AT_LSN + 8].copy_from_slice(&lsn.to_le_bytes());
+    }
+
+    /// Computes and stores the checksum; done on the copy that is written.
+    pub fn seal(&mut self) {
+        let crc = keel_base::checksum::crc32c(&self.0[AT_PAGE..]);
+        self.0[AT_CRC..AT_CRC + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Overwrites bytes anywhere behind the LSN.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset >= AT_TREE);
+        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) -> usize {
+        let at = self.as_ref().heap() - bytes.len();
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.set_u16(AT_HEAP, at);
+        at
+    }
+
+    fn set_slot(&mut self, index: usize, offset: usize, key_len: usize, head: u32) {
+        let word = offset as u64 | (key_len as u64) << 16 | u64::from(head) << 32;
+        let at = HEADER + index * SLOT;
+        self.0[at..at + SLOT].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Writes a cell into the gap and gives its offset; the gap must suffice.
+    fn put_cell(&mut self, key_a: &[u8], key_b: &[u8], value: &[u8]) -> usize {
+        let at = self.as_ref().heap() - (CELL_HEAD + key_a.len() + key_b.len() + value.len());
+        self.set_u16(AT_HEAP, at);
+        self.set_u16(at, value.len());
+        let mut to = at + CELL_HEAD;
+        for part in [key_a, key_b, value] {
+            self.0[to..to + part.len()].copy_from_slice(part);
+            to += part.len();
+        }
+        at
+    }
+
+    /// Inserts a slot and its cell; the gap must suffice.
+    fn put(&mut self, index: usize, key_a: &[u8], key_b: &[u8], value: &[u8]) {
+        let count = self.as_ref().count();
+        let at = self.put_cell(key_a, key_b, value);
+        let (from, end) = (HEADER + index * SLOT, HEADER + count * SLOT);
+        assert!(end + SLOT <= at, "page overrun: {count} slots, cell at {at}");
+        self.0.copy_within(from..end, from + SLOT);
+        let key_len = key_a.len() + key_b.len();
+        let key = at + CELL_HEAD;
+        let head = head_of(&self.0[key..key + key_len]);
+        self.set_slot(index, at, key_len, head);
+        self.set_u16(AT_COUNT, count + 1);
+    }
+
+    fn add_garbage(&mut self, bytes: usize) {
+        let garbage = self.as_ref().garbage() + bytes;
+        self.set_u16(AT_GARBAGE, garbage);
+    }
+
+    /// Moves live cells together, dropping `skip`'s (whose slot is left without a cell).
+    fn compact(&mut self, skip: Option<usize>) {
+        let mut copy = [0; PAGE];
+        copy.copy_from_slice(self.0);
+        let old = PageRef(&copy);
+        self.set_u16(AT_HEAP, PAGE);
+        self.set_u16(AT_GARBAGE, 0);
+        let low = self.push_bytes(old.low());
+        self.set_u16(AT_LOW_OFF, low);
+        if let Some(high) = old.high() {
+            let at = self.push_bytes(high);
+            self.set_u16(AT_HIGH_OFF, at);
+        }
+        for index in (0..old.count()).filter(|i| Some(*i) != skip) {
+            let s = old.slot(index);
+            let at = self.put_cell(old.slot_suffix(s), &[], old.value(index));
+            self.set_slot(index, at, s.key_len, s.head);
+        }
+    }
+
+    /// Inserts an entry before slot `index`; `suffix` is the key after the page's prefix.
+    pub fn insert(&mut self, index: usize, suffix: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+        let need = SLOT + CELL_HEAD + suffix.len() + value.len();
+        let page = self.as_ref();
+        if page.gap() < need {
+            if page.room() < need {
+                return Err(NoRoom);
+            }
+            self.compact(None);
+        }
+        self.put(index, suffix, &[], value);
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, index: usize) {
+        let count = self.as_ref().count();
+        assert!(index < count);
+        let dead = self.as_ref().entry_bytes(index) - SLOT;
+        self.add_garbage(dead);
+        let from = HEADER + (index + 1) * SLOT;
+        self.0.copy_within(from..HEADER + count * SLOT, from - SLOT);
+        self.set_u16(AT_COUNT, count - 1);
+    }
+
+    /// Replaces `old_len` bytes at `offset` of the value by `middle`.
+    pub fn splice(&mut self, index: usize, offset: usize, old_len: usize, middle: &[u8]) -> Result<(), NoRoom> {
+        let page = self.as_ref();
+        let slot = page.slot(index);
+        let value_len = page.value(index).len();
+        let new_len = value_len - old_len + middle.len();
+        let value_at = slot.offset + CELL_HEAD + slot.key_len;
+        if new_len <= value_len {
+            let tail = value_at + offset + old_len..value_at + value_len;
+            self.0.copy_within(tail, value_at + offset + middle.len());
+            self.0[value_at + offset..value_at + offset + middle.len()].copy_from_slice(middle);
+            self.set_u16(slot.offset, new_len);
+            self.add_garbage(value_len - new_len);
+            return Ok(());
+        }
+        self.grow(index, offset, old_len, middle)
+    }
+
+    /// [`PageMut::splice`] for a value that becomes longer: it gets a new cell.
+    fn grow(&mut self, index: usize, offset: usize, old_len: usize, middle: &[u8]) -> Result<(), NoRoom> {
+        let page = self.as_ref();
+        let slot = page.slot(index);
+        let old = page.value(index);
+        let old_cell = CELL_HEAD + slot.key_len + old.len();
+        let new_cell = old_cell - old_len + middle.len();
+        if page.room() + old_cell < new_cell {
+            return Err(NoRoom);
+        }
+        let mut scratch = [0; PAGE];
+        let key_end = slot.key_len;
+        scratch[..key_end].copy_from_slice(page.slot_suffix(slot));
+        let mut end = key_end;
+        for part in [&old[..offset], middle, &old[offset + old_len..]] {
+            scratch[end..end + part.len()].copy_from_slice(part);
+            end += part.len();
+        }
+        if page.gap() < new_cell {
+            self.compact(Some(index));
+        } else {
+            self.add_garbage(old_cell);
+        }
+        let at = self.put_cell(&scratch[..key_end], &[], &scratch[key_end..end]);
+        self.set_slot(index, at, slot.key_len, slot.head);
+        Ok(())
+    }
+
+    /// Overwrites bytes within a value.
+    pub fn patch(&mut self, index: usize, offset: usize, bytes: &[u8]) {
+        let slot = self.as_ref().slot(index);
+        assert!(offset + bytes.len() <= self.as_ref().value(index).len());
+        let at = slot.offset + CELL_HEAD + slot.key_len + offset;
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Keeps the first `keep` entries; `high` becomes the high fence and `right` the neighbour.
+    pub fn truncate(&mut self, keep: usize, high: &[u8], right: u32) {
+        let mut copy = [0; PAGE];
+        copy.copy_from_slice(self.0);
+        let old = PageRef(&copy);
+        let meta = NodeMeta {
+            tree: old.tree(),
+            page: old.page_no(),
+            level: old.level(),
+            right,
+            low: old.low(),
+            high: Some(high),
+        };
+        PageBuilder::new(self.0, meta).push_all(old, 0..keep);
+    }
+
+    /// Replaces the page by another page's content, as [`image_parts`] gave it.
+    pub fn load_image(&mut self, top: &[u8], bottom: &[u8]) {
+        let end = PAGE - bottom.len();
+        self.0[AT_TREE..top.len() + AT_TREE].copy_from_slice(top);
+        self.0[top.len() + AT_TREE..end].fill(0);
+        self.0[end..].copy_from_slice(bottom);
+    }
+}
+
+/// The bytes of a page that matter: from behind the LSN to the end of the slots, and from the heap on.
+pub fn image_parts(page: PageRef<'_>) -> (&[u8], &[u8]) {
+    if !page.is_node() {
+        return (&page.bytes()[AT_TREE..], &[]);
+    }
+    let slots_end = HEADER + page.count() * SLOT;
+    (&page.bytes()[AT_TREE..slots_end], &page.bytes()[page.heap()..])
+}
