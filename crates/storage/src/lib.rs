@@ -3,12 +3,22 @@
 //! The physical half keeps pages, trees and the log; the logical half keeps versions, locks and transactions.
 //! The layer above uses [`Engine`], [`Txn`] and [`Scan`].
 
+mod alloc;
+mod buffer;
+mod core;
+mod doublewrite;
 pub mod engine;
 pub mod error;
 pub mod fault;
+mod flush;
+mod layout;
+mod log;
 pub mod mtr;
 pub mod options;
+mod page;
+mod recovery;
 pub mod scan;
+mod space;
 pub mod store;
 pub mod tree;
 pub mod txn;

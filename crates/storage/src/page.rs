@@ -60,6 +60,11 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
+/// How many trailing bytes `a` and `b` share.
+pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
+}
+
 /// The shortest key above `left` and not above `right`.
 pub fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
     debug_assert!(left < right);
@@ -388,11 +393,6 @@ impl<'a> PageBuilder<'a> {
             self.push(from.prefix(), from.suffix(index), from.value(index));
         }
     }
-
-    /// The page as built so far.
-    pub fn page(&self) -> PageRef<'_> {
-        self.page.as_ref()
-    }
 }
 
 /// Changes a page in place.
@@ -531,7 +531,13 @@ impl<'a> PageMut<'a> {
     }
 
     /// Replaces `old_len` bytes at `offset` of the value by `middle`.
-    pub fn splice(&mut self, index: usize, offset: usize, old_len: usize, middle: &[u8]) -> Result<(), NoRoom> {
+    pub fn splice(
+        &mut self,
+        index: usize,
+        offset: usize,
+        old_len: usize,
+        middle: &[u8],
+    ) -> Result<(), NoRoom> {
         let page = self.as_ref();
         let slot = page.slot(index);
         let value_len = page.value(index).len();

@@ -1,12 +1,37 @@
 //! The physical store: trees of pages over files, changed through mini-transactions, made durable by the redo log.
+//!
+//! The data folder: `keel.lock`, `redo.head` (the checkpoint; its existence makes the folder a store), `redo.<n>`,
+//! `doublewrite.kd`, and in `trees/` one file per tree and `undo.kt`. Three services run beside the callers: the log's
+//! writer, the flusher, and the housekeeper of log files.
+//!
+//! Methods that wait say so; call those with no latch held. A crash at any point leaves a folder that [`Store::open`]
+//! brings to the state after some prefix of the appended mini-transactions, which includes every durable one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::Duration;
 
+use hashbrown::HashMap;
 use keel_base::{Lsn, PageNo, TreeId};
+use keel_runtime::fs::{self, FileLock};
+use keel_runtime::wait::WaitEvent;
+use keel_runtime::{fiber, rand, time};
+use parking_lot::{Mutex, RwLock};
 
+use crate::alloc::Spare;
+use crate::buffer::{Pin, Pool, Shared};
+use crate::core::Core;
+use crate::doublewrite::Doublewrite;
 use crate::fault::{StoreError, StoreResult};
+use crate::flush::{FlushState, Flusher};
+use crate::layout::{self, CHAIN_ROOM, HEADER, PAGE};
+use crate::log::head::Head;
+use crate::log::segments::{BLOCK, Segments};
+use crate::log::{FIRST_LSN, Log, run_writer};
 use crate::mtr::Mtr;
+use crate::recovery::{Recovered, recover};
+use crate::space::{Space, tree_of};
 use crate::tree::Tree;
 
 /// When a commit is acknowledged.
@@ -107,124 +132,348 @@ pub struct StoreStatus {
 }
 
 /// A page kept resident while this lives; holds no latch.
-pub struct PinnedPage {
-    _private: (),
-}
+pub struct PinnedPage(pub(crate) Pin);
 
 /// An undo page, latched shared.
 pub struct UndoRead<'s> {
-    _store: &'s Store,
+    latch: Shared<'s>,
 }
 
 impl UndoRead<'_> {
     /// Bytes in use, from the start of the page's data area.
     pub fn bytes(&self) -> &[u8] {
-        unimplemented!()
+        let page = self.latch.page();
+        &page.bytes()[HEADER..HEADER + page.heap()]
     }
+
     /// The next page of the chain, as set by the owner.
     pub fn next(&self) -> Option<PageNo> {
-        unimplemented!()
+        Some(self.latch.page().right()).filter(|&p| p != 0).map(PageNo)
     }
 }
 
 /// Room for one new undo page, got before any latch is taken.
-pub struct UndoSpare {
-    _private: (),
-}
-
-/// The store. All methods that may wait say so; call those with no latch held.
-pub struct Store {
-    _private: (),
-}
+pub struct UndoSpare(pub(crate) Spare);
 
 /// First page of the undo file: formatted at creation, the owner's directory of segments.
-pub const UNDO_DIRECTORY: PageNo = PageNo(1);
+pub const UNDO_DIRECTORY: PageNo = PageNo(layout::ROOT);
 /// Bytes of an undo page's data area.
-pub const UNDO_CAPACITY: usize = 16384 - 64;
+pub const UNDO_CAPACITY: usize = CHAIN_ROOM;
+/// The undo file.
+const UNDO: TreeId = TreeId(0);
+/// Fewest frames a pool can work with.
+const FRAMES_MIN: u64 = 64;
+/// How often the housekeeper looks.
+const HOUSEKEEPING: Duration = Duration::from_millis(500);
+
+/// The store.
+pub struct Store {
+    core: Arc<Core>,
+    trees: RwLock<HashMap<TreeId, Arc<Tree>>>,
+    tree_dir: PathBuf,
+    direct: bool,
+    flush: Arc<FlushState>,
+    housekeeper: Arc<Housekeeper>,
+    /// What recovery did at open.
+    pub recovered: Recovered,
+    _lock: FileLock,
+}
+
+/// Makes log files ahead of the writer and reuses those behind the checkpoint.
+#[derive(Default)]
+struct Housekeeper {
+    stop: AtomicBool,
+    stopped: AtomicBool,
+    fiber: Mutex<Option<fiber::Fiber>>,
+}
+
+impl Housekeeper {
+    fn run(&self, core: &Core) {
+        *self.fiber.lock() = Some(fiber::current());
+        let log = &core.log;
+        let keep = (log.capacity() / log.segments.bytes) as usize + 2;
+        while !self.stop.load(SeqCst) && !log.is_failed() {
+            // A full disk or a refused rename is tried again; the writer meets what cannot be cured.
+            let _ = log.segments.recycle(log.checkpoint(), keep);
+            if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
+                let _ = log.segments.provide(log.appended(), 1);
+            }
+            fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
+        }
+        self.stopped.store(true, SeqCst);
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, SeqCst);
+        while !self.stopped.load(SeqCst) {
+            if let Some(fiber) = *self.fiber.lock() {
+                fiber.wake();
+            }
+            fiber::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn take_lock(dir: &Path) -> StoreResult<FileLock> {
+    fs::lock_file(&dir.join("keel.lock")).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            StoreError::Unusable(format!("{} is in use by another server", dir.display()))
+        }
+        _ => StoreError::io("keel.lock", 0, "lock", e),
+    })
+}
+
+/// Makes the files of a new store; `redo.head` last, so that a crash leaves a folder that is made again.
+fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
+    fs::create_dir_all(tree_dir).map_err(|e| StoreError::io("trees", 0, "create", e))?;
+    fs::sync_dir(&config.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;
+    let segment_bytes = config.segment_bytes.next_multiple_of(BLOCK as u64);
+    Segments::open(&config.dir, segment_bytes, config.direct_io)?.provide(FIRST_LSN, 1)?;
+    Space::create(tree_dir, UNDO, config.direct_io, FIRST_LSN)?;
+    Head::create(&config.dir, FIRST_LSN, segment_bytes)
+}
+
+/// Opens every tree file; what a crash left unfinished is removed.
+fn open_spaces(tree_dir: &Path, direct: bool) -> StoreResult<HashMap<u32, Arc<Space>>> {
+    let mut spaces = HashMap::new();
+    let entries = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
+    for entry in entries {
+        if let Some(id) = tree_of(&entry) {
+            spaces.insert(id.0, Arc::new(Space::open(tree_dir, id, direct)?));
+        } else if entry.ends_with(".new") {
+            fs::remove_file(&tree_dir.join(&entry)).map_err(|e| StoreError::io(&entry, 0, "remove", e))?;
+        }
+    }
+    Ok(spaces)
+}
 
 impl Store {
     /// Opens or creates the store; on return the redo pass is done. User records are handed to `replay` in log order.
-    pub fn open(_config: StoreConfig, _replay: &mut dyn FnMut(&UserRecord<'_>)) -> StoreResult<Arc<Store>> {
-        Err(StoreError::LogFailed)
+    pub fn open(config: StoreConfig, replay: &mut dyn FnMut(&UserRecord<'_>)) -> StoreResult<Arc<Store>> {
+        fs::create_dir_all(&config.dir).map_err(|e| StoreError::io("data folder", 0, "create", e))?;
+        let lock = take_lock(&config.dir)?;
+        let tree_dir = config.dir.join("trees");
+        if !Head::exists(&config.dir) {
+            create_store(&config, &tree_dir)?;
+        }
+        let head = Head::open(&config.dir)?;
+        let checkpoint = head.last().lsn;
+        let segments = Segments::open(&config.dir, head.last().segment_bytes, config.direct_io)?;
+        let capacity = config.redo_capacity_bytes.max(2 * segments.bytes);
+        let frames = (config.pool_bytes / PAGE as u64).max(FRAMES_MIN) as usize;
+        let core = Arc::new(Core {
+            pool: Arc::new(Pool::new(frames).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?),
+            log: Arc::new(Log::new(segments, checkpoint, capacity)),
+            spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
+        });
+        core.log.set_durability(config.durability);
+        let doublewrite = Doublewrite::open(&config.dir)?;
+        doublewrite.restore(&core)?;
+        let flush = Arc::new(FlushState::default());
+        let recovered = start(&core, &flush, config.doublewrite.then_some(doublewrite), head, replay)?;
+        let trees =
+            core.spaces.read().values().filter(|s| s.id != UNDO).map(|s| (s.id, tree(&core, s))).collect();
+        let housekeeper = Arc::new(Housekeeper::default());
+        let (keeper, shared) = (housekeeper.clone(), core.clone());
+        fiber::spawn_service("redo files", move || keeper.run(&shared));
+        let direct = config.direct_io;
+        let trees = RwLock::new(trees);
+        Ok(Arc::new(Store { core, trees, tree_dir, direct, flush, housekeeper, recovered, _lock: lock }))
     }
+
     /// Starts a mini-transaction; waits for log space.
+    #[inline]
     pub fn begin(&self) -> StoreResult<Mtr<'_>> {
-        unimplemented!()
+        self.core.begin()
     }
+
     /// End of the log as appended.
     pub fn current_lsn(&self) -> Lsn {
-        unimplemented!()
+        Lsn(self.core.log.appended())
     }
+
     /// End of the log as durable.
+    #[inline]
     pub fn durable_lsn(&self) -> Lsn {
-        unimplemented!()
+        Lsn(self.core.log.durable())
     }
+
     /// Waits until the log is durable up to `lsn`.
-    pub fn wait_durable(&self, _lsn: Lsn) -> StoreResult<()> {
-        unimplemented!()
+    pub fn wait_durable(&self, lsn: Lsn) -> StoreResult<()> {
+        self.core.log.wait_durable(lsn.0)
     }
+
     /// Waits as the configured durability asks of a commit ending at `lsn`.
-    pub fn wait_commit(&self, _lsn: Lsn) -> StoreResult<()> {
-        unimplemented!()
+    pub fn wait_commit(&self, lsn: Lsn) -> StoreResult<()> {
+        match self.durability() {
+            Durability::Commit => self.core.log.wait_durable(lsn.0),
+            Durability::WriteEachCommit => self.core.log.wait_written(lsn.0),
+            Durability::Lazy if self.is_failed() => Err(StoreError::LogFailed),
+            Durability::Lazy => Ok(()),
+        }
     }
-    /// Whether commits wait for their log (so that snapshots follow the durable end).
+
+    /// What commits wait for (snapshots follow the durable end only if they wait for it).
     pub fn durability(&self) -> Durability {
-        unimplemented!()
+        self.core.log.durability()
     }
+
     /// Changes what later commits wait for.
-    pub fn set_durability(&self, _durability: Durability) {
-        unimplemented!()
+    pub fn set_durability(&self, durability: Durability) {
+        self.core.log.set_durability(durability);
     }
+
     /// Whether the log has failed; nothing is acknowledged any more.
     pub fn is_failed(&self) -> bool {
-        unimplemented!()
+        self.core.log.is_failed()
     }
+
     /// Why the log failed.
     pub fn failure(&self) -> Option<String> {
-        unimplemented!()
+        self.core.log.failure()
     }
+
     /// Creates an empty tree, durable on return. Ids are never reused. Waits.
-    pub fn create_tree(&self, _id: TreeId) -> StoreResult<Arc<Tree>> {
-        unimplemented!()
+    pub fn create_tree(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
+        assert!(id != UNDO && self.tree(id).is_none(), "tree {id} exists");
+        let space = Arc::new(Space::create(&self.tree_dir, id, self.direct, self.core.log.appended())?);
+        let tree = tree(&self.core, &space);
+        self.core.spaces.write().insert(id.0, space);
+        self.trees.write().insert(id, tree.clone());
+        Ok(tree)
     }
-    /// Removes a tree and its file. Waits.
-    pub fn drop_tree(&self, _id: TreeId) -> StoreResult<()> {
-        unimplemented!()
+
+    /// Removes a tree and its file; readers that still hold it get errors. Waits.
+    pub fn drop_tree(&self, id: TreeId) -> StoreResult<()> {
+        let tree = self.trees.write().remove(&id).ok_or(StoreError::NoTree(id.0))?;
+        self.core.spaces.write().remove(&id.0);
+        let space = tree.space();
+        space.dropped.store(true, SeqCst);
+        self.core.pool.discard(space);
+        space.remove_file()
     }
+
     /// The tree of that id.
-    pub fn tree(&self, _id: TreeId) -> Option<Arc<Tree>> {
-        unimplemented!()
+    pub fn tree(&self, id: TreeId) -> Option<Arc<Tree>> {
+        self.trees.read().get(&id).cloned()
     }
-    /// All trees that have a file.
+
+    /// All trees that have a file, in order.
     pub fn tree_ids(&self) -> Vec<TreeId> {
-        unimplemented!()
+        let mut ids: Vec<TreeId> = self.trees.read().keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
+
     /// Flushes what is dirty now and advances the checkpoint. Waits.
     pub fn checkpoint(&self) -> StoreResult<()> {
-        unimplemented!()
+        self.flush.flush_to(&self.core, self.core.log.appended())
     }
-    /// Flushes all, checkpoints, stops the services. Waits.
+
+    /// Flushes all, checkpoints, stops the services. Waits. Nothing may be changed any more.
     pub fn shutdown(&self) -> StoreResult<()> {
-        unimplemented!()
+        let trees: Vec<Arc<Tree>> = self.trees.read().values().cloned().collect();
+        let settled = trees.iter().try_for_each(|t| t.settle_counter());
+        let flushed = settled.and_then(|()| self.checkpoint());
+        self.housekeeper.stop();
+        self.flush.stop(&self.core);
+        let stopped = self.core.log.stop();
+        flushed.and(stopped)
     }
+
     /// Counters.
     pub fn status(&self) -> StoreStatus {
-        unimplemented!()
+        let (pool, log) = (&self.core.pool, &self.core.log);
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
+        StoreStatus {
+            pages_total: pool.len() as u64,
+            pages_free: pool.free_count() as u64,
+            pages_dirty: pool.dirty_count() as u64,
+            read_requests: pool.counters.requests.total(),
+            reads: load(&pool.counters.reads),
+            writes: load(&self.flush.pages_written),
+            free_waits: load(&pool.counters.free_waits),
+            evictions: load(&pool.counters.evictions),
+            data_syncs: load(&self.flush.syncs),
+            log_writes: load(&log.write_count),
+            log_bytes: log.appended() - FIRST_LSN,
+            log_requests: load(&log.group_count),
+            log_waits: load(&log.space_wait_count),
+            lsn: log.appended(),
+            durable_lsn: log.durable(),
+            checkpoint_lsn: log.checkpoint(),
+            doublewrite_batches: load(&self.flush.batches),
+            doublewrite_pages: load(&self.flush.pages_written),
+        }
     }
+
+    fn undo(&self) -> StoreResult<Arc<Space>> {
+        self.core.space(UNDO.0).ok_or(StoreError::NoTree(UNDO.0))
+    }
+
     /// Makes room for one undo page; waits.
     pub fn undo_reserve(&self) -> StoreResult<UndoSpare> {
-        unimplemented!()
+        Ok(UndoSpare(self.core.reserve(&self.undo()?)?))
     }
+
     /// Keeps an undo page resident; waits.
-    pub fn undo_pin(&self, _page: PageNo) -> StoreResult<PinnedPage> {
-        unimplemented!()
+    pub fn undo_pin(&self, page: PageNo) -> StoreResult<PinnedPage> {
+        Ok(PinnedPage(self.core.pool.pin(&*self.undo()?, page.0)?))
     }
+
     /// Latches an undo page shared; waits for its read first.
-    pub fn undo_read(&self, _page: PageNo) -> StoreResult<UndoRead<'_>> {
-        unimplemented!()
+    pub fn undo_read(&self, page: PageNo) -> StoreResult<UndoRead<'_>> {
+        Ok(UndoRead { latch: self.core.pool.latch_shared(&*self.undo()?, page.0)? })
     }
+
     /// Gives an undo page back, in a mini-transaction of its own; waits.
-    pub fn undo_free(&self, _page: PageNo) -> StoreResult<()> {
-        unimplemented!()
+    pub fn undo_free(&self, page: PageNo) -> StoreResult<()> {
+        let space = self.undo()?;
+        let map = self.core.pin_map(&space, page.0)?;
+        let mtr = self.core.begin()?;
+        let latched = mtr.latch(&space, page.0)?;
+        if latched.page().kind() != layout::KIND_UNDO {
+            return Err(space.corrupt(page.0, "not an undo page"));
+        }
+        mtr.free(latched, &map);
+        mtr.commit();
+        space.free_hint.fetch_min(page.0, AcqRel);
+        Ok(())
     }
+}
+
+fn tree(core: &Arc<Core>, space: &Arc<Space>) -> Arc<Tree> {
+    Arc::new(Tree::new(core.clone(), space.clone()))
+}
+
+/// Starts the flusher, applies the log, starts the log's writer, and marks the new life in the log.
+fn start(
+    core: &Arc<Core>,
+    flush: &Arc<FlushState>,
+    doublewrite: Option<Doublewrite>,
+    head: Head,
+    replay: &mut dyn FnMut(&UserRecord<'_>),
+) -> StoreResult<Recovered> {
+    let checkpoint = head.last().lsn;
+    core.pool.recovering.store(true, SeqCst);
+    flush.hold_checkpoint.store(true, SeqCst);
+    let flusher = Flusher::new(core.clone(), flush.clone(), doublewrite, head);
+    fiber::spawn_service("flusher", move || flusher.run());
+    let recovered = match recover(core, checkpoint, replay) {
+        Ok(recovered) => recovered,
+        Err(e) => {
+            core.log.fail(e.to_string());
+            flush.stop(core);
+            return Err(e);
+        }
+    };
+    core.pool.recovering.store(false, SeqCst);
+    let log = core.log.clone();
+    fiber::spawn_service("log", move || run_writer(&log));
+    let mtr = core.begin()?;
+    mtr.start_record(rand::u64());
+    let end = mtr.commit();
+    core.log.wait_durable(end.0)?;
+    flush.hold_checkpoint.store(false, SeqCst);
+    Ok(recovered)
 }

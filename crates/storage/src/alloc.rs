@@ -1,0 +1,104 @@
+//! Finding free pages. A page is found and reserved with no latch held, in memory only; the mini-transaction that takes it
+//! sets its bit on the map page ([`Mtr::allocate`]). So an allocation inside a mini-transaction never waits and never
+//! fails, and a crash loses no page.
+//!
+//! [`Mtr::allocate`]: crate::mtr::Mtr::allocate
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+use crate::buffer::Pin;
+use crate::core::Core;
+use crate::fault::StoreResult;
+use crate::layout::*;
+use crate::space::{Space, first_free, map_bit};
+
+/// A reserved page with its frame, and its map page; given back on drop.
+pub struct Spare {
+    space: Arc<Space>,
+    core_pool: Arc<crate::buffer::Pool>,
+    /// The page's number.
+    pub page: u32,
+    /// Keeps the map page resident.
+    pub map: Pin,
+    /// Keeps the page's frame.
+    pub pin: Pin,
+}
+
+impl Spare {
+    /// One more pin on the page.
+    pub fn pin_again(&self) -> Pin {
+        self.pin.latch_shared().pin(&self.core_pool)
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.space.unreserve(self.page);
+    }
+}
+
+impl Core {
+    /// Finds a free page; waits. Grows the file, so a full disk is met here.
+    pub fn reserve(&self, space: &Arc<Space>) -> StoreResult<Spare> {
+        loop {
+            let hint = space.free_hint.load(Acquire);
+            let group = hint - hint % GROUP_PAGES;
+            self.provide_group(space, group)?;
+            let map = self.pool.pin(space, group)?;
+            let found = {
+                let latch = map.latch_shared();
+                let mut reserved = space.reserved.lock();
+                let found = first_free(latch.page().bytes(), group, hint, &reserved);
+                reserved.extend(found);
+                found
+            };
+            let Some(page) = found else {
+                // Fails if a page was freed meanwhile; then the scan starts there.
+                let _ = space.free_hint.compare_exchange(hint, group + GROUP_PAGES, AcqRel, Acquire);
+                continue;
+            };
+            return self.equip(space, page, map, hint).inspect_err(|_| space.unreserve(page));
+        }
+    }
+
+    fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, hint: u32) -> StoreResult<Spare> {
+        let first_unreserved = space.reserved.lock().iter().copied().min().unwrap_or(page).min(page);
+        let _ = space.free_hint.compare_exchange(hint, first_unreserved.max(hint), AcqRel, Acquire);
+        space.grow_for(page)?;
+        let pin = self.pool.pin_fresh(space, page)?;
+        Ok(Spare { space: space.clone(), core_pool: self.pool.clone(), page, map, pin })
+    }
+
+    /// Pins the map page of `page`.
+    pub fn pin_map(&self, space: &Space, page: u32) -> StoreResult<Pin> {
+        self.pool.pin(space, map_bit(page).0)
+    }
+
+    /// Makes the map page that begins at `group`, if it is not there; waits.
+    fn provide_group(&self, space: &Arc<Space>, group: u32) -> StoreResult<()> {
+        if group == 0 {
+            return Ok(());
+        }
+        let header = self.pool.pin(space, 0)?;
+        if groups(header.latch_shared().page().bytes()) > group / GROUP_PAGES {
+            return Ok(());
+        }
+        space.grow_for(group)?;
+        let fresh = self.pool.pin_fresh(space, group)?;
+        let mtr = self.begin()?;
+        let mut first = mtr.latch_pin(&header);
+        if groups(first.page().bytes()) <= group / GROUP_PAGES {
+            first.write(AT_GROUPS, &(group / GROUP_PAGES + 1).to_le_bytes());
+            let mut map = mtr.latch_pin(&fresh);
+            map.format(KIND_MAP);
+            map.write(MAP_AT, &[1]);
+        }
+        mtr.commit();
+        Ok(())
+    }
+}
+
+fn groups(header: &[u8]) -> u32 {
+    u32::from_le_bytes(header[AT_GROUPS..AT_GROUPS + 4].try_into().expect("four bytes"))
+}

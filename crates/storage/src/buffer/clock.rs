@@ -1,0 +1,154 @@
+//! Which frame is given away next: CLOCK with small use counters. Readers take free or clean cold frames themselves and
+//! never write; the cleaner service keeps some ready and writes cold dirty pages out.
+
+use std::sync::atomic::Ordering::*;
+
+use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::latch;
+use keel_runtime::wait::WaitEvent;
+use parking_lot::lock_api::RawRwLock as _;
+
+use super::{Frame, NO_TREE, Owned, Pool, USE_MAX};
+use crate::space::Space;
+
+/// Finds the space of a tree id, to clear its translation.
+pub trait Spaces {
+    /// Calls `f` with the space, if there is one.
+    fn with_space(&self, tree: u32, f: &mut dyn FnMut(&Space)) -> bool;
+}
+
+/// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
+fn low_mark(frames: usize) -> usize {
+    (frames / 100).clamp(4, 4096)
+}
+
+impl Pool {
+    /// Puts a frame without identity on the free list.
+    pub(super) fn give_back(&self, frame: u32) {
+        self.free.lock().push(frame);
+        self.wake_free_waiters();
+    }
+
+    /// Wakes who waits for a frame; after frames became free or clean.
+    pub fn wake_free_waiters(&self) {
+        let mut fibers = std::mem::take(&mut *self.free_waiters.lock());
+        if !fibers.is_empty() {
+            fiber::wake_many(&mut fibers);
+        }
+    }
+
+    /// A frame that was never used, or from the free list.
+    fn pop_free(&self) -> Option<u32> {
+        let (popped, left) = {
+            let mut free = self.free.lock();
+            (free.pop(), free.len())
+        };
+        if popped.is_some() {
+            if left < low_mark(self.len()) && self.untouched.load(Relaxed) as usize >= self.len() {
+                self.ask_cleaner();
+            }
+            return popped;
+        }
+        let next =
+            self.untouched.fetch_update(AcqRel, Acquire, |n| ((n as usize) < self.len()).then_some(n + 1));
+        if next.is_err() {
+            self.ask_cleaner();
+        }
+        next.ok()
+    }
+
+    pub(super) fn try_take_frame(&self) -> Option<Owned<'_>> {
+        self.pop_free().map(|frame| Owned { pool: self, frame })
+    }
+
+    /// A free frame; waits for the cleaner if there is none.
+    pub(super) fn take_frame(&self) -> Owned<'_> {
+        loop {
+            if let Some(owned) = self.try_take_frame() {
+                return owned;
+            }
+            self.counters.free_waits.fetch_add(1, Relaxed);
+            self.free_waiters.lock().push(fiber::current());
+            if let Some(owned) = self.try_take_frame() {
+                return owned;
+            }
+            fiber::park(WaitEvent::FreeFrame);
+        }
+    }
+
+    fn ask_cleaner(&self) {
+        if !self.cleaner_asked.swap(true, SeqCst)
+            && let Some(fiber) = *self.cleaner.lock()
+        {
+            fiber.wake();
+        }
+    }
+
+    /// Names the fiber that [`Pool::sweep`]s when frames run short.
+    pub fn set_cleaner(&self, fiber: Fiber) {
+        *self.cleaner.lock() = Some(fiber);
+    }
+
+    /// Whether frames run short. Resets the request.
+    pub fn needs_cleaning(&self) -> bool {
+        let asked = self.cleaner_asked.swap(false, SeqCst);
+        let short = self.free_count() < 2 * low_mark(self.len())
+            && self.untouched.load(Relaxed) as usize >= self.len();
+        (asked && short) || !self.free_waiters.lock().is_empty()
+    }
+
+    /// Frames that the cleaner should free now.
+    pub fn frames_short(&self) -> usize {
+        (2 * low_mark(self.len())).saturating_sub(self.free_count())
+    }
+
+    /// Moves the clock's hand until `want` frames were freed, `dirty_max` cold dirty frames were met (their indexes go to
+    /// `dirty`), or the hand went round often enough to have seen every counter at zero.
+    pub fn sweep(&self, spaces: &dyn Spaces, want: usize, dirty: &mut Vec<u32>, dirty_max: usize) -> usize {
+        let mut freed = 0;
+        for _ in 0..self.len() * (USE_MAX as usize + 1) {
+            if freed >= want || dirty.len() >= dirty_max {
+                break;
+            }
+            let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
+            let frame = &self.frames[index as usize];
+            if frame.tree.load(Relaxed) == NO_TREE || frame.pins.load(Relaxed) > 0 {
+                continue;
+            }
+            let uses = frame.uses.load(Relaxed);
+            if uses > 0 {
+                frame.uses.store(uses - 1, Relaxed);
+            } else if frame.is_dirty() {
+                if !dirty.contains(&index) {
+                    dirty.push(index);
+                }
+            } else if self.try_evict(spaces, index, frame) {
+                freed += 1;
+            }
+        }
+        freed
+    }
+
+    fn try_evict(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {
+        if !frame.latch.try_lock_exclusive() {
+            return false;
+        }
+        latch::entered();
+        let mut evicted = false;
+        let quiet = frame.pins.load(Acquire) == 0 && !frame.is_dirty();
+        if let Some((tree, _)) = frame.identity().filter(|_| quiet) {
+            if !spaces.with_space(tree, &mut |space| self.forget(space, index)) {
+                // The tree was dropped and its translation is gone with it.
+                frame.tree.store(NO_TREE, Relaxed);
+            }
+            evicted = true;
+        }
+        // SAFETY: latched above.
+        unsafe { frame.unlock_exclusive() };
+        if evicted {
+            self.counters.evictions.fetch_add(1, Relaxed);
+            self.give_back(index);
+        }
+        evicted
+    }
+}

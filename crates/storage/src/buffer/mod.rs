@@ -1,0 +1,517 @@
+//! The buffer pool: frames that hold pages, their latches, and who is evicted.
+//!
+//! Invariants:
+//! 1. A frame's identity (`tree`, `page`) changes only under its exclusive latch, or while the frame is owned by one
+//!    fiber (loading, free list). Whoever latched a frame found through a translation array checks its identity.
+//! 2. Page bytes are read under the shared latch and changed under the exclusive one, which only a mini-transaction
+//!    (or recovery) takes. Latches are held for copying only: never across I/O, never across a park.
+//! 3. A frame with pins, a dirty frame and a latched frame are not evicted. Pins are taken under the latch.
+//! 4. `first_redo` is 0 for a clean frame; otherwise the start of the first group since the page was last copied out.
+//!
+//! Latch order: within a tree from parent to child and from left to right; then undo pages; map pages and the pages they
+//! give away last. Reads happen with no latch held: [`Pool::latch_shared`] and [`Pool::pin`] assert it when they must wait.
+
+pub mod arena;
+pub mod clock;
+mod requests;
+pub mod translation;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+
+use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::latch;
+use keel_runtime::wait::WaitEvent;
+use parking_lot::lock_api::RawRwLock as _;
+use parking_lot::{Mutex, RawRwLock};
+
+use crate::fault::{StoreError, StoreResult};
+use crate::layout::*;
+use crate::log::DirtyEntry;
+use crate::page::{PageRef, format_page};
+use crate::space::Space;
+use arena::Arena;
+use translation::Entry;
+
+/// Identity of a frame that holds no page.
+const NO_TREE: u32 = u32::MAX;
+/// Accesses that CLOCK remembers.
+const USE_MAX: u8 = 3;
+
+/// State of one frame, on a cache line of its own.
+#[repr(align(64))]
+pub struct Frame {
+    latch: RawRwLock,
+    tree: AtomicU32,
+    page: AtomicU32,
+    pins: AtomicU32,
+    uses: AtomicU8,
+    /// See invariant 4; changes under the exclusive latch, or under the shared one by the flusher.
+    pub first_redo: AtomicU64,
+}
+
+impl Frame {
+    fn new() -> Frame {
+        Frame {
+            latch: RawRwLock::INIT,
+            tree: AtomicU32::new(NO_TREE),
+            page: AtomicU32::new(0),
+            pins: AtomicU32::new(0),
+            uses: AtomicU8::new(0),
+            first_redo: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn holds(&self, space: &Space, page: u32) -> bool {
+        self.tree.load(Relaxed) == space.id.0 && self.page.load(Relaxed) == page
+    }
+
+    /// Tree and page; stable only under the latch.
+    pub fn identity(&self) -> Option<(u32, u32)> {
+        let tree = self.tree.load(Relaxed);
+        (tree != NO_TREE).then(|| (tree, self.page.load(Relaxed)))
+    }
+
+    /// Whether the page is newer than the file.
+    pub fn is_dirty(&self) -> bool {
+        self.first_redo.load(Relaxed) != 0
+    }
+
+    #[inline]
+    fn touch(&self) {
+        let uses = self.uses.load(Relaxed);
+        if uses < USE_MAX {
+            self.uses.store(uses + 1, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn lock_shared(&self) {
+        latch::entered();
+        self.latch.lock_shared();
+    }
+
+    /// # Safety
+    /// The caller holds the shared latch and gives it up.
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.latch.unlock_shared() };
+        latch::left();
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        latch::entered();
+        self.latch.lock_exclusive();
+    }
+
+    /// # Safety
+    /// The caller holds the exclusive latch and gives it up.
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.latch.unlock_exclusive() };
+        latch::left();
+    }
+}
+
+/// Counters.
+#[derive(Default)]
+pub struct Counters {
+    /// Pages read from files.
+    pub reads: AtomicU64,
+    /// Pages evicted.
+    pub evictions: AtomicU64,
+    /// Waits for a free frame.
+    pub free_waits: AtomicU64,
+    /// Pages latched.
+    pub requests: requests::Requests,
+}
+
+/// The pool.
+pub struct Pool {
+    arena: Arena,
+    frames: Box<[Frame]>,
+    free: Mutex<Vec<u32>>,
+    /// Frames from here on were never used.
+    untouched: AtomicU32,
+    hand: AtomicU32,
+    /// Who waits for a page being loaded: tree, page, fiber.
+    load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
+    free_waiters: Mutex<Vec<Fiber>>,
+    cleaner: Mutex<Option<Fiber>>,
+    cleaner_asked: AtomicBool,
+    /// During recovery a page that was never written reads as zeros.
+    pub recovering: AtomicBool,
+    /// Counters.
+    pub counters: Counters,
+}
+
+/// A shared latch on a page.
+pub struct Shared<'p> {
+    pool: &'p Pool,
+    frame: u32,
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Shared<'_> {
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> PageRef<'_> {
+        // SAFETY: the shared latch is held as long as `self` lives, so nobody changes the bytes.
+        PageRef::new(unsafe { std::slice::from_raw_parts(self.pool.arena.frame(self.frame), PAGE) })
+    }
+
+    /// Keeps the page resident beyond the latch.
+    pub fn pin(&self, pool: &Arc<Pool>) -> Pin {
+        self.pool.frames[self.frame as usize].pins.fetch_add(1, AcqRel);
+        Pin { pool: pool.clone(), frame: self.frame }
+    }
+}
+
+impl Drop for Shared<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `self` stands for one shared latch.
+        unsafe { self.pool.frames[self.frame as usize].unlock_shared() };
+    }
+}
+
+/// Keeps a page resident; holds no latch.
+pub struct Pin {
+    pool: Arc<Pool>,
+    frame: u32,
+}
+
+impl Pin {
+    /// The frame the page stays in.
+    pub fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// Latches the page shared; never waits for I/O.
+    pub fn latch_shared(&self) -> Shared<'_> {
+        self.pool.frames[self.frame as usize].lock_shared();
+        Shared { pool: &self.pool, frame: self.frame, _not_send: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.pool.frames[self.frame as usize].pins.fetch_sub(1, AcqRel);
+    }
+}
+
+/// A frame that one fiber owns: empty, or being filled. Goes back to the free list on drop.
+struct Owned<'p> {
+    pool: &'p Pool,
+    frame: u32,
+}
+
+impl Owned<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the frame has no identity, so latch holders find out that it is not theirs and read no bytes; the free
+        // list gave it to this owner alone.
+        unsafe { std::slice::from_raw_parts_mut(self.pool.arena.frame(self.frame), PAGE) }
+    }
+
+    /// Gives the frame its identity and shows it to the world.
+    fn publish(self, space: &Space, page: u32, pins: u32) -> u32 {
+        let frame = &self.pool.frames[self.frame as usize];
+        // Late holders of a stale translation latch the frame only to look at its identity.
+        frame.lock_exclusive();
+        frame.first_redo.store(0, Relaxed);
+        frame.uses.store(1, Relaxed);
+        frame.pins.store(pins, Relaxed);
+        frame.page.store(page, Relaxed);
+        frame.tree.store(space.id.0, Relaxed);
+        // Under the latch: an eviction right behind must find the entry that it clears.
+        space.map.publish(page, self.frame);
+        // SAFETY: latched above.
+        unsafe { frame.unlock_exclusive() };
+        let index = self.frame;
+        std::mem::forget(self);
+        index
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        self.pool.give_back(self.frame);
+    }
+}
+
+impl Pool {
+    /// A pool of `count` frames.
+    pub fn new(count: usize) -> std::io::Result<Pool> {
+        Ok(Pool {
+            arena: Arena::new(count)?,
+            frames: (0..count).map(|_| Frame::new()).collect(),
+            free: Mutex::default(),
+            untouched: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
+            load_waiters: Mutex::default(),
+            free_waiters: Mutex::default(),
+            cleaner: Mutex::new(None),
+            cleaner_asked: AtomicBool::new(false),
+            recovering: AtomicBool::new(false),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Number of frames.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// State of a frame.
+    #[inline]
+    pub fn frame(&self, index: u32) -> &Frame {
+        &self.frames[index as usize]
+    }
+
+    /// First byte of a frame's page.
+    #[inline]
+    pub fn bytes(&self, index: u32) -> *mut u8 {
+        self.arena.frame(index)
+    }
+
+    /// Frames whose page is newer than the file.
+    pub fn dirty_count(&self) -> usize {
+        let used = (self.untouched.load(Relaxed) as usize).min(self.len());
+        self.frames[..used].iter().filter(|f| f.is_dirty()).count()
+    }
+
+    /// Frames that hold no page.
+    pub fn free_count(&self) -> usize {
+        let untouched = self.frames.len() - (self.untouched.load(Relaxed) as usize).min(self.frames.len());
+        self.free.lock().len() + untouched
+    }
+
+    /// Latches a page shared; waits for its read if it is not resident.
+    #[inline]
+    pub fn latch_shared(&self, space: &Space, page: u32) -> StoreResult<Shared<'_>> {
+        loop {
+            if let Entry::Resident(index) = space.map.get(page) {
+                let frame = &self.frames[index as usize];
+                frame.lock_shared();
+                if frame.holds(space, page) {
+                    frame.touch();
+                    self.counters.requests.count();
+                    return Ok(Shared { pool: self, frame: index, _not_send: std::marker::PhantomData });
+                }
+                // SAFETY: latched above.
+                unsafe { frame.unlock_shared() };
+            } else {
+                self.make_resident(space, page)?;
+            }
+        }
+    }
+
+    /// Latches a page exclusively and gives its frame; waits for its read if it is not resident. The caller owes
+    /// [`Pool::unlatch_exclusive`].
+    #[inline]
+    pub fn latch_exclusive(&self, space: &Space, page: u32) -> StoreResult<u32> {
+        loop {
+            if let Entry::Resident(index) = space.map.get(page) {
+                let frame = &self.frames[index as usize];
+                frame.lock_exclusive();
+                if frame.holds(space, page) {
+                    frame.touch();
+                    self.counters.requests.count();
+                    return Ok(index);
+                }
+                // SAFETY: latched above.
+                unsafe { frame.unlock_exclusive() };
+            } else {
+                self.make_resident(space, page)?;
+            }
+        }
+    }
+
+    /// Latches a pinned page exclusively.
+    pub fn latch_pinned(&self, pin: &Pin) -> u32 {
+        self.frames[pin.frame as usize].lock_exclusive();
+        pin.frame
+    }
+
+    /// # Safety
+    /// The caller holds the exclusive latch on `frame` and gives it up.
+    #[inline]
+    pub unsafe fn unlatch_exclusive(&self, frame: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.frames[frame as usize].unlock_exclusive() };
+    }
+
+    /// Latches whatever page a frame holds, shared.
+    pub fn latch_frame(&self, frame: u32) -> Shared<'_> {
+        self.frames[frame as usize].lock_shared();
+        Shared { pool: self, frame, _not_send: std::marker::PhantomData }
+    }
+
+    /// Makes a page resident and keeps it so; waits for its read.
+    pub fn pin(self: &Arc<Self>, space: &Space, page: u32) -> StoreResult<Pin> {
+        Ok(self.latch_shared(space, page)?.pin(self))
+    }
+
+    /// As [`Pool::pin`], for a page whose content does not matter: it is not read.
+    pub fn pin_fresh(self: &Arc<Self>, space: &Space, page: u32) -> StoreResult<Pin> {
+        loop {
+            if matches!(space.map.get(page), Entry::Absent) && space.map.claim(page) {
+                let mut owned = self.take_frame();
+                owned.bytes()[..AT_TREE].fill(0);
+                format_page(owned.bytes(), space.id.0, page, KIND_FREE);
+                let frame = owned.publish(space, page, 1);
+                self.wake_loaders(space, page);
+                return Ok(Pin { pool: self.clone(), frame });
+            }
+            if matches!(space.map.get(page), Entry::Absent) {
+                continue;
+            }
+            return self.pin(space, page);
+        }
+    }
+
+    #[cold]
+    fn make_resident(&self, space: &Space, page: u32) -> StoreResult<()> {
+        assert_eq!(latch::held(), 0, "a page read with a latch held (tree {}, page {page})", space.id);
+        if space.is_dropped() {
+            return Err(StoreError::NoTree(space.id.0));
+        }
+        if space.map.claim(page) {
+            let result = self.load(space, page);
+            if result.is_err() {
+                space.map.clear(page);
+            }
+            self.wake_loaders(space, page);
+            return result;
+        }
+        self.load_waiters.lock().push((space.id.0, page, fiber::current()));
+        while space.map.get(page) == Entry::Loading {
+            fiber::park(WaitEvent::PageRead);
+        }
+        let me = fiber::current();
+        self.load_waiters.lock().retain(|w| w.2 != me);
+        Ok(())
+    }
+
+    fn wake_loaders(&self, space: &Space, page: u32) {
+        let mut fibers = Vec::new();
+        self.load_waiters.lock().retain(|&(t, p, fiber)| {
+            let hit = t == space.id.0 && p == page;
+            if hit {
+                fibers.push(fiber);
+            }
+            !hit
+        });
+        if !fibers.is_empty() {
+            fiber::wake_many(&mut fibers);
+        }
+    }
+
+    fn load(&self, space: &Space, page: u32) -> StoreResult<()> {
+        let mut owned = self.take_frame();
+        let offset = u64::from(page) * PAGE as u64;
+        let read = if self.recovering.load(Relaxed) {
+            read_or_zeros(space, owned.bytes(), offset)
+        } else {
+            space.file.read_at(owned.bytes(), offset)
+        };
+        read.map_err(|e| space.io_error(page, "read", e))?;
+        self.counters.reads.fetch_add(1, Relaxed);
+        self.check_loaded(space, page, owned.bytes())?;
+        owned.publish(space, page, 0);
+        Ok(())
+    }
+
+    fn check_loaded(&self, space: &Space, page: u32, bytes: &[u8]) -> StoreResult<()> {
+        let loaded = PageRef::new(bytes);
+        if self.recovering.load(Relaxed) && loaded.is_zero() {
+            return Ok(());
+        }
+        if !loaded.crc_ok() {
+            return Err(space.corrupt(page, "checksum does not fit"));
+        }
+        if loaded.page_no() != page || loaded.tree() != space.id.0 {
+            let what = format!("found page {} of tree {}", loaded.page_no(), loaded.tree());
+            return Err(space.corrupt(page, what));
+        }
+        Ok(())
+    }
+
+    /// Reads many pages at once, those that are absent and for which frames are at hand; waits.
+    pub fn prefetch(&self, wanted: &[(Arc<Space>, u32)]) {
+        let mut owned: Vec<(Owned<'_>, &Arc<Space>, u32)> = Vec::new();
+        for (space, page) in wanted {
+            if space.map.get(*page) != Entry::Absent {
+                continue;
+            }
+            let Some(frame) = self.try_take_frame() else { break };
+            if space.map.claim(*page) {
+                owned.push((frame, space, *page));
+            }
+        }
+        let offsets: Vec<u64> = owned.iter().map(|o| u64::from(o.2) * PAGE as u64).collect();
+        let mut batch = keel_runtime::fs::IoBatch::new();
+        for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
+            batch.push_read(&space.file, frame.bytes(), *offset);
+        }
+        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        for ((mut frame, space, page), result) in owned.into_iter().zip(results) {
+            let good = result.is_ok() && self.check_loaded(space, page, frame.bytes()).is_ok();
+            if good {
+                self.counters.reads.fetch_add(1, Relaxed);
+                frame.publish(space, page, 0);
+            } else {
+                // Whoever needs the page reads it alone and meets the error.
+                space.map.clear(page);
+            }
+            self.wake_loaders(space, page);
+        }
+    }
+
+    /// Notes a change of a latched page; called under the log's mutex, which keeps the queue sorted.
+    #[inline]
+    pub fn mark_dirty(&self, index: u32, start: u64, queue: &mut VecDeque<DirtyEntry>) {
+        let frame = &self.frames[index as usize];
+        if frame.first_redo.load(Relaxed) == 0 {
+            frame.first_redo.store(start, Relaxed);
+            queue.push_back(DirtyEntry { frame: index, first_redo: start });
+        }
+    }
+
+    /// Forgets all pages of a dropped space.
+    pub fn discard(&self, space: &Space) {
+        for index in space.map.resident() {
+            let frame = &self.frames[index as usize];
+            frame.lock_exclusive();
+            let ours = frame.tree.load(Relaxed) == space.id.0 && frame.pins.load(Acquire) == 0;
+            if ours {
+                self.forget(space, index);
+            }
+            // SAFETY: latched above.
+            unsafe { frame.unlock_exclusive() };
+            if ours {
+                self.give_back(index);
+            }
+        }
+    }
+
+    /// Takes a frame's identity away; its exclusive latch is held.
+    fn forget(&self, space: &Space, index: u32) {
+        let frame = &self.frames[index as usize];
+        space.map.clear(frame.page.load(Relaxed));
+        frame.tree.store(NO_TREE, Relaxed);
+        frame.first_redo.store(0, Relaxed);
+    }
+}
+
+/// A read beyond the end of the file gives zeros.
+fn read_or_zeros(space: &Space, out: &mut [u8], offset: u64) -> std::io::Result<()> {
+    let got = space.file.read_some_at(out, offset)?;
+    out[got..].fill(0);
+    Ok(())
+}

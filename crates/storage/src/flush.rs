@@ -1,0 +1,380 @@
+//! The flusher: writes dirty pages out, by age of their redo and by need for free frames, and advances the checkpoint.
+//!
+//! Invariants:
+//! 1. A page is written only when the log is durable up to its LSN.
+//! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is durable
+//!    in place, so nobody reads an older version from the file.
+//! 3. The checkpoint is the least first redo of all dirty pages, or the durable end; only this service moves it, between
+//!    batches, so no batch is in flight then.
+//!
+//! Pace: age is steered towards half of the log's capacity by flushing redo at the rate at which it arrives, times
+//! the share of that half that is used up; above three quarters, batch after batch. An idle store is cleaned in small
+//! steps. A failed write leaves its pages dirty and is tried again; a failed sync is not: it ends the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::fs::{AlignedBuf, IoBatch};
+use keel_runtime::time::{self, Instant};
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+use crate::buffer::Pin;
+use crate::core::Core;
+use crate::doublewrite::{BATCH, Doublewrite};
+use crate::fault::{StoreError, StoreResult};
+use crate::layout::PAGE;
+use crate::log::DirtyEntry;
+use crate::log::head::Head;
+use crate::page::{PageMut, PageRef};
+use crate::space::Space;
+
+/// Time between looks at the age while there is dirt.
+const TICK: Duration = Duration::from_millis(100);
+/// Time between checkpoints of a quiet store.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+/// Pages flushed per tick of an idle store.
+const IDLE_PAGES: usize = 64;
+/// Wait after a failed write.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What others share with the flusher.
+#[derive(Default)]
+pub struct FlushState {
+    /// Everything dirtied before this LSN is to be flushed now.
+    target: AtomicU64,
+    waiters: Mutex<Vec<Fiber>>,
+    stop: AtomicBool,
+    stopped: AtomicBool,
+    /// While set, the checkpoint stays.
+    pub hold_checkpoint: AtomicBool,
+    /// Pages written in place.
+    pub pages_written: AtomicU64,
+    /// Batches through the doublewrite file.
+    pub batches: AtomicU64,
+    /// Syncs of data files.
+    pub syncs: AtomicU64,
+}
+
+impl FlushState {
+    /// Waits until a checkpoint covers everything before `lsn`.
+    pub fn flush_to(&self, core: &Core, lsn: u64) -> StoreResult<()> {
+        core.log.wait_durable(lsn)?;
+        while core.log.checkpoint() < lsn {
+            if core.log.is_failed() {
+                return Err(StoreError::LogFailed);
+            }
+            self.waiters.lock().push(fiber::current());
+            self.target.fetch_max(lsn, SeqCst);
+            core.log.wake_flusher();
+            if core.log.checkpoint() < lsn {
+                fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the service and waits for it.
+    pub fn stop(&self, core: &Core) {
+        self.stop.store(true, SeqCst);
+        while !self.stopped.load(SeqCst) {
+            core.log.wake_flusher();
+            self.waiters.lock().push(fiber::current());
+            if !self.stopped.load(SeqCst) {
+                fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
+            }
+        }
+    }
+
+    fn wake_waiters(&self) {
+        let mut fibers = std::mem::take(&mut *self.waiters.lock());
+        if !fibers.is_empty() {
+            fiber::wake_many(&mut fibers);
+        }
+    }
+}
+
+/// The service.
+pub struct Flusher {
+    core: Arc<Core>,
+    state: Arc<FlushState>,
+    doublewrite: Option<Doublewrite>,
+    head: Head,
+    buffer: AlignedBuf,
+    last_appended: u64,
+    next_tick: Instant,
+    next_checkpoint: Instant,
+}
+
+/// One page of a batch.
+struct Item {
+    space: Arc<Space>,
+    page: u32,
+    entry: DirtyEntry,
+    /// Index of its copy in the buffer.
+    copy: usize,
+    _pin: Pin,
+}
+
+impl Flusher {
+    /// A flusher that writes through `doublewrite`, if there is one.
+    pub fn new(
+        core: Arc<Core>,
+        state: Arc<FlushState>,
+        doublewrite: Option<Doublewrite>,
+        head: Head,
+    ) -> Flusher {
+        Flusher {
+            core,
+            state,
+            doublewrite,
+            head,
+            buffer: AlignedBuf::new(BATCH * PAGE),
+            last_appended: 0,
+            next_tick: time::now(),
+            next_checkpoint: time::now(),
+        }
+    }
+
+    /// Runs until stopped or the store fails.
+    pub fn run(mut self) {
+        let me = fiber::current();
+        self.core.log.set_flusher(me);
+        self.core.pool.set_cleaner(me);
+        while !self.state.stop.load(SeqCst) && !self.core.log.is_failed() {
+            match self.round() {
+                Ok(true) => fiber::yield_now(),
+                Ok(false) => self.rest(),
+                Err(StoreError::LogFailed) => break,
+                Err(_) => fiber::sleep(RETRY),
+            }
+        }
+        self.state.stopped.store(true, SeqCst);
+        self.state.wake_waiters();
+        self.core.pool.wake_free_waiters();
+    }
+
+    /// One round of work; whether there is likely more to do at once.
+    fn round(&mut self) -> StoreResult<bool> {
+        let mut busy = self.clean_frames()?;
+        busy |= self.flush_by_age()?;
+        self.maybe_checkpoint()?;
+        Ok(busy)
+    }
+
+    fn rest(&self) {
+        let dirty = self.core.log.with_dirty(|queue, _| !queue.is_empty());
+        let until = if dirty { self.next_tick } else { time::now() + CHECKPOINT_INTERVAL };
+        fiber::park_until(WaitEvent::Idle, until);
+    }
+
+    /// Frees frames if they run short, writing cold dirty pages where there are not enough clean ones.
+    fn clean_frames(&mut self) -> StoreResult<bool> {
+        if !self.core.pool.needs_cleaning() {
+            return Ok(false);
+        }
+        let want = self.core.pool.frames_short();
+        let mut dirty = Vec::new();
+        let freed = self.core.pool.sweep(&*self.core, want, &mut dirty, BATCH);
+        let wrote = !dirty.is_empty();
+        if wrote {
+            self.flush(&dirty)?;
+            self.core.pool.sweep(&*self.core, want, &mut Vec::new(), BATCH);
+        }
+        self.core.pool.wake_free_waiters();
+        if freed == 0 && !wrote {
+            // Everything is pinned or in use for the moment.
+            fiber::sleep(Duration::from_millis(1));
+        }
+        Ok(freed < want)
+    }
+
+    /// Up to a batch of the oldest dirty frames whose first redo lies before `limit`.
+    fn oldest_frames(&self, limit: u64, max: usize) -> Vec<u32> {
+        self.core.log.with_dirty(|queue, _| {
+            self.drop_stale(queue);
+            let current =
+                |e: &&DirtyEntry| self.core.pool.frame(e.frame).first_redo.load(Relaxed) == e.first_redo;
+            queue
+                .iter()
+                .take_while(|e| e.first_redo < limit)
+                .filter(current)
+                .take(max)
+                .map(|e| e.frame)
+                .collect()
+        })
+    }
+
+    /// Removes entries of pages that were flushed since, at the front and, when they prevail, everywhere.
+    fn drop_stale(&self, queue: &mut VecDeque<DirtyEntry>) {
+        let pool = &self.core.pool;
+        let stale = |e: &DirtyEntry| pool.frame(e.frame).first_redo.load(Relaxed) != e.first_redo;
+        while queue.front().is_some_and(stale) {
+            queue.pop_front();
+        }
+        if queue.len() > 2 * pool.len() {
+            queue.retain(|e| !stale(e));
+        }
+    }
+
+    fn flush_by_age(&mut self) -> StoreResult<bool> {
+        let log = &self.core.log;
+        let (appended, age, half) = (log.appended(), log.age(), log.capacity() / 2);
+        let target = self.state.target.load(SeqCst);
+        if target > log.checkpoint() {
+            let frames = self.oldest_frames(target, BATCH);
+            self.flush(&frames)?;
+            return Ok(!frames.is_empty());
+        }
+        if age > half + half / 2 {
+            let frames = self.oldest_frames(u64::MAX, BATCH);
+            self.flush(&frames)?;
+            return Ok(!frames.is_empty());
+        }
+        if time::now() < self.next_tick {
+            return Ok(false);
+        }
+        self.next_tick = time::now() + TICK;
+        let growth = appended - self.last_appended.min(appended);
+        self.last_appended = appended;
+        if growth == 0 {
+            let frames = self.oldest_frames(u64::MAX, IDLE_PAGES);
+            self.flush(&frames)?;
+            return Ok(false);
+        }
+        let share = age as f64 / half as f64;
+        self.flush_before(log_position(self.core.log.checkpoint(), growth, share))?;
+        Ok(false)
+    }
+
+    /// Flushes everything dirtied before `limit`, batch by batch, frames first.
+    fn flush_before(&mut self, limit: u64) -> StoreResult<()> {
+        loop {
+            let frames = self.oldest_frames(limit, BATCH);
+            if frames.is_empty() || self.state.stop.load(SeqCst) {
+                return Ok(());
+            }
+            self.flush(&frames)?;
+            self.clean_frames()?;
+        }
+    }
+
+    /// Writes out those of `frames` that are dirty.
+    fn flush(&mut self, frames: &[u32]) -> StoreResult<()> {
+        for chunk in frames.chunks(BATCH) {
+            let items = self.copy_out(chunk);
+            if items.is_empty() {
+                continue;
+            }
+            if let Err(e) = self.write_out(&items) {
+                self.mark_dirty_again(&items);
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the pages into the buffer and marks them clean.
+    fn copy_out(&mut self, frames: &[u32]) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::with_capacity(frames.len());
+        let pool = &self.core.pool;
+        for &frame in frames {
+            let latch = pool.latch_frame(frame);
+            let state = pool.frame(frame);
+            let Some((tree, page)) = state.identity().filter(|_| state.is_dirty()) else { continue };
+            let Some(space) = self.core.space(tree) else {
+                state.first_redo.store(0, Relaxed);
+                continue;
+            };
+            let copy = items.len();
+            let bytes = &mut self.buffer[copy * PAGE..(copy + 1) * PAGE];
+            bytes.copy_from_slice(latch.page().bytes());
+            let first_redo = state.first_redo.swap(0, Relaxed);
+            let entry = DirtyEntry { frame, first_redo };
+            items.push(Item { space, page, entry, copy, _pin: latch.pin(pool) });
+        }
+        for copy in self.buffer[..items.len() * PAGE].chunks_exact_mut(PAGE) {
+            PageMut::new(copy).seal();
+        }
+        items.sort_by_key(|i| (i.space.id, i.page));
+        items
+    }
+
+    fn write_out(&self, items: &[Item]) -> StoreResult<()> {
+        let pages = &self.buffer[..items.len() * PAGE];
+        let newest = pages.chunks_exact(PAGE).map(|p| PageRef::new(p).lsn()).max().unwrap_or(0);
+        self.core.log.wait_durable(newest)?;
+        if let Some(doublewrite) = &self.doublewrite {
+            doublewrite.write(pages)?;
+        }
+        let mut batch = IoBatch::new();
+        for item in items {
+            let at = item.copy * PAGE;
+            batch.push_write(&item.space.file, &pages[at..at + PAGE], u64::from(item.page) * PAGE as u64);
+        }
+        for (result, item) in batch.run().into_iter().zip(items) {
+            result.map_err(|e| item.space.io_error(item.page, "write", e))?;
+        }
+        self.sync_files(items)?;
+        self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
+        self.state.batches.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// One sync per file. What a failed sync has lost, nobody knows: the store ends.
+    fn sync_files(&self, items: &[Item]) -> StoreResult<()> {
+        for file in items.chunk_by(|a, b| a.space.id == b.space.id) {
+            let space = &file[0].space;
+            self.state.syncs.fetch_add(1, Relaxed);
+            if let Err(e) = space.file.sync_data() {
+                let e = space.io_error(0, "sync", e);
+                self.core.log.fail(e.to_string());
+                return Err(StoreError::LogFailed);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_dirty_again(&self, items: &[Item]) {
+        // The pins keep the frames' identity; the log's mutex keeps committing writers from marking them meanwhile.
+        self.core.log.with_dirty(|queue, _| {
+            for item in items {
+                self.core.pool.frame(item.entry.frame).first_redo.store(item.entry.first_redo, Relaxed);
+                queue.push_front(item.entry);
+            }
+            queue.make_contiguous().sort_by_key(|e| e.first_redo);
+        });
+    }
+
+    fn maybe_checkpoint(&mut self) -> StoreResult<()> {
+        if self.state.hold_checkpoint.load(SeqCst) {
+            return Ok(());
+        }
+        let log = self.core.log.clone();
+        let durable = log.durable();
+        let oldest = log.with_dirty(|queue, end| {
+            self.drop_stale(queue);
+            queue.front().map_or(end, |e| e.first_redo)
+        });
+        let new = oldest.min(durable);
+        let (last, target) = (log.checkpoint(), self.state.target.load(SeqCst));
+        let asked = last < target && new >= target;
+        let far = new - last.min(new) > log.capacity() / 32;
+        let due = new > last && time::now() >= self.next_checkpoint;
+        if !(asked || far || due) {
+            return Ok(());
+        }
+        self.head.advance(new)?;
+        log.set_checkpoint(new);
+        self.next_checkpoint = time::now() + CHECKPOINT_INTERVAL;
+        self.state.wake_waiters();
+        Ok(())
+    }
+}
+
+fn log_position(from: u64, growth: u64, share: f64) -> u64 {
+    from + (growth as f64 * share) as u64
+}

@@ -1,0 +1,149 @@
+//! The files of the redo log: `redo.<n>` holds the bytes `[n * segment, (n + 1) * segment)` of the log's stream.
+//!
+//! Files are written full of zeros and synced before they are used, so that a log write changes no metadata. Below the
+//! checkpoint they are renamed to the next numbers, or removed when there are enough. A crash may leave a file under its
+//! old name or its new one; its old bytes carry other LSNs and never pass for new ones.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use keel_runtime::fs::{self, AlignedBuf, File, OpenOptions, Sync};
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+use crate::fault::{StoreError, StoreResult};
+
+/// Direct I/O moves whole blocks of this size.
+pub const BLOCK: usize = 4096;
+const ZERO_CHUNK: usize = 1 << 20;
+
+/// The open segments.
+pub struct Segments {
+    dir: PathBuf,
+    /// Bytes of each file.
+    pub bytes: u64,
+    direct: bool,
+    open: Mutex<BTreeMap<u64, File>>,
+}
+
+fn name(number: u64) -> String {
+    format!("redo.{number}")
+}
+
+/// A folder entry's segment number.
+fn number_of(entry: &str) -> Option<u64> {
+    entry.strip_prefix("redo.")?.parse().ok()
+}
+
+impl Segments {
+    /// Opens what is in `dir`.
+    pub fn open(dir: &Path, bytes: u64, direct: bool) -> StoreResult<Segments> {
+        let all = Segments { dir: dir.to_owned(), bytes, direct, open: Mutex::default() };
+        let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
+        for number in entries.iter().filter_map(|e| number_of(e)) {
+            let file = all.open_file(number, &OpenOptions::writing())?;
+            all.open.lock().insert(number, file);
+        }
+        Ok(all)
+    }
+
+    fn open_file(&self, number: u64, options: &OpenOptions) -> StoreResult<File> {
+        let options = if self.direct { options.with_direct() } else { *options };
+        let file = File::open(&self.dir.join(name(number)), &options)
+            .map_err(|e| StoreError::io(&name(number), 0, "open", e))?;
+        Ok(file.with_event(WaitEvent::LogWrite))
+    }
+
+    /// The file that holds `lsn`.
+    pub fn file(&self, lsn: u64) -> Option<File> {
+        self.open.lock().get(&(lsn / self.bytes)).cloned()
+    }
+
+    /// End of the last file in the unbroken row that holds `lsn`.
+    pub fn end(&self, lsn: u64) -> u64 {
+        let open = self.open.lock();
+        let mut number = lsn / self.bytes;
+        while open.contains_key(&number) {
+            number += 1;
+        }
+        number * self.bytes
+    }
+
+    /// Makes the files for `lsn` up to `ahead` further ones; waits.
+    pub fn provide(&self, lsn: u64, ahead: u64) -> StoreResult<()> {
+        let first = lsn / self.bytes;
+        for number in first..=first + ahead {
+            if !self.open.lock().contains_key(&number) {
+                self.create(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file under construction has another name, so that a crash leaves no short segment.
+    fn create(&self, number: u64) -> StoreResult<()> {
+        let fail = |op: &'static str| move |e| StoreError::io(&name(number), 0, op, e);
+        let raw = self.dir.join("redo.new");
+        let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
+        let file = File::open(&raw, &options.with_direct()).map_err(fail("create"))?;
+        let zeros = AlignedBuf::new(ZERO_CHUNK.min(self.bytes as usize));
+        let mut at = 0;
+        while at < self.bytes {
+            let len = zeros.len().min((self.bytes - at) as usize);
+            file.write_at(&zeros[..len], at, Sync::None).map_err(fail("write"))?;
+            at += len as u64;
+        }
+        file.sync_all().map_err(fail("sync"))?;
+        fs::rename(&raw, &self.dir.join(name(number))).map_err(fail("rename"))?;
+        fs::sync_dir(&self.dir).map_err(fail("sync"))?;
+        let file = self.open_file(number, &OpenOptions::writing())?;
+        self.open.lock().insert(number, file);
+        Ok(())
+    }
+
+    /// Gives files wholly below `checkpoint` new numbers behind the last, or removes those above `keep`.
+    pub fn recycle(&self, checkpoint: u64, keep: usize) -> StoreResult<()> {
+        let oldest_needed = checkpoint / self.bytes;
+        loop {
+            let (old, next, count) = {
+                let mut open = self.open.lock();
+                let Some((&old, _)) = open.first_key_value() else { return Ok(()) };
+                if old >= oldest_needed {
+                    return Ok(());
+                }
+                let next = open.last_key_value().map_or(0, |(n, _)| n + 1).max(oldest_needed);
+                open.remove(&old);
+                (old, next, open.len() + 1)
+            };
+            let fail = |op: &'static str| move |e| StoreError::io(&name(old), 0, op, e);
+            let path = self.dir.join(name(old));
+            if count > keep {
+                fs::remove_file(&path).map_err(fail("remove"))?;
+                continue;
+            }
+            fs::rename(&path, &self.dir.join(name(next))).map_err(fail("rename"))?;
+            fs::sync_dir(&self.dir).map_err(fail("sync"))?;
+            let file = self.open_file(next, &OpenOptions::writing())?;
+            self.open.lock().insert(next, file);
+        }
+    }
+
+    /// Reads up to `out.len()` bytes of the stream at `lsn` (both whole blocks); gives what there is.
+    pub fn read(&self, lsn: u64, out: &mut [u8]) -> StoreResult<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = lsn + done as u64;
+            let Some(file) = self.file(at) else { break };
+            let offset = at % self.bytes;
+            let len = (out.len() - done).min((self.bytes - offset) as usize);
+            let got = file
+                .read_some_at(&mut out[done..done + len], offset)
+                .map_err(|e| StoreError::io(&name(at / self.bytes), offset, "read", e))?;
+            done += got;
+            if got < len {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,241 @@
+//! A tree's file: its pages on the device, where they are in memory, and which of them are in use.
+//!
+//! Page 0 and every [`GROUP_PAGES`]th are map pages with a bit per page. Pages are found free outside of any latch and
+//! *reserved* in memory ([`Space::reserve`]); the mini-transaction that takes them sets their bits. A crash therefore
+//! loses no page: reservations are forgotten with the memory.
+//!
+//! [`GROUP_PAGES`]: crate::layout::GROUP_PAGES
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+use keel_base::TreeId;
+use keel_runtime::fs::{self, AlignedBuf, File, OpenOptions};
+use keel_runtime::sync::Mutex as FiberMutex;
+use parking_lot::Mutex;
+
+use crate::buffer::translation::Translation;
+use crate::fault::{StoreError, StoreResult};
+use crate::layout::*;
+use crate::page::{NodeMeta, PageBuilder, PageMut, format_page};
+
+/// Pages a file grows by at least and at most.
+const GROW_MIN: u32 = 16;
+const GROW_MAX: u32 = 2048;
+
+/// One file of pages.
+pub struct Space {
+    /// The tree's id; 0 is the undo file.
+    pub id: TreeId,
+    path: PathBuf,
+    /// The open file.
+    pub file: File,
+    /// Its resident pages.
+    pub map: Translation,
+    /// Set once when the tree is dropped.
+    pub dropped: AtomicBool,
+    /// Pages the file has room for.
+    pages: AtomicU32,
+    growing: FiberMutex<()>,
+    /// No page below this is free, unless freed since.
+    pub free_hint: AtomicU32,
+    /// Pages found free and not yet taken.
+    pub reserved: Mutex<Vec<u32>>,
+    /// The counter in memory: value and the bound that is in the log.
+    pub counter: Mutex<Option<(u64, u64)>>,
+}
+
+/// The file's name within the data folder.
+pub fn file_name(id: TreeId) -> String {
+    if id.0 == 0 { "undo.kt".into() } else { format!("t{}.kt", id.0) }
+}
+
+/// The tree a file name stands for.
+pub fn tree_of(name: &str) -> Option<TreeId> {
+    if name == "undo.kt" {
+        return Some(TreeId(0));
+    }
+    name.strip_prefix('t')?.strip_suffix(".kt")?.parse().ok().map(TreeId)
+}
+
+/// The first two pages of a new file.
+fn initial_pages(id: TreeId, lsn: u64) -> AlignedBuf {
+    let mut bytes = AlignedBuf::new(2 * PAGE);
+    let (header, root) = bytes.split_at_mut(PAGE);
+    format_page(header, id.0, 0, KIND_MAP);
+    header[AT_MAGIC..AT_MAGIC + 8].copy_from_slice(&MAGIC.to_le_bytes());
+    header[AT_FORMAT..AT_FORMAT + 4].copy_from_slice(&FORMAT.to_le_bytes());
+    header[AT_GROUPS..AT_GROUPS + 4].copy_from_slice(&1u32.to_le_bytes());
+    header[MAP_AT] = 0b11;
+    if id.0 == 0 {
+        format_page(root, id.0, ROOT, KIND_UNDO);
+    } else {
+        let meta = NodeMeta { tree: id.0, page: ROOT, level: 0, right: 0, low: &[], high: None };
+        PageBuilder::new(root, meta);
+    }
+    for page in [header, root] {
+        let mut page = PageMut::new(page);
+        page.set_lsn(lsn);
+        page.seal();
+    }
+    bytes
+}
+
+impl Space {
+    fn new(id: TreeId, path: PathBuf, file: File, pages: u32) -> Space {
+        Space {
+            id,
+            path,
+            file,
+            map: Translation::default(),
+            dropped: AtomicBool::new(false),
+            pages: AtomicU32::new(pages),
+            growing: FiberMutex::new(()),
+            free_hint: AtomicU32::new(ROOT + 1),
+            reserved: Mutex::default(),
+            counter: Mutex::new(None),
+        }
+    }
+
+    /// Makes a file with an empty tree, durable on return. It appears under its name only once whole.
+    pub fn create(dir: &Path, id: TreeId, direct: bool, lsn: u64) -> StoreResult<Space> {
+        let name = file_name(id);
+        let fail = |op: &'static str| {
+            let name = name.clone();
+            move |e| StoreError::io(&name, 0, op, e)
+        };
+        let path = dir.join(&name);
+        let raw = dir.join(format!("{name}.new"));
+        let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
+        let options = if direct { options.with_direct() } else { options };
+        let file = File::open(&raw, &options).map_err(fail("create"))?;
+        file.write_at(&initial_pages(id, lsn), 0, fs::Sync::None).map_err(fail("write"))?;
+        file.sync_all().map_err(fail("sync"))?;
+        fs::rename(&raw, &path).map_err(fail("rename"))?;
+        fs::sync_dir(dir).map_err(fail("sync"))?;
+        Ok(Space::new(id, path, file, 2))
+    }
+
+    /// Opens an existing file.
+    pub fn open(dir: &Path, id: TreeId, direct: bool) -> StoreResult<Space> {
+        let name = file_name(id);
+        let path = dir.join(&name);
+        let options = OpenOptions::writing();
+        let options = if direct { options.with_direct() } else { options };
+        let file = File::open(&path, &options).map_err(|e| StoreError::io(&name, 0, "open", e))?;
+        let len = file.len().map_err(|e| StoreError::io(&name, 0, "stat", e))?;
+        let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
+        Ok(Space::new(id, path, file, pages))
+    }
+
+    /// The file's name, for errors.
+    pub fn name(&self) -> String {
+        file_name(self.id)
+    }
+
+    /// Pages the file has room for.
+    pub fn pages(&self) -> u32 {
+        self.pages.load(Acquire)
+    }
+
+    /// Whether the tree was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Acquire)
+    }
+
+    /// An error of this file.
+    pub fn io_error(&self, page: u32, op: &'static str, e: std::io::Error) -> StoreError {
+        StoreError::io(&self.name(), u64::from(page) * PAGE as u64, op, e)
+    }
+
+    /// A page of this file that is not what it should be.
+    pub fn corrupt(&self, page: u32, what: impl Into<String>) -> StoreError {
+        StoreError::Corrupt { file: self.name(), page, what: what.into() }
+    }
+
+    /// Makes the file large enough for `page`, so that flushing it later cannot meet a full disk; waits.
+    pub fn grow_for(&self, page: u32) -> StoreResult<()> {
+        if page < self.pages() {
+            return Ok(());
+        }
+        let _one = self.growing.lock();
+        let now = self.pages();
+        if page < now {
+            return Ok(());
+        }
+        let step = (now / 8).clamp(GROW_MIN, GROW_MAX);
+        let target = (page + 1).max(now.saturating_add(step));
+        self.extend(now, target).or_else(|_| self.extend(now, page + 1))?;
+        Ok(())
+    }
+
+    fn extend(&self, from: u32, to: u32) -> StoreResult<()> {
+        let at = u64::from(from) * PAGE as u64;
+        let len = u64::from(to - from) * PAGE as u64;
+        self.file.allocate(at, len).map_err(|e| self.io_error(from, "allocate", e))?;
+        self.pages.fetch_max(to, AcqRel);
+        Ok(())
+    }
+
+    /// Gives back reservations.
+    pub fn unreserve(&self, page: u32) {
+        self.reserved.lock().retain(|&p| p != page);
+    }
+
+    /// Removes the file; the space must be marked dropped before.
+    pub fn remove_file(&self) -> StoreResult<()> {
+        fs::remove_file(&self.path).map_err(|e| self.io_error(0, "remove", e))?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))
+    }
+}
+
+/// The map page that records `page`, and where its bit is.
+pub fn map_bit(page: u32) -> (u32, usize, u8) {
+    let within = page % GROUP_PAGES;
+    (page - within, MAP_AT + within as usize / 8, 1 << (within % 8))
+}
+
+/// The first clear bit at or behind `from` within one map page, as a page number, skipping `reserved`.
+pub fn first_free(map: &[u8], group: u32, from: u32, reserved: &[u32]) -> Option<u32> {
+    let mut within = from.saturating_sub(group);
+    while within < GROUP_PAGES {
+        let byte = map[MAP_AT + within as usize / 8];
+        if byte == 0xff && within.is_multiple_of(8) {
+            within += 8;
+            continue;
+        }
+        let page = group + within;
+        if byte & 1 << (within % 8) == 0 && !reserved.contains(&page) {
+            return Some(page);
+        }
+        within += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_and_trees_correspond() {
+        for id in [0, 1, 77] {
+            assert_eq!(tree_of(&file_name(TreeId(id))), Some(TreeId(id)));
+        }
+        assert_eq!(tree_of("t7.kt.new"), None);
+        assert_eq!(tree_of("redo.1"), None);
+    }
+
+    #[test]
+    fn the_first_free_page_is_found() {
+        let mut map = vec![0; PAGE];
+        map[MAP_AT..MAP_AT + 3].copy_from_slice(&[0xff, 0xff, 0b0100_0111]);
+        assert_eq!(first_free(&map, 0, 2, &[]), Some(19));
+        assert_eq!(first_free(&map, 0, 2, &[19]), Some(20));
+        assert_eq!(first_free(&map, 0, 22, &[]), Some(23));
+        map[MAP_AT..].fill(0xff);
+        assert_eq!(first_free(&map, GROUP_PAGES, GROUP_PAGES, &[]), None);
+        assert_eq!(map_bit(GROUP_PAGES + 9), (GROUP_PAGES, MAP_AT + 1, 2));
+    }
+}

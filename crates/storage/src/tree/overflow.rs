@@ -1,0 +1,112 @@
+//! Long values: chains of pages of the tree's own file, written before the row that refers to them and freed after it.
+//! Each page is a mini-transaction of its own; a crash in between leaves pages that nobody refers to.
+
+use std::sync::atomic::Ordering::*;
+
+use keel_base::PageNo;
+use keel_base::checksum::{crc32c, crc32c_append};
+
+use crate::fault::StoreResult;
+use crate::layout::*;
+
+use super::Tree;
+
+/// Where a long value was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverflowRef {
+    /// First page of the chain.
+    pub page: PageNo,
+    /// Bytes in all.
+    pub len: u32,
+    /// CRC32C of the bytes.
+    pub crc: u32,
+}
+
+impl OverflowRef {
+    /// Its stored form.
+    pub fn to_bytes(self) -> [u8; 12] {
+        let mut out = [0; 12];
+        out[..4].copy_from_slice(&self.page.0.to_le_bytes());
+        out[4..8].copy_from_slice(&self.len.to_le_bytes());
+        out[8..].copy_from_slice(&self.crc.to_le_bytes());
+        out
+    }
+
+    /// From its stored form.
+    pub fn from_bytes(b: &[u8; 12]) -> OverflowRef {
+        let word = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        OverflowRef { page: PageNo(word(0)), len: word(4), crc: word(8) }
+    }
+}
+
+impl Tree {
+    /// Stores a long value in pages of its own; as durable as the log behind it. No latch held; waits.
+    pub fn write_overflow(&self, bytes: &[u8]) -> StoreResult<OverflowRef> {
+        let mut next = 0u32;
+        for chunk in bytes.rchunks(CHAIN_ROOM) {
+            match self.write_chunk(chunk, next) {
+                Ok(page) => next = page,
+                Err(e) => {
+                    self.free_chain(next)?;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(OverflowRef { page: PageNo(next), len: bytes.len() as u32, crc: crc32c(bytes) })
+    }
+
+    fn write_chunk(&self, chunk: &[u8], next: u32) -> StoreResult<u32> {
+        let spare = self.core.reserve(&self.space)?;
+        let mtr = self.core.begin()?;
+        let mut page = mtr.allocate(spare);
+        page.format(KIND_OVERFLOW);
+        page.write(AT_RIGHT, &next.to_le_bytes());
+        page.write(AT_HEAP, &(chunk.len() as u16).to_le_bytes());
+        page.write(HEADER, chunk);
+        let number = page.page_no();
+        mtr.commit();
+        Ok(number)
+    }
+
+    /// Appends a long value to `out`. No latch held; waits.
+    pub fn read_overflow(&self, at: OverflowRef, out: &mut Vec<u8>) -> StoreResult<()> {
+        let start = out.len();
+        let mut next = at.page.0;
+        while next != 0 {
+            let latch = self.core.pool.latch_shared(&self.space, next)?;
+            let page = latch.page();
+            if page.kind() != KIND_OVERFLOW || out.len() - start > at.len as usize {
+                return Err(self.space.corrupt(next, "not part of the long value"));
+            }
+            out.extend_from_slice(&page.bytes()[HEADER..HEADER + page.heap()]);
+            next = page.right();
+        }
+        if out.len() - start != at.len as usize || crc32c_append(0, &out[start..]) != at.crc {
+            return Err(self.space.corrupt(at.page.0, "long value does not fit its checksum"));
+        }
+        Ok(())
+    }
+
+    /// Frees a long value's pages. No latch held; waits.
+    pub fn free_overflow(&self, at: OverflowRef) -> StoreResult<()> {
+        self.free_chain(at.page.0)
+    }
+
+    fn free_chain(&self, first: u32) -> StoreResult<()> {
+        let mut next = first;
+        while next != 0 {
+            let number = next;
+            let map = self.core.pin_map(&self.space, number)?;
+            let mtr = self.core.begin()?;
+            let page = mtr.latch(&self.space, number)?;
+            if page.page().kind() != KIND_OVERFLOW {
+                return Err(self.space.corrupt(number, "not part of a long value"));
+            }
+            next = page.page().right();
+            mtr.free(page, &map);
+            mtr.commit();
+            self.space.free_hint.fetch_min(number, AcqRel);
+        }
+        Ok(())
+    }
+}

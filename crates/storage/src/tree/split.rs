@@ -1,0 +1,234 @@
+//! Splits: making room at a key, bottom up, each step a mini-transaction of its own.
+
+use crate::alloc::Spare;
+use crate::fault::{StoreError, StoreResult};
+use crate::layout::*;
+use crate::mtr::{Mtr, PageWrite};
+use crate::page::{NodeMeta, PageBuilder, PageRef, separator};
+
+use super::{Target, Tree};
+
+/// Where a page is cut: entries that stay, and the key that parts them from the others.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    keep: usize,
+    separator: Vec<u8>,
+}
+
+/// Whether an entry of `need` bytes (key and value) fits at `key`, in place of an old one or as a new one.
+fn fits(page: PageRef<'_>, key: &[u8], need: usize) -> bool {
+    match page.search(key) {
+        Ok(slot) => page.room() + page.entry_bytes(slot) >= need + CELL_HEAD + SLOT,
+        Err(_) => page.room() >= need + CELL_HEAD + SLOT,
+    }
+}
+
+fn whole_key(page: PageRef<'_>, slot: usize) -> Vec<u8> {
+    let mut key = Vec::new();
+    page.key(slot, &mut key);
+    key
+}
+
+/// Cuts so that the larger half is as small as can be, counting the entry to come; at the right edge of a level the new
+/// entry goes alone into the new page, so that ascending inserts leave full pages behind.
+fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
+    let count = page.count();
+    let need = need + SLOT + CELL_HEAD;
+    let (at, exists) = match page.search(key) {
+        Ok(slot) => (slot, true),
+        Err(slot) => (slot, false),
+    };
+    // The entries as they will be; `real(i)` is the slot of item `i`, if it is not the new one.
+    let items = count + usize::from(!exists);
+    let real = |item: usize| {
+        if exists || item < at { Some(item) } else { item.checked_sub(1).filter(|_| item > at) }
+    };
+    let bytes =
+        |item: usize| real(item).map_or(0, |s| page.entry_bytes(s)) + if item == at { need } else { 0 };
+    if items < 2 {
+        return None;
+    }
+    let total: usize = (0..items).map(bytes).sum();
+    let mut left = 0;
+    let mut best = (usize::MAX, 1);
+    for cut in 1..items {
+        left += bytes(cut - 1);
+        best = best.min((left.max(total - left), cut));
+    }
+    let append = !exists && at == count && page.high().is_none();
+    let cut = if append { count } else { best.1 };
+    let key_of = |item: usize| real(item).map_or_else(|| key.to_vec(), |slot| whole_key(page, slot));
+    let keep = if exists || cut <= at { cut } else { cut - 1 };
+    Some(Cut { keep, separator: separator(&key_of(cut - 1), &key_of(cut)).to_vec() })
+}
+
+impl Tree {
+    /// Splits so that an entry of `need_bytes` (key and value) at `key` fits. No latch held; waits.
+    pub fn split_for(&self, key: &[u8], need_bytes: usize) -> StoreResult<()> {
+        if key.len() > KEY_MAX || need_bytes > KEY_MAX + VALUE_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        self.split_at(0, key, need_bytes)
+    }
+
+    /// [`Tree::split_for`] on any level.
+    fn split_at(&self, level: u8, key: &[u8], need: usize) -> StoreResult<()> {
+        loop {
+            let at_root = match self.find(Target::At(key), level)? {
+                None => return Ok(()),
+                Some(latch) if fits(latch.page(), key, need) => return Ok(()),
+                Some(latch) => latch.page().page_no() == ROOT,
+            };
+            let first = self.core.reserve(&self.space)?;
+            let second = if at_root { Some(self.core.reserve(&self.space)?) } else { None };
+            self.split_once(level, key, need, first, second)?;
+        }
+    }
+
+    /// One split, unless the page changed since it was looked at.
+    fn split_once(&self, level: u8, key: &[u8], need: usize, a: Spare, b: Option<Spare>) -> StoreResult<()> {
+        let mtr = self.core.begin()?;
+        let Some(page) = self.find_exclusive(&mtr, key, level)? else { return Ok(()) };
+        if fits(page.page(), key, need) || (page.page_no() == ROOT) != b.is_some() {
+            return Ok(());
+        }
+        let Some(cut) = choose_cut(page.page(), key, need) else {
+            return Err(StoreError::TooLarge);
+        };
+        if let Some(b) = b {
+            split_root(&mtr, page, &cut, a, b);
+            mtr.commit();
+            return Ok(());
+        }
+        let right = a.page;
+        split_page(&mtr, page, &cut, a);
+        mtr.commit();
+        self.add_separator(level + 1, &cut.separator, right)
+    }
+
+    /// Makes the parent level know page `child`, whose low fence is `separator`. No latch held; waits. Does nothing if the
+    /// separator is there, or the child is not what it was.
+    pub(super) fn add_separator(&self, level: u8, separator: &[u8], child: u32) -> StoreResult<()> {
+        loop {
+            let pin = self.core.pool.pin(&self.space, child)?;
+            let mtr = self.core.begin()?;
+            let Some(mut parent) = self.find_parent(&mtr, separator, level)? else { return Ok(()) };
+            let Err(slot) = parent.page().search(separator) else { return Ok(()) };
+            {
+                let latch = pin.latch_shared();
+                let page = latch.page();
+                let alive = page.is_node() && page.level() + 1 == level && page.page_no() == child;
+                if !alive || page.low() != separator {
+                    return Ok(());
+                }
+            }
+            let prefix_len = parent.page().prefix_len();
+            if parent.insert(slot, &separator[prefix_len..], &child.to_le_bytes()).is_ok() {
+                mtr.commit();
+                return Ok(());
+            }
+            drop(mtr_without_changes(mtr));
+            self.split_at(level, separator, separator.len() + 4)?;
+        }
+    }
+
+    /// The parent page for `separator`; unlike a search it does not repair the parent's own level on its way, which would
+    /// recurse: that is left to the next search.
+    fn find_parent<'m>(
+        &self,
+        mtr: &'m Mtr<'_>,
+        separator: &[u8],
+        level: u8,
+    ) -> StoreResult<Option<PageWrite<'m>>> {
+        self.find_exclusive(mtr, separator, level)
+    }
+}
+
+/// Names why it is right to drop a mini-transaction here.
+fn mtr_without_changes(mtr: Mtr<'_>) -> Mtr<'_> {
+    debug_assert!(!mtr.has_changes());
+    mtr
+}
+
+/// Moves the entries behind the cut to a new right neighbour.
+fn split_page(mtr: &Mtr<'_>, mut page: PageWrite<'_>, cut: &Cut, spare: Spare) {
+    let mut right = mtr.allocate(spare);
+    let (number, old) = (right.page_no(), page.page());
+    let meta = NodeMeta {
+        tree: old.tree(),
+        page: number,
+        level: old.level(),
+        right: old.right(),
+        low: &cut.separator,
+        high: old.high(),
+    };
+    right.rebuild(|bytes| PageBuilder::new(bytes, meta).push_all(old, cut.keep..old.count()));
+    page.truncate(cut.keep, &cut.separator, number);
+}
+
+/// Moves the root's entries to two new pages and makes it their parent.
+fn split_root(mtr: &Mtr<'_>, mut root: PageWrite<'_>, cut: &Cut, a: Spare, b: Spare) {
+    let mut left = mtr.allocate(a);
+    let mut right = mtr.allocate(b);
+    let (left_no, right_no) = (left.page_no(), right.page_no());
+    let (tree, level) = (root.page().tree(), root.page().level());
+    let old = root.page();
+    let meta = NodeMeta { tree, page: left_no, level, right: right_no, low: &[], high: Some(&cut.separator) };
+    left.rebuild(|bytes| PageBuilder::new(bytes, meta).push_all(old, 0..cut.keep));
+    let meta = NodeMeta { tree, page: right_no, level, right: 0, low: &cut.separator, high: None };
+    right.rebuild(|bytes| PageBuilder::new(bytes, meta).push_all(old, cut.keep..old.count()));
+    root.rebuild(|bytes| {
+        let meta = NodeMeta { tree, page: ROOT, level: level + 1, right: 0, low: &[], high: None };
+        let mut builder = PageBuilder::new(bytes, meta);
+        builder.push(&[], &[], &left_no.to_le_bytes());
+        builder.push(&cut.separator, &[], &right_no.to_le_bytes());
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(keys: &[&str], value_len: usize, high: Option<&[u8]>) -> Vec<u8> {
+        let mut bytes = vec![0; PAGE];
+        let meta = NodeMeta { tree: 1, page: 5, level: 0, right: 0, low: &[], high };
+        let mut builder = PageBuilder::new(&mut bytes, meta);
+        for key in keys {
+            builder.push(key.as_bytes(), &[], &vec![7; value_len]);
+        }
+        bytes
+    }
+
+    fn cut(bytes: &[u8], key: &str, need: usize) -> Option<Cut> {
+        choose_cut(PageRef::new(bytes), key.as_bytes(), need)
+    }
+
+    #[test]
+    fn appending_at_the_right_edge_keeps_the_left_page_full() {
+        let page = leaf(&["a", "b", "c"], 100, None);
+        assert_eq!(cut(&page, "d", 100), Some(Cut { keep: 3, separator: b"d".to_vec() }));
+        let inner = leaf(&["a", "b", "c"], 100, Some(b"x"));
+        assert_eq!(cut(&inner, "d", 100).map(|c| c.keep), Some(2));
+    }
+
+    #[test]
+    fn a_cut_balances_bytes_including_the_entry_to_come() {
+        let page = leaf(&["b", "d", "f", "h"], 1000, None);
+        assert_eq!(cut(&page, "a", 3000), Some(Cut { keep: 1, separator: b"d".to_vec() }));
+        assert_eq!(cut(&page, "g", 4000), Some(Cut { keep: 3, separator: b"g".to_vec() }));
+    }
+
+    #[test]
+    fn a_single_large_entry_is_parted_from_the_new_one() {
+        let page = leaf(&["m"], 4000, None);
+        assert_eq!(cut(&page, "a", 7000), Some(Cut { keep: 0, separator: b"m".to_vec() }));
+        assert_eq!(cut(&page, "z", 7000), Some(Cut { keep: 1, separator: b"z".to_vec() }));
+        assert_eq!(cut(&page, "m", 7000), None);
+    }
+
+    #[test]
+    fn the_separator_is_as_short_as_can_be() {
+        let page = leaf(&["apple", "applet", "banana", "bandana"], 2000, None);
+        assert_eq!(cut(&page, "applf", 10).map(|c| c.separator), Some(b"b".to_vec()));
+    }
+}
