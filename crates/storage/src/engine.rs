@@ -1,29 +1,94 @@
 //! The engine's face: opening, trees, counters, status. Transactions begin here.
+//!
+//! The parts below share one [`Engine`]: the store, the transaction table, snapshots, locks and the undo log. A
+//! statement reaches them through [`Txn`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use hashbrown::HashMap;
 use keel_base::{TreeId, TrxId};
+use keel_runtime::sync::Event;
+use keel_runtime::time::Instant;
+use parking_lot::RwLock;
 
 use crate::error::Result;
+use crate::lock::LockTable;
+use crate::lock_gap::TreeGaps;
+use crate::lock_wait::WaitStats;
 use crate::options::{EngineConfig, ScanRange, TxnOptions};
-use crate::store::{Durability, StoreStatus};
+use crate::snapshot::SnapshotSet;
+use crate::stats::RowStats;
+use crate::store::{Durability, Store, StoreStatus};
+use crate::tree::Tree;
+use crate::trx::{ActiveSet, TrxTable};
 use crate::txn::Txn;
+use crate::undo_log::UndoLog;
 
 /// The engine over one data folder.
 pub struct Engine {
-    _private: (),
+    pub(crate) store: Arc<Store>,
+    pub(crate) table: TrxTable,
+    pub(crate) active: ActiveSet,
+    pub(crate) snapshots: SnapshotSet,
+    pub(crate) locks: LockTable,
+    pub(crate) waits: WaitStats,
+    pub(crate) undo: UndoLog,
+    pub(crate) trees: RwLock<HashMap<TreeId, TreeHandle>>,
+    pub(crate) registry: TreeHandle,
+    /// Serialises giving out tree ids.
+    pub(crate) tree_ids: keel_runtime::sync::Mutex<()>,
+    /// Serialises raising the persisted transaction id limit.
+    pub(crate) trx_ids: keel_runtime::sync::Mutex<()>,
+    pub(crate) rows: RowStats,
+    pub(crate) lock_wait_nanos_max: AtomicU64,
+    /// Snapshots follow the appended, not the durable, end of the log.
+    pub(crate) relaxed: AtomicBool,
+    pub(crate) purge: Background,
+}
+
+/// The fiber that purges and rolls back what nobody owns.
+#[derive(Default)]
+pub(crate) struct Background {
+    /// No further rounds.
+    pub(crate) stop: Event,
+    /// The last round is over.
+    pub(crate) stopped: Event,
+    /// Unfinished work of recovery and of lost sessions.
+    pub(crate) orphans: parking_lot::Mutex<Vec<crate::rollback::Writes>>,
+    /// Trees whose files recovery found without a committed row in the registry.
+    pub(crate) suspects: parking_lot::Mutex<Vec<TreeId>>,
 }
 
 /// A tree, for as long as the caller likes; cheap to clone.
 #[derive(Clone)]
 pub struct TreeHandle {
-    _inner: Arc<()>,
+    inner: Arc<TreeInner>,
+}
+
+struct TreeInner {
+    tree: Arc<Tree>,
+    gaps: Arc<TreeGaps>,
 }
 
 impl TreeHandle {
+    pub(crate) fn new(tree: Arc<Tree>) -> TreeHandle {
+        let gaps = TreeGaps::new(tree.id());
+        TreeHandle { inner: Arc::new(TreeInner { tree, gaps }) }
+    }
+
     /// The tree's id.
     pub fn id(&self) -> TreeId {
-        unimplemented!()
+        self.inner.gaps.tree()
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.inner.tree
+    }
+
+    pub(crate) fn gaps(&self) -> &Arc<TreeGaps> {
+        &self.inner.gaps
     }
 }
 
@@ -32,8 +97,12 @@ impl TreeHandle {
 pub struct EngineStatus {
     /// Read-write transactions in progress (gauge).
     pub trx_active: u64,
-    /// Transactions whose undo is not purged (gauge).
+    /// Snapshots in use (gauge).
+    pub snapshots: u64,
+    /// Ended transactions whose undo is not purged (gauge).
     pub history_len: u64,
+    /// Pages of undo (gauge).
+    pub undo_pages: u64,
     /// Row lock waits so far.
     pub lock_waits: u64,
     /// Fibers waiting for a row lock (gauge).
@@ -60,14 +129,14 @@ pub struct EngineStatus {
     pub store: StoreStatus,
 }
 
-/// One transaction in progress.
+/// One read-write transaction in progress.
 #[derive(Debug, Clone)]
 pub struct TrxInfo {
-    /// Its id; `None` if it has not written.
-    pub id: Option<TrxId>,
+    /// Its id.
+    pub id: TrxId,
     /// Rows changed.
     pub changes: u64,
-    /// Row and gap locks held.
+    /// Row locks held, and trees in which gaps are locked.
     pub locks: u64,
     /// The tree in which it waits for a lock.
     pub waits_in: Option<TreeId>,
@@ -92,80 +161,157 @@ pub struct LockInfo {
 
 impl Engine {
     /// Opens or creates the data folder; on return committed work is there and unfinished transactions are being
-    /// rolled back behind their locks. Waits.
-    pub fn open(_config: EngineConfig) -> Result<Arc<Engine>> {
-        unimplemented!()
+    /// rolled back behind their locks. Call on a fiber; waits.
+    pub fn open(config: EngineConfig) -> Result<Arc<Engine>> {
+        crate::restart::open(config)
     }
+
     /// Begins a transaction. Costs next to nothing until it reads or writes.
-    pub fn begin(self: &Arc<Self>, _options: TxnOptions) -> Txn {
-        unimplemented!()
+    pub fn begin(self: &Arc<Self>, options: TxnOptions) -> Txn {
+        Txn::new(self.clone(), options)
     }
-    /// Creates a tree that exists once `txn` commits; `meta` is the caller's note kept with it. Waits.
-    pub fn create_tree(&self, _txn: &mut Txn, _meta: &[u8]) -> Result<TreeId> {
-        unimplemented!()
-    }
-    /// Drops a tree once `txn` commits. The caller makes sure that nobody uses it any more. Waits.
-    pub fn drop_tree(&self, _txn: &mut Txn, _tree: TreeId) -> Result<()> {
-        unimplemented!()
-    }
+
     /// The tree of that id.
-    pub fn tree(&self, _id: TreeId) -> Option<TreeHandle> {
-        unimplemented!()
+    pub fn tree(&self, id: TreeId) -> Option<TreeHandle> {
+        self.trees.read().get(&id).cloned()
     }
-    /// Committed trees with their notes. Waits.
-    pub fn trees(&self) -> Result<Vec<(TreeId, Vec<u8>)>> {
-        unimplemented!()
-    }
+
     /// Estimated rows in the range. Waits.
-    pub fn row_estimate(&self, _tree: &TreeHandle, _range: ScanRange<'_>) -> Result<u64> {
-        unimplemented!()
+    pub fn row_estimate(&self, tree: &TreeHandle, range: ScanRange<'_>) -> Result<u64> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let after = |key: &[u8]| [key, &[0]].concat();
+        let low = match range.lower {
+            Unbounded => None,
+            Included(key) => Some(key.to_vec()),
+            Excluded(key) => Some(after(key)),
+        };
+        let high = match range.upper {
+            Unbounded => None,
+            Included(key) => Some(after(key)),
+            Excluded(key) => Some(key.to_vec()),
+        };
+        Ok(tree.tree().estimate_range(low.as_deref(), high.as_deref())?)
     }
-    /// Bytes of the tree's file.
-    pub fn tree_bytes(&self, _tree: &TreeHandle) -> u64 {
-        unimplemented!()
+
+    /// Pages of the tree's file.
+    pub fn tree_pages(&self, tree: &TreeHandle) -> u64 {
+        tree.tree().page_count()
     }
+
     /// The tree's persistent counter (AUTO_INCREMENT). Waits.
-    pub fn counter(&self, _tree: &TreeHandle) -> Result<u64> {
-        unimplemented!()
+    pub fn counter(&self, tree: &TreeHandle) -> Result<u64> {
+        Ok(tree.tree().counter()?)
     }
+
     /// Raises the counter to at least `to`; after a crash it may be a little higher. Waits.
-    pub fn raise_counter(&self, _tree: &TreeHandle, _to: u64) -> Result<()> {
-        unimplemented!()
+    pub fn raise_counter(&self, tree: &TreeHandle, to: u64) -> Result<()> {
+        Ok(tree.tree().raise_counter(to)?)
     }
+
     /// Structural problems of the tree, in words; empty is good. Waits.
-    pub fn check_tree(&self, _tree: &TreeHandle) -> Result<Vec<String>> {
-        unimplemented!()
+    pub fn check_tree(&self, tree: &TreeHandle) -> Result<Vec<String>> {
+        Ok(tree.tree().verify()?)
     }
+
     /// Counters.
     pub fn status(&self) -> EngineStatus {
-        unimplemented!()
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut status = EngineStatus {
+            trx_active: self.active.len() as u64,
+            snapshots: self.snapshots.len() as u64,
+            history_len: self.undo.history_len(),
+            undo_pages: self.undo.page_count(),
+            lock_waits: count(&self.waits.waits),
+            lock_waiting: count(&self.waits.waiting),
+            lock_wait_nanos: count(&self.waits.nanos),
+            deadlocks: count(&self.waits.deadlocks),
+            lock_timeouts: count(&self.waits.timeouts),
+            store: self.store.status(),
+            ..EngineStatus::default()
+        };
+        self.rows.add_to(&mut status);
+        status
     }
-    /// Transactions in progress that hold locks or have written.
+
+    /// Read-write transactions in progress.
     pub fn transactions(&self) -> Vec<TrxInfo> {
-        unimplemented!()
+        let all = self.active.all();
+        all.iter()
+            .map(|trx| TrxInfo {
+                id: trx.id(),
+                changes: trx.changes.load(Ordering::Relaxed),
+                locks: trx.held.lock().len() as u64,
+                waits_in: trx.wait.target().map(|target| target.tree()),
+                rolling_back: trx.rolling_back.load(Ordering::Relaxed),
+            })
+            .collect()
     }
-    /// Locks held and waited for, at most `limit`.
-    pub fn locks(&self, _limit: usize) -> Vec<LockInfo> {
-        unimplemented!()
+
+    /// Locks held and waited for, at most `limit`. Rows locked by their writer's id alone do not appear.
+    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
+        let mut out = self.locks.list(limit);
+        let trees: Vec<TreeHandle> = self.trees.read().values().cloned().collect();
+        for tree in trees {
+            tree.gaps().list(limit, &mut out);
+        }
+        out
     }
-    /// Whether the log has failed: nothing is acknowledged any more, the process should end with the reason.
+
+    /// Why the log has failed, if it has: nothing is acknowledged any more, the process should end with the reason.
     pub fn failure(&self) -> Option<String> {
-        unimplemented!()
+        self.store.failure()
     }
-    /// Changes what later commits wait for.
-    pub fn set_durability(&self, _durability: Durability) {
-        unimplemented!()
+
+    /// Changes what later commits wait for. Waits.
+    pub fn set_durability(&self, durability: Durability) -> Result<()> {
+        self.store.set_durability(durability);
+        if durability == Durability::Commit {
+            self.store.wait_durable(self.store.current_lsn())?;
+        }
+        self.relaxed.store(durability != Durability::Commit, Ordering::SeqCst);
+        Ok(())
     }
-    /// Changes how long later transactions wait for row locks by default.
-    pub fn set_lock_wait_timeout(&self, _timeout: std::time::Duration) {
-        unimplemented!()
+
+    /// Changes how long later row lock waits last by default.
+    pub fn set_lock_wait_timeout(&self, timeout: Duration) {
+        self.lock_wait_nanos_max.store(timeout.as_nanos() as u64, Ordering::Relaxed);
     }
+
     /// Flushes and advances the checkpoint. Waits.
     pub fn checkpoint(&self) -> Result<()> {
-        unimplemented!()
+        Ok(self.store.checkpoint()?)
     }
+
     /// Stops purge, flushes all, stops the services. Open transactions must have ended. Waits.
     pub fn shutdown(&self) -> Result<()> {
-        unimplemented!()
+        self.purge.stop.set();
+        self.purge.stopped.wait(keel_runtime::wait::WaitEvent::Purge);
+        Ok(self.store.shutdown()?)
+    }
+
+    /// What snapshots taken now see: commits up to this LSN.
+    #[inline]
+    pub(crate) fn snapshot_lsn(&self) -> u64 {
+        match self.relaxed.load(Ordering::Relaxed) {
+            false => self.store.durable_lsn().0,
+            true => self.store.current_lsn().0,
+        }
+    }
+
+    /// When a lock wait that begins now ends; `None` takes the engine's default.
+    pub(crate) fn lock_deadline(&self, timeout: Option<Duration>) -> Instant {
+        let default = || Duration::from_nanos(self.lock_wait_nanos_max.load(Ordering::Relaxed));
+        keel_runtime::time::now() + timeout.unwrap_or_else(default)
+    }
+
+    /// Persists a higher limit of transaction ids. Waits.
+    pub(crate) fn raise_trx_ids(&self) -> Result<()> {
+        let seen = self.table.limit();
+        let _one = self.trx_ids.lock();
+        if self.table.limit() == seen {
+            let (_, new) = self.undo.raise_trx_limit()?;
+            self.table.raise_limit(new);
+        }
+        Ok(())
     }
 }

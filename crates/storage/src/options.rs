@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use keel_runtime::fiber::Fiber;
+use parking_lot::Mutex;
+
 use crate::store::{Durability, StoreConfig};
 
 /// How an engine is opened.
@@ -84,6 +87,7 @@ pub struct Interrupt {
 #[derive(Debug, Default)]
 struct InterruptInner {
     raised: AtomicBool,
+    waiter: Mutex<Option<Fiber>>,
 }
 
 impl Interrupt {
@@ -95,6 +99,9 @@ impl Interrupt {
     /// Raises it and wakes its transaction's lock wait, if any.
     pub fn raise(&self) {
         self.inner.raised.store(true, Ordering::SeqCst);
+        if let Some(fiber) = *self.inner.waiter.lock() {
+            fiber.wake();
+        }
     }
 
     /// Lowers it again.
@@ -103,8 +110,14 @@ impl Interrupt {
     }
 
     /// Whether it is raised.
+    #[inline]
     pub fn is_raised(&self) -> bool {
         self.inner.raised.load(Ordering::Relaxed)
+    }
+
+    /// Says which fiber to wake; `None` after the wait.
+    pub(crate) fn set_waiter(&self, fiber: Option<Fiber>) {
+        *self.inner.waiter.lock() = fiber;
     }
 }
 

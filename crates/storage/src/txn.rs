@@ -1,125 +1,416 @@
-//! A transaction as its owner sees it.
+//! A transaction as its owner sees it: life, savepoints, end. Reading is in [`crate::txn_read`], writing in
+//! [`crate::txn_write`], scanning in [`crate::scan`].
+//!
+//! A [`Txn`] costs nothing until it is used: the snapshot is taken at the first plain read, the part that others see at
+//! the first lock, the id and the undo segment at the first write. After commit or rollback it is as new.
 
-use keel_base::{Lsn, TrxId};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::engine::TreeHandle;
-use crate::error::Result;
-use crate::options::{Change, Changed, Insert, Interrupt, Isolation, OnDuplicate, Read, ScanRange};
+use keel_base::{Lsn, TreeId, TrxId};
+
+use crate::engine::{Engine, TreeHandle};
+use crate::error::{Error, Result};
+use crate::lock_wait;
+use crate::options::{
+    Change, Changed, Insert, Interrupt, Isolation, OnDuplicate, Read, ScanRange, TxnOptions, Wait,
+};
+use crate::rollback::{UndoMark, Writes};
 use crate::scan::Scan;
+use crate::snapshot::Snapshot;
+use crate::stats::RowCounts;
+use crate::trx::TrxShared;
+use crate::undo::Kind;
 
-/// A transaction. Owned by one session; dropping it rolls it back.
+/// A transaction. Owned by one session; dropping it rolls it back. After commit or rollback it is as new, with the
+/// same options.
 pub struct Txn {
-    _private: (),
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) state: State,
+}
+
+/// Everything of a transaction but its engine.
+pub(crate) struct State {
+    pub(crate) isolation: Isolation,
+    pub(crate) read_only: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) interrupt: Interrupt,
+    /// Since its first lock.
+    pub(crate) shared: Option<Arc<TrxShared>>,
+    /// Since its first write.
+    pub(crate) writes: Option<Writes>,
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) counts: RowCounts,
+    statement: UndoMark,
+    created: Vec<TreeId>,
+    dropped: Vec<TreeId>,
+    pub(crate) buffers: Buffers,
+}
+
+/// Scratch space, kept between statements.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// An undo record.
+    pub(crate) record: Vec<u8>,
+    /// A leaf's value.
+    pub(crate) value: Vec<u8>,
+    /// A row.
+    pub(crate) row: Vec<u8>,
 }
 
 /// A point to which a transaction can be rolled back; locks stay.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
-    _private: (),
+    mark: UndoMark,
+    created: usize,
+    dropped: usize,
 }
 
 impl Txn {
-    /// Marks the start of a statement: READ COMMITTED forgets its snapshot, [`Txn::rollback_statement`] returns here.
-    pub fn start_statement(&mut self) {
-        unimplemented!()
+    pub(crate) fn new(engine: Arc<Engine>, options: TxnOptions) -> Txn {
+        let state = State {
+            isolation: options.isolation,
+            read_only: options.read_only,
+            timeout: options.lock_wait_timeout,
+            interrupt: options.interrupt.unwrap_or_default(),
+            shared: None,
+            writes: None,
+            snapshot: None,
+            counts: RowCounts::default(),
+            statement: UndoMark::default(),
+            created: Vec::new(),
+            dropped: Vec::new(),
+            buffers: Buffers::default(),
+        };
+        Txn { engine, state }
     }
+
+    /// Marks the start of a statement: READ COMMITTED forgets its snapshot, [`Txn::rollback_statement`] returns here.
+    #[inline]
+    pub fn start_statement(&mut self) {
+        if !self.state.isolation.locks_gaps() {
+            self.state.release_snapshot(&self.engine);
+        }
+        self.state.statement = self.state.mark();
+    }
+
     /// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT).
     pub fn take_snapshot(&mut self) {
-        unimplemented!()
+        self.state.take_snapshot(&self.engine);
     }
-    /// Reads the row at `key`; `f` sees it as a slice of the latched page (so it must not wait).
+
+    /// Reads the row at `key`; `f` sees it as a slice of the latched page if it can, so it must not wait. Waits for
+    /// pages and, if it locks, for the row.
     pub fn get<R>(
         &mut self,
-        _tree: &TreeHandle,
-        _key: &[u8],
-        _read: Read,
-        _f: impl FnOnce(&[u8]) -> R,
+        tree: &TreeHandle,
+        key: &[u8],
+        read: Read,
+        f: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        unimplemented!()
+        match read {
+            Read::Snapshot => self.state.get(&self.engine, tree, key, f),
+            Read::Lock(mode, wait) => self.state.get_locked(&self.engine, tree, key, mode, wait, f),
+        }
     }
+
     /// Inserts a row; waits for an uncommitted other at the same key.
     pub fn insert(
         &mut self,
-        _tree: &TreeHandle,
-        _key: &[u8],
-        _row: &[u8],
-        _on_duplicate: OnDuplicate,
+        tree: &TreeHandle,
+        key: &[u8],
+        row: &[u8],
+        on_duplicate: OnDuplicate,
     ) -> Result<Insert> {
-        unimplemented!()
+        self.state.insert(&self.engine, tree, key, row, on_duplicate)
     }
+
     /// Inserts an entry of a unique secondary index: `Duplicate` if another live entry begins with the same first
     /// `prefix_len` bytes of `key`. If so `found` is replaced by that entry's whole key.
     pub fn insert_unique(
         &mut self,
-        _tree: &TreeHandle,
-        _key: &[u8],
-        _prefix_len: usize,
-        _row: &[u8],
-        _on_duplicate: OnDuplicate,
-        _found: &mut Vec<u8>,
+        tree: &TreeHandle,
+        key: &[u8],
+        prefix_len: usize,
+        row: &[u8],
+        on_duplicate: OnDuplicate,
+        found: &mut Vec<u8>,
     ) -> Result<Insert> {
-        unimplemented!()
+        self.state.insert_unique(&self.engine, tree, key, prefix_len, row, on_duplicate, found)
     }
+
     /// Replaces the row at `key` (locks it, waits); `NotFound` if there is none.
-    pub fn update(&mut self, _tree: &TreeHandle, _key: &[u8], _row: &[u8]) -> Result<()> {
-        unimplemented!()
+    pub fn update(&mut self, tree: &TreeHandle, key: &[u8], row: &[u8]) -> Result<()> {
+        let write = |_: &[u8], new: &mut Vec<u8>| -> std::result::Result<Change, std::convert::Infallible> {
+            new.extend_from_slice(row);
+            Ok(Change::Update)
+        };
+        match self.state.update_by(&self.engine, tree, key, write)? {
+            Ok(Changed::NotFound) => Err(Error::NotFound),
+            Ok(_) => Ok(()),
+            Err(never) => match never {},
+        }
     }
+
     /// Deletes the row at `key` (locks it, waits); `NotFound` if there is none.
-    pub fn delete(&mut self, _tree: &TreeHandle, _key: &[u8]) -> Result<()> {
-        unimplemented!()
+    pub fn delete(&mut self, tree: &TreeHandle, key: &[u8]) -> Result<()> {
+        let delete = |_: &[u8], _: &mut Vec<u8>| -> std::result::Result<Change, std::convert::Infallible> {
+            Ok(Change::Delete)
+        };
+        match self.state.update_by(&self.engine, tree, key, delete)? {
+            Ok(Changed::NotFound) => Err(Error::NotFound),
+            Ok(_) => Ok(()),
+            Err(never) => match never {},
+        }
     }
+
     /// Finds, locks (waits) and changes one row in one descent. `f` sees the newest row and fills the empty buffer if
     /// it answers [`Change::Update`]; it must not wait and may run more than once.
     pub fn update_by<E>(
         &mut self,
-        _tree: &TreeHandle,
-        _key: &[u8],
-        _f: impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<Change, E>,
+        tree: &TreeHandle,
+        key: &[u8],
+        f: impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<Change, E>,
     ) -> Result<std::result::Result<Changed, E>> {
-        unimplemented!()
+        self.state.update_by(&self.engine, tree, key, f)
     }
+
     /// Starts a scan.
-    pub fn scan(&mut self, _tree: &TreeHandle, _range: ScanRange<'_>, _read: Read) -> Result<Scan> {
-        unimplemented!()
+    pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
+        if read == Read::Snapshot && self.state.isolation != Isolation::ReadUncommitted {
+            self.state.take_snapshot(&self.engine);
+        }
+        Ok(Scan::new(tree, range, read))
     }
+
     /// A point to return to.
     pub fn savepoint(&mut self) -> Savepoint {
-        unimplemented!()
+        Savepoint {
+            mark: self.state.mark(),
+            created: self.state.created.len(),
+            dropped: self.state.dropped.len(),
+        }
     }
+
     /// Undoes what was written since; locks stay. Waits.
-    pub fn rollback_to(&mut self, _savepoint: Savepoint) -> Result<()> {
-        unimplemented!()
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.state.undo_to(&self.engine, savepoint.mark)?;
+        self.state.dropped.truncate(savepoint.dropped);
+        let engine = &self.engine;
+        self.state.created.drain(savepoint.created..).try_for_each(|id| engine.remove_tree(id))
     }
+
     /// Undoes what was written since [`Txn::start_statement`]; locks stay. Waits.
     pub fn rollback_statement(&mut self) -> Result<()> {
-        unimplemented!()
+        let mark = self.state.statement;
+        self.state.undo_to(&self.engine, mark)
     }
+
     /// Commits: waits until it is as durable as configured. On error nothing may be acknowledged.
     pub fn commit(&mut self) -> Result<Lsn> {
-        unimplemented!()
+        self.state.commit(&self.engine)
     }
+
     /// Rolls back and releases all locks. Waits.
     pub fn rollback(&mut self) -> Result<()> {
-        unimplemented!()
+        self.state.rollback(&self.engine)
     }
+
     /// Whether it has written.
     pub fn has_writes(&self) -> bool {
-        unimplemented!()
+        self.state.writes.is_some()
     }
+
     /// Its id, given at its first write.
     pub fn id(&self) -> Option<TrxId> {
-        unimplemented!()
+        self.state.writes.as_ref().map(|writes| writes.id)
     }
-    /// Rows changed so far.
+
+    /// Entries changed so far, those of secondary indexes included.
     pub fn rows_changed(&self) -> u64 {
-        unimplemented!()
+        self.state.mark().changes
     }
+
     /// Its isolation level.
     pub fn isolation(&self) -> Isolation {
-        unimplemented!()
+        self.state.isolation
     }
+
     /// The switch that ends its waits and scans from outside.
     pub fn interrupt_handle(&self) -> Interrupt {
-        unimplemented!()
+        self.state.interrupt.clone()
+    }
+
+    pub(crate) fn created_tree(&mut self, id: TreeId) {
+        self.state.created.push(id);
+    }
+
+    pub(crate) fn dropped_tree(&mut self, id: TreeId) {
+        self.state.dropped.push(id);
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        self.state.release_snapshot(&self.engine);
+        self.state.report(&self.engine);
+        if self.state.writes.is_none() && self.state.shared.is_none() && self.state.created.is_empty() {
+            return;
+        }
+        // A panic unwinds: the rollback would wait. The background fiber does it.
+        if std::thread::panicking() || !keel_runtime::fiber::in_fiber() || self.state.rollback(&self.engine).is_err()
+        {
+            self.state.abandon(&self.engine);
+        }
+    }
+}
+
+impl State {
+    fn mark(&self) -> UndoMark {
+        self.writes.as_ref().map(Writes::mark).unwrap_or_default()
+    }
+
+    fn undo_to(&mut self, engine: &Engine, mark: UndoMark) -> Result<()> {
+        match &mut self.writes {
+            Some(writes) => writes.undo_to(engine, mark, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the snapshot if there is none yet.
+    #[inline]
+    pub(crate) fn take_snapshot(&mut self, engine: &Engine) {
+        if self.snapshot.is_none() {
+            let worker = keel_runtime::worker_index();
+            self.snapshot = Some(engine.snapshots.take(worker, &engine.table, || engine.snapshot_lsn()));
+        }
+    }
+
+    pub(crate) fn release_snapshot(&mut self, engine: &Engine) {
+        if let Some(snapshot) = self.snapshot.take() {
+            engine.snapshots.release(snapshot);
+        }
+    }
+
+    /// The part that other transactions see.
+    pub(crate) fn shared(&mut self) -> &Arc<TrxShared> {
+        self.shared.get_or_insert_with(|| TrxShared::new(TrxId(0)))
+    }
+
+    /// Gives the transaction its id before its first write. Waits at times.
+    pub(crate) fn begin_write(&mut self, engine: &Engine) -> Result<()> {
+        if self.writes.is_some() {
+            return Ok(());
+        }
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if engine.purge.stop.is_set() {
+            return Err(Error::Ended);
+        }
+        let id = loop {
+            match engine.table.allocate(&engine.snapshots, || engine.store.durable_lsn().0) {
+                Some(id) => break id,
+                None => engine.raise_trx_ids()?,
+            }
+        };
+        let shared = self.shared().clone();
+        shared.set_id(id);
+        engine.active.add(&shared);
+        self.writes = Some(Writes {
+            shared,
+            id,
+            segment: keel_runtime::worker_index() % engine.undo.segment_count(),
+            start: None,
+            last: Default::default(),
+            changes: 0,
+            end_flags: 0,
+        });
+        Ok(())
+    }
+
+    /// Waits for the lock just asked for. As a deadlock's victim the transaction is rolled back. No latch may be held.
+    pub(crate) fn wait(&mut self, engine: &Engine, wait: Wait) -> Result<()> {
+        let timeout = match wait {
+            Wait::Timeout(timeout) => Some(timeout),
+            _ => self.timeout,
+        };
+        let deadline = engine.lock_deadline(timeout);
+        let interrupt = self.interrupt.clone();
+        let result = lock_wait::wait(&engine.locks, &engine.waits, self.shared(), deadline, &interrupt);
+        if matches!(result, Err(Error::Deadlock)) {
+            self.rollback(engine)?;
+        }
+        result
+    }
+
+    fn report(&mut self, engine: &Engine) {
+        engine.rows.report(keel_runtime::worker_index(), &mut self.counts);
+    }
+
+    /// As new.
+    fn reset(&mut self) {
+        self.shared = None;
+        self.writes = None;
+        self.statement = UndoMark::default();
+    }
+
+    fn commit(&mut self, engine: &Engine) -> Result<Lsn> {
+        self.release_snapshot(engine);
+        let Some(writes) = &mut self.writes else {
+            if let Some(shared) = self.shared.take() {
+                engine.locks.release_all(&shared);
+            }
+            self.report(engine);
+            self.reset();
+            return Ok(Lsn(0));
+        };
+        let wrote = writes.start.is_some();
+        let lsn = writes.end(engine, Kind::Commit)?;
+        self.reset();
+        if wrote {
+            self.counts.commits += 1;
+        }
+        self.report(engine);
+        let created = std::mem::take(&mut self.created);
+        let dropped = std::mem::take(&mut self.dropped);
+        drop(created);
+        if wrote {
+            engine.store.wait_commit(lsn)?;
+        }
+        if !dropped.is_empty() {
+            engine.store.wait_durable(lsn)?;
+            dropped.into_iter().try_for_each(|id| engine.remove_tree(id))?;
+        }
+        Ok(lsn)
+    }
+
+    pub(crate) fn rollback(&mut self, engine: &Engine) -> Result<()> {
+        self.release_snapshot(engine);
+        if let Some(writes) = &mut self.writes {
+            if writes.start.is_some() {
+                self.counts.rollbacks += 1;
+            }
+            writes.roll_back(engine)?;
+        } else if let Some(shared) = &self.shared {
+            engine.locks.release_all(shared);
+        }
+        self.reset();
+        self.report(engine);
+        self.dropped.clear();
+        let created = std::mem::take(&mut self.created);
+        created.into_iter().try_for_each(|id| engine.remove_tree(id))
+    }
+
+    /// Leaves the rollback to the background fiber.
+    fn abandon(&mut self, engine: &Engine) {
+        if let Some(writes) = self.writes.take() {
+            writes.shared.rolling_back.store(true, Ordering::Relaxed);
+            engine.purge.orphans.lock().push(writes);
+        } else if let Some(shared) = self.shared.take() {
+            engine.locks.release_all(&shared);
+        }
+        engine.purge.suspects.lock().append(&mut self.created);
     }
 }

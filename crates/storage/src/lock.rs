@@ -1,0 +1,404 @@
+//! Row locks: by key, in a partitioned table.
+//!
+//! A row that a transaction in progress has written is locked by the id in the row and has no entry here, until
+//! somebody must wait for it and enters the lock on the writer's behalf. Entries exist for locking reads, for rows
+//! found duplicate, and for waits. Gaps are in [`crate::lock_gap`], waiting and deadlocks in [`crate::lock_wait`].
+//!
+//! Invariants
+//! 1. A request is entered while the leaf that holds (or would hold) the key is latched, and a writer looks here while
+//!    it latches that leaf exclusively: so neither misses the other.
+//! 2. A request waits only for granted locks and for requests before it that conflict; one that already holds the row
+//!    shared and asks for exclusive waits for granted locks alone.
+//! 3. Every entry of a transaction is listed in its [`Held`], so that the end of the transaction finds it. `ended` is
+//!    set before the list is emptied: nobody enters a lock for a transaction that is gone.
+//! 4. Order of mutexes: partition, then `Held`.
+//!
+//! Locks belong to keys, not to pages: splits, merges and purge move nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use keel_base::TreeId;
+use keel_runtime::fiber::Fiber;
+use parking_lot::Mutex;
+
+use crate::engine::LockInfo;
+use crate::lock_gap::TreeGaps;
+use crate::lock_wait::WaitTarget;
+use crate::options::LockMode;
+use crate::trx::TrxShared;
+
+const PARTITIONS: usize = 256;
+
+/// What a transaction has in the lock tables.
+#[derive(Default)]
+pub(crate) struct Held {
+    ended: bool,
+    records: Vec<LockKey>,
+    gaps: Vec<Arc<TreeGaps>>,
+}
+
+impl Held {
+    /// Number of row locks and of trees with gap locks.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len() + self.gaps.len()
+    }
+
+    /// Notes that the transaction has gap locks in this tree.
+    pub(crate) fn add_gaps(&mut self, gaps: &Arc<TreeGaps>) {
+        if !self.gaps.iter().any(|known| Arc::ptr_eq(known, gaps)) {
+            self.gaps.push(gaps.clone());
+        }
+    }
+}
+
+/// Name of a row, with its hash.
+#[derive(Clone)]
+pub(crate) struct LockKey {
+    hash: u64,
+    tree: TreeId,
+    key: Arc<[u8]>,
+}
+
+struct Request {
+    owner: Arc<TrxShared>,
+    mode: LockMode,
+    granted: bool,
+}
+
+struct Queue {
+    name: LockKey,
+    requests: Vec<Request>,
+}
+
+#[repr(align(64))]
+struct Partition {
+    /// Number of queues, read without the mutex.
+    count: AtomicU32,
+    queues: Mutex<HashTable<Queue>>,
+}
+
+/// The table; see the module.
+pub(crate) struct LockTable {
+    partitions: Box<[Partition]>,
+    hasher: foldhash::fast::FixedState,
+}
+
+/// What a request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Held now, and was not before.
+    Granted,
+    /// Was held already, as strongly.
+    Held,
+    /// In the queue: wait after giving up the latch.
+    Queued,
+    /// Not free, and not entered (the caller would not wait).
+    Refused,
+    /// The writer in whose name the lock was to be entered has just ended: look at the row again.
+    Changed,
+}
+
+/// Whether to enter the queue if the lock is not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfTaken {
+    /// Enter the queue.
+    Queue,
+    /// Leave no trace.
+    Refuse,
+}
+
+fn conflict(a: LockMode, b: LockMode) -> bool {
+    a == LockMode::Exclusive || b == LockMode::Exclusive
+}
+
+impl Queue {
+    fn position(&self, owner: &Arc<TrxShared>, granted: bool) -> Option<usize> {
+        self.requests.iter().position(|r| r.granted == granted && Arc::ptr_eq(&r.owner, owner))
+    }
+
+    /// Whether a request of `owner`, standing before position `end`, must wait.
+    fn must_wait(&self, owner: &Arc<TrxShared>, mode: LockMode, end: usize) -> bool {
+        let upgrade = self.position(owner, true).is_some();
+        self.requests.iter().enumerate().any(|(index, other)| {
+            let before = other.granted || (!upgrade && index < end);
+            before && conflict(mode, other.mode) && !Arc::ptr_eq(&other.owner, owner)
+        })
+    }
+
+    /// Grants what can be granted, in order.
+    fn grant(&mut self, wake: &mut Vec<Fiber>) {
+        for index in 0..self.requests.len() {
+            let request = &self.requests[index];
+            if request.granted || self.must_wait(&request.owner, request.mode, index) {
+                continue;
+            }
+            // A waiter that has given up removes its request itself, and grants anew then.
+            if let Some(fiber) = request.owner.wait.grant() {
+                wake.extend(fiber);
+                self.requests[index].granted = true;
+                self.merge(index);
+                return self.grant(wake);
+            }
+        }
+    }
+
+    /// Folds the granted request at `index` into an older one of the same owner.
+    fn merge(&mut self, index: usize) {
+        let owner = self.requests[index].owner.clone();
+        let older = self.requests.iter().position(|r| r.granted && Arc::ptr_eq(&r.owner, &owner));
+        if let Some(older) = older.filter(|older| *older < index) {
+            let mode = self.requests.remove(index).mode.max(self.requests[older].mode);
+            self.requests[older].mode = mode;
+        }
+    }
+
+    fn add(&mut self, owner: &Arc<TrxShared>, mode: LockMode, granted: bool) {
+        self.requests.push(Request { owner: owner.clone(), mode, granted });
+    }
+}
+
+impl LockTable {
+    /// An empty table.
+    pub(crate) fn new() -> LockTable {
+        let partition = || Partition { count: AtomicU32::new(0), queues: Mutex::new(HashTable::new()) };
+        LockTable {
+            partitions: (0..PARTITIONS).map(|_| partition()).collect(),
+            hasher: foldhash::fast::FixedState::default(),
+        }
+    }
+
+    fn hash(&self, tree: TreeId, key: &[u8]) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(tree.0);
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    fn partition(&self, hash: u64) -> &Partition {
+        &self.partitions[(hash >> 48) as usize % PARTITIONS]
+    }
+
+    /// Whether anybody but `me` holds or wants the row, so that a writer must ask. Call with the leaf latched.
+    #[inline]
+    pub(crate) fn is_contended(&self, me: Option<&Arc<TrxShared>>, tree: TreeId, key: &[u8]) -> bool {
+        let hash = self.hash(tree, key);
+        let partition = self.partition(hash);
+        if partition.count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let queues = partition.queues.lock();
+        queues.find(hash, |queue| queue.name.is(tree, key)).is_some_and(|queue| {
+            queue.requests.iter().any(|r| !me.is_some_and(|me| Arc::ptr_eq(me, &r.owner)))
+        })
+    }
+
+    /// Asks for the row at `key`. `writer` is the transaction in progress whose id stands in the row, if it is not
+    /// `me`: its lock is entered first. Call with the leaf latched.
+    pub(crate) fn ask(
+        &self,
+        me: &Arc<TrxShared>,
+        tree: TreeId,
+        key: &[u8],
+        mode: LockMode,
+        writer: Option<&Arc<TrxShared>>,
+        if_taken: IfTaken,
+    ) -> Ask {
+        let hash = self.hash(tree, key);
+        let partition = self.partition(hash);
+        let mut queues = partition.queues.lock();
+        let mut entry = match queues.entry(hash, |q| q.name.is(tree, key), |q| q.name.hash) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                partition.count.fetch_add(1, Ordering::AcqRel);
+                let name = LockKey { hash, tree, key: key.into() };
+                entry.insert(Queue { name, requests: Vec::with_capacity(2) })
+            }
+        };
+        let answer = Self::ask_queue(entry.get_mut(), me, mode, writer, if_taken);
+        if entry.get().requests.is_empty() {
+            entry.remove();
+            partition.count.fetch_sub(1, Ordering::AcqRel);
+        }
+        answer
+    }
+
+    fn ask_queue(
+        queue: &mut Queue,
+        me: &Arc<TrxShared>,
+        mode: LockMode,
+        writer: Option<&Arc<TrxShared>>,
+        if_taken: IfTaken,
+    ) -> Ask {
+        if writer.is_some_and(|writer| !Self::enter_writer(queue, writer)) {
+            return Ask::Changed;
+        }
+        let mine = queue.position(me, true);
+        if mine.is_some_and(|index| queue.requests[index].mode >= mode) {
+            return Ask::Held;
+        }
+        if queue.must_wait(me, mode, usize::MAX) {
+            if if_taken == IfTaken::Refuse {
+                return Ask::Refused;
+            }
+            me.wait.start(WaitTarget::Row { name: queue.name.clone() });
+            queue.add(me, mode, false);
+            me.held.lock().records.push(queue.name.clone());
+            return Ask::Queued;
+        }
+        match mine {
+            Some(index) => queue.requests[index].mode = mode,
+            None => {
+                queue.add(me, mode, true);
+                me.held.lock().records.push(queue.name.clone());
+            }
+        }
+        Ask::Granted
+    }
+
+    /// Enters the lock that `writer` has through its id in the row; false if it has ended.
+    fn enter_writer(queue: &mut Queue, writer: &Arc<TrxShared>) -> bool {
+        let mut held = writer.held.lock();
+        if held.ended {
+            return false;
+        }
+        match queue.position(writer, true) {
+            Some(index) => queue.requests[index].mode = LockMode::Exclusive,
+            None => {
+                queue.requests.insert(0, Request { owner: writer.clone(), mode: LockMode::Exclusive, granted: true });
+                held.records.push(queue.name.clone());
+            }
+        }
+        true
+    }
+
+    /// Enters an exclusive lock for `me`, which has the row by its id in it, before that id goes away (the row is
+    /// being rolled back while the transaction lives on). Call with the leaf latched.
+    pub(crate) fn keep_own(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
+        let answer = self.ask(me, tree, key, LockMode::Exclusive, Some(me), IfTaken::Refuse);
+        debug_assert!(matches!(answer, Ask::Held), "own row not lockable: {answer:?}");
+    }
+
+    /// Removes the granted lock of `me` on a row, if there is one.
+    pub(crate) fn release_one(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
+        let hash = self.hash(tree, key);
+        if self.partition(hash).count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let name = LockKey { hash, tree, key: key.into() };
+        self.remove(me, &name, true);
+        self.forget(me, &name);
+    }
+
+    /// Removes the request that `me` gave up waiting for.
+    pub(crate) fn withdraw(&self, me: &Arc<TrxShared>, name: &LockKey) {
+        self.remove(me, name, false);
+        if !self.holds(me, name) {
+            self.forget(me, name);
+        }
+    }
+
+    fn holds(&self, me: &Arc<TrxShared>, name: &LockKey) -> bool {
+        let queues = self.partition(name.hash).queues.lock();
+        queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.position(me, true).is_some())
+    }
+
+    fn forget(&self, me: &Arc<TrxShared>, name: &LockKey) {
+        let mut held = me.held.lock();
+        if let Some(index) = held.records.iter().rposition(|known| known.same(name)) {
+            held.records.swap_remove(index);
+        }
+    }
+
+    fn remove(&self, me: &Arc<TrxShared>, name: &LockKey, granted: bool) {
+        let mut wake = Vec::new();
+        let partition = self.partition(name.hash);
+        let mut queues = partition.queues.lock();
+        if let Ok(mut entry) = queues.find_entry(name.hash, |q| q.name.same(name)) {
+            let queue = entry.get_mut();
+            if let Some(index) = queue.position(me, granted) {
+                queue.requests.remove(index);
+            }
+            queue.grant(&mut wake);
+            if queue.requests.is_empty() {
+                entry.remove();
+                partition.count.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        drop(queues);
+        keel_runtime::fiber::wake_many(&mut wake);
+    }
+
+    /// Releases everything that `me` holds; after it nobody can enter a lock in its name.
+    pub(crate) fn release_all(&self, me: &Arc<TrxShared>) {
+        let (records, gaps) = {
+            let mut held = me.held.lock();
+            held.ended = true;
+            (std::mem::take(&mut held.records), std::mem::take(&mut held.gaps))
+        };
+        for name in &records {
+            self.remove(me, name, true);
+        }
+        for gaps in gaps {
+            gaps.release(me);
+        }
+    }
+
+    /// The transactions that keep the waiting `me` from the row.
+    pub(crate) fn blockers(&self, me: &Arc<TrxShared>, name: &LockKey, out: &mut Vec<Arc<TrxShared>>) {
+        let queues = self.partition(name.hash).queues.lock();
+        let Some(queue) = queues.find(name.hash, |q| q.name.same(name)) else { return };
+        let Some(place) = queue.position(me, false) else { return };
+        let upgrade = queue.position(me, true).is_some();
+        // Those who wait before us wait for the granted ones of this very queue: following these is enough.
+        let mut mode = queue.requests[place].mode;
+        if !upgrade && queue.requests[..place].iter().any(|r| !r.granted && conflict(mode, r.mode)) {
+            mode = LockMode::Exclusive;
+        }
+        let blocks = |r: &&Request| r.granted && conflict(mode, r.mode) && !Arc::ptr_eq(&r.owner, me);
+        out.extend(queue.requests.iter().filter(blocks).map(|r| r.owner.clone()));
+    }
+
+    /// Everything in the table, at most `limit`.
+    pub(crate) fn list(&self, limit: usize) -> Vec<LockInfo> {
+        let mut out = Vec::new();
+        for partition in self.partitions.iter().filter(|p| p.count.load(Ordering::Acquire) != 0) {
+            for queue in partition.queues.lock().iter() {
+                for request in queue.requests.iter().take(limit.saturating_sub(out.len())) {
+                    out.push(request.info(&queue.name));
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Request {
+    fn info(&self, name: &LockKey) -> LockInfo {
+        LockInfo {
+            tree: name.tree,
+            key: name.key.to_vec(),
+            mode: if self.mode == LockMode::Exclusive { "X" } else { "S" },
+            granted: self.granted,
+            owner: Some(self.owner.id()).filter(|id| id.0 != 0),
+        }
+    }
+}
+
+impl LockKey {
+    /// The tree.
+    pub(crate) fn tree(&self) -> TreeId {
+        self.tree
+    }
+
+    fn is(&self, tree: TreeId, key: &[u8]) -> bool {
+        self.tree == tree && *self.key == *key
+    }
+
+    fn same(&self, other: &LockKey) -> bool {
+        self.is(other.tree, &other.key)
+    }
+}

@@ -1,0 +1,221 @@
+//! Waiting for a lock, and finding deadlocks at each wait.
+//!
+//! A transaction waits for one thing at a time. Its request stands in a queue before it waits, so of the transactions
+//! of a cycle the last to enter sees the others waiting when it searches: no cycle goes unseen, and none needs a
+//! second search. The search follows holders depth first; the victim is the member of the cycle that has changed
+//! fewest rows, the searcher on a tie.
+//!
+//! The state decides races: granter, victim's finder, and the waiter that gives up each try to move it from WAITING,
+//! and only one succeeds. A waiter that was not granted removes its request itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use keel_base::TreeId;
+use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::time::{self, Instant};
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::lock::{LockKey, LockTable};
+use crate::lock_gap::TreeGaps;
+use crate::options::Interrupt;
+use crate::trx::TrxShared;
+
+/// What a transaction waits for.
+#[derive(Clone)]
+pub(crate) enum WaitTarget {
+    /// A row.
+    Row {
+        /// Its name.
+        name: LockKey,
+    },
+    /// Room to insert.
+    Gap {
+        /// In this tree.
+        gaps: Arc<TreeGaps>,
+        /// At this key.
+        key: Box<[u8]>,
+    },
+}
+
+impl WaitTarget {
+    /// The tree in which it lies.
+    pub(crate) fn tree(&self) -> TreeId {
+        match self {
+            WaitTarget::Row { name } => name.tree(),
+            WaitTarget::Gap { gaps, .. } => gaps.tree(),
+        }
+    }
+}
+
+const IDLE: u8 = 0;
+const WAITING: u8 = 1;
+const GRANTED: u8 = 2;
+const VICTIM: u8 = 3;
+const GIVEN_UP: u8 = 4;
+
+/// The wait of one transaction.
+#[derive(Default)]
+pub(crate) struct WaitCell {
+    state: AtomicU8,
+    inner: Mutex<WaitInner>,
+}
+
+#[derive(Default)]
+struct WaitInner {
+    fiber: Option<Fiber>,
+    target: Option<WaitTarget>,
+}
+
+impl WaitCell {
+    /// Says what is about to be waited for; called before the request is visible.
+    pub(crate) fn start(&self, target: WaitTarget) {
+        let mut inner = self.inner.lock();
+        inner.target = Some(target);
+        inner.fiber = Some(fiber::current());
+        self.state.store(WAITING, Ordering::SeqCst);
+    }
+
+    fn leave(&self, to: u8) -> bool {
+        self.state.compare_exchange(WAITING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Grants what is waited for: `None` if the waiter has given up, else the fiber to wake.
+    pub(crate) fn grant(&self) -> Option<Option<Fiber>> {
+        self.leave(GRANTED).then(|| self.inner.lock().fiber)
+    }
+
+    fn make_victim(&self) -> bool {
+        if !self.leave(VICTIM) {
+            return false;
+        }
+        if let Some(fiber) = self.inner.lock().fiber {
+            fiber.wake();
+        }
+        true
+    }
+
+    /// What is being waited for now.
+    pub(crate) fn target(&self) -> Option<WaitTarget> {
+        if self.state.load(Ordering::SeqCst) != WAITING {
+            return None;
+        }
+        self.inner.lock().target.clone()
+    }
+
+    fn finish(&self) -> (u8, Option<WaitTarget>) {
+        let mut inner = self.inner.lock();
+        inner.fiber = None;
+        (self.state.swap(IDLE, Ordering::SeqCst), inner.target.take())
+    }
+}
+
+/// Counters of waiting.
+#[derive(Default)]
+pub(crate) struct WaitStats {
+    /// Waits begun.
+    pub(crate) waits: AtomicU64,
+    /// Waiting now.
+    pub(crate) waiting: AtomicU64,
+    /// Nanoseconds waited.
+    pub(crate) nanos: AtomicU64,
+    /// Victims.
+    pub(crate) deadlocks: AtomicU64,
+    /// Waits that ended by their deadline.
+    pub(crate) timeouts: AtomicU64,
+}
+
+/// Waits for what `me` has just been queued for. No latch may be held. On an error the request is gone.
+pub(crate) fn wait(
+    table: &LockTable,
+    stats: &WaitStats,
+    me: &Arc<TrxShared>,
+    deadline: Instant,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let began = time::now();
+    stats.waits.fetch_add(1, Ordering::Relaxed);
+    stats.waiting.fetch_add(1, Ordering::Relaxed);
+    interrupt.set_waiter(Some(fiber::current()));
+    let given_up = wait_here(table, me, deadline, interrupt);
+    interrupt.set_waiter(None);
+    let (state, target) = me.wait.finish();
+    stats.waiting.fetch_sub(1, Ordering::Relaxed);
+    stats.nanos.fetch_add(time::now().since(began).as_nanos() as u64, Ordering::Relaxed);
+    if state == GRANTED {
+        return Ok(());
+    }
+    match target {
+        Some(WaitTarget::Row { name }) => table.withdraw(me, &name),
+        Some(WaitTarget::Gap { gaps, .. }) => gaps.withdraw(me),
+        None => {}
+    }
+    if state == VICTIM {
+        stats.deadlocks.fetch_add(1, Ordering::Relaxed);
+        return Err(Error::Deadlock);
+    }
+    if matches!(given_up, Some(Error::LockWaitTimeout)) {
+        stats.timeouts.fetch_add(1, Ordering::Relaxed);
+    }
+    Err(given_up.unwrap_or(Error::LockWaitTimeout))
+}
+
+/// Parks until the state leaves WAITING; why it did, if that was this waiter's own doing.
+fn wait_here(table: &LockTable, me: &Arc<TrxShared>, deadline: Instant, interrupt: &Interrupt) -> Option<Error> {
+    break_deadlocks(table, me);
+    while me.wait.state.load(Ordering::SeqCst) == WAITING {
+        if interrupt.is_raised() && me.wait.leave(GIVEN_UP) {
+            return Some(Error::Interrupted);
+        }
+        let in_time = fiber::park_until(WaitEvent::RowLock, deadline);
+        if !in_time && time::now() >= deadline && me.wait.leave(GIVEN_UP) {
+            return Some(Error::LockWaitTimeout);
+        }
+    }
+    None
+}
+
+fn break_deadlocks(table: &LockTable, me: &Arc<TrxShared>) {
+    while me.wait.state.load(Ordering::SeqCst) == WAITING {
+        let Some(cycle) = find_cycle(table, me) else { return };
+        let price = |trx: &Arc<TrxShared>| trx.changes.load(Ordering::Relaxed);
+        let cheapest = cycle.iter().map(price).min().unwrap_or(0);
+        let victim = cycle.iter().find(|trx| price(trx) == cheapest).unwrap_or(me);
+        // If it is not waiting any more, the cycle was broken meanwhile: search again.
+        victim.wait.make_victim();
+    }
+}
+
+/// The members of a cycle of waits through `me`, `me` first.
+fn find_cycle(table: &LockTable, me: &Arc<TrxShared>) -> Option<Vec<Arc<TrxShared>>> {
+    let mut visited = hashbrown::HashSet::<usize, foldhash::fast::RandomState>::default();
+    let mut path: Vec<Arc<TrxShared>> = vec![me.clone()];
+    let mut branches: Vec<Vec<Arc<TrxShared>>> = vec![blockers(table, me)];
+    while let Some(branch) = branches.last_mut() {
+        let Some(next) = branch.pop() else {
+            branches.pop();
+            path.pop();
+            continue;
+        };
+        if Arc::ptr_eq(&next, me) {
+            return Some(path);
+        }
+        if visited.insert(Arc::as_ptr(&next) as usize) {
+            branches.push(blockers(table, &next));
+            path.push(next);
+        }
+    }
+    None
+}
+
+fn blockers(table: &LockTable, trx: &Arc<TrxShared>) -> Vec<Arc<TrxShared>> {
+    let mut out = Vec::new();
+    match trx.wait.target() {
+        Some(WaitTarget::Row { name }) => table.blockers(trx, &name, &mut out),
+        Some(WaitTarget::Gap { gaps, key }) => gaps.blockers(trx, &key, &mut out),
+        None => {}
+    }
+    out
+}

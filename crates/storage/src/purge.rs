@@ -1,0 +1,146 @@
+//! Purge: removes what no snapshot can see any more, in the order of commits.
+//!
+//! One background fiber. A round takes a copy of the oldest snapshot, then goes through the end records of each
+//! segment that this snapshot sees: everybody sees those transactions, so the versions before them are needed by
+//! nobody. A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
+//! rows the chain is walked, and entries that still bear the delete's marker are removed. Then undo pages are freed.
+//!
+//! The same fiber rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
+//! was lost without ending them. They hold their locks until then.
+//!
+//! A crash makes purge start again from the last persisted place; walking a transaction twice does nothing the second
+//! time, because markers are gone. Overflow values bear no markers, so the place is persisted before they are freed: a
+//! crash in between loses their pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_runtime::fiber;
+use keel_runtime::time;
+use keel_runtime::wait::WaitEvent;
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::snapshot::Snapshot;
+use crate::undo::{Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, decode_change};
+use keel_base::TreeId;
+
+/// Pause after a round that found nothing to do.
+const IDLE_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a round that failed.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// Transactions purged in a segment before the next has its turn.
+const BATCH: u32 = 256;
+
+/// Starts the background fiber.
+pub(crate) fn start(engine: &Arc<Engine>) {
+    let engine = engine.clone();
+    fiber::spawn_service("purge", move || {
+        while !engine.purge.stop.is_set() {
+            let pause = match engine.background_round() {
+                Ok(0) => IDLE_PAUSE,
+                Ok(_) => {
+                    fiber::yield_now();
+                    continue;
+                }
+                Err(_) => ERROR_PAUSE,
+            };
+            engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
+        }
+        engine.purge.stopped.set();
+    });
+}
+
+impl Engine {
+    fn background_round(&self) -> Result<u64> {
+        let orphans = self.roll_back_orphans()?;
+        Ok(orphans + self.purge_round()?)
+    }
+
+    fn roll_back_orphans(&self) -> Result<u64> {
+        let mut count = 0;
+        loop {
+            let Some(mut writes) = self.purge.orphans.lock().pop() else { break };
+            if let Err(error) = writes.roll_back(self) {
+                self.purge.orphans.lock().push(writes);
+                return Err(error);
+            }
+            count += 1;
+        }
+        if count != 0 {
+            let suspects = std::mem::take(&mut *self.purge.suspects.lock());
+            *self.purge.suspects.lock() = self.remove_unnamed(suspects)?;
+        }
+        Ok(count)
+    }
+
+    /// Purges what all see; says how many transactions and pages. Waits.
+    pub(crate) fn purge_round(&self) -> Result<u64> {
+        let oldest = self.snapshots.take_oldest(&self.table, || self.store.durable_lsn().0);
+        let result = self.purge_below(&oldest);
+        self.snapshots.release(oldest);
+        result
+    }
+
+    fn purge_below(&self, oldest: &Snapshot) -> Result<u64> {
+        let mut count = 0;
+        for segment in 0..self.undo.segment_count() {
+            for _ in 0..BATCH {
+                let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
+                let Some(end) = self.undo.next_end(segment, may_pass)? else { break };
+                self.purge_transaction(segment, &end)?;
+                count += 1;
+                fiber::tick();
+            }
+            count += self.undo.free_passed(segment)?;
+        }
+        Ok(count)
+    }
+
+    fn purge_transaction(&self, segment: usize, end: &Common) -> Result<()> {
+        let mut values = Vec::new();
+        if end.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0 {
+            self.walk_transaction(end, &mut values)?;
+        }
+        self.undo.pass(segment, end);
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.undo.save_purge(segment)?;
+        for (tree, value) in values {
+            if let Some(tree) = self.any_tree(tree) {
+                tree.tree().free_overflow(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn walk_transaction(
+        &self,
+        end: &Common,
+        values: &mut Vec<(TreeId, crate::tree::OverflowRef)>,
+    ) -> Result<()> {
+        let mut at = end.before;
+        let mut record = Vec::new();
+        while !at.is_none() {
+            let common = read_record(self, at, &mut record)?;
+            let change = decode_change(&record).filter(|_| common.trx == end.trx);
+            let Some(change) = change else { break };
+            if let Some(tree) = self.any_tree(change.tree) {
+                match (change.common.kind, change.old) {
+                    (Kind::Delete, _) => {
+                        remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
+                    }
+                    (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                        values.push((change.tree, overflow_ref(change.tree, old.middle())?));
+                    }
+                    _ => {}
+                }
+            }
+            at = change.common.before;
+            fiber::tick();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! The registry of trees: tree 1, whose rows name all others, each with the note of the layer above.
+//!
+//! A tree's file is made durable before its row is written, and removed after the removal of its row is durable. So
+//! after a crash a file may be there without a row, never a row without a file; such files are removed at start.
+
+use keel_base::TreeId;
+
+use crate::engine::{Engine, TreeHandle};
+use crate::error::{Error, Result};
+use crate::fault::StoreError;
+use crate::options::{Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions};
+use crate::row::Header;
+use crate::txn::Txn;
+
+/// The registry's own tree.
+pub(crate) const REGISTRY: TreeId = TreeId(1);
+/// The tree of undo pages.
+pub(crate) const UNDO: TreeId = TreeId(0);
+
+fn key_of(id: TreeId) -> [u8; 4] {
+    id.0.to_be_bytes()
+}
+
+fn id_of(key: &[u8]) -> Option<TreeId> {
+    Some(TreeId(u32::from_be_bytes(key.try_into().ok()?)))
+}
+
+impl Engine {
+    /// Creates a tree that exists once `txn` commits; `meta` is the caller's note kept with it. The first is tree 2.
+    /// Waits.
+    pub fn create_tree(&self, txn: &mut Txn, meta: &[u8]) -> Result<TreeId> {
+        let id = self.next_tree_id()?;
+        let tree = self.store.create_tree(id)?;
+        txn.created_tree(id);
+        self.trees.write().insert(id, TreeHandle::new(tree));
+        match txn.insert(&self.registry, &key_of(id), meta, OnDuplicate::LockShared)? {
+            Insert::Done => Ok(id),
+            Insert::Duplicate => {
+                let what = format!("tree {id} registered twice");
+                Err(Error::Store(StoreError::Corrupt { file: "t1.kt".into(), page: 0, what }))
+            }
+        }
+    }
+
+    fn next_tree_id(&self) -> Result<TreeId> {
+        let _one = self.tree_ids.lock();
+        let counter = self.registry.tree().counter()?;
+        let highest = self.store.tree_ids().iter().map(|id| u64::from(id.0)).max().unwrap_or(0);
+        let id = counter.max(highest).max(u64::from(REGISTRY.0)) + 1;
+        self.registry.tree().raise_counter(id)?;
+        u32::try_from(id).map(TreeId).map_err(|_| Error::TooLarge)
+    }
+
+    /// Replaces the note kept with a tree. Waits.
+    pub fn set_tree_meta(&self, txn: &mut Txn, id: TreeId, meta: &[u8]) -> Result<()> {
+        txn.update(&self.registry, &key_of(id), meta)
+    }
+
+    /// Drops a tree once `txn` commits. The caller makes sure that nobody uses it any more. Waits.
+    pub fn drop_tree(&self, txn: &mut Txn, id: TreeId) -> Result<()> {
+        txn.delete(&self.registry, &key_of(id))?;
+        txn.dropped_tree(id);
+        Ok(())
+    }
+
+    /// Committed trees with their notes. Waits.
+    pub fn trees(self: &std::sync::Arc<Self>) -> Result<Vec<(TreeId, Vec<u8>)>> {
+        let mut txn =
+            self.begin(TxnOptions { isolation: Isolation::ReadCommitted, read_only: true, ..Default::default() });
+        let mut scan = txn.scan(&self.registry, ScanRange::ALL, Read::Snapshot)?;
+        let mut out = Vec::new();
+        while let Some((key, row)) = scan.next(&mut txn)? {
+            out.extend(id_of(key).map(|id| (id, row.to_vec())));
+        }
+        Ok(out)
+    }
+
+    /// The tree of that id, the registry included.
+    pub(crate) fn any_tree(&self, id: TreeId) -> Option<TreeHandle> {
+        if id == REGISTRY { Some(self.registry.clone()) } else { self.tree(id) }
+    }
+
+    /// Removes the file of a tree whose row is gone. Waits.
+    pub(crate) fn remove_tree(&self, id: TreeId) -> Result<()> {
+        self.trees.write().remove(&id);
+        match self.store.drop_tree(id) {
+            Err(StoreError::NoTree(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Whether the registry has a row for `id` that is, or may yet become, committed. Waits.
+    fn is_named(&self, id: TreeId) -> Result<bool> {
+        let leaf = self.registry.tree().leaf_for_read(&key_of(id))?;
+        let Ok(slot) = leaf.search(&key_of(id)) else { return Ok(false) };
+        let (header, _) = Header::split(leaf.value(slot));
+        Ok(!header.is_deleted() || self.table.is_active(header.trx))
+    }
+
+    /// Removes the files of `suspects` that no row names. Gives back those whose row is of a transaction in
+    /// progress. For recovery only: the suspects are older than it. Waits.
+    pub(crate) fn remove_unnamed(&self, suspects: Vec<TreeId>) -> Result<Vec<TreeId>> {
+        let mut undecided = Vec::new();
+        for id in suspects {
+            if !self.is_named(id)? {
+                self.remove_tree(id)?;
+            } else if self.is_undecided(id)? {
+                undecided.push(id);
+            }
+        }
+        Ok(undecided)
+    }
+
+    fn is_undecided(&self, id: TreeId) -> Result<bool> {
+        let leaf = self.registry.tree().leaf_for_read(&key_of(id))?;
+        let Ok(slot) = leaf.search(&key_of(id)) else { return Ok(false) };
+        Ok(self.table.is_active(Header::split(leaf.value(slot)).0.trx))
+    }
+}

@@ -1,0 +1,105 @@
+//! Opening the engine, after a clean stop or a crash.
+//!
+//! The store has repeated the log when it comes back, so pages are as of the last durable mini-transaction. The undo
+//! log tells who had ended: a transaction with records and no end record is unfinished. It gets its place in the
+//! transaction table and its locks (the ids in its rows) back before anybody else may begin, and is rolled back: at once
+//! if it is small, else by the background fiber while others already work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use keel_base::{TreeId, TrxId};
+use parking_lot::RwLock;
+
+use crate::engine::{Background, Engine, TreeHandle};
+use crate::error::Result;
+use crate::lock::LockTable;
+use crate::lock_wait::WaitStats;
+use crate::options::EngineConfig;
+use crate::registry::{REGISTRY, UNDO};
+use crate::rollback::Writes;
+use crate::snapshot::SnapshotSet;
+use crate::stats::RowStats;
+use crate::store::{Durability, Store};
+use crate::trx::{ActiveSet, TrxShared, TrxTable};
+use crate::undo_log::{UndoLog, Unfinished};
+
+/// Unfinished transactions with no more changes than this are rolled back before the engine opens.
+const SMALL_CHANGES: u64 = 1000;
+
+/// Opens the engine. Waits.
+pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
+    let durability = config.store.durability;
+    let store = Store::open(config.store, &mut |_| {})?;
+    let (undo, unfinished) = UndoLog::open(&store)?;
+    let (next, limit) = undo.raise_trx_limit()?;
+    let registry = match store.tree(REGISTRY) {
+        Some(tree) => tree,
+        None => store.create_tree(REGISTRY)?,
+    };
+    let engine = Engine {
+        table: TrxTable::new(next, limit),
+        active: ActiveSet::new(),
+        snapshots: SnapshotSet::new(keel_runtime::slot_count()),
+        locks: LockTable::new(),
+        waits: WaitStats::default(),
+        undo,
+        trees: RwLock::default(),
+        registry: TreeHandle::new(registry),
+        tree_ids: keel_runtime::sync::Mutex::new(()),
+        trx_ids: keel_runtime::sync::Mutex::new(()),
+        rows: RowStats::default(),
+        lock_wait_nanos_max: AtomicU64::new(config.lock_wait_timeout.as_nanos() as u64),
+        relaxed: AtomicBool::new(durability != Durability::Commit),
+        purge: Background::default(),
+        store,
+    };
+    engine.open_trees();
+    engine.take_over(unfinished)?;
+    let engine = Arc::new(engine);
+    crate::purge::start(&engine);
+    Ok(engine)
+}
+
+impl Engine {
+    fn open_trees(&self) {
+        let mut trees = self.trees.write();
+        for id in self.store.tree_ids() {
+            if id != UNDO && id != REGISTRY {
+                trees.extend(self.store.tree(id).map(|tree| (id, TreeHandle::new(tree))));
+            }
+        }
+    }
+
+    /// Rolls back what is small, leaves the rest to the background, removes files that nobody names.
+    fn take_over(&self, unfinished: Vec<Unfinished>) -> Result<()> {
+        let mut orphans: Vec<Writes> = unfinished.into_iter().map(|found| self.adopt(found)).collect();
+        orphans.sort_by_key(|writes| writes.changes);
+        let large = orphans.split_off(orphans.partition_point(|writes| writes.changes <= SMALL_CHANGES));
+        for mut writes in orphans {
+            writes.roll_back(self)?;
+        }
+        let all: Vec<TreeId> = self.trees.read().keys().copied().collect();
+        *self.purge.suspects.lock() = self.remove_unnamed(all)?;
+        *self.purge.orphans.lock() = large;
+        Ok(())
+    }
+
+    fn adopt(&self, found: Unfinished) -> Writes {
+        let id = TrxId(found.trx);
+        let shared = TrxShared::new(id);
+        shared.changes.store(found.changes, Ordering::Relaxed);
+        shared.rolling_back.store(true, Ordering::Relaxed);
+        self.table.adopt(found.trx);
+        self.active.add(&shared);
+        Writes {
+            shared,
+            id,
+            segment: found.segment,
+            start: Some(found.start_seq),
+            last: found.last,
+            changes: found.changes,
+            end_flags: 0,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What a transaction has written, taking it back, and ending it.
+//!
+//! A transaction's undo records form a chain from the newest backwards. Rolling back follows it; each record is undone
+//! in a mini-transaction of its own, and only if the entry still bears the record's marker (the transaction's id and
+//! the record's place). So undoing twice, after a crash in between, does nothing the second time.
+//!
+//! A rollback to a savepoint keeps the row locks: where the id in the row was the lock, it is entered into the lock
+//! table before the id goes. A row that goes itself takes its lock along, as in InnoDB.
+//!
+//! Ending writes an end record; the end of its mini-transaction is the commit number. COMMITTING is set before
+//! ([`crate::trx`]), locks are released after, and only then the caller waits for the log.
+//!
+//! A crash before the end record is in the log leaves an unfinished transaction, which [`crate::restart`] rolls back.
+//! Overflow pages of an undone value are freed after the entry is restored: a crash in between loses them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use keel_base::{Lsn, TreeId, TrxId};
+use keel_runtime::fiber;
+
+use crate::engine::{Engine, TreeHandle};
+use crate::error::{Error, Result};
+use crate::fault::StoreError;
+use crate::mtr::Mtr;
+use crate::row::Header;
+use crate::tree::{LeafWrite, OverflowRef, Tree};
+use crate::trx::TrxShared;
+use crate::undo::{ChangeRecord, Common, END_BYTES, Kind, UndoPtr, decode_change, encode_end};
+
+/// A transaction's writes: what it takes to roll them back or end them.
+pub(crate) struct Writes {
+    pub(crate) shared: Arc<TrxShared>,
+    pub(crate) id: TrxId,
+    /// Segment of the undo log.
+    pub(crate) segment: usize,
+    /// Where in the segment it began; `None` before the first record.
+    pub(crate) start: Option<u64>,
+    /// Its newest record that counts.
+    pub(crate) last: UndoPtr,
+    /// Records written and not undone.
+    pub(crate) changes: u64,
+    /// What purge will have to do.
+    pub(crate) end_flags: u8,
+}
+
+/// A point in a transaction's writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct UndoMark {
+    pub(crate) last: UndoPtr,
+    pub(crate) changes: u64,
+}
+
+/// What one step of undoing left to do once the latch is gone.
+enum After {
+    /// Nothing.
+    Nothing,
+    /// The entry must get more room first.
+    Split(usize),
+    /// This overflow value is not referred to any more.
+    Free(OverflowRef),
+}
+
+/// The reference in the row of an entry whose header says overflow.
+pub(crate) fn overflow_ref(tree: TreeId, row: &[u8]) -> Result<OverflowRef> {
+    let bytes: &[u8; 12] = row.try_into().map_err(|_| {
+        let what = format!("overflow reference of {} bytes", row.len());
+        Error::Store(StoreError::Corrupt { file: format!("t{tree}"), page: 0, what })
+    })?;
+    Ok(OverflowRef::from_bytes(bytes))
+}
+
+impl Writes {
+    /// Where it stands now.
+    pub(crate) fn mark(&self) -> UndoMark {
+        UndoMark { last: self.last, changes: self.changes }
+    }
+
+    /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. Waits.
+    pub(crate) fn undo_to(&mut self, engine: &Engine, mark: UndoMark, keep_locks: bool) -> Result<()> {
+        let mut record = Vec::new();
+        while self.last != mark.last && !self.last.is_none() {
+            let at = self.last;
+            read_record(engine, at, &mut record)?;
+            let Some(change) = decode_change(&record) else {
+                return Err(misplaced(at, "not a change record"));
+            };
+            if change.common.trx != self.id {
+                return Err(misplaced(at, "undo record of another transaction"));
+            }
+            self.undo_one(engine, at, &change, keep_locks)?;
+            self.last = change.common.before;
+            self.changes = self.changes.saturating_sub(1);
+            self.shared.changes.store(self.changes, Ordering::Relaxed);
+            fiber::tick();
+        }
+        self.changes = mark.changes;
+        Ok(())
+    }
+
+    fn undo_one(&self, engine: &Engine, at: UndoPtr, change: &ChangeRecord<'_>, keep: bool) -> Result<()> {
+        let Some(handle) = engine.any_tree(change.tree) else { return Ok(()) };
+        let tree = handle.tree();
+        loop {
+            let mtr = engine.store.begin()?;
+            let after = {
+                let mut leaf = tree.leaf_for_write(&mtr, change.key)?;
+                self.undo_in_leaf(engine, &handle, &mut leaf, at, change, keep)?
+            };
+            if !matches!(after, After::Split(_)) {
+                mtr.commit();
+            } else {
+                drop(mtr);
+            }
+            match after {
+                After::Nothing => return Ok(()),
+                After::Split(need) => tree.split_for(change.key, need)?,
+                After::Free(value) => return Ok(tree.free_overflow(value)?),
+            }
+        }
+    }
+
+    fn undo_in_leaf(
+        &self,
+        engine: &Engine,
+        handle: &TreeHandle,
+        leaf: &mut LeafWrite<'_>,
+        at: UndoPtr,
+        change: &ChangeRecord<'_>,
+        keep_locks: bool,
+    ) -> Result<After> {
+        let Ok(slot) = leaf.search(change.key) else { return Ok(After::Nothing) };
+        let (header, row) = Header::split(leaf.value(slot));
+        if header.trx != self.id || header.undo != at {
+            return Ok(After::Nothing);
+        }
+        let new_value = match header.is_overflow() && change.common.kind != Kind::Delete {
+            true => After::Free(overflow_ref(handle.id(), row)?),
+            false => After::Nothing,
+        };
+        let Some(old) = change.old else {
+            leaf.remove(slot);
+            if keep_locks {
+                engine.locks.release_one(&self.shared, handle.id(), change.key);
+            }
+            return Ok(new_value);
+        };
+        if change.common.kind == Kind::Delete {
+            leaf.patch(slot, 0, &old.header.to_bytes());
+        } else {
+            let mut value = row.to_vec();
+            old.apply(&mut value).ok_or_else(|| misplaced(at, "old row does not fit"))?;
+            value.splice(0..0, old.header.to_bytes());
+            if leaf.replace(slot, &value).is_err() {
+                return Ok(After::Split(value.len() + change.key.len()));
+            }
+        }
+        if keep_locks && old.header.trx != self.id {
+            engine.locks.keep_own(&self.shared, handle.id(), change.key);
+        }
+        Ok(new_value)
+    }
+
+    /// Undoes everything and ends the transaction. Waits for pages, not for the log.
+    pub(crate) fn roll_back(&mut self, engine: &Engine) -> Result<()> {
+        self.undo_to(engine, UndoMark::default(), false)?;
+        self.end(engine, Kind::Abort)?;
+        Ok(())
+    }
+
+    /// Writes the end record, publishes the end and releases the locks; gives the commit number. Waits for log space.
+    pub(crate) fn end(&mut self, engine: &Engine, kind: Kind) -> Result<Lsn> {
+        let lsn = match self.start {
+            Some(start) => {
+                let flags = if kind == Kind::Commit { self.end_flags } else { 0 };
+                let lsn = self.write_end(engine, kind, flags)?;
+                engine.table.set_ended(self.id, lsn.0);
+                engine.undo.ended(self.segment, start, true);
+                lsn
+            }
+            None => {
+                let lsn = engine.store.current_lsn();
+                engine.table.set_ended(self.id, lsn.0);
+                lsn
+            }
+        };
+        engine.active.remove(self.id);
+        engine.locks.release_all(&self.shared);
+        Ok(lsn)
+    }
+
+    fn write_end(&mut self, engine: &Engine, kind: Kind, flags: u8) -> Result<Lsn> {
+        let mut record = Vec::with_capacity(END_BYTES);
+        encode_end(&mut record, kind, self.id, self.last, flags);
+        loop {
+            let mtr = engine.store.begin()?;
+            let room = engine.undo.room(self.segment, &mtr, record.len(), &mut self.start);
+            match room {
+                Ok(room) => {
+                    engine.table.set_committing(self.id);
+                    room.append(&record);
+                    return Ok(mtr.commit());
+                }
+                Err(full) => {
+                    drop(mtr);
+                    engine.undo.roll_over(self.segment, full)?;
+                }
+            }
+        }
+    }
+}
+
+fn misplaced(at: UndoPtr, what: &str) -> Error {
+    let what = format!("{what} at {}", at.offset);
+    Error::Store(StoreError::Corrupt { file: "undo".into(), page: at.page, what })
+}
+
+/// Copies the record at `at` into `out`. Waits.
+pub(crate) fn read_record(engine: &Engine, at: UndoPtr, out: &mut Vec<u8>) -> Result<Common> {
+    engine.undo.read(at, |bytes| {
+        let common = crate::undo::decode_common(bytes)?;
+        out.clear();
+        out.extend_from_slice(&bytes[..common.len]);
+        Some(common)
+    })
+}
+
+/// Removes the deleted entry at `key` if it still bears the marker of the delete at `at` by `trx`. Waits.
+pub(crate) fn remove_deleted(engine: &Engine, tree: &Tree, key: &[u8], trx: TrxId, at: UndoPtr) -> Result<bool> {
+    let mtr: Mtr<'_> = engine.store.begin()?;
+    let mut leaf = tree.leaf_for_write(&mtr, key)?;
+    let Ok(slot) = leaf.search(key) else { return Ok(false) };
+    let (header, row) = Header::split(leaf.value(slot));
+    if !header.is_deleted() || header.trx != trx || header.undo != at {
+        return Ok(false);
+    }
+    let value = match header.is_overflow() {
+        true => Some(overflow_ref(tree.id(), row)?),
+        false => None,
+    };
+    leaf.remove(slot);
+    let sparse = leaf.room() > SPARSE_BYTES || leaf.is_empty();
+    drop(leaf);
+    mtr.commit();
+    if let Some(value) = value {
+        tree.free_overflow(value)?;
+    }
+    if sparse {
+        tree.after_remove(key)?;
+    }
+    Ok(true)
+}
+
+/// A leaf with this much room is worth merging.
+const SPARSE_BYTES: usize = 12 << 10;

@@ -1,0 +1,152 @@
+//! Snapshots: what a reader sees, and how old the oldest reader is.
+//!
+//! A snapshot is two numbers: the LSN up to which commits are seen, and the id that the next writer would have got,
+//! read after it. It is kept in a per-worker shard so that purge and the transaction table know which old states are
+//! still needed. When the table's ring is about to outrun a snapshot, the ids that it does not see, which are those in
+//! progress when it was taken and hence few, are written down beside it ("frozen"), and the table may forget.
+//!
+//! A shard's mutex covers taking both numbers: whoever visits all shards after reading the durable LSN knows that
+//! snapshots taken later are not older than that.
+
+use std::sync::Arc;
+
+use keel_base::TrxId;
+use parking_lot::Mutex;
+
+use crate::trx::{TrxState, TrxTable};
+
+/// A reader's view. Registered; give it back with [`SnapshotSet::release`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snapshot {
+    shard: u16,
+    index: u32,
+    /// Commits that ended at or before this LSN are seen.
+    pub(crate) csn: u64,
+    /// Ids from here on are not seen.
+    pub(crate) next: u64,
+}
+
+#[derive(Default)]
+struct Entry {
+    taken: bool,
+    csn: u64,
+    next: u64,
+    frozen: Option<Arc<[u64]>>,
+}
+
+#[derive(Default)]
+struct Shard {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+/// All snapshots in use.
+pub(crate) struct SnapshotSet {
+    shards: Box<[Mutex<Shard>]>,
+}
+
+impl SnapshotSet {
+    /// A set with one shard for each of `workers`.
+    pub(crate) fn new(workers: usize) -> SnapshotSet {
+        SnapshotSet { shards: (0..workers.max(1)).map(|_| Mutex::new(Shard::default())).collect() }
+    }
+
+    /// Takes a snapshot of what `lsn` says is committed now.
+    pub(crate) fn take(&self, worker: usize, table: &TrxTable, lsn: impl Fn() -> u64) -> Snapshot {
+        let shard_index = worker % self.shards.len();
+        let mut shard = self.shards[shard_index].lock();
+        let csn = lsn();
+        let next = table.next_id();
+        Self::put(&mut shard, shard_index, Entry { taken: true, csn, next, frozen: None })
+    }
+
+    fn put(shard: &mut Shard, shard_index: usize, entry: Entry) -> Snapshot {
+        let (csn, next) = (entry.csn, entry.next);
+        let index = match shard.free.pop() {
+            Some(index) => {
+                shard.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                shard.entries.push(entry);
+                shard.entries.len() as u32 - 1
+            }
+        };
+        Snapshot { shard: shard_index as u16, index, csn, next }
+    }
+
+    /// Gives a snapshot back.
+    pub(crate) fn release(&self, snapshot: Snapshot) {
+        let mut shard = self.shards[snapshot.shard as usize].lock();
+        let entry = &mut shard.entries[snapshot.index as usize];
+        debug_assert!(entry.taken && entry.csn == snapshot.csn);
+        *entry = Entry::default();
+        shard.free.push(snapshot.index);
+    }
+
+    /// A registered copy of the oldest snapshot, or a new one at `lsn` if that is older: what it sees, all see.
+    pub(crate) fn take_oldest(&self, table: &TrxTable, lsn: impl Fn() -> u64) -> Snapshot {
+        let own = self.take(0, table, lsn);
+        let mut oldest: Option<(u64, u64, Option<Arc<[u64]>>)> = None;
+        for shard in &self.shards {
+            for entry in shard.lock().entries.iter().filter(|entry| entry.taken) {
+                if oldest.as_ref().is_none_or(|found| (entry.csn, entry.next) < (found.0, found.1)) {
+                    oldest = Some((entry.csn, entry.next, entry.frozen.clone()));
+                }
+            }
+        }
+        let Some((csn, next, frozen)) = oldest.filter(|found| (found.0, found.1) < (own.csn, own.next)) else {
+            return own;
+        };
+        let copy = Self::put(&mut self.shards[0].lock(), 0, Entry { taken: true, csn, next, frozen });
+        self.release(own);
+        copy
+    }
+
+    /// Whether `snapshot` sees the work of `id`.
+    #[inline]
+    pub(crate) fn sees(&self, snapshot: &Snapshot, table: &TrxTable, id: TrxId) -> bool {
+        if id.0 >= snapshot.next {
+            return false;
+        }
+        match table.lookup(id) {
+            Some(TrxState::Active) => false,
+            Some(TrxState::Ended(csn)) => csn <= snapshot.csn,
+            None => self.sees_forgotten(snapshot, id),
+        }
+    }
+
+    #[cold]
+    fn sees_forgotten(&self, snapshot: &Snapshot, id: TrxId) -> bool {
+        let shard = self.shards[snapshot.shard as usize].lock();
+        match &shard.entries[snapshot.index as usize].frozen {
+            Some(unseen) => unseen.binary_search(&id.0).is_err(),
+            None => true,
+        }
+    }
+
+    /// Freezes snapshots whose `next` is below `limit`; `unseen(csn, next)` lists what they do not see.
+    pub(crate) fn freeze_older_than(&self, limit: u64, unseen: impl Fn(u64, u64) -> Vec<u64>) {
+        for shard in &self.shards {
+            for entry in &mut shard.lock().entries {
+                if entry.taken && entry.frozen.is_none() && entry.next < limit {
+                    entry.frozen = Some(unseen(entry.csn, entry.next).into());
+                }
+            }
+        }
+    }
+
+    /// The oldest LSN among snapshots that are not frozen.
+    pub(crate) fn oldest_thawed_csn(&self) -> Option<u64> {
+        let oldest = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            shard.entries.iter().filter(|e| e.taken && e.frozen.is_none()).map(|e| e.csn).min()
+        };
+        self.shards.iter().filter_map(oldest).min()
+    }
+
+    /// How many are in use.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().entries.iter().filter(|e| e.taken).count()).sum()
+    }
+}

@@ -1,0 +1,265 @@
+//! Point reads, and the walk back to an older version.
+//!
+//! A plain read looks at the newest entry under the leaf's latch; if its snapshot does not see that, it copies it and
+//! follows the undo records back, with no latch held but that of one undo page at a time. The registered snapshot
+//! keeps those records. A locking read decides about the lock under the leaf's latch ([`crate::lock`]), waits without
+//! it, and then looks at the row again.
+
+use std::sync::Arc;
+
+use keel_base::TrxId;
+
+use crate::engine::{Engine, TreeHandle};
+use crate::error::{Error, Result};
+use crate::lock::{Ask, IfTaken};
+use crate::options::{Isolation, LockMode, Wait};
+use crate::rollback::overflow_ref;
+use crate::row::Header;
+use crate::tree::LeafRead;
+use crate::txn::State;
+use crate::undo::{UndoPtr, decode_change};
+
+/// What became of asking for a row under its leaf's latch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowLock {
+    /// It may be read or written; whether a new entry in the lock table says so.
+    Mine(bool),
+    /// Queued: give up the latch and wait.
+    Wait,
+    /// Not free, and nobody waits for it.
+    Taken,
+    /// Look at the row again.
+    Again,
+}
+
+/// A key that follows `key` at once: from an excluded bound to an included one.
+pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+impl State {
+    /// This transaction's id, 0 (nobody's) before its first write.
+    #[inline]
+    pub(crate) fn own_id(&self) -> TrxId {
+        self.writes.as_ref().map_or(TrxId(0), |writes| writes.id)
+    }
+
+    /// Whether a plain read sees what `trx` wrote. The snapshot is taken.
+    #[inline]
+    pub(crate) fn sees(&self, engine: &Engine, trx: TrxId) -> bool {
+        match &self.snapshot {
+            Some(snapshot) => {
+                trx == self.own_id() || engine.snapshots.sees(snapshot, &engine.table, trx)
+            }
+            None => true,
+        }
+    }
+
+    pub(crate) fn get<R>(
+        &mut self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        key: &[u8],
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if self.isolation != Isolation::ReadUncommitted {
+            self.take_snapshot(engine);
+        }
+        let leaf = tree.tree().leaf_for_read(key)?;
+        let Ok(slot) = leaf.search(key) else { return Ok(None) };
+        let (header, row) = Header::split(leaf.value(slot));
+        if self.sees(engine, header.trx) {
+            if header.is_deleted() {
+                return Ok(None);
+            }
+            self.counts.read += 1;
+            if !header.is_overflow() {
+                return Ok(Some(f(row)));
+            }
+        } else if header.is_fresh() {
+            return Ok(None);
+        }
+        let mut row = row.to_vec();
+        drop(leaf);
+        let Some(header) = self.version_for(engine, header, &mut row)? else { return Ok(None) };
+        load_overflow(tree, header, &mut row)?;
+        Ok(Some(f(&row)))
+    }
+
+    /// Turns an entry into the version that this transaction's snapshot sees; `None` if it sees no row. Waits.
+    pub(crate) fn version_for(
+        &self,
+        engine: &Engine,
+        newest: Header,
+        row: &mut Vec<u8>,
+    ) -> Result<Option<Header>> {
+        let mut header = newest;
+        while !self.sees(engine, header.trx) {
+            if header.is_fresh() {
+                return Ok(None);
+            }
+            header = older_version(engine, header, row)?;
+        }
+        Ok(Some(header).filter(|header| !header.is_deleted()))
+    }
+
+    /// Asks for a row's lock under its leaf's latch. Without `entry` the row may be had without an entry in the lock
+    /// table if nobody else is there: enough for a writer, whose id in the row will be the lock.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn lock_row(
+        &mut self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        key: &[u8],
+        header: Header,
+        mode: LockMode,
+        entry: bool,
+        if_taken: IfTaken,
+    ) -> Result<RowLock> {
+        if header.trx == self.own_id() && header.trx.0 != 0 {
+            return Ok(RowLock::Mine(false));
+        }
+        let me = self.shared();
+        let ask = if engine.table.is_active(header.trx) {
+            // Not in the set: it has just ended.
+            let Some(writer) = engine.active.get(header.trx) else { return Ok(RowLock::Again) };
+            engine.locks.ask(me, tree.id(), key, mode, Some(&writer), if_taken)
+        } else if entry || engine.locks.is_contended(Some(me), tree.id(), key) {
+            engine.locks.ask(me, tree.id(), key, mode, None, if_taken)
+        } else {
+            return Ok(RowLock::Mine(false));
+        };
+        Ok(match ask {
+            Ask::Granted => RowLock::Mine(true),
+            Ask::Held => RowLock::Mine(false),
+            Ask::Queued => RowLock::Wait,
+            Ask::Refused => RowLock::Taken,
+            Ask::Changed => RowLock::Again,
+        })
+    }
+
+    /// Keeps others from inserting around the place in `leaf` where `key` is not: between the entries below and at
+    /// `slot`, or the leaf's fences.
+    pub(crate) fn lock_gap_at(&mut self, tree: &TreeHandle, leaf: &LeafRead<'_>, slot: usize) {
+        let mut low = Vec::new();
+        let mut high = Vec::new();
+        match slot {
+            0 => low.extend_from_slice(leaf.low_fence()),
+            _ => {
+                leaf.key(slot - 1, &mut low);
+                low.push(0);
+            }
+        }
+        let high = if slot < leaf.len() {
+            leaf.key(slot, &mut high);
+            Some(high.as_slice())
+        } else {
+            leaf.high_fence()
+        };
+        let me = self.shared().clone();
+        tree.gaps().lock(&me, &low, high);
+    }
+
+    pub(crate) fn get_locked<R>(
+        &mut self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        key: &[u8],
+        mode: LockMode,
+        wait: Wait,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let if_taken = if_taken(wait);
+        loop {
+            let leaf = tree.tree().leaf_for_read(key)?;
+            let slot = match leaf.search(key) {
+                Ok(slot) => slot,
+                Err(slot) => {
+                    if self.isolation.locks_gaps() {
+                        self.lock_gap_at(tree, &leaf, slot);
+                    }
+                    return Ok(None);
+                }
+            };
+            let (header, row) = Header::split(leaf.value(slot));
+            if header.is_deleted() && !engine.table.is_active(header.trx) && header.trx != self.own_id() {
+                if self.isolation.locks_gaps() {
+                    self.lock_gap_around(tree, &leaf, slot);
+                }
+                return Ok(None);
+            }
+            match self.lock_row(engine, tree, key, header, mode, true, if_taken)? {
+                RowLock::Mine(_) if header.is_deleted() => return Ok(None),
+                RowLock::Mine(_) => {
+                    self.counts.read += 1;
+                    if !header.is_overflow() {
+                        return Ok(Some(f(row)));
+                    }
+                    let mut row = row.to_vec();
+                    drop(leaf);
+                    load_overflow(tree, header, &mut row)?;
+                    return Ok(Some(f(&row)));
+                }
+                RowLock::Wait => {
+                    drop(leaf);
+                    self.wait(engine, wait)?;
+                }
+                RowLock::Taken if wait == Wait::SkipLocked => return Ok(None),
+                RowLock::Taken => return Err(Error::LockNotAvailable),
+                RowLock::Again => drop(leaf),
+            }
+        }
+    }
+
+    /// Keeps others from inserting around and at the deleted entry in `slot`.
+    fn lock_gap_around(&mut self, tree: &TreeHandle, leaf: &LeafRead<'_>, slot: usize) {
+        self.lock_gap_at(tree, leaf, slot);
+        let me = self.shared().clone();
+        let mut key = Vec::new();
+        leaf.key(slot, &mut key);
+        let mut next = Vec::new();
+        if slot + 1 < leaf.len() {
+            leaf.key(slot + 1, &mut next);
+            tree.gaps().lock(&me, &key, Some(&next));
+        } else {
+            tree.gaps().lock(&me, &key, leaf.high_fence());
+        }
+    }
+
+    /// Releases a lock just taken on a row that turned out not to matter, where the isolation level allows.
+    pub(crate) fn unlock_row(&mut self, engine: &Engine, tree: &TreeHandle, key: &[u8]) {
+        if !self.isolation.locks_gaps() {
+            let me: Arc<_> = self.shared().clone();
+            engine.locks.release_one(&me, tree.id(), key);
+        }
+    }
+}
+
+/// What to do about a taken row under this waiting policy.
+pub(crate) fn if_taken(wait: Wait) -> IfTaken {
+    match wait {
+        Wait::NoWait | Wait::SkipLocked => IfTaken::Refuse,
+        Wait::Default | Wait::Timeout(_) => IfTaken::Queue,
+    }
+}
+
+/// Replaces an overflow reference in `row` by the row itself. Waits.
+pub(crate) fn load_overflow(tree: &TreeHandle, header: Header, row: &mut Vec<u8>) -> Result<()> {
+    if header.is_overflow() {
+        let at = overflow_ref(tree.id(), row)?;
+        row.clear();
+        tree.tree().read_overflow(at, row)?;
+    }
+    Ok(())
+}
+
+/// Turns a row into the version before it; gives that version's header. Waits.
+fn older_version(engine: &Engine, header: Header, row: &mut Vec<u8>) -> Result<Header> {
+    let at: UndoPtr = header.undo;
+    engine.undo.read(at, |bytes| {
+        let change = decode_change(bytes)?;
+        let old = change.old.filter(|_| change.common.trx == header.trx)?;
+        old.apply(row)?;
+        Some(old.header)
+    })
+}

@@ -1,0 +1,292 @@
+//! Undo records: what a change to an entry replaced, and where transactions end.
+//!
+//! ```text
+//! change: len u16 | kind u8 | trx 6 | before 6 | tree u32 | key len u16 | key
+//!         and for Update, Delete: header 13 | prefix u16 | suffix u16 | middle
+//! end:    len u16 | kind u8 | trx 6 | before 6 | flags u8
+//! ```
+//!
+//! `before` names the transaction's record before this one, so that rollback and purge walk a transaction backwards.
+//! The old row is the new row's first `prefix` bytes, the middle, and the new row's last `suffix` bytes. Records are
+//! immutable.
+
+use keel_base::{TreeId, TrxId};
+
+use crate::row::{HEADER_BYTES, Header};
+
+/// Where an undo record stands; page 0 is nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub(crate) struct UndoPtr {
+    /// Page of the undo file.
+    pub(crate) page: u32,
+    /// Offset in its data area.
+    pub(crate) offset: u16,
+}
+
+impl UndoPtr {
+    /// Nowhere.
+    pub(crate) const NONE: UndoPtr = UndoPtr { page: 0, offset: 0 };
+
+    /// Whether it names no record.
+    pub(crate) fn is_none(self) -> bool {
+        self.page == 0
+    }
+
+    /// Its stored form.
+    pub(crate) fn to_bytes(self) -> [u8; 6] {
+        let mut out = [0; 6];
+        out[..4].copy_from_slice(&self.page.to_le_bytes());
+        out[4..].copy_from_slice(&self.offset.to_le_bytes());
+        out
+    }
+
+    /// From its stored form.
+    pub(crate) fn from_bytes(b: [u8; 6]) -> UndoPtr {
+        UndoPtr {
+            page: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+            offset: u16::from_le_bytes([b[4], b[5]]),
+        }
+    }
+}
+
+/// What a record undoes, or which end it marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// An entry that was not there.
+    Insert = 1,
+    /// An entry that had another row or was deleted.
+    Update = 2,
+    /// An entry that was not deleted.
+    Delete = 3,
+    /// The transaction committed.
+    Commit = 4,
+    /// The transaction has been rolled back.
+    Abort = 5,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Insert,
+            2 => Kind::Update,
+            3 => Kind::Delete,
+            4 => Kind::Commit,
+            5 => Kind::Abort,
+            _ => return None,
+        })
+    }
+
+    /// Whether it ends a transaction.
+    pub(crate) fn is_end(self) -> bool {
+        matches!(self, Kind::Commit | Kind::Abort)
+    }
+}
+
+/// The transaction deleted rows: purge must walk it.
+pub(crate) const END_HAS_DELETES: u8 = 1;
+/// The transaction replaced or deleted rows in overflow pages: purge must free them.
+pub(crate) const END_HAS_OVERFLOW: u8 = 2;
+
+/// Bytes of `len` to `before`.
+pub(crate) const COMMON_BYTES: usize = 15;
+const CHANGE_BYTES: usize = COMMON_BYTES + 6;
+/// Bytes of an end record.
+pub(crate) const END_BYTES: usize = COMMON_BYTES + 1;
+
+/// The part that all records share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Common {
+    /// Bytes of the record.
+    pub(crate) len: usize,
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Whose it is.
+    pub(crate) trx: TrxId,
+    /// That transaction's record before.
+    pub(crate) before: UndoPtr,
+    /// Flags of an end record, else 0.
+    pub(crate) flags: u8,
+}
+
+/// An old version: header and what turns the newer row into the older.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OldVersion<'a> {
+    /// The header that was replaced.
+    pub(crate) header: Header,
+    prefix: usize,
+    suffix: usize,
+    middle: &'a [u8],
+}
+
+/// A change record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChangeRecord<'a> {
+    /// Kind, transaction and the record before.
+    pub(crate) common: Common,
+    /// The tree changed.
+    pub(crate) tree: TreeId,
+    /// The key changed.
+    pub(crate) key: &'a [u8],
+    /// What was there; `None` for Insert.
+    pub(crate) old: Option<OldVersion<'a>>,
+}
+
+fn begin(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: UndoPtr) {
+    out.clear();
+    out.extend_from_slice(&[0, 0, kind as u8]);
+    out.extend_from_slice(&trx.0.to_le_bytes()[..6]);
+    out.extend_from_slice(&before.to_bytes());
+}
+
+fn finish(out: &mut [u8]) {
+    let len = u16::try_from(out.len()).expect("undo record fits a page");
+    out[..2].copy_from_slice(&len.to_le_bytes());
+}
+
+/// Writes an end record into `out`.
+pub(crate) fn encode_end(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: UndoPtr, flags: u8) {
+    debug_assert!(kind.is_end());
+    begin(out, kind, trx, before);
+    out.push(flags);
+    finish(out);
+}
+
+/// Writes a change record into `out`. `old` is the replaced header and row, `new_row` what stands in its place.
+pub(crate) fn encode_change(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    trx: TrxId,
+    before: UndoPtr,
+    tree: TreeId,
+    key: &[u8],
+    old: Option<(Header, &[u8])>,
+    new_row: &[u8],
+) {
+    begin(out, kind, trx, before);
+    out.extend_from_slice(&tree.0.to_le_bytes());
+    out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+    out.extend_from_slice(key);
+    if let Some((header, old_row)) = old {
+        // Purge reads references to overflow pages from the record alone.
+        let (prefix, suffix) = if header.is_overflow() { (0, 0) } else { common_ends(old_row, new_row) };
+        out.extend_from_slice(&header.to_bytes());
+        out.extend_from_slice(&(prefix as u16).to_le_bytes());
+        out.extend_from_slice(&(suffix as u16).to_le_bytes());
+        out.extend_from_slice(&old_row[prefix..old_row.len() - suffix]);
+    }
+    finish(out);
+}
+
+fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
+    let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let rest = a.len().min(b.len()) - prefix;
+    let suffix = a.iter().rev().zip(b.iter().rev()).take(rest).take_while(|(x, y)| x == y).count();
+    (prefix, suffix)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?) as usize)
+}
+
+/// Reads the shared part of the record at the start of `bytes`; `None` if there is no whole record.
+pub(crate) fn decode_common(bytes: &[u8]) -> Option<Common> {
+    let len = u16_at(bytes, 0)?;
+    if len < END_BYTES || len > bytes.len() {
+        return None;
+    }
+    let kind = Kind::from_byte(bytes[2])?;
+    let mut id = [0; 8];
+    id[..6].copy_from_slice(&bytes[3..9]);
+    let before = UndoPtr::from_bytes(bytes[9..15].try_into().ok()?);
+    let flags = if kind.is_end() { bytes[COMMON_BYTES] } else { 0 };
+    Some(Common { len, kind, trx: TrxId(u64::from_le_bytes(id)), before, flags })
+}
+
+/// Reads the change record at the start of `bytes`; `None` if there is no whole one.
+pub(crate) fn decode_change(bytes: &[u8]) -> Option<ChangeRecord<'_>> {
+    let common = decode_common(bytes)?;
+    if common.kind.is_end() || common.len < CHANGE_BYTES {
+        return None;
+    }
+    let bytes = &bytes[..common.len];
+    let tree = TreeId(u32::from_le_bytes(bytes[COMMON_BYTES..COMMON_BYTES + 4].try_into().ok()?));
+    let key_end = CHANGE_BYTES + u16_at(bytes, COMMON_BYTES + 4)?;
+    let key = bytes.get(CHANGE_BYTES..key_end)?;
+    let old = match common.kind {
+        Kind::Insert => None,
+        _ => Some(decode_old(&bytes[key_end..])?),
+    };
+    Some(ChangeRecord { common, tree, key, old })
+}
+
+fn decode_old(bytes: &[u8]) -> Option<OldVersion<'_>> {
+    let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+    let (header, _) = Header::split(header);
+    Some(OldVersion { header, prefix: u16_at(rest, 0)?, suffix: u16_at(rest, 2)?, middle: rest.get(4..)? })
+}
+
+impl OldVersion<'_> {
+    /// What the old row has and the new one has not; the whole old row if that was an overflow reference.
+    pub(crate) fn middle(&self) -> &[u8] {
+        self.middle
+    }
+
+    /// Turns the newer row into the older one; `None` if they do not fit together.
+    pub(crate) fn apply(&self, row: &mut Vec<u8>) -> Option<()> {
+        let end = row.len().checked_sub(self.suffix)?;
+        if self.prefix > end {
+            return None;
+        }
+        row.splice(self.prefix..end, self.middle.iter().copied());
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(flags: u8) -> Header {
+        Header { flags, trx: TrxId(41), undo: UndoPtr { page: 3, offset: 20 } }
+    }
+
+    #[test]
+    fn an_old_row_comes_back_from_the_new_one() {
+        let pairs: [(&[u8], &[u8]); 7] = [
+            (b"", b""),
+            (b"abc", b"abc"),
+            (b"aaa", b"aa"),
+            (b"aa", b"aaaa"),
+            (b"abcdef", b"abXdef"),
+            (b"short", b"something longer"),
+            (b"left", b""),
+        ];
+        for (old, new) in pairs {
+            let mut out = Vec::new();
+            let before = UndoPtr { page: 9, offset: 1 };
+            let replaced = Some((header(0), old));
+            encode_change(&mut out, Kind::Update, TrxId(42), before, TreeId(7), b"key", replaced, new);
+            out.extend_from_slice(b"the next record");
+            let record = decode_change(&out).unwrap();
+            assert_eq!((record.tree, record.key), (TreeId(7), &b"key"[..]));
+            assert_eq!((record.common.trx, record.common.before), (TrxId(42), before));
+            let mut row = new.to_vec();
+            let version = record.old.unwrap();
+            version.apply(&mut row).unwrap();
+            assert_eq!((version.header, row.as_slice()), (header(0), old));
+        }
+    }
+
+    #[test]
+    fn a_cut_record_is_refused() {
+        let mut out = Vec::new();
+        encode_change(&mut out, Kind::Delete, TrxId(1), UndoPtr::NONE, TreeId(2), b"k", Some((header(1), b"r")), b"r");
+        for len in 0..out.len() {
+            assert!(decode_change(&out[..len]).is_none(), "{len}");
+        }
+        encode_end(&mut out, Kind::Commit, TrxId(1), UndoPtr::NONE, END_HAS_DELETES);
+        assert_eq!(decode_common(&out).unwrap().flags, END_HAS_DELETES);
+        assert!(decode_change(&out).is_none());
+    }
+}

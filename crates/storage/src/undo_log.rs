@@ -1,0 +1,469 @@
+//! The undo log: segments of undo pages, each a queue that transactions append to and purge shortens from its head.
+//!
+//! A transaction stays on the segment it began on. A page carries its number in the segment's order (`seq`) and `low`:
+//! the `seq` at or after which every transaction began that was in progress when the page was made. So when purge
+//! stands in a page, pages before that page's `low` hold nothing that a transaction still to be ended or purged wrote,
+//! and are freed. The directory page names each segment's first page and where purge stands, and the transaction id
+//! below which all ids may have been given.
+//!
+//! ```text
+//! undo page:  segment u16 | seq u64 | low u64 | records ...
+//! directory:  magic u32 | segments u16 | 0 u16 | trx limit u64 | { head u32 | purge page u32 | purge offset u16 | 0 u16 } ...
+//! ```
+//!
+//! Order: leaf latch, segment mutex, undo page latch, directory latch. The mutex is never taken under an undo latch.
+//! A crash between taking a page off the head and freeing it loses that page of the file; nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use keel_base::PageNo;
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::fault::{StoreError, StoreResult};
+use crate::mtr::{Mtr, UndoWrite};
+use crate::store::{PinnedPage, Store, UNDO_CAPACITY, UNDO_DIRECTORY};
+use crate::undo::{Common, UndoPtr, decode_common};
+
+const PAGE_HEADER_BYTES: usize = 18;
+/// Longest undo record.
+pub(crate) const RECORD_MAX: usize = UNDO_CAPACITY - PAGE_HEADER_BYTES;
+
+const MAGIC: u32 = 0x3144_554b;
+const LIMIT_OFFSET: usize = 8;
+const ENTRIES_OFFSET: usize = 16;
+const ENTRY_BYTES: usize = 12;
+/// Segments of a new data folder; a transaction takes that of its worker.
+const SEGMENTS: usize = 32;
+/// Ids are persisted in strides of this many.
+const TRX_STRIDE: u64 = 1 << 16;
+
+/// The undo log; see the module.
+pub(crate) struct UndoLog {
+    store: Arc<Store>,
+    directory: PinnedPage,
+    segments: Box<[Segment]>,
+    /// Ended transactions that purge has not passed.
+    history: AtomicU64,
+}
+
+#[derive(Default)]
+struct Segment {
+    state: Mutex<State>,
+    purge: Mutex<PurgeState>,
+}
+
+#[derive(Default)]
+struct State {
+    tail: Option<Tail>,
+    /// Where transactions in progress began: `seq` and how many.
+    starts: BTreeMap<u64, u32>,
+}
+
+struct Tail {
+    page: PageNo,
+    seq: u64,
+    pin: PinnedPage,
+}
+
+/// How far a segment is purged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PurgeState {
+    head: u32,
+    head_seq: u64,
+    at: UndoPtr,
+    at_seq: u64,
+    at_low: u64,
+}
+
+/// Room for one record at the end of a segment, its page latched.
+pub(crate) struct UndoRoom<'m> {
+    write: UndoWrite<'m>,
+    ptr: UndoPtr,
+}
+
+impl UndoRoom<'_> {
+    /// Where the record will stand.
+    pub(crate) fn ptr(&self) -> UndoPtr {
+        self.ptr
+    }
+
+    /// Appends the record.
+    pub(crate) fn append(mut self, record: &[u8]) {
+        let offset = self.write.append(record);
+        assert_eq!(offset, self.ptr.offset as usize, "undo page moved under its latch");
+    }
+}
+
+/// A transaction that the log knows as begun and not ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unfinished {
+    /// Its id.
+    pub(crate) trx: u64,
+    /// Its segment.
+    pub(crate) segment: usize,
+    /// Where it began.
+    pub(crate) start_seq: u64,
+    /// Its newest record.
+    pub(crate) last: UndoPtr,
+    /// Number of its records.
+    pub(crate) changes: u64,
+}
+
+fn corrupt(page: u32, what: &str) -> StoreError {
+    StoreError::Corrupt { file: "undo".into(), page, what: what.into() }
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// `seq` and `low` of an undo page.
+fn page_order(page: u32, bytes: &[u8]) -> StoreResult<(u64, u64)> {
+    word64(bytes, 2).zip(word64(bytes, 10)).ok_or_else(|| corrupt(page, "undo page without header"))
+}
+
+fn entry_offset(segment: usize) -> usize {
+    ENTRIES_OFFSET + segment * ENTRY_BYTES
+}
+
+fn entry_bytes(head: u32, at: UndoPtr) -> [u8; ENTRY_BYTES] {
+    let mut out = [0; ENTRY_BYTES];
+    out[..4].copy_from_slice(&head.to_le_bytes());
+    out[4..10].copy_from_slice(&at.to_bytes());
+    out
+}
+
+impl UndoLog {
+    /// Opens the log of `store`, making the directory if there is none. Reads all undo pages there are. Waits.
+    pub(crate) fn open(store: &Arc<Store>) -> StoreResult<(UndoLog, Vec<Unfinished>)> {
+        let directory = store.undo_pin(UNDO_DIRECTORY)?;
+        let mtr = store.begin()?;
+        let mut write = mtr.undo_write(&directory);
+        if write.used() == 0 {
+            let mut bytes = vec![0; entry_offset(SEGMENTS)];
+            bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+            bytes[4..6].copy_from_slice(&(SEGMENTS as u16).to_le_bytes());
+            bytes[LIMIT_OFFSET..LIMIT_OFFSET + 8].copy_from_slice(&1u64.to_le_bytes());
+            write.append(&bytes);
+        }
+        let bytes = write.bytes().to_vec();
+        drop(write);
+        mtr.commit();
+        if word32(&bytes, 0) != Some(MAGIC) {
+            return Err(corrupt(UNDO_DIRECTORY.0, "no undo directory"));
+        }
+        let count = u16::from_le_bytes([bytes[4], bytes[5]]) as usize;
+        let segments = (0..count).map(|_| Segment::default()).collect();
+        let log = UndoLog { store: store.clone(), directory, segments, history: AtomicU64::new(0) };
+        let mut unfinished = Vec::new();
+        for segment in 0..count {
+            log.open_segment(segment, &bytes, &mut unfinished)?;
+        }
+        Ok((log, unfinished))
+    }
+
+    fn open_segment(&self, index: usize, directory: &[u8], out: &mut Vec<Unfinished>) -> StoreResult<()> {
+        let offset = entry_offset(index);
+        let Some(entry) = directory.get(offset..offset + ENTRY_BYTES) else {
+            return Err(corrupt(UNDO_DIRECTORY.0, "undo directory cut short"));
+        };
+        let head = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        if head == 0 {
+            return Ok(());
+        }
+        let at = UndoPtr::from_bytes([entry[4], entry[5], entry[6], entry[7], entry[8], entry[9]]);
+        let mut purge = PurgeState { head, at, ..PurgeState::default() };
+        let mut open: BTreeMap<u64, Unfinished> = BTreeMap::new();
+        let mut page = head;
+        let mut purged = true;
+        let tail_seq = loop {
+            let read = self.store.undo_read(PageNo(page))?;
+            let (seq, low) = page_order(page, read.bytes())?;
+            if page == head {
+                purge.head_seq = seq;
+            }
+            if page == at.page {
+                (purge.at_seq, purge.at_low) = (seq, low);
+            }
+            self.scan_page(index, page, seq, read.bytes(), at, &mut purged, &mut open)?;
+            match read.next() {
+                Some(next) => page = next.0,
+                None => break seq,
+            }
+        };
+        let segment = &self.segments[index];
+        let mut state = segment.state.lock();
+        for trx in open.into_values() {
+            *state.starts.entry(trx.start_seq).or_default() += 1;
+            out.push(trx);
+        }
+        drop(state);
+        let pin = self.store.undo_pin(PageNo(page))?;
+        segment.state.lock().tail = Some(Tail { page: PageNo(page), seq: tail_seq, pin });
+        *segment.purge.lock() = purge;
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn scan_page(
+        &self,
+        segment: usize,
+        page: u32,
+        seq: u64,
+        bytes: &[u8],
+        purge_at: UndoPtr,
+        purged: &mut bool,
+        open: &mut BTreeMap<u64, Unfinished>,
+    ) -> StoreResult<()> {
+        let mut offset = PAGE_HEADER_BYTES;
+        while offset < bytes.len() {
+            let Some(common) = decode_common(&bytes[offset..]) else {
+                return Err(corrupt(page, "undo record cut short"));
+            };
+            let ptr = UndoPtr { page, offset: offset as u16 };
+            *purged &= !(page == purge_at.page && ptr.offset >= purge_at.offset);
+            if common.kind.is_end() {
+                open.remove(&common.trx.0);
+                if !*purged {
+                    self.history.fetch_add(1, Ordering::Relaxed);
+                }
+            } else {
+                let fresh = Unfinished { trx: common.trx.0, segment, start_seq: seq, last: ptr, changes: 0 };
+                let trx = open.entry(common.trx.0).or_insert(fresh);
+                trx.last = ptr;
+                trx.changes += 1;
+            }
+            offset += common.len;
+        }
+        // Purge may stand at the very end of its page.
+        *purged &= page != purge_at.page;
+        Ok(())
+    }
+
+    /// Ids below it may have been given before; raises it by a stride, persistently. Waits.
+    pub(crate) fn raise_trx_limit(&self) -> StoreResult<(u64, u64)> {
+        let mtr = self.store.begin()?;
+        let mut write = mtr.undo_write(&self.directory);
+        let old = word64(write.bytes(), LIMIT_OFFSET).ok_or_else(|| corrupt(UNDO_DIRECTORY.0, "no trx limit"));
+        let old = match old {
+            Ok(old) => old,
+            Err(error) => {
+                drop(write);
+                mtr.commit();
+                return Err(error);
+            }
+        };
+        let new = (old / TRX_STRIDE + 1) * TRX_STRIDE;
+        write.write(LIMIT_OFFSET, &new.to_le_bytes());
+        drop(write);
+        mtr.commit();
+        Ok((old, new))
+    }
+
+    /// Number of segments.
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Ended transactions that purge has not passed.
+    pub(crate) fn history_len(&self) -> u64 {
+        self.history.load(Ordering::Relaxed)
+    }
+
+    /// Room for `len` bytes at the end of `segment`, in `mtr`; `Err` names the full tail for [`UndoLog::roll_over`].
+    /// At a transaction's first record `start` is set; give it back with [`UndoLog::ended`].
+    pub(crate) fn room<'m>(
+        &self,
+        segment: usize,
+        mtr: &'m Mtr<'_>,
+        len: usize,
+        start: &mut Option<u64>,
+    ) -> std::result::Result<UndoRoom<'m>, Option<PageNo>> {
+        let mut state = self.segments[segment].state.lock();
+        let Some(tail) = &state.tail else { return Err(None) };
+        let (page, seq) = (tail.page, tail.seq);
+        let write = mtr.undo_write(&tail.pin);
+        if write.room() < len {
+            return Err(Some(page));
+        }
+        if start.is_none() {
+            *start = Some(seq);
+            *state.starts.entry(seq).or_default() += 1;
+        }
+        let ptr = UndoPtr { page: page.0, offset: write.used() as u16 };
+        Ok(UndoRoom { write, ptr })
+    }
+
+    /// Adds a page to `segment` unless its tail is not `full` any more. Call with no latch; waits.
+    pub(crate) fn roll_over(&self, segment: usize, full: Option<PageNo>) -> StoreResult<()> {
+        let spare = self.store.undo_reserve()?;
+        let mtr = self.store.begin()?;
+        let mut guard = self.segments[segment].state.lock();
+        let state = &mut *guard;
+        if state.tail.as_ref().map(|tail| tail.page) != full {
+            return Ok(());
+        }
+        let seq = state.tail.as_ref().map_or(1, |tail| tail.seq + 1);
+        let low = state.starts.first_key_value().map_or(seq, |(first, _)| *first);
+        let (mut write, pin) = mtr.undo_alloc(spare)?;
+        let page = write.page_no();
+        let mut header = [0; PAGE_HEADER_BYTES];
+        header[..2].copy_from_slice(&(segment as u16).to_le_bytes());
+        header[2..10].copy_from_slice(&seq.to_le_bytes());
+        header[10..].copy_from_slice(&low.to_le_bytes());
+        write.append(&header);
+        drop(write);
+        match &state.tail {
+            Some(tail) => mtr.undo_write(&tail.pin).set_next(Some(page)),
+            None => {
+                let at = UndoPtr { page: page.0, offset: PAGE_HEADER_BYTES as u16 };
+                mtr.undo_write(&self.directory).write(entry_offset(segment), &entry_bytes(page.0, at));
+                let purge = PurgeState { head: page.0, head_seq: seq, at, at_seq: seq, at_low: low };
+                *self.segments[segment].purge.lock() = purge;
+            }
+        }
+        mtr.commit();
+        state.tail = Some(Tail { page, seq, pin });
+        Ok(())
+    }
+
+    /// Says that the transaction that began at `start` has written its end record (or nothing).
+    pub(crate) fn ended(&self, segment: usize, start: u64, wrote_end: bool) {
+        if wrote_end {
+            self.history.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut state = self.segments[segment].state.lock();
+        if let Some(count) = state.starts.get_mut(&start) {
+            *count -= 1;
+            if *count == 0 {
+                state.starts.remove(&start);
+            }
+        }
+    }
+
+    /// Gives the record at `ptr` to `f`, its page latched. Waits for the page.
+    pub(crate) fn read<R>(&self, ptr: UndoPtr, f: impl FnOnce(&[u8]) -> Option<R>) -> Result<R> {
+        let read = self.store.undo_read(PageNo(ptr.page))?;
+        let record = read.bytes().get(ptr.offset as usize..);
+        let result = record.and_then(f);
+        drop(read);
+        Ok(result.ok_or_else(|| corrupt(ptr.page, &format!("no undo record at {}", ptr.offset)))?)
+    }
+
+    /// The next end record that purge has not passed in `segment`, if `may_pass` it. Stays before it until
+    /// [`UndoLog::pass`]. Waits for pages.
+    pub(crate) fn next_end(
+        &self,
+        segment: usize,
+        may_pass: impl Fn(&Common) -> bool,
+    ) -> StoreResult<Option<Common>> {
+        let mut state = *self.segments[segment].purge.lock();
+        if state.head == 0 {
+            return Ok(None);
+        }
+        let found = loop {
+            let read = self.store.undo_read(PageNo(state.at.page))?;
+            let (offset, end) = Self::skip_changes(state.at, read.bytes())?;
+            state.at.offset = offset as u16;
+            if end.is_some() {
+                break end.filter(|end| may_pass(end));
+            }
+            let Some(next) = read.next() else { break None };
+            drop(read);
+            let read = self.store.undo_read(next)?;
+            (state.at_seq, state.at_low) = page_order(next.0, read.bytes())?;
+            state.at = UndoPtr { page: next.0, offset: PAGE_HEADER_BYTES as u16 };
+        };
+        *self.segments[segment].purge.lock() = state;
+        Ok(found)
+    }
+
+    /// Goes past `end`, which [`UndoLog::next_end`] gave: its transaction is purged.
+    pub(crate) fn pass(&self, segment: usize, end: &Common) {
+        self.segments[segment].purge.lock().at.offset += end.len as u16;
+        self.history.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Offset and content of the first end record at or after `at`, or the end of the page.
+    fn skip_changes(at: UndoPtr, bytes: &[u8]) -> StoreResult<(usize, Option<Common>)> {
+        let mut offset = at.offset as usize;
+        while offset < bytes.len() {
+            match decode_common(&bytes[offset..]) {
+                None => return Err(corrupt(at.page, "undo record cut short")),
+                Some(common) if common.kind.is_end() => return Ok((offset, Some(common))),
+                Some(common) => offset += common.len,
+            }
+        }
+        Ok((offset, None))
+    }
+
+    /// Persists where purge stands in `segment`. Waits.
+    pub(crate) fn save_purge(&self, segment: usize) -> StoreResult<()> {
+        let state = *self.segments[segment].purge.lock();
+        self.write_entry(segment, &state)
+    }
+
+    fn write_entry(&self, segment: usize, state: &PurgeState) -> StoreResult<()> {
+        let mtr = self.store.begin()?;
+        mtr.undo_write(&self.directory).write(entry_offset(segment), &entry_bytes(state.head, state.at));
+        mtr.commit();
+        Ok(())
+    }
+
+    /// Frees pages of `segment` that nobody needs any more; says how many. Waits.
+    pub(crate) fn free_passed(&self, segment: usize) -> StoreResult<u64> {
+        let mut state = *self.segments[segment].purge.lock();
+        if state.head == 0 {
+            return Ok(0);
+        }
+        let keep = self.needed_from(segment, &state);
+        if state.head_seq >= keep {
+            return Ok(0);
+        }
+        let mut free = Vec::new();
+        while state.head_seq < keep {
+            let read = self.store.undo_read(PageNo(state.head))?;
+            let next = read.next();
+            drop(read);
+            let Some(next) = next else { break };
+            free.push(PageNo(state.head));
+            state.head = next.0;
+            state.head_seq += 1;
+        }
+        self.write_entry(segment, &state)?;
+        *self.segments[segment].purge.lock() = state;
+        for page in &free {
+            self.store.undo_free(*page)?;
+        }
+        Ok(free.len() as u64)
+    }
+
+    /// The first `seq` that somebody may still need.
+    fn needed_from(&self, segment: usize, purge: &PurgeState) -> u64 {
+        let state = self.segments[segment].state.lock();
+        let at_tail = state.tail.as_ref().is_some_and(|tail| tail.seq == purge.at_seq);
+        // In the tail the transactions in progress are known exactly; but ones that ended behind purge's place are
+        // not among them, so `low` stands until purge has passed all.
+        if !at_tail || self.history_len() != 0 {
+            return purge.at_low.min(purge.at_seq);
+        }
+        state.starts.first_key_value().map_or(purge.at_seq, |(first, _)| (*first).min(purge.at_seq))
+    }
+
+    /// Pages from head to tail, over all segments.
+    pub(crate) fn page_count(&self) -> u64 {
+        let pages = |segment: &Segment| {
+            let tail = segment.state.lock().tail.as_ref().map_or(0, |tail| tail.seq + 1);
+            let head = segment.purge.lock().head_seq;
+            if tail == 0 { 0 } else { tail - head }
+        };
+        self.segments.iter().map(pages).sum()
+    }
+}
