@@ -268,7 +268,9 @@ impl LockTable {
         match queue.position(writer, true) {
             Some(index) => queue.requests[index].mode = LockMode::Exclusive,
             None => {
-                queue.requests.insert(0, Request { owner: writer.clone(), mode: LockMode::Exclusive, granted: true });
+                queue
+                    .requests
+                    .insert(0, Request { owner: writer.clone(), mode: LockMode::Exclusive, granted: true });
                 held.records.push(queue.name.clone());
             }
         }

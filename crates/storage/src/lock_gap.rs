@@ -55,7 +55,10 @@ impl Range {
     fn joins(&self, low: &[u8], high: Option<&[u8]>) -> bool {
         let reaches = |end: Option<&[u8]>, start: &[u8]| match end {
             None => true,
-            Some(end) => start <= end || (start.len() == end.len() + 1 && start.ends_with(&[0]) && start.starts_with(end)),
+            Some(end) => {
+                start <= end
+                    || (start.len() == end.len() + 1 && start.ends_with(&[0]) && start.starts_with(end))
+            }
         };
         reaches(self.high.as_deref(), low) && reaches(high, &self.low)
     }

@@ -163,7 +163,12 @@ pub(crate) fn wait(
 }
 
 /// Parks until the state leaves WAITING; why it did, if that was this waiter's own doing.
-fn wait_here(table: &LockTable, me: &Arc<TrxShared>, deadline: Instant, interrupt: &Interrupt) -> Option<Error> {
+fn wait_here(
+    table: &LockTable,
+    me: &Arc<TrxShared>,
+    deadline: Instant,
+    interrupt: &Interrupt,
+) -> Option<Error> {
     break_deadlocks(table, me);
     while me.wait.state.load(Ordering::SeqCst) == WAITING {
         if interrupt.is_raised() && me.wait.leave(GIVEN_UP) {

@@ -65,8 +65,11 @@ impl Engine {
 
     /// Committed trees with their notes. Waits.
     pub fn trees(self: &std::sync::Arc<Self>) -> Result<Vec<(TreeId, Vec<u8>)>> {
-        let mut txn =
-            self.begin(TxnOptions { isolation: Isolation::ReadCommitted, read_only: true, ..Default::default() });
+        let mut txn = self.begin(TxnOptions {
+            isolation: Isolation::ReadCommitted,
+            read_only: true,
+            ..Default::default()
+        });
         let mut scan = txn.scan(&self.registry, ScanRange::ALL, Read::Snapshot)?;
         let mut out = Vec::new();
         while let Some((key, row)) = scan.next(&mut txn)? {

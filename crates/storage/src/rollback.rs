@@ -226,7 +226,13 @@ pub(crate) fn read_record(engine: &Engine, at: UndoPtr, out: &mut Vec<u8>) -> Re
 }
 
 /// Removes the deleted entry at `key` if it still bears the marker of the delete at `at` by `trx`. Waits.
-pub(crate) fn remove_deleted(engine: &Engine, tree: &Tree, key: &[u8], trx: TrxId, at: UndoPtr) -> Result<bool> {
+pub(crate) fn remove_deleted(
+    engine: &Engine,
+    tree: &Tree,
+    key: &[u8],
+    trx: TrxId,
+    at: UndoPtr,
+) -> Result<bool> {
     let mtr: Mtr<'_> = engine.store.begin()?;
     let mut leaf = tree.leaf_for_write(&mtr, key)?;
     let Ok(slot) = leaf.search(key) else { return Ok(false) };

@@ -68,11 +68,8 @@ impl Header {
         id[..6].copy_from_slice(&head[1..7]);
         let mut undo = [0; 6];
         undo.copy_from_slice(&head[7..]);
-        let header = Header {
-            flags: head[0],
-            trx: TrxId(u64::from_le_bytes(id)),
-            undo: UndoPtr::from_bytes(undo),
-        };
+        let header =
+            Header { flags: head[0], trx: TrxId(u64::from_le_bytes(id)), undo: UndoPtr::from_bytes(undo) };
         (header, row)
     }
 }

@@ -275,7 +275,8 @@ impl Scan {
             match found {
                 Found::Row(new) => {
                     if new || waited {
-                        self.newly_locked = self.items.last().map(|item| self.bytes[item.key.clone()].to_vec());
+                        self.newly_locked =
+                            self.items.last().map(|item| self.bytes[item.key.clone()].to_vec());
                     }
                     return Ok(());
                 }

@@ -95,7 +95,8 @@ impl SnapshotSet {
                 }
             }
         }
-        let Some((csn, next, frozen)) = oldest.filter(|found| (found.0, found.1) < (own.csn, own.next)) else {
+        let Some((csn, next, frozen)) = oldest.filter(|found| (found.0, found.1) < (own.csn, own.next))
+        else {
             return own;
         };
         let copy = Self::put(&mut self.shards[0].lock(), 0, Entry { taken: true, csn, next, frozen });

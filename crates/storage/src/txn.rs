@@ -259,7 +259,9 @@ impl Drop for Txn {
             return;
         }
         // A panic unwinds: the rollback would wait. The background fiber does it.
-        if std::thread::panicking() || !keel_runtime::fiber::in_fiber() || self.state.rollback(&self.engine).is_err()
+        if std::thread::panicking()
+            || !keel_runtime::fiber::in_fiber()
+            || self.state.rollback(&self.engine).is_err()
         {
             self.state.abandon(&self.engine);
         }

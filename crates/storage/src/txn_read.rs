@@ -48,9 +48,7 @@ impl State {
     #[inline]
     pub(crate) fn sees(&self, engine: &Engine, trx: TrxId) -> bool {
         match &self.snapshot {
-            Some(snapshot) => {
-                trx == self.own_id() || engine.snapshots.sees(snapshot, &engine.table, trx)
-            }
+            Some(snapshot) => trx == self.own_id() || engine.snapshots.sees(snapshot, &engine.table, trx),
             None => true,
         }
     }

@@ -25,6 +25,7 @@ pub(crate) struct UndoPtr {
 
 impl UndoPtr {
     /// Nowhere.
+    #[cfg(test)]
     pub(crate) const NONE: UndoPtr = UndoPtr { page: 0, offset: 0 };
 
     /// Whether it names no record.
@@ -281,7 +282,16 @@ mod tests {
     #[test]
     fn a_cut_record_is_refused() {
         let mut out = Vec::new();
-        encode_change(&mut out, Kind::Delete, TrxId(1), UndoPtr::NONE, TreeId(2), b"k", Some((header(1), b"r")), b"r");
+        encode_change(
+            &mut out,
+            Kind::Delete,
+            TrxId(1),
+            UndoPtr::NONE,
+            TreeId(2),
+            b"k",
+            Some((header(1), b"r")),
+            b"r",
+        );
         for len in 0..out.len() {
             assert!(decode_change(&out[..len]).is_none(), "{len}");
         }

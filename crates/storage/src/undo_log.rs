@@ -251,7 +251,8 @@ impl UndoLog {
     pub(crate) fn raise_trx_limit(&self) -> StoreResult<(u64, u64)> {
         let mtr = self.store.begin()?;
         let mut write = mtr.undo_write(&self.directory);
-        let old = word64(write.bytes(), LIMIT_OFFSET).ok_or_else(|| corrupt(UNDO_DIRECTORY.0, "no trx limit"));
+        let old =
+            word64(write.bytes(), LIMIT_OFFSET).ok_or_else(|| corrupt(UNDO_DIRECTORY.0, "no trx limit"));
         let old = match old {
             Ok(old) => old,
             Err(error) => {
