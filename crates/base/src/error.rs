@@ -250,12 +250,14 @@ catalogue! {
     WRONG_PARAMCOUNT_TO_NATIVE_FCT wrong_paramcount_to_native_fct(1582, "42000", name) "Incorrect parameter count in the call to native function '{name}'";
     WRONG_PARAMETERS_TO_NATIVE_FCT wrong_parameters_to_native_fct(1583, "42000", name) "Incorrect parameters in the call to native function '{name}'";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
+    UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
     SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";
+    UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
 }
 
 #[cfg(test)]

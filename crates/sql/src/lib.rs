@@ -7,6 +7,8 @@
 
 pub mod ast;
 pub mod digest;
+pub mod keyword;
+pub mod lexer;
 pub mod parser;
 
-pub use parser::{Literal, LiteralKind, ParseOptions, Parsed, parse};
+pub use parser::{Literal, LiteralKind, ParseOptions, Parsed, parse, value_of};

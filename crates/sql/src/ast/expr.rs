@@ -382,11 +382,14 @@ pub enum IsTest {
 pub struct FunctionCall {
     /// `db.f()`.
     pub db: Option<String>,
-    /// The name in lower case. `CURRENT_TIMESTAMP`, `LOCALTIME` and their like say `now`, `CURRENT_DATE` says `curdate`, `SUBSTR`
-    /// and `MID` say `substring`, and so on: see `parser::function`.
+    /// The name in lower case. The grammar's synonyms have one name: `now` (CURRENT_TIMESTAMP, LOCALTIME, LOCALTIMESTAMP), `curdate`,
+    /// `curtime`, `substring` (SUBSTR, MID), `user` (SESSION_USER, SYSTEM_USER), `database` (SCHEMA), `locate` (POSITION), `std` (STDDEV,
+    /// STDDEV_POP), `variance` (VAR_POP).
     pub name: String,
     /// The name as written.
     pub written: SourceText,
+    /// A blank stands before the parenthesis of a name that MariaDB then takes for a stored function (error 1630): `COUNT (a)`.
+    pub spaced: bool,
     /// The arguments.
     pub args: Vec<Expr>,
     /// `COUNT(*)`.

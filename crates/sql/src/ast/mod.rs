@@ -109,6 +109,8 @@ pub struct ObjectName {
 /// One statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
+    /// Nothing but comments: answered OK.
+    Empty,
     /// SELECT, VALUES, set operations and parenthesised queries.
     Query(Box<Query>),
     /// INSERT and REPLACE.

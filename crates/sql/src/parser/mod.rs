@@ -1,7 +1,38 @@
-//! The grammar: recursive descent, binding powers for expressions.
+//! The grammar of MariaDB 10.11: recursive descent, binding powers for expressions.
+//!
+//! The text is cut into tokens up to the first semicolon, then read from left to right; nothing is read twice but where a
+//! parenthesis may begin a query, a row or a join, and there each token is still read once. A syntax error is raised at
+//! the first token that no statement could have there, as MariaDB's own (LALR) parser does, so that its `near` text agrees.
+//!
+//! Nesting is bounded by [`ParseOptions::depth_max`], chains of operators by [`CHAIN_MAX`], so that neither the parser nor who
+//! walks the tree later runs out of stack. AND and OR are unbounded: their chains become balanced trees.
+
+mod account;
+mod admin;
+mod alter;
+mod column;
+mod cursor;
+mod ddl;
+mod dml;
+mod expr;
+mod function;
+mod literal;
+mod predicate;
+mod query;
+mod set;
+mod show;
+mod statement;
+mod table;
+
+pub use literal::value_of;
 
 use crate::ast::{Span, Statement};
-use keel_base::{SqlResult, errors};
+use crate::keyword::Kw;
+use crate::lexer::{Lexer, Tok, is_space};
+use keel_base::{SqlError, SqlResult, errors};
+
+/// Operators of one level in a row: `a + b + c ...`, UNION, COLLATE.
+pub const CHAIN_MAX: u32 = 400;
 
 /// What the session says about how text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +119,169 @@ pub enum LiteralKind {
     Bit,
 }
 
+/// A token with what the grammar wants to know of it.
+#[derive(Debug, Clone, Copy)]
+struct Token {
+    tok: Tok,
+    /// Of a word.
+    kw: Option<Kw>,
+    start: usize,
+    end: usize,
+    /// Index of a literal or of a parameter.
+    index: u32,
+}
+
+/// The parser of one statement.
+struct Parser<'a> {
+    text: &'a [u8],
+    options: ParseOptions,
+    tokens: Vec<Token>,
+    pos: usize,
+    literals: Vec<Literal>,
+    param_count: u32,
+    depth: u32,
+    /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
+    /// an operand.
+    seed: Option<crate::ast::Expr>,
+}
+
 /// Parses the first statement of `sql`, which is UTF-8 but for what stands in string literals.
-pub fn parse(_sql: &[u8], _options: &ParseOptions) -> SqlResult<Parsed> {
-    Err(errors::not_supported_yet("SQL"))
+pub fn parse(sql: &[u8], options: &ParseOptions) -> SqlResult<Parsed> {
+    let text = trim_end(sql);
+    let (mut parser, rest, saw_comment) = Parser::tokenize(text, options);
+    if parser.tokens.len() == 1 && parser.tokens[0].tok == Tok::End {
+        if !saw_comment {
+            return Err(errors::empty_query());
+        }
+        return Ok(Parsed {
+            statement: Statement::Empty,
+            rest_offset: rest,
+            param_count: 0,
+            literals: Vec::new(),
+        });
+    }
+    let statement = parser.statement()?;
+    parser.expect_end(&statement)?;
+    if let Some(offset) = rest.filter(|_| !options.multi_statements) {
+        return Err(parser.error_at(offset));
+    }
+    Ok(Parsed { statement, rest_offset: rest, param_count: parser.param_count, literals: parser.literals })
+}
+
+/// As MariaDB strips a command: blanks, semicolons and a closing NUL are no part of it.
+fn trim_end(sql: &[u8]) -> &[u8] {
+    let end =
+        sql.iter().rposition(|&byte| !is_space(byte) && byte != b';' && byte != 0).map_or(0, |at| at + 1);
+    &sql[..end]
+}
+
+impl<'a> Parser<'a> {
+    /// Cuts `text` up to the first semicolon; says where the text after it begins, if any, and whether a comment was passed.
+    fn tokenize(text: &'a [u8], options: &ParseOptions) -> (Self, Option<usize>, bool) {
+        let mut lexer = Lexer::new(text, options);
+        let mut parser = Parser {
+            text,
+            options: *options,
+            tokens: Vec::with_capacity(16 + text.len() / 6),
+            pos: 0,
+            literals: Vec::new(),
+            param_count: 0,
+            depth: 0,
+            seed: None,
+        };
+        loop {
+            let raw = lexer.next_token();
+            let tok = if raw.tok == Tok::Semicolon { Tok::End } else { raw.tok };
+            let index = parser.count(tok, raw.start, raw.end);
+            let kw = if tok == Tok::Word { Kw::lookup(&text[raw.start..raw.end]) } else { None };
+            parser.tokens.push(Token { tok, kw, start: raw.start, end: raw.end, index });
+            if matches!(tok, Tok::End | Tok::Bad) {
+                let rest = (raw.tok == Tok::Semicolon).then(|| skip_blank(&text[raw.end..]) + raw.end);
+                return (parser, rest.filter(|&rest| rest < text.len()), lexer.saw_comment);
+            }
+        }
+    }
+
+    /// Numbers a literal or a parameter.
+    fn count(&mut self, tok: Tok, start: usize, end: usize) -> u32 {
+        if tok == Tok::Param {
+            self.param_count += 1;
+            return self.param_count - 1;
+        }
+        let Some(kind) = LiteralKind::of(tok, &self.text[start..end]) else { return 0 };
+        let joins = kind == LiteralKind::String
+            && self.tokens.last().is_some_and(|last| matches!(last.tok, Tok::String | Tok::National));
+        if joins {
+            if let Some(literal) = self.literals.last_mut() {
+                literal.span.end = end as u32;
+            }
+        } else {
+            let span = Span { start: start as u32, end: end as u32 };
+            self.literals.push(Literal { span, kind, fixed: true });
+        }
+        self.literals.len() as u32 - 1
+    }
+
+    /// Nothing may follow the statement.
+    fn expect_end(&self, statement: &Statement) -> SqlResult<()> {
+        if matches!(statement, Statement::Unsupported { .. }) || self.peek().tok == Tok::End {
+            return Ok(());
+        }
+        Err(self.unexpected())
+    }
+}
+
+fn skip_blank(text: &[u8]) -> usize {
+    text.iter().position(|&byte| !is_space(byte)).unwrap_or(text.len())
+}
+
+impl LiteralKind {
+    /// The kind of a token that is a literal.
+    pub(crate) fn of(tok: Tok, text: &[u8]) -> Option<LiteralKind> {
+        // Digits that always fit into 64 bits.
+        const SAFE_DIGITS: usize = 19;
+        Some(match tok {
+            Tok::Int if text.len() <= SAFE_DIGITS || literal::fits_u64(text) => LiteralKind::Int,
+            Tok::Int => LiteralKind::Decimal,
+            Tok::Decimal => LiteralKind::Decimal,
+            Tok::Float => LiteralKind::Float,
+            Tok::String => LiteralKind::String,
+            Tok::National => LiteralKind::National,
+            Tok::QuotedHex => LiteralKind::QuotedHex,
+            Tok::Hex => LiteralKind::Hex,
+            Tok::QuotedBit | Tok::Bit => LiteralKind::Bit,
+            _ => return None,
+        })
+    }
+}
+
+/// The longest `near` text, in bytes.
+const NEAR_MAX: usize = 80;
+
+impl Parser<'_> {
+    /// Error 1064 at byte `offset`.
+    #[cold]
+    fn error_at(&self, offset: usize) -> SqlError {
+        let near = &self.text[offset..];
+        let line = 1 + self.text[..offset].iter().filter(|&&byte| byte == b'\n').count();
+        errors::parse_error(errors::syntax_error().message, shorten(near), line)
+    }
+}
+
+/// At most [`NEAR_MAX`] bytes, with points where cut, whole characters; control characters as MariaDB prints them.
+fn shorten(near: &[u8]) -> String {
+    let text = String::from_utf8_lossy(near);
+    let mut out = String::with_capacity(NEAR_MAX);
+    let cut = near.len() > NEAR_MAX;
+    let room = if cut { NEAR_MAX - 3 } else { NEAR_MAX };
+    for ch in text.chars() {
+        if out.len() + ch.len_utf8() > room {
+            break;
+        }
+        out.push(ch);
+    }
+    if cut {
+        out.push_str("...");
+    }
+    out
 }

@@ -1,0 +1,295 @@
+//! Accounts, CREATE USER, GRANT, REVOKE.
+
+use super::Parser;
+use crate::ast::{
+    Account, AuthSpec, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement, UserOptions,
+    UserSpec,
+};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::{SqlResult, errors};
+
+impl Parser<'_> {
+    /// `user@host`, `user`, CURRENT_USER, CURRENT_ROLE.
+    pub(super) fn account(&mut self) -> SqlResult<Account> {
+        if let Some(kw) = self.accept_any(&[Kw::CURRENT_USER, Kw::CURRENT_ROLE]) {
+            if self.accept(Tok::LParen) {
+                self.expect(Tok::RParen)?;
+            }
+            return Ok(if kw == Kw::CURRENT_USER { Account::CurrentUser } else { Account::CurrentRole });
+        }
+        let user = self.ident_or_text()?;
+        if !self.accept(Tok::At) {
+            return Ok(Account::User { user, host: "%".to_owned() });
+        }
+        let token = self.peek();
+        let host = match token.tok {
+            Tok::Hostname | Tok::Quoted => {
+                self.advance();
+                self.name_of(token)?
+            }
+            Tok::String => self.string()?.to_text(),
+            _ => return Err(self.unexpected()),
+        };
+        Ok(Account::User { user, host: host.to_ascii_lowercase() })
+    }
+
+    /// CREATE USER, ALTER USER; at USER.
+    pub(super) fn create_user(&mut self, or_replace: bool) -> SqlResult<Statement> {
+        let alter = self.tokens[self.pos - 1].kw == Some(Kw::ALTER);
+        self.advance();
+        let if_exists_clause = if alter { self.if_exists()? } else { self.if_not_exists()? };
+        let users = self.list(Self::user_spec)?;
+        let mut options = UserOptions::default();
+        self.user_options(&mut options)?;
+        Ok(Statement::CreateUser(CreateUser { alter, or_replace, if_exists_clause, users, options }))
+    }
+
+    /// An account with IDENTIFIED.
+    fn user_spec(&mut self) -> SqlResult<UserSpec> {
+        let account = self.account()?;
+        let mut auth = Vec::new();
+        if self.accept_kw(Kw::IDENTIFIED) {
+            if self.accept_kw(Kw::BY) {
+                let hash = self.accept_kw(Kw::PASSWORD);
+                let text = self.string()?;
+                auth.push(if hash { AuthSpec::Hash(text) } else { AuthSpec::Password(text) });
+            } else {
+                self.expect_any(&[Kw::VIA, Kw::WITH])?;
+                auth.push(self.auth_plugin()?);
+                while self.accept_kw(Kw::OR) {
+                    auth.push(self.auth_plugin()?);
+                }
+            }
+        }
+        Ok(UserSpec { account, auth })
+    }
+
+    fn auth_plugin(&mut self) -> SqlResult<AuthSpec> {
+        let name = self.ident_or_text()?;
+        let said = self.accept_any(&[Kw::USING, Kw::AS]).is_some();
+        let using = if said { Some(self.password_value()?) } else { None };
+        Ok(AuthSpec::Plugin { name, using })
+    }
+
+    fn user_options(&mut self, options: &mut UserOptions) -> SqlResult<()> {
+        self.require(options)?;
+        while self.at_kw(Kw::WITH) && self.peek_at(1).kw != Some(Kw::GRANT) {
+            self.advance();
+            while let Some(limit) = self.user_limit()? {
+                options.limits.push(limit);
+            }
+        }
+        loop {
+            if self.accept_kw(Kw::ACCOUNT) {
+                options.lock = Some(self.expect_any(&[Kw::LOCK, Kw::UNLOCK])? == Kw::LOCK);
+            } else if self.accept_then(Kw::PASSWORD, &[Kw::EXPIRE])? {
+                options.expire = Some(self.password_expire()?);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn password_expire(&mut self) -> SqlResult<PasswordExpire> {
+        if self.accept_kw(Kw::NEVER) {
+            return Ok(PasswordExpire::Never);
+        }
+        if self.accept_kw(Kw::DEFAULT) {
+            return Ok(PasswordExpire::Default);
+        }
+        if self.accept_kw(Kw::INTERVAL) {
+            let days = self.integer()?;
+            self.expect_kw(Kw::DAY)?;
+            return Ok(PasswordExpire::Days(days));
+        }
+        Ok(PasswordExpire::Now)
+    }
+
+    fn require(&mut self, options: &mut UserOptions) -> SqlResult<()> {
+        if !self.accept_kw(Kw::REQUIRE) {
+            return Ok(());
+        }
+        loop {
+            let kw = self.expect_any(&[Kw::NONE, Kw::SSL, Kw::X509, Kw::SUBJECT, Kw::ISSUER, Kw::CIPHER])?;
+            let alone = matches!(kw, Kw::NONE | Kw::SSL | Kw::X509);
+            let text = if alone { None } else { Some(self.string()?) };
+            options.require.push((kw.name().to_owned(), text));
+            self.accept_kw(Kw::AND);
+            if alone || !self.at_any(&[Kw::SUBJECT, Kw::ISSUER, Kw::CIPHER]) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn user_limit(&mut self) -> SqlResult<Option<(String, u64)>> {
+        let words = [
+            Kw::MAX_QUERIES_PER_HOUR,
+            Kw::MAX_UPDATES_PER_HOUR,
+            Kw::MAX_CONNECTIONS_PER_HOUR,
+            Kw::MAX_USER_CONNECTIONS,
+            Kw::MAX_STATEMENT_TIME,
+        ];
+        match self.accept_any(&words) {
+            Some(kw) => Ok(Some((kw.name().to_owned(), self.integer()?))),
+            None => Ok(None),
+        }
+    }
+
+    /// At GRANT.
+    pub(super) fn grant(&mut self) -> SqlResult<Statement> {
+        self.advance();
+        let what = self.grant_what()?;
+        self.expect_kw(Kw::TO)?;
+        let to = self.list(Self::user_spec)?;
+        let mut grant = Grant { what, to, options: UserOptions::default(), grant_option: false };
+        self.require(&mut grant.options)?;
+        if self.accept_kw(Kw::WITH) {
+            loop {
+                if self.accept_any(&[Kw::GRANT, Kw::ADMIN]).is_some() {
+                    self.expect_kw(Kw::OPTION)?;
+                    grant.grant_option = true;
+                } else if let Some(limit) = self.user_limit()? {
+                    grant.options.limits.push(limit);
+                } else {
+                    break;
+                }
+            }
+        }
+        Ok(Statement::Grant(Box::new(grant)))
+    }
+
+    /// At REVOKE.
+    pub(super) fn revoke(&mut self) -> SqlResult<Statement> {
+        self.advance();
+        let mut grant_option = false;
+        let what = if self.at_revoke_everything() {
+            self.advance();
+            self.accept_kw(Kw::PRIVILEGES);
+            self.expect(Tok::Comma)?;
+            self.expect_kw(Kw::GRANT)?;
+            self.expect_kw(Kw::OPTION)?;
+            GrantWhat::Everything
+        } else {
+            grant_option = self.accept_then(Kw::ADMIN, &[Kw::OPTION, Kw::FOR])?;
+            self.grant_what()?
+        };
+        self.expect_kw(Kw::FROM)?;
+        let to = self.list(|parser| Ok(UserSpec { account: parser.account()?, auth: Vec::new() }))?;
+        Ok(Statement::Revoke(Box::new(Grant { what, to, options: UserOptions::default(), grant_option })))
+    }
+
+    fn at_revoke_everything(&self) -> bool {
+        self.at_kw(Kw::ALL) && {
+            let behind = if self.peek_at(1).kw == Some(Kw::PRIVILEGES) { 2 } else { 1 };
+            self.peek_at(behind).tok == Tok::Comma
+        }
+    }
+
+    fn grant_what(&mut self) -> SqlResult<GrantWhat> {
+        if self.accept_then(Kw::PROXY, &[Kw::ON])? {
+            return Ok(GrantWhat::Proxy(self.account()?));
+        }
+        let role = (self.at_ident() || self.at(Tok::String))
+            && matches!(self.peek_at(1).kw, Some(Kw::TO | Kw::FROM));
+        if role {
+            return Ok(GrantWhat::Role(self.ident_or_text()?));
+        }
+        let privileges = self.list(Self::privilege)?;
+        self.expect_kw(Kw::ON)?;
+        Ok(GrantWhat::Privileges { privileges, on: self.grant_level()? })
+    }
+
+    /// One or more words, then columns.
+    fn privilege(&mut self) -> SqlResult<(String, Vec<String>)> {
+        let mut words: Vec<&str> = Vec::new();
+        while let Some(kw) = self.peek().kw.filter(|&kw| kw != Kw::ON) {
+            if !PRIVILEGE_WORDS.contains(&kw) {
+                break;
+            }
+            self.advance();
+            words.push(kw.name());
+        }
+        if words.is_empty() {
+            return Err(self.unexpected());
+        }
+        let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
+        Ok((words.join(" "), columns))
+    }
+
+    fn grant_level(&mut self) -> SqlResult<GrantLevel> {
+        let kind = self.accept_any(&[Kw::TABLE, Kw::PROCEDURE, Kw::FUNCTION, Kw::PACKAGE]);
+        if let Some(kw) = kind.filter(|&kw| kw != Kw::TABLE) {
+            if kw == Kw::PACKAGE && self.at_kw(Kw::BODY) {
+                return Err(errors::not_supported_yet("PACKAGE BODY"));
+            }
+            return Ok(GrantLevel::Routine(kw.name().to_owned(), self.object_name()?));
+        }
+        if self.accept(Tok::Star) {
+            if self.accept(Tok::Dot) {
+                self.expect(Tok::Star)?;
+                return Ok(GrantLevel::Global);
+            }
+            return Ok(GrantLevel::Database(None));
+        }
+        let first = self.ident()?;
+        if !self.accept(Tok::Dot) {
+            return Ok(GrantLevel::Table(crate::ast::ObjectName { db: None, name: first }));
+        }
+        if self.accept(Tok::Star) {
+            return Ok(GrantLevel::Database(Some(first)));
+        }
+        Ok(GrantLevel::Table(crate::ast::ObjectName { db: Some(first), name: self.ident()? }))
+    }
+}
+
+/// The words that privileges are named with.
+const PRIVILEGE_WORDS: &[Kw] = &[
+    Kw::ALL,
+    Kw::PRIVILEGES,
+    Kw::ALTER,
+    Kw::ROUTINE,
+    Kw::CREATE,
+    Kw::VIEW,
+    Kw::USER,
+    Kw::TEMPORARY,
+    Kw::TABLES,
+    Kw::TABLESPACE,
+    Kw::DELETE,
+    Kw::HISTORY,
+    Kw::VERSIONING,
+    Kw::ROWS,
+    Kw::DROP,
+    Kw::EVENT,
+    Kw::EXECUTE,
+    Kw::FILE,
+    Kw::GRANT,
+    Kw::OPTION,
+    Kw::INDEX,
+    Kw::INSERT,
+    Kw::LOCK,
+    Kw::PROCESS,
+    Kw::REFERENCES,
+    Kw::RELOAD,
+    Kw::REPLICATION,
+    Kw::CLIENT,
+    Kw::SLAVE,
+    Kw::REPLICA,
+    Kw::MASTER,
+    Kw::ADMIN,
+    Kw::SELECT,
+    Kw::SHOW,
+    Kw::DATABASES,
+    Kw::SHUTDOWN,
+    Kw::SUPER,
+    Kw::TRIGGER,
+    Kw::UPDATE,
+    Kw::USAGE,
+    Kw::BINLOG,
+    Kw::MONITOR,
+    Kw::REPLAY,
+    Kw::CONNECTION,
+    Kw::FEDERATED,
+    Kw::READ_ONLY,
+    Kw::SET,
+];

@@ -1,0 +1,291 @@
+//! Looking at tokens and taking them; names.
+
+use super::{Parser, Token};
+use crate::ast::{ByteStr, ColumnName, Expr, Literal, LiteralValue, ObjectName, SourceText};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::{SqlError, SqlResult, errors};
+
+impl Parser<'_> {
+    /// The next token, not taken.
+    #[inline]
+    pub(super) fn peek(&self) -> Token {
+        self.tokens[self.pos]
+    }
+
+    /// The token `ahead` places after the next.
+    #[inline]
+    pub(super) fn peek_at(&self, ahead: usize) -> Token {
+        self.tokens[(self.pos + ahead).min(self.tokens.len() - 1)]
+    }
+
+    /// Takes the next token; the last one, the end, stays.
+    #[inline]
+    pub(super) fn advance(&mut self) -> Token {
+        let token = self.peek();
+        if self.pos + 1 < self.tokens.len() {
+            self.pos += 1;
+        }
+        token
+    }
+
+    /// Error 1064 at the next token.
+    #[cold]
+    pub(super) fn unexpected(&self) -> SqlError {
+        self.error_at(self.peek().start)
+    }
+
+    #[inline]
+    pub(super) fn at(&self, tok: Tok) -> bool {
+        self.peek().tok == tok
+    }
+
+    #[inline]
+    pub(super) fn at_kw(&self, kw: Kw) -> bool {
+        self.peek().kw == Some(kw)
+    }
+
+    pub(super) fn at_any(&self, kws: &[Kw]) -> bool {
+        self.peek().kw.is_some_and(|kw| kws.contains(&kw))
+    }
+
+    /// Whether the words `kws` come next.
+    pub(super) fn at_kws(&self, kws: &[Kw]) -> bool {
+        kws.iter().enumerate().all(|(ahead, &kw)| self.peek_at(ahead).kw == Some(kw))
+    }
+
+    /// Takes the token if it comes next.
+    #[inline]
+    pub(super) fn accept(&mut self, tok: Tok) -> bool {
+        let found = self.at(tok);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    #[inline]
+    pub(super) fn accept_kw(&mut self, kw: Kw) -> bool {
+        let found = self.at_kw(kw);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// Takes the words if all of them come next.
+    pub(super) fn accept_kws(&mut self, kws: &[Kw]) -> bool {
+        let found = self.at_kws(kws);
+        if found {
+            self.pos += kws.len();
+        }
+        found
+    }
+
+    /// Takes one of the words.
+    pub(super) fn accept_any(&mut self, kws: &[Kw]) -> Option<Kw> {
+        let kw = self.peek().kw.filter(|kw| kws.contains(kw))?;
+        self.advance();
+        Some(kw)
+    }
+
+    /// The first word decides; the others must follow.
+    pub(super) fn accept_then(&mut self, first: Kw, rest: &[Kw]) -> SqlResult<bool> {
+        if !self.accept_kw(first) {
+            return Ok(false);
+        }
+        for &kw in rest {
+            self.expect_kw(kw)?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn expect(&mut self, tok: Tok) -> SqlResult<Token> {
+        if self.at(tok) { Ok(self.advance()) } else { Err(self.unexpected()) }
+    }
+
+    pub(super) fn expect_kw(&mut self, kw: Kw) -> SqlResult<()> {
+        if self.accept_kw(kw) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    pub(super) fn expect_any(&mut self, kws: &[Kw]) -> SqlResult<Kw> {
+        self.accept_any(kws).ok_or_else(|| self.unexpected())
+    }
+
+    /// `item, item, ...`, at least one.
+    pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> SqlResult<T>) -> SqlResult<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.accept(Tok::Comma) {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// `(item, item, ...)`, at least one.
+    pub(super) fn parens<T>(&mut self, item: impl FnMut(&mut Self) -> SqlResult<T>) -> SqlResult<Vec<T>> {
+        self.expect(Tok::LParen)?;
+        let items = self.list(item)?;
+        self.expect(Tok::RParen)?;
+        Ok(items)
+    }
+
+    /// Runs `body` one level deeper; error 1436 beyond the bound.
+    pub(super) fn nested<T>(&mut self, body: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        if self.depth >= self.options.depth_max {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let result = body(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Error 1436 where a chain of operators grows longer than trees may be deep.
+    pub(super) fn chain(&self, length: &mut u32) -> SqlResult<()> {
+        *length += 1;
+        if *length > super::CHAIN_MAX { Err(self.too_deep()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn too_deep(&self) -> SqlError {
+        const STACK_BYTES: usize = 256 << 10;
+        errors::stack_overrun_need_more(STACK_BYTES, STACK_BYTES, 16 << 10)
+    }
+
+    pub(super) fn text_of(&self, token: Token) -> &[u8] {
+        &self.text[token.start..token.end]
+    }
+
+    /// Whether `token` may be an identifier.
+    pub(super) fn is_ident(token: Token) -> bool {
+        match token.tok {
+            Tok::Quoted | Tok::PlainWord => true,
+            Tok::Word => !token.kw.is_some_and(Kw::is_reserved),
+            _ => false,
+        }
+    }
+
+    pub(super) fn at_ident(&self) -> bool {
+        let token = self.peek();
+        Self::is_ident(token) && !self.is_introducer_token(token)
+    }
+
+    pub(super) fn is_introducer_token(&self, token: Token) -> bool {
+        token.tok == Tok::Word && crate::keyword::is_introducer(self.text_of(token))
+    }
+
+    /// The name that `token` spells.
+    pub(super) fn name_of(&self, token: Token) -> SqlResult<String> {
+        let bytes = self.text_of(token);
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Err(errors::invalid_character_string("utf8mb3", bytes.escape_ascii()));
+        };
+        if token.tok != Tok::Quoted {
+            return Ok(text.to_owned());
+        }
+        let quote = char::from(bytes[0]);
+        let doubled: String = [quote, quote].iter().collect();
+        Ok(text[1..text.len() - 1].replace(&doubled, quote.encode_utf8(&mut [0; 4])))
+    }
+
+    /// An identifier.
+    pub(super) fn ident(&mut self) -> SqlResult<String> {
+        if !self.at_ident() {
+            return Err(self.unexpected());
+        }
+        let token = self.advance();
+        self.name_of(token)
+    }
+
+    /// An identifier or a string.
+    pub(super) fn ident_or_text(&mut self) -> SqlResult<String> {
+        if self.at(Tok::String) { Ok(self.string()?.to_text()) } else { self.ident() }
+    }
+
+    /// `db.name` or `name`.
+    pub(super) fn object_name(&mut self) -> SqlResult<ObjectName> {
+        if self.accept(Tok::Dot) {
+            return Ok(ObjectName { db: None, name: self.ident()? });
+        }
+        let first = self.ident()?;
+        if self.accept(Tok::Dot) {
+            return Ok(ObjectName { db: Some(first), name: self.ident()? });
+        }
+        Ok(ObjectName { db: None, name: first })
+    }
+
+    /// `a`, `t.a`, `db.t.a`.
+    pub(super) fn column_name(&mut self) -> SqlResult<ColumnName> {
+        let first = self.ident()?;
+        if !self.accept(Tok::Dot) {
+            return Ok(ColumnName { db: None, table: None, column: first });
+        }
+        let second = self.ident()?;
+        if !self.accept(Tok::Dot) {
+            return Ok(ColumnName { db: None, table: Some(first), column: second });
+        }
+        Ok(ColumnName { db: Some(first), table: Some(second), column: self.ident()? })
+    }
+
+    /// A plain integer, as in LIMIT of SHOW, type lengths and table options; its literal stays fixed.
+    pub(super) fn integer(&mut self) -> SqlResult<u64> {
+        match self.peek().tok {
+            Tok::Int | Tok::Hex | Tok::Decimal | Tok::Float => {}
+            _ => return Err(self.unexpected()),
+        }
+        let token = self.peek();
+        if token.tok != Tok::Int {
+            return Err(self.unexpected());
+        }
+        self.advance();
+        Ok(super::literal::saturating_u64(self.text_of(token)))
+    }
+
+    /// A string literal without introducer, escapes resolved; adjacent strings are not joined.
+    pub(super) fn string(&mut self) -> SqlResult<ByteStr> {
+        let token = self.expect(Tok::String)?;
+        Ok(ByteStr(self.unquote(token).into()))
+    }
+
+    /// The words from `first` to before the next token, as written.
+    pub(super) fn source(&self, first: usize) -> SourceText {
+        let start = self.tokens[first].start;
+        let end = if self.pos > first { self.tokens[self.pos - 1].end } else { start };
+        SourceText(String::from_utf8_lossy(&self.text[start..end]).into_owned())
+    }
+
+    /// The literals among the tokens from `first` to before the next shape the tree.
+    pub(super) fn fix_literals(&mut self, first: usize) {
+        for index in first..self.pos {
+            let token = self.tokens[index];
+            if token.tok.is_literal() {
+                self.literals[token.index as usize].fixed = true;
+            }
+        }
+    }
+
+    /// Literal `index` may be a parameter of the plan.
+    pub(super) fn free_literal(&mut self, index: u32) {
+        self.literals[index as usize].fixed = false;
+    }
+
+    /// IF EXISTS.
+    pub(super) fn if_exists(&mut self) -> SqlResult<bool> {
+        self.accept_then(Kw::IF, &[Kw::EXISTS])
+    }
+
+    /// IF NOT EXISTS.
+    pub(super) fn if_not_exists(&mut self) -> SqlResult<bool> {
+        self.accept_then(Kw::IF, &[Kw::NOT, Kw::EXISTS])
+    }
+
+    /// A column without table, for words that stand as values.
+    pub(super) fn bare_word(name: String) -> Expr {
+        Expr::Column(ColumnName { db: None, table: None, column: name })
+    }
+
+    /// A literal that is no parameter.
+    pub(super) fn constant(value: LiteralValue) -> Expr {
+        Expr::Literal(Literal { value, index: None })
+    }
+}

@@ -1,0 +1,229 @@
+//! INSERT, REPLACE, UPDATE, DELETE.
+
+use super::Parser;
+use crate::ast::{
+    Assignment, ColumnName, Delete, Expr, Insert, InsertSource, ObjectName, Priority, SelectItem, Statement,
+    Update, With,
+};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::SqlResult;
+
+impl Parser<'_> {
+    /// INSERT and REPLACE; behind the word.
+    pub(super) fn insert(&mut self, replace: bool) -> SqlResult<Statement> {
+        let allowed: &[Kw] = if replace {
+            &[Kw::LOW_PRIORITY, Kw::DELAYED]
+        } else {
+            &[Kw::LOW_PRIORITY, Kw::DELAYED, Kw::HIGH_PRIORITY]
+        };
+        let priority = self.accept_any(allowed).map(|kw| match kw {
+            Kw::LOW_PRIORITY => Priority::Low,
+            Kw::DELAYED => Priority::Delayed,
+            _ => Priority::High,
+        });
+        let ignore = !replace && self.accept_kw(Kw::IGNORE);
+        self.accept_kw(Kw::INTO);
+        let table = self.object_name()?;
+        let partitions = self.partitions()?;
+        let mut insert = Insert {
+            replace,
+            priority,
+            ignore,
+            table,
+            partitions,
+            columns: Vec::new(),
+            has_column_list: false,
+            source: InsertSource::Values(Vec::new()),
+            on_duplicate: Vec::new(),
+            returning: Vec::new(),
+        };
+        self.insert_source(&mut insert)?;
+        if !replace && self.accept_then(Kw::ON, &[Kw::DUPLICATE, Kw::KEY, Kw::UPDATE])? {
+            insert.on_duplicate = self.assignments()?;
+        }
+        insert.returning = self.returning()?;
+        Ok(Statement::Insert(Box::new(insert)))
+    }
+
+    fn insert_source(&mut self, insert: &mut Insert) -> SqlResult<()> {
+        if self.accept_kw(Kw::SET) {
+            let (columns, values) = self
+                .assignments()?
+                .into_iter()
+                .map(|assignment| (assignment.column, assignment.value))
+                .unzip();
+            insert.columns = columns;
+            insert.has_column_list = true;
+            insert.source = InsertSource::Values(vec![values]);
+            return Ok(());
+        }
+        if self.at(Tok::LParen) && !self.at_parenthesized_query() {
+            self.advance();
+            insert.has_column_list = true;
+            if !self.at(Tok::RParen) {
+                insert.columns = self.list(Self::insert_column)?;
+            }
+            self.expect(Tok::RParen)?;
+        }
+        insert.source = if self.accept_any(&[Kw::VALUES, Kw::VALUE]).is_some() {
+            InsertSource::Values(self.list(Self::insert_row)?)
+        } else if self.at_query_word() || self.at(Tok::LParen) {
+            InsertSource::Query(Box::new(self.query()?))
+        } else {
+            return Err(self.unexpected());
+        };
+        Ok(())
+    }
+
+    /// At a parenthesis: whether a query stands in it, or in those inside it.
+    fn at_parenthesized_query(&self) -> bool {
+        let inside = self.tokens[self.pos..].iter().find(|token| token.tok != Tok::LParen);
+        inside.is_some_and(|token| matches!(token.kw, Some(Kw::SELECT | Kw::WITH | Kw::VALUES)))
+    }
+
+    fn insert_column(&mut self) -> SqlResult<ColumnName> {
+        self.column_name()
+    }
+
+    fn insert_row(&mut self) -> SqlResult<Vec<Expr>> {
+        self.expect(Tok::LParen)?;
+        if self.accept(Tok::RParen) {
+            return Ok(Vec::new());
+        }
+        let row = self.list(Self::expr_or_default)?;
+        self.expect(Tok::RParen)?;
+        Ok(row)
+    }
+
+    /// A value that may also be DEFAULT or IGNORE.
+    pub(super) fn expr_or_default(&mut self) -> SqlResult<Expr> {
+        if self.at_kw(Kw::DEFAULT) && self.peek_at(1).tok != Tok::LParen {
+            self.advance();
+            return Ok(Expr::Default(None));
+        }
+        if self.accept_kw(Kw::IGNORE) {
+            return Ok(Expr::Ignore);
+        }
+        self.expr()
+    }
+
+    fn assignments(&mut self) -> SqlResult<Vec<Assignment>> {
+        self.list(|parser| {
+            let column = parser.column_name()?;
+            if !parser.accept(Tok::Assign) {
+                parser.expect(Tok::Eq)?;
+            }
+            Ok(Assignment { column, value: parser.expr_or_default()? })
+        })
+    }
+
+    fn returning(&mut self) -> SqlResult<Vec<SelectItem>> {
+        if self.accept_kw(Kw::RETURNING) { self.select_items() } else { Ok(Vec::new()) }
+    }
+
+    /// Behind UPDATE.
+    pub(super) fn update(&mut self, with: Option<With>) -> SqlResult<Statement> {
+        let low_priority = self.accept_kw(Kw::LOW_PRIORITY);
+        let ignore = self.accept_kw(Kw::IGNORE);
+        let tables = self.table_refs()?;
+        self.expect_kw(Kw::SET)?;
+        let assignments = self.assignments()?;
+        let filter = self.filter()?;
+        let order_by = if self.accept_then(Kw::ORDER, &[Kw::BY])? { self.order_items()? } else { Vec::new() };
+        let limit = if self.at_kw(Kw::LIMIT) { self.limit()? } else { None };
+        let update = Update { with, low_priority, ignore, tables, assignments, filter, order_by, limit };
+        Ok(Statement::Update(Box::new(update)))
+    }
+
+    /// Behind DELETE.
+    pub(super) fn delete(&mut self, with: Option<With>) -> SqlResult<Statement> {
+        let mut delete = Delete {
+            with,
+            low_priority: false,
+            quick: false,
+            ignore: false,
+            targets: Vec::new(),
+            from: Vec::new(),
+            filter: None,
+            order_by: Vec::new(),
+            limit: None,
+            returning: Vec::new(),
+        };
+        while let Some(kw) = self.delete_option() {
+            match kw {
+                Kw::LOW_PRIORITY => delete.low_priority = true,
+                Kw::QUICK => delete.quick = true,
+                _ => delete.ignore = true,
+            }
+        }
+        if !self.accept_kw(Kw::FROM) {
+            delete.targets = self.list(Self::delete_target)?;
+            self.expect_kw(Kw::FROM)?;
+            delete.from = self.table_refs()?;
+            delete.filter = self.filter()?;
+            return Ok(Statement::Delete(Box::new(delete)));
+        }
+        if self.at_delete_using() {
+            delete.targets = self.list(Self::delete_target)?;
+            self.expect_kw(Kw::USING)?;
+            delete.from = self.table_refs()?;
+            delete.filter = self.filter()?;
+            return Ok(Statement::Delete(Box::new(delete)));
+        }
+        self.delete_from_one(&mut delete)?;
+        Ok(Statement::Delete(Box::new(delete)))
+    }
+
+    /// LOW_PRIORITY, IGNORE, and QUICK where it is no table's name.
+    fn delete_option(&mut self) -> Option<Kw> {
+        if self.at_kw(Kw::QUICK) && matches!(self.peek_at(1).tok, Tok::Dot | Tok::Comma) {
+            return None;
+        }
+        self.accept_any(&[Kw::LOW_PRIORITY, Kw::QUICK, Kw::IGNORE])
+    }
+
+    /// `DELETE FROM table WHERE ...`; at the table.
+    fn delete_from_one(&mut self, delete: &mut Delete) -> SqlResult<()> {
+        let name = self.object_name()?;
+        let partitions = self.partitions()?;
+        let alias = self.table_alias()?;
+        delete.from = vec![crate::ast::TableRef::Table { name, alias, partitions, hints: Vec::new() }];
+        delete.filter = self.filter()?;
+        if self.accept_then(Kw::ORDER, &[Kw::BY])? {
+            delete.order_by = self.order_items()?;
+        }
+        if self.at_kw(Kw::LIMIT) {
+            delete.limit = self.limit()?;
+        }
+        delete.returning = self.returning()?;
+        Ok(())
+    }
+
+    /// Behind FROM: whether `a, b USING` follows.
+    fn at_delete_using(&self) -> bool {
+        for token in &self.tokens[self.pos..] {
+            let name = matches!(token.tok, Tok::Dot | Tok::Star | Tok::Comma) || Self::is_ident(*token);
+            if !name {
+                return token.kw == Some(Kw::USING);
+            }
+        }
+        false
+    }
+
+    /// `t`, `db.t`, `t.*`.
+    fn delete_target(&mut self) -> SqlResult<ObjectName> {
+        let first = self.ident()?;
+        if !self.accept(Tok::Dot) {
+            return Ok(ObjectName { db: None, name: first });
+        }
+        if self.accept(Tok::Star) {
+            return Ok(ObjectName { db: None, name: first });
+        }
+        let name = self.ident()?;
+        if self.accept(Tok::Dot) {
+            self.expect(Tok::Star)?;
+        }
+        Ok(ObjectName { db: Some(first), name })
+    }
+}

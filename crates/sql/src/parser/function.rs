@@ -1,0 +1,651 @@
+//! Operands that begin with a keyword, and function calls.
+
+use super::Parser;
+use crate::ast::{
+    CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SourceText, TrimSide,
+    WindowSpec,
+};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::{SqlResult, errors};
+
+/// How many arguments the functions take that stand in MariaDB's grammar, where a wrong count is a syntax error. The others are
+/// checked when bound.
+#[rustfmt::skip]
+const ARITY: &[(&str, usize, usize)] = &[
+    ("adddate", 2, 2), ("ascii", 1, 1), ("avg", 1, 1), ("bit_and", 1, 1), ("bit_or", 1, 1), ("bit_xor", 1, 1), ("charset", 1, 1),
+    ("coalesce", 1, usize::MAX), ("collation", 1, 1), ("cume_dist", 0, 0), ("curdate", 0, 0), ("curtime", 0, 1), ("database", 0, 0),
+    ("date", 1, 1), ("day", 1, 1), ("dense_rank", 0, 0), ("first_value", 1, 1), ("format", 2, 3), ("hour", 1, 1), ("if", 3, 3),
+    ("insert", 4, 4), ("lag", 1, 2), ("last_value", 0, usize::MAX), ("lead", 1, 2), ("left", 2, 2), ("max", 1, 1), ("median", 1, 1),
+    ("microsecond", 1, 1), ("min", 1, 1), ("minute", 1, 1), ("mod", 2, 2), ("month", 1, 1), ("now", 0, 1), ("nth_value", 2, 2),
+    ("ntile", 1, 1), ("old_password", 1, 1), ("password", 1, 1), ("percent_rank", 0, 0), ("quarter", 1, 1), ("rank", 0, 0),
+    ("repeat", 2, 2), ("replace", 3, 3), ("reverse", 1, 1), ("right", 2, 2), ("row_count", 0, 0), ("row_number", 0, 0),
+    ("second", 1, 1), ("std", 1, 1), ("stddev_samp", 1, 1), ("subdate", 2, 2), ("sum", 1, 1), ("sysdate", 0, 1), ("time", 1, 1),
+    ("timestamp", 1, 2), ("truncate", 2, 2), ("user", 0, 0), ("utc_date", 0, 0), ("utc_time", 0, 1), ("utc_timestamp", 0, 1),
+    ("variance", 1, 1), ("var_samp", 1, 1), ("week", 1, 2), ("year", 1, 1), ("json_objectagg", 2, 2),
+];
+
+/// Aggregates: they take DISTINCT or ALL, and OVER.
+const AGGREGATES: &[&str] = &[
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "count",
+    "group_concat",
+    "json_arrayagg",
+    "json_objectagg",
+    "max",
+    "min",
+    "std",
+    "stddev_samp",
+    "sum",
+    "variance",
+    "var_samp",
+];
+
+/// Window functions that are no aggregates.
+const WINDOW_ONLY: &[&str] = &[
+    "cume_dist",
+    "dense_rank",
+    "first_value",
+    "lag",
+    "last_value",
+    "lead",
+    "median",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "percentile_cont",
+    "percentile_disc",
+    "rank",
+    "row_number",
+];
+
+/// Names that are functions only if the parenthesis follows directly; otherwise MariaDB looks for a stored function.
+const NO_SPACE: &[&str] = &[
+    "adddate",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "cast",
+    "count",
+    "cume_dist",
+    "curdate",
+    "curtime",
+    "date_add",
+    "date_sub",
+    "dense_rank",
+    "extract",
+    "first_value",
+    "group_concat",
+    "json_arrayagg",
+    "json_objectagg",
+    "lag",
+    "lead",
+    "max",
+    "median",
+    "mid",
+    "min",
+    "now",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "percentile_cont",
+    "percentile_disc",
+    "position",
+    "rank",
+    "session_user",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "subdate",
+    "substr",
+    "substring",
+    "sum",
+    "sysdate",
+    "system_user",
+    "trim",
+    "variance",
+    "var_pop",
+    "var_samp",
+];
+
+/// Words that cannot begin an operand although they are free: MariaDB's grammar uses them otherwise.
+const NO_CALL: &[Kw] = &[
+    Kw::ANY,
+    Kw::BEGIN,
+    Kw::COMMIT,
+    Kw::DATETIME,
+    Kw::DO,
+    Kw::END,
+    Kw::ENUM,
+    Kw::EXECUTE,
+    Kw::FLUSH,
+    Kw::NCHAR,
+    Kw::NVARCHAR,
+    Kw::PREPARE,
+    Kw::ROLLBACK,
+    Kw::SAVEPOINT,
+    Kw::SIGNED,
+    Kw::SOME,
+    Kw::START,
+    Kw::STOP,
+    Kw::TEXT,
+    Kw::XA,
+];
+
+fn canonical(name: &str) -> &str {
+    match name {
+        "current_timestamp" | "localtime" | "localtimestamp" => "now",
+        "current_date" => "curdate",
+        "current_time" => "curtime",
+        "substr" | "mid" => "substring",
+        "session_user" | "system_user" => "user",
+        "schema" => "database",
+        "stddev" | "stddev_pop" => "std",
+        "var_pop" => "variance",
+        other => other,
+    }
+}
+
+impl Parser<'_> {
+    /// An operand at keyword `kw`.
+    pub(super) fn keyword_operand(&mut self, kw: Kw) -> SqlResult<Expr> {
+        let paren = self.peek_at(1).tok == Tok::LParen;
+        match kw {
+            Kw::NULL | Kw::TRUE | Kw::FALSE => {
+                self.advance();
+                let value =
+                    if kw == Kw::NULL { LiteralValue::Null } else { LiteralValue::Bool(kw == Kw::TRUE) };
+                Ok(Self::constant(value))
+            }
+            Kw::CASE => self.nested(Self::case),
+            Kw::EXISTS => {
+                self.advance();
+                Ok(Expr::Exists(self.subquery()?))
+            }
+            Kw::BINARY => {
+                self.advance();
+                let expr = self.nested(Self::simple_expr)?;
+                Ok(Expr::Cast { expr: Box::new(expr), to: CastType::Binary(None) })
+            }
+            Kw::INTERVAL => self.interval_operand(),
+            Kw::ROW if paren => self.row(),
+            Kw::DATE | Kw::TIME | Kw::TIMESTAMP if self.peek_at(1).tok == Tok::String => {
+                self.advance();
+                self.temporal(kw)
+            }
+            Kw::DEFAULT => self.default_of(),
+            Kw::VALUES | Kw::VALUE if paren => self.values_of(),
+            Kw::MATCH => self.nested(Self::match_against),
+            Kw::CONVERT => self.nested(Self::convert),
+            Kw::CHAR if paren => self.nested(Self::char_function),
+            Kw::CURRENT_USER | Kw::CURRENT_ROLE => {
+                let mut call = self.begin_call(None)?;
+                if self.accept(Tok::LParen) {
+                    self.expect(Tok::RParen)?;
+                }
+                call.args.clear();
+                Ok(Expr::Function(Box::new(call)))
+            }
+            Kw::CURRENT_DATE
+            | Kw::CURRENT_TIME
+            | Kw::CURRENT_TIMESTAMP
+            | Kw::LOCALTIME
+            | Kw::LOCALTIMESTAMP
+            | Kw::UTC_DATE
+            | Kw::UTC_TIME
+            | Kw::UTC_TIMESTAMP => self.clock(paren),
+            Kw::IF
+            | Kw::INSERT
+            | Kw::LEFT
+            | Kw::MOD
+            | Kw::REPEAT
+            | Kw::REPLACE
+            | Kw::RIGHT
+            | Kw::ROW_NUMBER
+                if paren =>
+            {
+                self.call(None)
+            }
+            Kw::NEXT | Kw::PREVIOUS if self.peek_at(1).kw == Some(Kw::VALUE) => {
+                Err(errors::not_supported_yet("sequences"))
+            }
+            _ => self.column_or_call(),
+        }
+    }
+
+    /// `INTERVAL(a, b, ...)`, or `INTERVAL n unit + a`.
+    fn interval_operand(&mut self) -> SqlResult<Expr> {
+        if self.at_interval_function() {
+            let call = self.begin_call(None)?;
+            let args = self.nested(|parser| parser.parens(Self::expr))?;
+            return Ok(Expr::Function(Box::new(FunctionCall { args, ..call })));
+        }
+        let (amount, unit) = self.interval()?;
+        self.expect(Tok::Plus)?;
+        let expr = Box::new(self.expr()?);
+        Ok(Expr::DateArithmetic { expr, amount, unit, subtract: false })
+    }
+
+    fn row(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        match self.nested(|parser| parser.parens(Self::expr))? {
+            items if items.len() > 1 => Ok(Expr::Row(items)),
+            _ => {
+                self.pos -= 1;
+                Err(self.unexpected())
+            }
+        }
+    }
+
+    fn case(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        let operand = if self.at_kw(Kw::WHEN) { None } else { Some(Box::new(self.expr()?)) };
+        let mut whens = Vec::new();
+        loop {
+            self.expect_kw(Kw::WHEN)?;
+            let when = self.expr()?;
+            self.expect_kw(Kw::THEN)?;
+            whens.push((when, self.expr()?));
+            if !self.at_kw(Kw::WHEN) {
+                break;
+            }
+        }
+        let otherwise = if self.accept_kw(Kw::ELSE) { Some(Box::new(self.expr()?)) } else { None };
+        self.expect_kw(Kw::END)?;
+        Ok(Expr::Case { operand, whens, otherwise })
+    }
+
+    fn default_of(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let column = self.column_name()?;
+        self.expect(Tok::RParen)?;
+        Ok(Expr::Default(Some(column)))
+    }
+
+    fn values_of(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let column = self.column_name()?;
+        self.expect(Tok::RParen)?;
+        Ok(Expr::Values(column))
+    }
+
+    fn match_against(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        let columns = if self.at(Tok::LParen) {
+            self.parens(Self::column_name)?
+        } else {
+            self.list(Self::column_name)?
+        };
+        self.expect_kw(Kw::AGAINST)?;
+        self.expect(Tok::LParen)?;
+        let against = Box::new(self.bit_expr()?);
+        let mode = if self.accept_kws(&[Kw::IN, Kw::BOOLEAN, Kw::MODE]) {
+            MatchMode::Boolean
+        } else {
+            let _ = self.accept_then(Kw::IN, &[Kw::NATURAL, Kw::LANGUAGE, Kw::MODE])?;
+            let expansion = self.accept_then(Kw::WITH, &[Kw::QUERY, Kw::EXPANSION])?;
+            if expansion { MatchMode::Expansion } else { MatchMode::Natural }
+        };
+        self.expect(Tok::RParen)?;
+        Ok(Expr::Match { columns, against, mode })
+    }
+
+    /// `CONVERT(a, type)`, `CONVERT(a USING charset)`.
+    fn convert(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let expr = Box::new(self.expr()?);
+        let result = if self.accept_kw(Kw::USING) {
+            Expr::ConvertUsing { expr, charset: self.charset_or_collation()? }
+        } else {
+            self.expect(Tok::Comma)?;
+            Expr::Cast { expr, to: self.cast_type()? }
+        };
+        self.expect(Tok::RParen)?;
+        Ok(result)
+    }
+
+    fn char_function(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        self.expect(Tok::LParen)?;
+        let args = self.list(Self::expr)?;
+        let charset = if self.accept_kw(Kw::USING) { Some(self.charset_or_collation()?) } else { None };
+        self.expect(Tok::RParen)?;
+        Ok(Expr::Char { args, charset })
+    }
+
+    /// `CURRENT_TIMESTAMP`, with or without parentheses.
+    fn clock(&mut self, paren: bool) -> SqlResult<Expr> {
+        if paren {
+            return self.call(None);
+        }
+        let call = self.begin_call(None)?;
+        Ok(Expr::Function(Box::new(call)))
+    }
+
+    /// Takes a function's name.
+    fn begin_call(&mut self, db: Option<String>) -> SqlResult<FunctionCall> {
+        let token = self.advance();
+        let written = self.name_of(token)?;
+        let spaced = self.peek().start > token.end;
+        let lower = written.to_ascii_lowercase();
+        let spaced = spaced && !self.options.ignore_space && NO_SPACE.contains(&lower.as_str());
+        Ok(FunctionCall {
+            name: if db.is_none() && token.tok != Tok::Quoted && !spaced {
+                canonical(&lower).to_owned()
+            } else {
+                lower
+            },
+            db,
+            written: SourceText(written),
+            spaced,
+            args: Vec::new(),
+            star: false,
+            distinct: false,
+            order_by: Vec::new(),
+            separator: None,
+            limit: None,
+            over: None,
+        })
+    }
+
+    /// A call; at the function's name, with a parenthesis behind it.
+    pub(super) fn call(&mut self, db: Option<String>) -> SqlResult<Expr> {
+        if let Some(kw) = self.peek().kw.filter(|kw| db.is_none() && NO_CALL.contains(kw)) {
+            let _ = kw;
+            self.advance();
+            return Err(self.unexpected());
+        }
+        self.nested(|parser| {
+            let call = parser.begin_call(db)?;
+            parser.call_after(call)
+        })
+    }
+
+    /// Behind a function's name, at its parenthesis.
+    fn call_after(&mut self, mut call: FunctionCall) -> SqlResult<Expr> {
+        let plain = call.db.is_none() && !call.spaced;
+        self.expect(Tok::LParen)?;
+        if plain {
+            if let Some(special) = self.special_call(&call.name)? {
+                self.expect(Tok::RParen)?;
+                return Ok(special);
+            }
+        }
+        let aggregate = plain && AGGREGATES.contains(&call.name.as_str());
+        if aggregate {
+            self.aggregate_arguments(&mut call)?;
+        } else if !self.at(Tok::RParen) {
+            call.args = self.arguments(&call.name, plain)?;
+        }
+        self.expect_argument_count(&call, plain)?;
+        self.expect(Tok::RParen)?;
+        let window = plain && WINDOW_ONLY.contains(&call.name.as_str());
+        if aggregate || window {
+            self.over(&mut call)?;
+        }
+        Ok(Expr::Function(Box::new(call)))
+    }
+
+    fn arguments(&mut self, name: &str, plain: bool) -> SqlResult<Vec<Expr>> {
+        let most = ARITY.iter().find(|entry| plain && entry.0 == name).map_or(usize::MAX, |entry| entry.2);
+        let mut args = Vec::new();
+        if most == 0 {
+            return Err(self.unexpected());
+        }
+        loop {
+            args.push(self.argument(name)?);
+            if args.len() == most || !self.accept(Tok::Comma) {
+                return Ok(args);
+            }
+        }
+    }
+
+    /// One argument; `WEIGHT_STRING(a AS CHAR(n))` and its levels are not known.
+    fn argument(&mut self, name: &str) -> SqlResult<Expr> {
+        let expr = self.expr()?;
+        if name == "weight_string" && self.at_any(&[Kw::AS, Kw::LEVEL]) {
+            return Err(errors::not_supported_yet("WEIGHT_STRING with options"));
+        }
+        Ok(expr)
+    }
+
+    /// Too few arguments are an error at the closing parenthesis.
+    fn expect_argument_count(&self, call: &FunctionCall, plain: bool) -> SqlResult<()> {
+        let least = ARITY.iter().find(|entry| plain && entry.0 == call.name).map_or(0, |entry| entry.1);
+        if call.args.len() < least { Err(self.unexpected()) } else { Ok(()) }
+    }
+
+    fn aggregate_arguments(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
+        call.distinct = self.accept_kw(Kw::DISTINCT);
+        if !call.distinct
+            && !matches!(call.name.as_str(), "group_concat" | "json_arrayagg" | "json_objectagg")
+        {
+            self.accept_kw(Kw::ALL);
+        }
+        match call.name.as_str() {
+            "count" if !call.distinct && self.accept(Tok::Star) => call.star = true,
+            "count" if !call.distinct => call.args = vec![self.expr()?],
+            "count" => call.args = self.list(Self::expr)?,
+            "group_concat" | "json_arrayagg" => {
+                call.args = self.list(Self::expr)?;
+                if self.accept_then(Kw::ORDER, &[Kw::BY])? {
+                    call.order_by = self.order_items()?;
+                }
+                if call.name == "group_concat" && self.accept_kw(Kw::SEPARATOR) {
+                    call.separator = Some(self.string()?);
+                }
+                call.limit = self.limit()?;
+            }
+            name => {
+                let name = name.to_owned();
+                call.args = self.arguments(&name, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn over(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
+        if self.accept_then(Kw::WITHIN, &[Kw::GROUP])? {
+            self.expect(Tok::LParen)?;
+            self.expect_kw(Kw::ORDER)?;
+            self.expect_kw(Kw::BY)?;
+            call.order_by = vec![self.order_item()?];
+            self.expect(Tok::RParen)?;
+        }
+        let must = WINDOW_ONLY.contains(&call.name.as_str()) && call.name != "last_value";
+        if must && !self.at_kw(Kw::OVER) {
+            return Err(self.unexpected());
+        }
+        if self.accept_kw(Kw::OVER) {
+            call.over = Some(if self.at(Tok::LParen) {
+                self.window_spec()?
+            } else {
+                let name = Some(self.ident()?);
+                WindowSpec { name, partition_by: Vec::new(), order_by: Vec::new(), frame: None }
+            });
+        }
+        Ok(())
+    }
+
+    /// The calls whose arguments have a syntax of their own; at the first argument.
+    fn special_call(&mut self, name: &str) -> SqlResult<Option<Expr>> {
+        Ok(Some(match name {
+            "cast" => {
+                let expr = Box::new(self.expr()?);
+                self.expect_kw(Kw::AS)?;
+                Expr::Cast { expr, to: self.cast_type()? }
+            }
+            "extract" => {
+                let unit = self.interval_unit()?;
+                self.expect_kw(Kw::FROM)?;
+                Expr::Extract { unit, expr: Box::new(self.expr()?) }
+            }
+            "trim" => self.trim()?,
+            "date_add" | "date_sub" | "adddate" | "subdate" => self.date_add(name)?,
+            "timestampadd" | "timestampdiff" => self.timestamp_function(name == "timestampadd")?,
+            "position" => {
+                let what = self.bit_expr()?;
+                self.expect_kw(Kw::IN)?;
+                plain_call("locate", vec![what, self.expr()?])
+            }
+            "substring" => self.substring()?,
+            "get_format" => self.get_format()?,
+            "now" | "curtime" | "sysdate" | "utc_time" | "utc_timestamp" if self.at(Tok::Int) => {
+                let precision = self.literal()?;
+                self.fix_literals(self.pos - 1);
+                plain_call(name, vec![precision])
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn trim(&mut self) -> SqlResult<Expr> {
+        let said = self.accept_any(&[Kw::BOTH, Kw::LEADING, Kw::TRAILING]);
+        let side = match said {
+            Some(Kw::LEADING) => TrimSide::Leading,
+            Some(Kw::TRAILING) => TrimSide::Trailing,
+            _ => TrimSide::Both,
+        };
+        if said.is_some() && self.accept_kw(Kw::FROM) {
+            return Ok(Expr::Trim { side, what: None, expr: Box::new(self.expr()?) });
+        }
+        let first = self.expr()?;
+        if said.is_some() || self.at_kw(Kw::FROM) {
+            self.expect_kw(Kw::FROM)?;
+            return Ok(Expr::Trim { side, what: Some(Box::new(first)), expr: Box::new(self.expr()?) });
+        }
+        Ok(Expr::Trim { side, what: None, expr: Box::new(first) })
+    }
+
+    fn date_add(&mut self, name: &str) -> SqlResult<Expr> {
+        let subtract = matches!(name, "date_sub" | "subdate");
+        let expr = Box::new(self.expr()?);
+        self.expect(Tok::Comma)?;
+        if self.at_kw(Kw::INTERVAL) {
+            let (amount, unit) = self.interval()?;
+            return Ok(Expr::DateArithmetic { expr, amount, unit, subtract });
+        }
+        if matches!(name, "date_add" | "date_sub") {
+            return Err(self.unexpected());
+        }
+        let amount = Box::new(self.expr()?);
+        Ok(Expr::DateArithmetic { expr, amount, unit: IntervalUnit::Day, subtract })
+    }
+
+    fn timestamp_function(&mut self, add: bool) -> SqlResult<Expr> {
+        let unit = self.timestamp_unit()?;
+        self.expect(Tok::Comma)?;
+        let first = Box::new(self.expr()?);
+        self.expect(Tok::Comma)?;
+        let second = Box::new(self.expr()?);
+        Ok(if add {
+            Expr::TimestampAdd { unit, amount: first, expr: second }
+        } else {
+            Expr::TimestampDiff { unit, from: first, to: second }
+        })
+    }
+
+    fn substring(&mut self) -> SqlResult<Expr> {
+        let mut args = vec![self.expr()?];
+        let from = self.accept_kw(Kw::FROM);
+        if !from {
+            self.expect(Tok::Comma)?;
+        }
+        args.push(self.expr()?);
+        let more = if from { self.accept_kw(Kw::FOR) } else { self.accept(Tok::Comma) };
+        if more {
+            args.push(self.expr()?);
+        }
+        Ok(plain_call("substring", args))
+    }
+
+    /// `GET_FORMAT(DATE, 'USA')`: the type becomes a string argument.
+    fn get_format(&mut self) -> SqlResult<Expr> {
+        let kind = self.expect_any(&[Kw::DATE, Kw::TIME, Kw::DATETIME, Kw::TIMESTAMP])?;
+        self.expect(Tok::Comma)?;
+        let kind = if kind == Kw::TIMESTAMP { "DATETIME" } else { kind.name() };
+        let kind = Self::constant(LiteralValue::String { bytes: kind.into(), charset: None });
+        Ok(plain_call("get_format", vec![kind, self.expr()?]))
+    }
+
+    /// A unit of INTERVAL.
+    pub(super) fn interval_unit(&mut self) -> SqlResult<IntervalUnit> {
+        let unit = self.peek().kw.and_then(interval_unit).ok_or_else(|| self.unexpected())?;
+        self.advance();
+        Ok(unit)
+    }
+
+    /// A unit of TIMESTAMPADD: a simple one, `SQL_TSI_` before it or not.
+    fn timestamp_unit(&mut self) -> SqlResult<IntervalUnit> {
+        let unit = match self.peek().kw {
+            Some(Kw::SQL_TSI_SECOND) => Some(IntervalUnit::Second),
+            Some(Kw::SQL_TSI_MINUTE) => Some(IntervalUnit::Minute),
+            Some(Kw::SQL_TSI_HOUR) => Some(IntervalUnit::Hour),
+            Some(Kw::SQL_TSI_DAY) => Some(IntervalUnit::Day),
+            Some(Kw::SQL_TSI_WEEK) => Some(IntervalUnit::Week),
+            Some(Kw::SQL_TSI_MONTH) => Some(IntervalUnit::Month),
+            Some(Kw::SQL_TSI_QUARTER) => Some(IntervalUnit::Quarter),
+            Some(Kw::SQL_TSI_YEAR) => Some(IntervalUnit::Year),
+            Some(kw) => interval_unit(kw).filter(|&unit| (unit as u8) <= IntervalUnit::Year as u8),
+            None => None,
+        };
+        let unit = unit.ok_or_else(|| self.unexpected())?;
+        self.advance();
+        Ok(unit)
+    }
+
+    /// ORDER BY's items.
+    pub(super) fn order_items(&mut self) -> SqlResult<Vec<OrderItem>> {
+        self.list(Self::order_item)
+    }
+}
+
+/// A call without anything special.
+pub(super) fn plain_call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(Box::new(FunctionCall {
+        db: None,
+        name: name.to_owned(),
+        written: SourceText(name.to_owned()),
+        spaced: false,
+        args,
+        star: false,
+        distinct: false,
+        order_by: Vec::new(),
+        separator: None,
+        limit: None,
+        over: None,
+    }))
+}
+
+fn interval_unit(kw: Kw) -> Option<IntervalUnit> {
+    Some(match kw {
+        Kw::MICROSECOND => IntervalUnit::Microsecond,
+        Kw::SECOND => IntervalUnit::Second,
+        Kw::MINUTE => IntervalUnit::Minute,
+        Kw::HOUR => IntervalUnit::Hour,
+        Kw::DAY => IntervalUnit::Day,
+        Kw::WEEK => IntervalUnit::Week,
+        Kw::MONTH => IntervalUnit::Month,
+        Kw::QUARTER => IntervalUnit::Quarter,
+        Kw::YEAR => IntervalUnit::Year,
+        Kw::SECOND_MICROSECOND => IntervalUnit::SecondMicrosecond,
+        Kw::MINUTE_MICROSECOND => IntervalUnit::MinuteMicrosecond,
+        Kw::MINUTE_SECOND => IntervalUnit::MinuteSecond,
+        Kw::HOUR_MICROSECOND => IntervalUnit::HourMicrosecond,
+        Kw::HOUR_SECOND => IntervalUnit::HourSecond,
+        Kw::HOUR_MINUTE => IntervalUnit::HourMinute,
+        Kw::DAY_MICROSECOND => IntervalUnit::DayMicrosecond,
+        Kw::DAY_SECOND => IntervalUnit::DaySecond,
+        Kw::DAY_MINUTE => IntervalUnit::DayMinute,
+        Kw::DAY_HOUR => IntervalUnit::DayHour,
+        Kw::YEAR_MONTH => IntervalUnit::YearMonth,
+        _ => return None,
+    })
+}

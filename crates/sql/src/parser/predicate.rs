@@ -1,0 +1,70 @@
+//! BETWEEN, IN, LIKE, REGEXP, SOUNDS LIKE.
+
+use super::Parser;
+use super::expr::{Parenthesized, binary};
+use crate::ast::{BinaryOp, Expr};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::SqlResult;
+
+impl Parser<'_> {
+    /// A predicate, or what stands without one.
+    pub(super) fn predicate(&mut self) -> SqlResult<Expr> {
+        let mut left = self.bit_expr()?;
+        let mut length = 0;
+        while let Some((kw, negated)) = self.predicate_word() {
+            self.chain(&mut length)?;
+            self.pos += 1 + usize::from(negated);
+            left = match kw {
+                Kw::IN => self.in_predicate(left, negated)?,
+                // Its upper bound takes whatever predicate follows, so that nothing is left for this loop but tighter ones.
+                Kw::BETWEEN => self.nested(|parser| parser.between(left, negated))?,
+                Kw::LIKE => self.like(left, negated)?,
+                Kw::SOUNDS => {
+                    self.expect_kw(Kw::LIKE)?;
+                    binary(BinaryOp::SoundsLike, left, self.bit_expr()?)
+                }
+                _ => {
+                    let pattern = self.bit_expr()?;
+                    Expr::Regexp { negated, expr: Box::new(left), pattern: Box::new(pattern) }
+                }
+            };
+        }
+        Ok(left)
+    }
+
+    /// The word that continues a predicate, and whether NOT stands before it.
+    fn predicate_word(&self) -> Option<(Kw, bool)> {
+        let negated = self.at_kw(Kw::NOT);
+        let kw = self.peek_at(usize::from(negated)).kw?;
+        match kw {
+            Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE => Some((kw, negated)),
+            Kw::SOUNDS if !negated && self.peek_at(1).kw == Some(Kw::LIKE) => Some((kw, false)),
+            _ => None,
+        }
+    }
+
+    fn in_predicate(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
+        if !self.at(Tok::LParen) {
+            return Err(self.unexpected());
+        }
+        let expr = Box::new(left);
+        Ok(match self.nested(Self::parenthesized)? {
+            Parenthesized::Query(query) => Expr::InSubquery { negated, expr, query },
+            Parenthesized::Exprs(list) => Expr::InList { negated, expr, list },
+        })
+    }
+
+    fn between(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
+        let low = self.predicate()?;
+        self.expect_kw(Kw::AND)?;
+        let high = self.predicate()?;
+        Ok(Expr::Between { negated, expr: Box::new(left), low: Box::new(low), high: Box::new(high) })
+    }
+
+    fn like(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
+        let pattern = self.concat_expr()?;
+        let escape = if self.accept_kw(Kw::ESCAPE) { Some(Box::new(self.simple_expr()?)) } else { None };
+        Ok(Expr::Like { negated, expr: Box::new(left), pattern: Box::new(pattern), escape })
+    }
+}

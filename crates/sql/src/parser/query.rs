@@ -1,0 +1,548 @@
+//! Queries: SELECT, VALUES, set operations, WITH, ORDER BY, LIMIT, windows.
+
+use super::Parser;
+use crate::ast::{
+    CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, Limit, LiteralValue, LockClause, LockWait,
+    OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
+    WindowFrame, WindowSpec, With,
+};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::{SqlResult, errors};
+
+/// A query that is a body only.
+fn bare(body: QueryBody) -> Query {
+    Query { with: None, body, order_by: Vec::new(), limit: None, into: None, lock: None }
+}
+
+/// The query in parentheses as an operand of a set operation: its parentheses are dropped where they say nothing.
+fn operand(query: Box<Query>) -> QueryBody {
+    let plain = query.with.is_none()
+        && query.order_by.is_empty()
+        && query.limit.is_none()
+        && query.lock.is_none()
+        && query.into.is_none()
+        && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(_));
+    if plain { query.body } else { QueryBody::Nested(query) }
+}
+
+impl Parser<'_> {
+    /// Whether a query begins here with a word.
+    pub(super) fn at_query_word(&self) -> bool {
+        match self.peek().kw {
+            Some(Kw::SELECT | Kw::WITH) => true,
+            Some(Kw::VALUES) => self.peek_at(1).tok == Tok::LParen && self.at_values_rows(),
+            _ => false,
+        }
+    }
+
+    /// At VALUES and a parenthesis: `VALUES (1), (2)` and not the function `VALUES(a)`. Inside parentheses only the former begins a
+    /// query; the function has one name in its parenthesis.
+    fn at_values_rows(&self) -> bool {
+        let mut ahead = 2;
+        while Self::is_ident(self.peek_at(ahead)) || self.peek_at(ahead).tok == Tok::Dot {
+            ahead += 1;
+        }
+        self.peek_at(ahead).tok != Tok::RParen || ahead == 2
+    }
+
+    /// Whether what comes next continues a query in parentheses.
+    pub(super) fn at_query_continuation(&self) -> bool {
+        self.at_any(&[Kw::UNION, Kw::EXCEPT, Kw::INTERSECT, Kw::ORDER, Kw::LIMIT, Kw::OFFSET, Kw::FETCH])
+            || self.at_lock_clause()
+    }
+
+    fn at_lock_clause(&self) -> bool {
+        self.at_kws(&[Kw::FOR, Kw::UPDATE]) || self.at_kws(&[Kw::LOCK, Kw::IN])
+    }
+
+    /// A query, with WITH and what follows its body.
+    pub(super) fn query(&mut self) -> SqlResult<Query> {
+        self.nested(|parser| {
+            let with = if parser.at_kw(Kw::WITH) { Some(parser.with()?) } else { None };
+            let mut into = None;
+            let first = parser.primary_body(&mut into)?;
+            let query = parser.finish_query(first, into)?;
+            Ok(merge_with(with, query))
+        })
+    }
+
+    /// The query that begins with `first`, which stood in parentheses.
+    pub(super) fn query_after(&mut self, first: Box<Query>) -> SqlResult<Query> {
+        self.finish_query(operand(first), None)
+    }
+
+    /// Set operations, ORDER BY, LIMIT, INTO and lock clause behind the first body.
+    fn finish_query(&mut self, first: QueryBody, mut into: Option<SelectInto>) -> SqlResult<Query> {
+        let body = self.set_operations(first, &mut into)?;
+        let mut query = bare(body);
+        if self.accept_then(Kw::ORDER, &[Kw::BY])? {
+            query.order_by = self.order_items()?;
+        }
+        query.limit = self.limit()?;
+        query.into = into;
+        self.trailing_into(&mut query)?;
+        query.lock = self.lock_clause()?;
+        self.trailing_into(&mut query)?;
+        // `(query)` alone is the query.
+        match query.body {
+            QueryBody::Nested(inner)
+                if query.order_by.is_empty()
+                    && query.limit.is_none()
+                    && query.into.is_none()
+                    && query.lock.is_none() =>
+            {
+                Ok(*inner)
+            }
+            _ => Ok(query),
+        }
+    }
+
+    fn trailing_into(&mut self, query: &mut Query) -> SqlResult<()> {
+        if query.into.is_none() && self.at_kw(Kw::INTO) {
+            query.into = Some(self.select_into()?);
+        }
+        Ok(())
+    }
+
+    fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
+        let mut left = self.intersections(first, into)?;
+        let mut length = 0;
+        while let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT]) {
+            self.chain(&mut length)?;
+            let all = self.set_quantifier();
+            let right = self.primary_body(into)?;
+            let right = self.intersections(right, into)?;
+            let op = if kw == Kw::UNION { SetOp::Union } else { SetOp::Except };
+            left = QueryBody::SetOp { op, all, left: Box::new(left), right: Box::new(right) };
+        }
+        Ok(left)
+    }
+
+    fn intersections(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
+        let mut left = first;
+        let mut length = 0;
+        while self.accept_kw(Kw::INTERSECT) {
+            self.chain(&mut length)?;
+            let all = self.set_quantifier();
+            let right = self.primary_body(into)?;
+            left =
+                QueryBody::SetOp { op: SetOp::Intersect, all, left: Box::new(left), right: Box::new(right) };
+        }
+        Ok(left)
+    }
+
+    fn set_quantifier(&mut self) -> bool {
+        let all = self.accept_kw(Kw::ALL);
+        if !all {
+            self.accept_kw(Kw::DISTINCT);
+        }
+        all
+    }
+
+    /// SELECT, VALUES or a query in parentheses.
+    fn primary_body(&mut self, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
+        if self.at(Tok::LParen) {
+            let query = self.nested(Self::parenthesized_query)?;
+            return Ok(operand(Box::new(query)));
+        }
+        if self.accept_kw(Kw::VALUES) {
+            return Ok(QueryBody::Values(self.list(|parser| parser.parens(Self::expr))?));
+        }
+        self.expect_kw(Kw::SELECT)?;
+        let (select, found) = self.select()?;
+        if into.is_none() {
+            *into = found;
+        }
+        Ok(QueryBody::Select(Box::new(select)))
+    }
+
+    fn parenthesized_query(&mut self) -> SqlResult<Query> {
+        self.expect(Tok::LParen)?;
+        let query = self.query()?;
+        self.expect(Tok::RParen)?;
+        Ok(query)
+    }
+
+    pub(super) fn with(&mut self) -> SqlResult<With> {
+        self.expect_kw(Kw::WITH)?;
+        let recursive = self.accept_kw(Kw::RECURSIVE);
+        let tables = self.list(Self::common_table)?;
+        Ok(With { recursive, tables })
+    }
+
+    fn common_table(&mut self) -> SqlResult<CommonTable> {
+        let name = self.ident()?;
+        let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
+        self.expect_kw(Kw::AS)?;
+        let query = self.subquery()?;
+        let mut cycle = Vec::new();
+        if self.accept_kw(Kw::CYCLE) {
+            cycle = self.list(Self::ident)?;
+            self.expect_kw(Kw::RESTRICT)?;
+        }
+        Ok(CommonTable { name, columns, query, cycle })
+    }
+
+    /// Behind SELECT.
+    fn select(&mut self) -> SqlResult<(Select, Option<SelectInto>)> {
+        let options = self.select_options();
+        let items = self.select_items()?;
+        let mut into = if self.at_kw(Kw::INTO) { Some(self.select_into()?) } else { None };
+        let mut select = Select {
+            options,
+            items,
+            from: Vec::new(),
+            filter: None,
+            group_by: Vec::new(),
+            rollup: false,
+            having: None,
+            windows: Vec::new(),
+        };
+        if self.accept_kw(Kw::FROM) {
+            if !self.accept_kw(Kw::DUAL) {
+                select.from = self.table_refs()?;
+            }
+            self.select_clauses(&mut select)?;
+        } else if self.at_any(&[Kw::WHERE, Kw::HAVING, Kw::GROUP, Kw::WINDOW]) && into.is_none() {
+            self.select_clauses(&mut select)?;
+        }
+        if into.is_none() && self.at_kw(Kw::INTO) {
+            into = Some(self.select_into()?);
+        }
+        Ok((select, into))
+    }
+
+    /// WHERE, GROUP BY, HAVING, WINDOW.
+    fn select_clauses(&mut self, select: &mut Select) -> SqlResult<()> {
+        select.filter = self.filter()?;
+        if self.accept_then(Kw::GROUP, &[Kw::BY])? {
+            select.group_by = self.order_items()?;
+            select.rollup = self.accept_then(Kw::WITH, &[Kw::ROLLUP])?;
+        }
+        if self.accept_kw(Kw::HAVING) {
+            select.having = Some(self.expr()?);
+        }
+        if self.accept_kw(Kw::WINDOW) {
+            select.windows = self.list(|parser| {
+                let name = parser.ident()?;
+                parser.expect_kw(Kw::AS)?;
+                Ok((name, parser.window_spec()?))
+            })?;
+        }
+        if self.at_kw(Kw::PROCEDURE) {
+            return Err(errors::not_supported_yet("PROCEDURE"));
+        }
+        Ok(())
+    }
+
+    /// WHERE.
+    pub(super) fn filter(&mut self) -> SqlResult<Option<Expr>> {
+        if self.accept_kw(Kw::WHERE) { Ok(Some(self.expr()?)) } else { Ok(None) }
+    }
+
+    fn select_options(&mut self) -> SelectOptions {
+        let mut options = SelectOptions::default();
+        loop {
+            let Some(kw) = self.peek().kw else { return options };
+            match kw {
+                Kw::DISTINCT | Kw::DISTINCTROW => options.distinct = true,
+                Kw::ALL => options.all = true,
+                Kw::HIGH_PRIORITY => options.high_priority = true,
+                Kw::STRAIGHT_JOIN => options.straight_join = true,
+                Kw::SQL_SMALL_RESULT => options.small_result = true,
+                Kw::SQL_BIG_RESULT => options.big_result = true,
+                Kw::SQL_BUFFER_RESULT => options.buffer_result = true,
+                Kw::SQL_CACHE => options.cache = Some(true),
+                Kw::SQL_NO_CACHE => options.cache = Some(false),
+                Kw::SQL_CALC_FOUND_ROWS => options.calc_found_rows = true,
+                _ => return options,
+            }
+            self.advance();
+        }
+    }
+
+    /// A select list.
+    pub(super) fn select_items(&mut self) -> SqlResult<Vec<SelectItem>> {
+        let mut items = Vec::new();
+        if self.accept(Tok::Star) {
+            items.push(SelectItem::Wildcard { db: None, table: None });
+        } else {
+            items.push(self.select_item()?);
+        }
+        while self.accept(Tok::Comma) {
+            items.push(self.select_item()?);
+        }
+        Ok(items)
+    }
+
+    fn select_item(&mut self) -> SqlResult<SelectItem> {
+        if let Some(wildcard) = self.qualified_wildcard()? {
+            return Ok(wildcard);
+        }
+        let first = self.pos;
+        let expr = self.expr()?;
+        let text = self.item_text(first, &expr);
+        let last = self.pos;
+        let alias = self.select_alias()?;
+        if alias.is_none() {
+            debug_assert_eq!(last, self.pos);
+            self.fix_literals(first);
+        }
+        Ok(SelectItem::Expr { expr, alias, text })
+    }
+
+    /// `t.*`, `db.t.*`.
+    fn qualified_wildcard(&mut self) -> SqlResult<Option<SelectItem>> {
+        let star_at =
+            |ahead: usize| self.peek_at(ahead).tok == Tok::Dot && self.peek_at(ahead + 1).tok == Tok::Star;
+        let qualified = self.at_ident() && self.peek_at(1).tok == Tok::Dot;
+        let table_only = qualified && star_at(1);
+        let with_db = qualified && Self::is_ident(self.peek_at(2)) && star_at(3);
+        if !table_only && !with_db {
+            return Ok(None);
+        }
+        let first = self.ident()?;
+        self.advance();
+        let (db, table) = if with_db {
+            let table = self.ident()?;
+            self.advance();
+            (Some(first), table)
+        } else {
+            (None, first)
+        };
+        self.expect(Tok::Star)?;
+        Ok(Some(SelectItem::Wildcard { db, table: Some(table) }))
+    }
+
+    fn select_alias(&mut self) -> SqlResult<Option<String>> {
+        if self.accept_kw(Kw::AS) {
+            return Ok(Some(self.ident_or_text()?));
+        }
+        if self.at(Tok::String) || (self.at_ident() && !self.at_kw(Kw::SOUNDS)) {
+            return Ok(Some(self.ident_or_text()?));
+        }
+        Ok(None)
+    }
+
+    /// The name that MariaDB gives to a column without alias: a column's own name, a string's content, a number's digits, NULL, and
+    /// else the text.
+    fn item_text(&self, first: usize, expr: &Expr) -> SourceText {
+        let name = match expr {
+            Expr::Column(column) => column.column.clone(),
+            Expr::Literal(literal) => match &literal.value {
+                LiteralValue::Null => "NULL".to_owned(),
+                LiteralValue::Bool(true) => "TRUE".to_owned(),
+                LiteralValue::Bool(false) => "FALSE".to_owned(),
+                LiteralValue::String { bytes, .. } => bytes.to_text().trim_start().to_owned(),
+                LiteralValue::Int(_) | LiteralValue::Decimal(_) | LiteralValue::Float(_) => {
+                    self.number_text(first)
+                }
+                _ => self.source(first).0,
+            },
+            _ => self.source(first).0,
+        };
+        SourceText(name)
+    }
+
+    /// The digits of the first number from token `first` on, without parentheses around it.
+    fn number_text(&self, first: usize) -> String {
+        let token = self.tokens[first..self.pos].iter().find(|token| token.tok.is_literal());
+        token.map(|&token| String::from_utf8_lossy(self.text_of(token)).into_owned()).unwrap_or_default()
+    }
+
+    pub(super) fn order_item(&mut self) -> SqlResult<OrderItem> {
+        let first = self.pos;
+        let expr = self.expr()?;
+        // A lone number is an ordinal.
+        if matches!(expr, Expr::Literal(_)) {
+            self.fix_literals(first);
+        }
+        let desc = match self.accept_any(&[Kw::ASC, Kw::DESC]) {
+            Some(kw) => kw == Kw::DESC,
+            None => false,
+        };
+        Ok(OrderItem { expr, desc })
+    }
+
+    /// LIMIT, or OFFSET and FETCH.
+    pub(super) fn limit(&mut self) -> SqlResult<Option<Limit>> {
+        let mut limit = Limit { count: None, offset: None, rows_examined: None, with_ties: false };
+        if self.accept_kw(Kw::LIMIT) {
+            if self.accept_then(Kw::ROWS, &[Kw::EXAMINED])? {
+                limit.rows_examined = Some(self.limit_option()?);
+                return Ok(Some(limit));
+            }
+            let first = self.limit_option()?;
+            if self.accept(Tok::Comma) {
+                limit.offset = Some(first);
+                limit.count = Some(self.limit_option()?);
+            } else {
+                limit.count = Some(first);
+                if self.accept_kw(Kw::OFFSET) {
+                    limit.offset = Some(self.limit_option()?);
+                }
+            }
+            if self.accept_then(Kw::ROWS, &[Kw::EXAMINED])? {
+                limit.rows_examined = Some(self.limit_option()?);
+            }
+            return Ok(Some(limit));
+        }
+        if self.accept_kw(Kw::OFFSET) {
+            limit.offset = Some(self.limit_option()?);
+            self.expect_any(&[Kw::ROW, Kw::ROWS])?;
+            if !self.at_kw(Kw::FETCH) {
+                return Ok(Some(limit));
+            }
+        }
+        if !self.accept_kw(Kw::FETCH) {
+            return Ok(None);
+        }
+        self.expect_any(&[Kw::FIRST, Kw::NEXT])?;
+        limit.count = Some(if self.at_any(&[Kw::ROW, Kw::ROWS]) {
+            Self::constant(LiteralValue::Int(1))
+        } else {
+            self.limit_option()?
+        });
+        self.expect_any(&[Kw::ROW, Kw::ROWS])?;
+        match self.expect_any(&[Kw::ONLY, Kw::WITH])? {
+            Kw::WITH => {
+                self.expect_kw(Kw::TIES)?;
+                limit.with_ties = true;
+            }
+            _ => limit.with_ties = false,
+        }
+        Ok(Some(limit))
+    }
+
+    /// A number or parameter of LIMIT.
+    pub(super) fn limit_option(&mut self) -> SqlResult<Expr> {
+        match self.peek().tok {
+            Tok::Int => self.literal(),
+            Tok::Param if self.options.prepare => Ok(Expr::Param(self.advance().index)),
+            _ if self.at_ident() => Ok(Self::bare_word(self.ident()?)),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn select_into(&mut self) -> SqlResult<SelectInto> {
+        self.expect_kw(Kw::INTO)?;
+        if self.accept_kw(Kw::DUMPFILE) {
+            return Ok(SelectInto::Dumpfile(self.string()?));
+        }
+        if self.accept_kw(Kw::OUTFILE) {
+            let file = self.string()?;
+            let charset =
+                if self.accept_charset_words()? { Some(self.charset_or_collation()?) } else { None };
+            if self.at_any(&[Kw::FIELDS, Kw::COLUMNS, Kw::LINES]) {
+                return Err(errors::not_supported_yet("INTO OUTFILE with FIELDS or LINES"));
+            }
+            return Ok(SelectInto::Outfile { file, charset });
+        }
+        let targets = self.list(|parser| {
+            if parser.at(Tok::At) {
+                return Ok(IntoTarget::UserVar(parser.user_var_name()?));
+            }
+            Ok(IntoTarget::Local(parser.ident()?))
+        })?;
+        Ok(SelectInto::Variables(targets))
+    }
+
+    fn lock_clause(&mut self) -> SqlResult<Option<LockClause>> {
+        let update = self.at_kws(&[Kw::FOR, Kw::UPDATE]);
+        if update {
+            self.pos += 2;
+        } else if !self.accept_then(Kw::LOCK, &[Kw::IN, Kw::SHARE, Kw::MODE])? {
+            return Ok(None);
+        }
+        let wait = if self.accept_then(Kw::SKIP, &[Kw::LOCKED])? {
+            Some(LockWait::SkipLocked)
+        } else {
+            self.lock_wait()?
+        };
+        Ok(Some(LockClause { update, wait }))
+    }
+
+    /// WAIT n or NOWAIT.
+    pub(super) fn lock_wait(&mut self) -> SqlResult<Option<LockWait>> {
+        if self.accept_kw(Kw::NOWAIT) {
+            return Ok(Some(LockWait::NoWait));
+        }
+        if self.accept_kw(Kw::WAIT) {
+            return Ok(Some(LockWait::Wait(self.integer()?)));
+        }
+        Ok(None)
+    }
+
+    /// `(name PARTITION BY ... ORDER BY ... frame)`.
+    pub(super) fn window_spec(&mut self) -> SqlResult<WindowSpec> {
+        self.expect(Tok::LParen)?;
+        let name = if self.at_ident() { Some(self.ident()?) } else { None };
+        let mut spec = WindowSpec { name, partition_by: Vec::new(), order_by: Vec::new(), frame: None };
+        if self.accept_then(Kw::PARTITION, &[Kw::BY])? {
+            spec.partition_by = self.list(Self::expr)?;
+        }
+        if self.accept_then(Kw::ORDER, &[Kw::BY])? {
+            spec.order_by = self.order_items()?;
+        }
+        if let Some(kw) = self.accept_any(&[Kw::ROWS, Kw::RANGE]) {
+            spec.frame = Some(self.window_frame(kw == Kw::RANGE)?);
+        }
+        self.expect(Tok::RParen)?;
+        Ok(spec)
+    }
+
+    fn window_frame(&mut self, range: bool) -> SqlResult<WindowFrame> {
+        let (start, end) = if self.accept_kw(Kw::BETWEEN) {
+            let start = self.frame_bound()?;
+            self.expect_kw(Kw::AND)?;
+            (start, Some(self.frame_bound()?))
+        } else {
+            (self.frame_bound()?, None)
+        };
+        let exclude = if self.accept_kw(Kw::EXCLUDE) { Some(self.frame_exclude()?) } else { None };
+        Ok(WindowFrame { range, start, end, exclude })
+    }
+
+    fn frame_bound(&mut self) -> SqlResult<FrameBound> {
+        if self.accept_then(Kw::CURRENT, &[Kw::ROW])? {
+            return Ok(FrameBound::CurrentRow);
+        }
+        if self.accept_kw(Kw::UNBOUNDED) {
+            return Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+                Kw::PRECEDING => FrameBound::UnboundedPreceding,
+                _ => FrameBound::UnboundedFollowing,
+            });
+        }
+        let offset = Box::new(self.bit_expr()?);
+        Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+            Kw::PRECEDING => FrameBound::Preceding(offset),
+            _ => FrameBound::Following(offset),
+        })
+    }
+
+    fn frame_exclude(&mut self) -> SqlResult<FrameExclude> {
+        Ok(match self.expect_any(&[Kw::NO, Kw::CURRENT, Kw::GROUP, Kw::TIES])? {
+            Kw::NO => {
+                self.expect_kw(Kw::OTHERS)?;
+                FrameExclude::NoOthers
+            }
+            Kw::CURRENT => {
+                self.expect_kw(Kw::ROW)?;
+                FrameExclude::CurrentRow
+            }
+            Kw::GROUP => FrameExclude::Group,
+            _ => FrameExclude::Ties,
+        })
+    }
+}
+
+/// `WITH ... query`.
+fn merge_with(with: Option<With>, query: Query) -> Query {
+    match with {
+        None => query,
+        Some(with) if query.with.is_none() => Query { with: Some(with), ..query },
+        // `WITH a AS (...) (WITH b AS (...) SELECT ...)`
+        Some(with) => Query { with: Some(with), ..bare(QueryBody::Nested(Box::new(query))) },
+    }
+}

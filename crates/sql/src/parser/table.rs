@@ -1,0 +1,220 @@
+//! What stands in FROM: tables, derived tables, joins.
+
+use super::Parser;
+use crate::ast::{IndexHint, IndexHintKind, IndexHintPurpose, JoinCondition, JoinKind, Query, TableRef};
+use crate::keyword::Kw;
+use crate::lexer::Tok;
+use keel_base::{SqlResult, errors};
+
+/// What a parenthesis in FROM held.
+enum Parenthesized {
+    Query(Box<Query>),
+    Tables(TableRef),
+}
+
+fn join(kind: JoinKind, natural: bool, left: TableRef, right: TableRef, on: JoinCondition) -> TableRef {
+    TableRef::Join { kind, natural, left: Box::new(left), right: Box::new(right), on }
+}
+
+impl Parser<'_> {
+    /// `table, table, ...`.
+    pub(super) fn table_refs(&mut self) -> SqlResult<Vec<TableRef>> {
+        self.list(Self::table_ref)
+    }
+
+    /// A table with its joins.
+    fn table_ref(&mut self) -> SqlResult<TableRef> {
+        self.nested(|parser| {
+            let first = parser.table_factor()?;
+            parser.joins(first)
+        })
+    }
+
+    /// The joins behind `left`. A join's right side is itself a chain of joins up to the ON or USING that closes it, as in
+    /// MariaDB: `a JOIN b JOIN c ON x ON y`.
+    fn joins(&mut self, mut left: TableRef) -> SqlResult<TableRef> {
+        let mut length = 0;
+        loop {
+            if self.accept_kw(Kw::NATURAL) {
+                self.chain(&mut length)?;
+                left = self.natural_join(left)?;
+                continue;
+            }
+            let Some(kind) = self.join_word()? else { return Ok(left) };
+            self.chain(&mut length)?;
+            let right = self.table_ref()?;
+            let on = self.join_condition(kind)?;
+            left = join(kind, false, left, right, on);
+        }
+    }
+
+    fn natural_join(&mut self, left: TableRef) -> SqlResult<TableRef> {
+        let kind = match self.accept_any(&[Kw::INNER, Kw::LEFT, Kw::RIGHT]) {
+            Some(Kw::LEFT) => JoinKind::Left,
+            Some(Kw::RIGHT) => JoinKind::Right,
+            _ => JoinKind::Inner,
+        };
+        if kind != JoinKind::Inner {
+            self.accept_kw(Kw::OUTER);
+        }
+        self.expect_kw(Kw::JOIN)?;
+        let right = self.table_factor()?;
+        Ok(join(kind, true, left, right, JoinCondition::None))
+    }
+
+    fn join_word(&mut self) -> SqlResult<Option<JoinKind>> {
+        let Some(kw) =
+            self.accept_any(&[Kw::JOIN, Kw::INNER, Kw::CROSS, Kw::STRAIGHT_JOIN, Kw::LEFT, Kw::RIGHT])
+        else {
+            return Ok(None);
+        };
+        let kind = match kw {
+            Kw::JOIN => return Ok(Some(JoinKind::Inner)),
+            Kw::STRAIGHT_JOIN => return Ok(Some(JoinKind::Straight)),
+            Kw::LEFT => JoinKind::Left,
+            Kw::RIGHT => JoinKind::Right,
+            _ => JoinKind::Inner,
+        };
+        if kind != JoinKind::Inner {
+            self.accept_kw(Kw::OUTER);
+        }
+        self.expect_kw(Kw::JOIN)?;
+        Ok(Some(kind))
+    }
+
+    fn join_condition(&mut self, kind: JoinKind) -> SqlResult<JoinCondition> {
+        if self.accept_kw(Kw::ON) {
+            return Ok(JoinCondition::On(Box::new(self.expr()?)));
+        }
+        if kind != JoinKind::Straight && self.accept_kw(Kw::USING) {
+            return Ok(JoinCondition::Using(self.parens(Self::ident)?));
+        }
+        if matches!(kind, JoinKind::Left | JoinKind::Right) {
+            return Err(self.unexpected());
+        }
+        Ok(JoinCondition::None)
+    }
+
+    fn table_factor(&mut self) -> SqlResult<TableRef> {
+        match self.peek().tok {
+            Tok::LParen => match self.nested(Self::parenthesized_tables)? {
+                Parenthesized::Query(query) => self.derived(query),
+                Parenthesized::Tables(tables) => Ok(tables),
+            },
+            Tok::LBrace => self.odbc_join(),
+            _ => self.named_table(),
+        }
+    }
+
+    /// `( ... )`: a query or tables, decided without reading anything twice.
+    fn parenthesized_tables(&mut self) -> SqlResult<Parenthesized> {
+        self.expect(Tok::LParen)?;
+        if self.at_query_word() {
+            let query = self.query()?;
+            self.expect(Tok::RParen)?;
+            return Ok(Parenthesized::Query(Box::new(query)));
+        }
+        let first = if self.at(Tok::LParen) {
+            match self.nested(Self::parenthesized_tables)? {
+                Parenthesized::Query(query) if self.at_query_continuation() => {
+                    let query = self.query_after(query)?;
+                    self.expect(Tok::RParen)?;
+                    return Ok(Parenthesized::Query(Box::new(query)));
+                }
+                Parenthesized::Query(query) if self.accept(Tok::RParen) => {
+                    return Ok(Parenthesized::Query(query));
+                }
+                Parenthesized::Query(query) => self.derived(query)?,
+                Parenthesized::Tables(tables) => tables,
+            }
+        } else {
+            self.table_factor()?
+        };
+        let mut tables = self.joins(first)?;
+        let mut length = 0;
+        while self.accept(Tok::Comma) {
+            self.chain(&mut length)?;
+            let right = self.table_ref()?;
+            tables = join(JoinKind::Inner, false, tables, right, JoinCondition::None);
+        }
+        self.expect(Tok::RParen)?;
+        Ok(Parenthesized::Tables(tables))
+    }
+
+    fn derived(&mut self, query: Box<Query>) -> SqlResult<TableRef> {
+        Ok(TableRef::Derived { query, alias: self.table_alias()? })
+    }
+
+    /// `{oj a LEFT JOIN b ON x}`.
+    fn odbc_join(&mut self) -> SqlResult<TableRef> {
+        self.advance();
+        self.ident()?;
+        let tables = self.table_ref()?;
+        self.expect(Tok::RBrace)?;
+        Ok(tables)
+    }
+
+    fn named_table(&mut self) -> SqlResult<TableRef> {
+        if self.at_kw(Kw::JSON_TABLE) && self.peek_at(1).tok == Tok::LParen {
+            return Err(errors::not_supported_yet("JSON_TABLE"));
+        }
+        let name = self.object_name()?;
+        let partitions = self.partitions()?;
+        if self.at_kws(&[Kw::FOR, Kw::SYSTEM_TIME]) {
+            return Err(errors::not_supported_yet("FOR SYSTEM_TIME"));
+        }
+        let alias = self.table_alias()?;
+        let hints = self.index_hints()?;
+        Ok(TableRef::Table { name, alias, partitions, hints })
+    }
+
+    /// PARTITION (...).
+    pub(super) fn partitions(&mut self) -> SqlResult<Vec<String>> {
+        if self.accept_kw(Kw::PARTITION) { self.parens(Self::ident) } else { Ok(Vec::new()) }
+    }
+
+    pub(super) fn table_alias(&mut self) -> SqlResult<Option<String>> {
+        let said = self.accept_kw(Kw::AS);
+        if self.at_ident() && !self.at_kw(Kw::WINDOW) {
+            return Ok(Some(self.ident()?));
+        }
+        if said { Err(self.unexpected()) } else { Ok(None) }
+    }
+
+    fn index_hints(&mut self) -> SqlResult<Vec<IndexHint>> {
+        let mut hints = Vec::new();
+        while let Some(kw) = self.accept_any(&[Kw::USE, Kw::FORCE, Kw::IGNORE]) {
+            let kind = match kw {
+                Kw::USE => IndexHintKind::Use,
+                Kw::FORCE => IndexHintKind::Force,
+                _ => IndexHintKind::Ignore,
+            };
+            self.expect_any(&[Kw::INDEX, Kw::KEY])?;
+            let purpose = if self.accept_kw(Kw::FOR) { Some(self.hint_purpose()?) } else { None };
+            self.expect(Tok::LParen)?;
+            let empty = kind == IndexHintKind::Use && self.at(Tok::RParen);
+            let indexes = if empty { Vec::new() } else { self.list(Self::hinted_index)? };
+            self.expect(Tok::RParen)?;
+            hints.push(IndexHint { kind, purpose, indexes });
+        }
+        Ok(hints)
+    }
+
+    fn hint_purpose(&mut self) -> SqlResult<IndexHintPurpose> {
+        Ok(match self.expect_any(&[Kw::JOIN, Kw::ORDER, Kw::GROUP])? {
+            Kw::JOIN => IndexHintPurpose::Join,
+            Kw::ORDER => {
+                self.expect_kw(Kw::BY)?;
+                IndexHintPurpose::OrderBy
+            }
+            _ => {
+                self.expect_kw(Kw::BY)?;
+                IndexHintPurpose::GroupBy
+            }
+        })
+    }
+
+    fn hinted_index(&mut self) -> SqlResult<String> {
+        if self.accept_kw(Kw::PRIMARY) { Ok("PRIMARY".to_owned()) } else { self.ident() }
+    }
+}
