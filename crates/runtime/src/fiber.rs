@@ -1,75 +1,503 @@
-//! Fibers.
-use crate::time::Instant;
+//! Fibers: plain code on a stack of its own that can be parked and woken.
+//!
+//! **State.** RUNNING (has a job and is not parked, or is idle in the pool), NOTIFIED (a wake came), PARKED. A wake swaps in
+//! NOTIFIED and puts the fiber into its worker's queue only if it was PARKED, so a fiber stands in at most one queue, once.
+//! The token is taken when `park` returns; `yield_now` leaves it alone.
+//!
+//! **Invariants.** 1. Only its worker resumes a fiber. 2. A `Core` is never freed; it is reused, so a late wake is spurious
+//! and nothing worse. 3. No latch is held and nothing unwinds at a park. 4. A panic of a job ends in `run_job`.
+//!
+//! Threads that are no fibers have a `Core` too: they park by `std::thread::park`, so every primitive works there.
+
+use crate::latch;
+use crate::net::ConnId;
+use crate::stack::{FiberStack, StackPool};
+use crate::time::{self, Instant};
 use crate::wait::WaitEvent;
+use crate::worker::{self, Run, Shared, Worker};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
+const RUNNING: u32 = 0;
+const NOTIFIED: u32 = 1;
+const PARKED: u32 = 2;
+
+/// How long a row loop runs before `tick` yields.
+const SLICE_NANOS: u64 = 500_000;
+const TICKS_PER_LOOK: u32 = 256;
+
+/// What a fiber is given to run.
+pub(crate) enum Job {
+    /// A closure.
+    Run(Box<dyn FnOnce() + Send>),
+    /// A connection that has input, or has ended.
+    Conn(ConnId),
+}
+
+/// Why a fiber gave its worker back.
+enum Left {
+    Parked,
+    Yielded,
+    Finished,
+}
+
+type Body = Coroutine<(), Left, (), FiberStack>;
+
+/// A fiber, or the stand-in for a thread that is none.
+pub(crate) struct Core {
+    state: AtomicU32,
+    /// Link of the worker's inbox.
+    pub next: AtomicPtr<Core>,
+    /// The worker it belongs to; null for threads.
+    home: AtomicPtr<Shared>,
+    thread: parking_lot::Mutex<Option<std::thread::Thread>>,
+    /// Everything below belongs to the home worker's thread.
+    body: UnsafeCell<Option<Body>>,
+    yielder: Cell<*const Yielder<(), Left>>,
+    job: Cell<Option<Job>>,
+    stack_lowest: Cell<usize>,
+    /// Slot that `worker_index` answers.
+    pub slot: Cell<usize>,
+    /// Until when it is parked, 0 for no deadline.
+    pub deadline: Cell<u64>,
+    /// Time of its live timer entry, 0 for none.
+    pub timer_at: Cell<u64>,
+    /// What it is parked for.
+    pub event: Cell<WaitEvent>,
+    /// First clock reading of `tick` since it was resumed, 0 for none yet.
+    slice_start: Cell<u64>,
+    pub waited_nanos: Cell<u64>,
+    local: Cell<u64>,
+    /// Number in its world, for traces.
+    pub sequence: Cell<u64>,
+}
+
+// SAFETY: the atomics and the lock are for everyone; all other fields are touched by the home worker's thread only, or, for a
+// stand-in, by its thread only. `Core`s change hands through the locked free list.
+unsafe impl Sync for Core {}
+// SAFETY: as above; the job inside is Send.
+unsafe impl Send for Core {}
+
+/// Cores nobody uses. Bounded by the most that were ever in use at once.
+static FREE: parking_lot::Mutex<Vec<&'static Core>> = parking_lot::const_mutex(Vec::new());
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static Core>> = const { Cell::new(None) };
+    static STAND_IN: StandIn = StandIn(Core::take());
+    static TICKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The `Core` of a thread that is no fiber, given back when the thread ends.
+struct StandIn(&'static Core);
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        *self.0.thread.lock() = None;
+        self.0.give_back();
+    }
+}
+
+impl Core {
+    fn take() -> &'static Core {
+        if let Some(core) = FREE.lock().pop() {
+            return core;
+        }
+        Box::leak(Box::new(Core {
+            state: AtomicU32::new(RUNNING),
+            next: AtomicPtr::new(null_mut()),
+            home: AtomicPtr::new(null_mut()),
+            thread: parking_lot::const_mutex(None),
+            body: UnsafeCell::new(None),
+            yielder: Cell::new(std::ptr::null()),
+            job: Cell::new(None),
+            stack_lowest: Cell::new(0),
+            slot: Cell::new(0),
+            deadline: Cell::new(0),
+            timer_at: Cell::new(0),
+            event: Cell::new(WaitEvent::Idle),
+            slice_start: Cell::new(0),
+            waited_nanos: Cell::new(0),
+            local: Cell::new(0),
+            sequence: Cell::new(0),
+        }))
+    }
+    fn give_back(&'static self) {
+        self.state.store(RUNNING, Ordering::Release);
+        self.home.store(null_mut(), Ordering::Release);
+        FREE.lock().push(self);
+    }
+
+    /// A new fiber of the calling worker, without a job.
+    pub fn new_fiber(shared: &'static Shared, stacks: &Arc<StackPool>) -> std::io::Result<&'static Core> {
+        let stack = stacks.take()?;
+        let core = Core::take();
+        core.home.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
+        core.stack_lowest.set(stack.lowest());
+        core.timer_at.set(0);
+        let body = Body::with_stack(stack, move |yielder, ()| {
+            core.yielder.set(yielder);
+            loop {
+                if let Some(job) = core.job.take() {
+                    run_job(job);
+                }
+                yielder.suspend(Left::Finished);
+            }
+        });
+        // SAFETY: a core from the free list has no body and no other user.
+        unsafe { *core.body.get() = Some(body) };
+        Ok(core)
+    }
+
+    /// Ends a fiber for good. One that is parked is abandoned: what lives on its stack is leaked, not dropped.
+    pub fn retire(&'static self) {
+        // Nobody may queue it any more.
+        self.state.store(NOTIFIED, Ordering::SeqCst);
+        // SAFETY: called by the home worker outside of the fiber, so the body is suspended. Abandoning its frames leaks
+        // them: everything they own stays allocated, nobody resumes them.
+        if let Some(mut body) = unsafe { (*self.body.get()).take() } {
+            // SAFETY: see above; the frames are never entered again.
+            unsafe { body.force_reset() };
+        }
+        self.job.take();
+        self.give_back();
+    }
+
+    /// Gives an idle fiber its next job.
+    pub fn assign(&self, job: Job) {
+        self.state.swap(RUNNING, Ordering::AcqRel);
+        self.waited_nanos.set(0);
+        self.local.set(0);
+        self.job.set(Some(job));
+    }
+
+    /// Runs the fiber until it parks, yields or finishes. Returns true when it is idle again.
+    pub fn resume(&'static self, worker: &Worker) -> bool {
+        self.slice_start.set(0);
+        let outer = CURRENT.replace(Some(self));
+        // SAFETY: only the home worker gets here, and the body is not running: it stands in one queue, once.
+        let body = unsafe { (*self.body.get()).as_mut() }.expect("a queued fiber has a body");
+        let left = body.resume(());
+        CURRENT.set(outer);
+        match left {
+            CoroutineResult::Yield(Left::Parked) => false,
+            CoroutineResult::Yield(Left::Yielded) => {
+                worker.enqueue(Run::Fiber(self));
+                false
+            }
+            CoroutineResult::Yield(Left::Finished) => true,
+            CoroutineResult::Return(()) => unreachable!("a fiber's body loops"),
+        }
+    }
+
+    fn suspend(&self, left: Left) {
+        // SAFETY: set when the body began, on the stack of this very fiber, which is running.
+        unsafe { (*self.yielder.get()).suspend(left) };
+    }
+
+    /// Leaves the fiber forever, because its world has ended.
+    pub fn abandon(&self) -> ! {
+        loop {
+            self.state.swap(RUNNING, Ordering::AcqRel);
+            self.suspend(Left::Parked);
+        }
+    }
+
+    /// True if the caller must put the fiber into its worker's queue.
+    #[inline]
+    fn notify(&self) -> bool {
+        self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
+    }
+
+    fn home(&self) -> Option<&'static Shared> {
+        // SAFETY: a `Shared` is never freed.
+        unsafe { self.home.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+fn run_job(job: Job) {
+    let ended = catch_unwind(AssertUnwindSafe(|| match job {
+        Job::Run(f) => f(),
+        Job::Conn(id) => crate::net::serve_ready(id),
+    }));
+    if let Err(panic) = ended {
+        worker::report_panic(&*panic);
+    }
+}
+
 /// A handle to a fiber. Never dangles; a handle to a finished fiber wakes nobody, or somebody spuriously.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Fiber(usize);
+#[derive(Clone, Copy)]
+pub struct Fiber(pub(crate) &'static Core);
+
+impl PartialEq for Fiber {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+impl Eq for Fiber {}
+impl Hash for Fiber {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).hash(state);
+    }
+}
+impl std::fmt::Debug for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fiber({:p})", self.0)
+    }
+}
 
 impl Fiber {
     /// Makes the fiber runnable, from any thread. Sticky: a wake before the park makes that park return at once.
+    #[inline]
     pub fn wake(self) {
-        unimplemented!()
+        if !self.0.notify() {
+            return;
+        }
+        match self.0.home() {
+            Some(home) if worker::is_own(home) => worker::enqueue_local(Run::Fiber(self.0)),
+            Some(home) => home.push_wake(self.0, true),
+            None => self.unpark_thread(),
+        }
+    }
+
+    #[cold]
+    fn unpark_thread(self) {
+        if let Some(thread) = &*self.0.thread.lock() {
+            thread.unpark();
+        }
     }
 }
+
 /// Wakes all of them with one signal per sleeping worker; empties the list.
-pub fn wake_many(_fibers: &mut Vec<Fiber>) {
-    unimplemented!()
+pub fn wake_many(fibers: &mut Vec<Fiber>) {
+    let mut remote = false;
+    for fiber in fibers.iter() {
+        if !fiber.0.notify() {
+            continue;
+        }
+        match fiber.0.home() {
+            Some(home) if worker::is_own(home) => worker::enqueue_local(Run::Fiber(fiber.0)),
+            Some(home) => {
+                home.push_wake(fiber.0, false);
+                remote = true;
+            }
+            None => fiber.unpark_thread(),
+        }
+    }
+    if remote {
+        // `signal` does nothing for a worker that is awake or has been signalled already.
+        let mut last: *const Shared = std::ptr::null();
+        for fiber in fibers.iter() {
+            if let Some(home) = fiber.0.home()
+                && !std::ptr::eq(home, last)
+            {
+                home.signal();
+                last = home;
+            }
+        }
+    }
+    fibers.clear();
 }
-/// Starts `f` on a pooled fiber of the caller's worker (worker 0 from outside).
-pub fn spawn(_f: impl FnOnce() + Send + 'static) {
-    unimplemented!()
+
+/// Starts `f` on a pooled fiber of the caller's worker (worker 0 of the last runtime started, from outside).
+pub fn spawn(f: impl FnOnce() + Send + 'static) {
+    worker::spawn(None, Job::Run(Box::new(f)));
 }
+
 /// Starts `f` on a pooled fiber of the given worker.
-pub fn spawn_on(_worker: usize, _f: impl FnOnce() + Send + 'static) {
-    unimplemented!()
+pub fn spawn_on(worker: usize, f: impl FnOnce() + Send + 'static) {
+    worker::spawn(Some(worker), Job::Run(Box::new(f)));
 }
+
 /// Starts `f` as a fiber on a worker thread of its own; in a simulated world as a plain fiber.
-pub fn spawn_service(_name: &'static str, _f: impl FnOnce() + Send + 'static) {
-    unimplemented!()
+pub fn spawn_service(name: &'static str, f: impl FnOnce() + Send + 'static) {
+    worker::spawn_service(name, Box::new(f));
 }
-/// Runs `f`, which may block, on a thread of the blocking pool while the fiber is parked.
-pub fn blocking<T: Send>(_event: WaitEvent, _f: impl FnOnce() -> T + Send) -> T {
-    unimplemented!()
+
+/// Runs `f`, which may block, on a thread of the blocking pool while the fiber is parked. Outside fibers and in a simulated
+/// world it runs in place.
+pub fn blocking<T: Send>(event: WaitEvent, f: impl FnOnce() -> T + Send) -> T {
+    let Some(pool) = worker::blocking_pool() else {
+        return f();
+    };
+    let mut result: Option<Result<T, Box<dyn Any + Send>>> = None;
+    pool.run_and_park(event, || result = Some(catch_unwind(AssertUnwindSafe(f))));
+    match result.expect("the pool ran the call") {
+        Ok(value) => value,
+        Err(panic) => resume_unwind(panic),
+    }
 }
+
+pub(crate) fn current_core() -> Option<&'static Core> {
+    CURRENT.get()
+}
+
 /// The caller. Outside fibers: a handle that stands for the thread.
+#[inline]
 pub fn current() -> Fiber {
-    unimplemented!()
+    match CURRENT.get() {
+        Some(core) => Fiber(core),
+        None => stand_in(),
+    }
 }
+
+#[cold]
+fn stand_in() -> Fiber {
+    STAND_IN.with(|s| {
+        let mut thread = s.0.thread.lock();
+        if thread.is_none() {
+            *thread = Some(std::thread::current());
+        }
+        Fiber(s.0)
+    })
+}
+
 /// Waits for a wake. May return without one: callers loop on their condition.
-pub fn park(_event: WaitEvent) {
-    unimplemented!()
+pub fn park(event: WaitEvent) {
+    park_inner(event, None);
 }
+
 /// Waits for a wake until `deadline`; false if that has passed. Check the condition in both cases.
-pub fn park_until(_event: WaitEvent, _deadline: Instant) -> bool {
-    unimplemented!()
+pub fn park_until(event: WaitEvent, deadline: Instant) -> bool {
+    park_inner(event, (deadline != Instant::FAR).then_some(deadline))
 }
+
+fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
+    assert!(latch::held() == 0, "parked while holding {} latches", latch::held());
+    assert!(!std::thread::panicking(), "parked while unwinding");
+    let Some(core) = CURRENT.get() else {
+        return park_thread(deadline);
+    };
+    let start = time::now();
+    // Looked at before PARKED is published: from then on a waker may have queued us, and only the queue may resume us.
+    if deadline.is_some_and(|d| start >= d) {
+        return core.state.swap(RUNNING, Ordering::AcqRel) == NOTIFIED;
+    }
+    if core.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        core.state.swap(RUNNING, Ordering::AcqRel);
+        return true;
+    }
+    if let Some(deadline) = deadline {
+        core.deadline.set(deadline.0);
+        worker::arm_fiber(core, deadline.0);
+    }
+    core.event.set(event);
+    core.suspend(Left::Parked);
+    core.state.swap(RUNNING, Ordering::AcqRel);
+    core.deadline.set(0);
+    let end = time::now();
+    let nanos = end.0.saturating_sub(start.0);
+    core.waited_nanos.set(core.waited_nanos.get() + nanos);
+    worker::count_wait(event, nanos);
+    deadline.is_none_or(|d| end < d)
+}
+
+fn park_thread(deadline: Option<Instant>) -> bool {
+    let core = current().0;
+    if core.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        while core.state.load(Ordering::Acquire) == PARKED {
+            match deadline {
+                None => std::thread::park(),
+                Some(d) => {
+                    let left = d.since(time::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    std::thread::park_timeout(left);
+                }
+            }
+        }
+    }
+    core.state.swap(RUNNING, Ordering::AcqRel);
+    deadline.is_none_or(|d| time::now() < d)
+}
+
+/// A timer of this fiber fired; called by its worker.
+pub(crate) fn timer_fired(core: &'static Core, at: u64, now: u64) {
+    if core.timer_at.get() != at {
+        return; // replaced by an earlier one
+    }
+    core.timer_at.set(0);
+    match core.deadline.get() {
+        0 => {}
+        deadline if deadline <= now => Fiber(core).wake(),
+        deadline => worker::arm_fiber(core, deadline),
+    }
+}
+
 /// Lets the other runnable fibers of this worker run.
 pub fn yield_now() {
-    unimplemented!()
+    assert!(latch::held() == 0, "yielded while holding {} latches", latch::held());
+    match CURRENT.get() {
+        Some(core) => core.suspend(Left::Yielded),
+        None => std::thread::yield_now(),
+    }
 }
+
 /// For row loops: cheap, and yields when the fiber has run for more than half a millisecond.
+#[inline]
 pub fn tick() {
-    unimplemented!()
+    let ticks = TICKS.get().wrapping_add(1);
+    TICKS.set(ticks);
+    if ticks.is_multiple_of(TICKS_PER_LOOK) {
+        look_at_slice();
+    }
 }
+
+#[cold]
+fn look_at_slice() {
+    let Some(core) = CURRENT.get() else { return };
+    let now = time::now().0;
+    match core.slice_start.get() {
+        0 => core.slice_start.set(now),
+        start if now - start > SLICE_NANOS => yield_now(),
+        _ => {}
+    }
+}
+
 /// Waits for the time to pass.
-pub fn sleep(_duration: Duration) {
-    unimplemented!()
+pub fn sleep(duration: Duration) {
+    sleep_for(WaitEvent::Sleep, duration);
 }
+
+pub(crate) fn sleep_for(event: WaitEvent, duration: Duration) {
+    let deadline = time::now() + duration;
+    while time::now() < deadline {
+        park_until(event, deadline);
+    }
+}
+
 /// Bytes of stack left to the caller; `usize::MAX` outside fibers.
+#[inline]
 pub fn stack_left() -> usize {
-    unimplemented!()
+    match CURRENT.get() {
+        Some(core) => {
+            let here = 0u8;
+            (&raw const here as usize).saturating_sub(core.stack_lowest.get())
+        }
+        None => usize::MAX,
+    }
 }
+
 /// Is the caller a fiber?
+#[inline]
 pub fn in_fiber() -> bool {
-    unimplemented!()
+    CURRENT.get().is_some()
 }
+
 /// The caller's fiber-local word; 0 when its job began.
+#[inline]
 pub fn get_local() -> u64 {
-    unimplemented!()
+    current().0.local.get()
 }
+
 /// Sets the caller's fiber-local word.
-pub fn set_local(_value: u64) {
-    unimplemented!()
+#[inline]
+pub fn set_local(value: u64) {
+    current().0.local.set(value);
 }

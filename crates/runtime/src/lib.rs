@@ -14,16 +14,21 @@
 //! are `0..worker_count()`, services come after them, and threads that are no worker share the last slot.
 #![warn(missing_docs)]
 
+mod blocking;
 pub mod fiber;
 pub mod fs;
 pub mod latch;
 pub mod net;
 pub mod rand;
+mod reactor;
 pub mod sim;
+mod stack;
 pub mod stats;
 pub mod sync;
 pub mod time;
+mod timer;
 pub mod wait;
+mod worker;
 
 use std::io;
 
@@ -59,34 +64,44 @@ impl Default for Config {
 }
 
 /// The real world: workers that run fibers until [`Runtime::shutdown`].
-pub struct Runtime {}
+pub struct Runtime {
+    threads: worker::Threads,
+}
 
 impl Runtime {
     /// Starts the workers.
-    pub fn start(_config: Config) -> io::Result<Runtime> {
-        unimplemented!()
+    pub fn start(config: Config) -> io::Result<Runtime> {
+        worker::Threads::start(&config).map(|threads| Runtime { threads })
     }
+
     /// `io_uring` or `epoll`.
     pub fn reactor_name(&self) -> &'static str {
-        unimplemented!()
+        self.threads.reactor_name
     }
+
     /// Runs `f` on a fiber of worker 0 and waits for it; called from a thread that is no worker. A panic of `f` goes on here.
-    pub fn block_on<T: Send>(&self, _f: impl FnOnce() -> T + Send) -> T {
-        unimplemented!()
+    pub fn block_on<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        worker::block_on(self.threads.group(), f)
     }
-    /// Stops the workers once their fibers have ended, or after a bounded wait.
-    pub fn shutdown(self) {}
+
+    /// Stops the workers once their fibers have ended, or after a bounded wait. True if all had ended by themselves.
+    pub fn shutdown(self) -> bool {
+        self.threads.stop()
+    }
 }
 
 /// Ordinary workers of the caller's runtime.
 pub fn worker_count() -> usize {
-    unimplemented!()
+    worker::worker_count()
 }
+
 /// Slot of the caller: below [`worker_count`] on a worker, below [`slot_count`] always.
+#[inline]
 pub fn worker_index() -> usize {
-    unimplemented!()
+    worker::worker_index()
 }
+
 /// Length for arrays indexed by [`worker_index`]: workers, services, and one for all other threads.
 pub fn slot_count() -> usize {
-    unimplemented!()
+    worker::slot_count()
 }

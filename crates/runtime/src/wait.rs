@@ -147,11 +147,20 @@ pub struct Total {
     pub nanos: u64,
 }
 
-/// Waits by kind, summed over workers.
+/// Waits by kind, summed over workers; in a simulated world, those of the world.
 pub fn totals() -> Vec<Total> {
-    unimplemented!()
+    let mut totals: Vec<Total> =
+        WaitEvent::ALL.iter().map(|&event| Total { event, count: 0, nanos: 0 }).collect();
+    crate::worker::for_each_counters(|counters| {
+        for total in &mut totals {
+            let (count, nanos) = counters.waits(total.event);
+            total.count += count;
+            total.nanos += nanos;
+        }
+    });
+    totals
 }
 /// Nanoseconds the current fiber has been parked since its job began.
 pub fn of_current_fiber() -> u64 {
-    unimplemented!()
+    crate::fiber::current_core().map_or(0, |core| core.waited_nanos.get())
 }

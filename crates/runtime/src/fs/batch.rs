@@ -1,0 +1,71 @@
+//! Many reads and writes at once: the device's queue is what makes them cheap.
+
+use super::file::{File, Inner};
+use super::op::{self, FileOp};
+use crate::sim::SimOp;
+use crate::wait::WaitEvent;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+
+/// Reads and writes that are submitted at once. All files of a batch belong to the same world.
+#[derive(Default)]
+pub struct IoBatch<'a> {
+    real: Vec<FileOp>,
+    sim: Vec<SimOp>,
+    /// Keeps files open while their operations run.
+    files: Vec<File>,
+    event: Option<WaitEvent>,
+    buffers: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> IoBatch<'a> {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a read that fills `buf`.
+    pub fn push_read(&mut self, file: &File, buf: &'a mut [u8], offset: u64) {
+        self.event.get_or_insert(file.events().0);
+        match file.inner() {
+            Inner::Real { fd, .. } => self.real.push(FileOp::read(fd.as_raw_fd(), buf, offset)),
+            Inner::Sim(sim) => self.sim.push(SimOp::read(sim, buf, offset)),
+        }
+        self.files.push(file.clone());
+    }
+    /// Adds a write of all of `buf`.
+    pub fn push_write(&mut self, file: &File, buf: &'a [u8], offset: u64) {
+        self.event.get_or_insert(file.events().1);
+        match file.inner() {
+            Inner::Real { fd, .. } => self.real.push(FileOp::write(fd.as_raw_fd(), buf, offset, false)),
+            Inner::Sim(sim) => self.sim.push(SimOp::write(sim, buf, offset)),
+        }
+        self.files.push(file.clone());
+    }
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+    /// Nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+    /// Submits all, parks until all are done; results in the order pushed. A read past the end is `UnexpectedEof`.
+    pub fn run(mut self) -> Vec<io::Result<()>> {
+        assert!(self.real.is_empty() || self.sim.is_empty(), "a batch belongs to one world");
+        let event = self.event.unwrap_or(WaitEvent::PageRead);
+        if !self.sim.is_empty() {
+            return crate::sim::run_batch(event, self.sim);
+        }
+        op::run(event, &mut self.real);
+        self.real.into_iter().map(whole).collect()
+    }
+}
+
+fn whole(op: FileOp) -> io::Result<()> {
+    match op.finish() {
+        (0, result) => result,
+        (_, Err(error)) => Err(error),
+        (_, Ok(())) => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Names: folders, renames, locks, whole small files.
+
+use super::file::{File, OpenOptions, Sync};
+use crate::fiber;
+use crate::sim::{self, World};
+use crate::wait::WaitEvent;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Does `real` on the blocking pool, or `simulated` in a world.
+fn either<T: Send>(
+    simulated: impl FnOnce(&World) -> io::Result<T>,
+    real: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    match sim::world() {
+        Some(world) => simulated(world),
+        None => fiber::blocking(WaitEvent::FileSystem, real),
+    }
+}
+
+/// Makes a folder and its parents.
+pub fn create_dir_all(path: &Path) -> io::Result<()> {
+    either(|w| w.create_dir_all(path), || std::fs::create_dir_all(path))
+}
+/// Removes a file; durable after [`sync_dir`].
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    either(|w| w.remove_file(path), || std::fs::remove_file(path))
+}
+/// Removes an empty folder; durable after [`sync_dir`] of its parent.
+pub fn remove_dir(path: &Path) -> io::Result<()> {
+    either(|w| w.remove_dir(path), || std::fs::remove_dir(path))
+}
+/// Renames a file, replacing the target; durable after [`sync_dir`].
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    either(|w| w.rename(from, to), || std::fs::rename(from, to))
+}
+/// Makes the entries of a folder durable.
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    either(|w| w.sync_dir(path), || std::fs::File::open(path)?.sync_all())
+}
+/// Names in a folder, sorted. Names that are not UTF-8 are left out.
+pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = either(
+        |w| w.read_dir(path),
+        || {
+            let entries = std::fs::read_dir(path)?;
+            let names = entries.map(|e| Ok(e?.file_name().into_string().ok()));
+            Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect::<Vec<_>>())
+        },
+    )?;
+    names.sort();
+    Ok(names)
+}
+/// Is there a file or folder?
+pub fn exists(path: &Path) -> bool {
+    either(|w| Ok(w.exists(path)), || Ok(path.exists())).unwrap_or(false)
+}
+/// Is it a folder?
+pub fn is_dir(path: &Path) -> bool {
+    either(|w| Ok(w.is_dir(path)), || Ok(path.is_dir())).unwrap_or(false)
+}
+/// The whole content.
+pub fn read_to_end(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path, &OpenOptions::reading())?.with_event(WaitEvent::FileSystem);
+    let mut bytes = vec![0; file.len()? as usize];
+    let n = file.read_some_at(&mut bytes, 0)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+/// Replaces the file by `bytes`, durably and atomically: temporary file, sync, rename, sync of the folder. A crash may leave
+/// the temporary file, which the next call replaces.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
+    let file = File::open(&temporary, &options)?.with_event(WaitEvent::FileSystem);
+    file.write_at(bytes, 0, Sync::None)?;
+    file.sync_all()?;
+    drop(file);
+    rename(&temporary, path)?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_dir(folder)
+}
+
+/// An exclusive lock on a path, given back on drop or when the process dies.
+pub struct FileLock {
+    held: Held,
+}
+enum Held {
+    /// The lock ends with the descriptor.
+    Real {
+        _file: std::fs::File,
+    },
+    Sim(PathBuf),
+}
+
+/// Takes the lock, making the file if missing; `WouldBlock` when another holds it.
+pub fn lock_file(path: &Path) -> io::Result<FileLock> {
+    let simulated = |w: &World| w.lock_file(path).map(|()| Held::Sim(path.to_path_buf()));
+    either(simulated, || lock_real(path)).map(|held| FileLock { held })
+}
+
+fn lock_real(path: &Path) -> io::Result<Held> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    // SAFETY: plain system call.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Held::Real { _file: file })
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        if let (Held::Sim(path), Some(world)) = (&self.held, sim::world()) {
+            world.unlock_file(path);
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! One io_uring per worker: SINGLE_ISSUER and DEFER_TASKRUN, multishot accept and receive with a ring of shared buffers,
+//! sockets as fixed files, answers sent through the ring, file reads and writes in the same ring.
+//!
+//! DEFER_TASKRUN came with Linux 6.1, after everything else used here, so a ring that can be set up has all of it; memory
+//! limits may still refuse the ring, and then the caller takes epoll.
+//!
+//! The user data of an entry is its kind in the low three bits and an address or slot above. A connection's slot is not
+//! reused, and a file operation stays on its fiber's stack, until the kernel has completed every entry that names it.
+
+use crate::fs::{FileOp, OpKind};
+use crate::net::{self, Conn, ListenerCore, Peer};
+use crate::stack::map_anonymous;
+use crate::time;
+use crate::worker::{Shared, Worker};
+use io_uring::types::{BufRingEntry, Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+const KIND_IGNORED: u64 = 0;
+const KIND_FILE: u64 = 1;
+const KIND_RECEIVE: u64 = 2;
+const KIND_SEND: u64 = 3;
+const KIND_ACCEPT: u64 = 4;
+const KIND_SIGNAL: u64 = 5;
+const KIND_MASK: u64 = 7;
+const KIND_BITS: u32 = 3;
+
+/// Entries of the rings; a service has little traffic.
+const ENTRIES: u32 = 1024;
+const ENTRIES_SERVICE: u32 = 128;
+/// Receive buffers shared by all connections of a worker. They are given back right after each batch.
+const BUFFERS: u16 = 1024;
+const BUFFER_BYTES: usize = 4096;
+const BUFFER_GROUP: u16 = 0;
+/// Sockets that can be fixed files; more work as plain descriptors.
+const FIXED_MAX: u32 = 16 << 10;
+const FILE_OP_BYTES_MAX: usize = 1 << 30;
+
+/// The ring of a worker.
+pub(crate) struct Uring {
+    ring: RefCell<IoUring>,
+    /// Made with the first connection.
+    buffers: RefCell<Option<BufferRing>>,
+    fixed: Cell<u32>,
+    listeners: RefCell<Vec<Listening>>,
+    completions: RefCell<Vec<(u64, i32, u32)>>,
+    signal_armed: Cell<bool>,
+    /// Where the kernel writes the signal's count. Leaked: the ring may outlive the worker for a moment.
+    signal_count: *mut u64,
+    shared: &'static Shared,
+}
+
+struct Listening {
+    core: Option<ListenerCore>,
+    armed: bool,
+}
+
+impl Uring {
+    pub fn new(shared: &'static Shared, is_service: bool) -> io::Result<Uring> {
+        let entries = if is_service { ENTRIES_SERVICE } else { ENTRIES };
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_clamp();
+        builder.setup_cqsize(entries * 8);
+        // Long chains of completions must not be lost, and waits need a timeout.
+        let ring = builder.build(entries).or_else(|_| builder.build(entries / 8))?;
+        let params = ring.params();
+        if !params.is_feature_nodrop() || !params.is_feature_ext_arg() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        probe(&ring)?;
+        Ok(Uring {
+            ring: RefCell::new(ring),
+            buffers: RefCell::new(None),
+            fixed: Cell::new(0),
+            listeners: RefCell::default(),
+            completions: RefCell::default(),
+            signal_armed: Cell::new(false),
+            signal_count: Box::leak(Box::new(0)),
+            shared,
+        })
+    }
+
+    // ---- the loop ----
+
+    /// Submits, lets the kernel run what it has deferred, and handles completions.
+    pub fn poll(&self, w: &Worker) {
+        let mut ring = self.ring.borrow_mut();
+        let must_enter = {
+            let sq = ring.submission();
+            !sq.is_empty() || sq.taskrun() || sq.cq_overflow()
+        };
+        if must_enter {
+            self.shared.counters.enters.add(1);
+            let to_submit = ring.submission().len() as u32;
+            let flags = io_uring::EnterFlags::GETEVENTS.bits();
+            // SAFETY: every queued entry's memory stays valid until its completion; no argument is passed.
+            let _ = unsafe { ring.submitter().enter::<libc::sigset_t>(to_submit, 0, flags, None) };
+        }
+        drop(ring);
+        self.handle_completions(w);
+    }
+
+    pub fn wait(&self, w: &Worker, deadline: Option<u64>) {
+        if !self.signal_armed.replace(true) {
+            let entry = opcode::Read::new(Fd(self.shared.eventfd()), self.signal_count.cast(), 8).build();
+            self.push(entry, KIND_SIGNAL);
+        }
+        let ring = self.ring.borrow_mut();
+        self.shared.counters.enters.add(1);
+        // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
+        let _ = match deadline {
+            None => ring.submit_and_wait(1),
+            Some(at) => {
+                let left = at.saturating_sub(time::now().0);
+                let timeout = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
+                ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
+            }
+        };
+        drop(ring);
+        self.handle_completions(w);
+    }
+
+    /// The whole batch. Handlers queue fibers and entries; they run no fiber.
+    fn handle_completions(&self, w: &Worker) {
+        let mut batch = self.completions.take();
+        batch.extend(self.ring.borrow_mut().completion().map(|e| (e.user_data(), e.result(), e.flags())));
+        if !batch.is_empty() {
+            w.now.set(time::now().0);
+        }
+        for &(data, result, flags) in &batch {
+            match data & KIND_MASK {
+                KIND_FILE => FileOp::complete((data & !KIND_MASK) as *const FileOp, result),
+                KIND_RECEIVE => self.received(w, (data >> KIND_BITS) as u32, result, flags),
+                KIND_SEND => self.sent(w, (data >> KIND_BITS) as u32, result),
+                KIND_ACCEPT => self.accepted(w, (data >> KIND_BITS) as usize, result, flags),
+                KIND_SIGNAL => self.signal_armed.set(false),
+                _ => {}
+            }
+        }
+        if let Some(buffers) = &mut *self.buffers.borrow_mut() {
+            buffers.publish();
+        }
+        batch.clear();
+        *self.completions.borrow_mut() = batch;
+    }
+
+    fn push(&self, entry: squeue::Entry, user_data: u64) {
+        let entry = entry.user_data(user_data);
+        let mut ring = self.ring.borrow_mut();
+        loop {
+            // SAFETY: what the entry points at stays valid until its completion (module header).
+            if unsafe { ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            self.shared.counters.enters.add(1);
+            if ring.submit().is_err() {
+                // Busy: completions must be taken before the kernel accepts more.
+                let mut taken = self.completions.borrow_mut();
+                taken.extend(ring.completion().map(|e| (e.user_data(), e.result(), e.flags())));
+            }
+        }
+    }
+
+    // ---- files ----
+
+    pub fn submit_file(&self, w: &Worker, op: &FileOp) {
+        w.shared.counters.file_ops.add(1);
+        let fd = Fd(op.fd);
+        let len = op.len.min(FILE_OP_BYTES_MAX) as u32;
+        let entry = match op.kind {
+            OpKind::Read => opcode::Read::new(fd, op.address, len).offset(op.offset).build(),
+            OpKind::Write { durable } => {
+                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                opcode::Write::new(fd, op.address, len).offset(op.offset).rw_flags(flags).build()
+            }
+            OpKind::SyncData => opcode::Fsync::new(fd).flags(io_uring::types::FsyncFlags::DATASYNC).build(),
+            OpKind::SyncAll => opcode::Fsync::new(fd).build(),
+        };
+        self.push(entry, std::ptr::from_ref(op) as u64 | KIND_FILE);
+    }
+
+    // ---- connections ----
+
+    pub fn attach(&self, _w: &Worker, conn: &Conn) -> io::Result<()> {
+        self.prepare_network()?;
+        if conn.id.slot < self.fixed.get() {
+            let registered = self.ring.borrow().submitter().register_files_update(conn.id.slot, &[conn.fd]);
+            conn.fixed.set(registered.is_ok());
+        }
+        self.arm_receive(conn);
+        Ok(())
+    }
+
+    /// Registers buffers and the table of files, once.
+    fn prepare_network(&self) -> io::Result<()> {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.is_none() {
+            let ring = self.ring.borrow();
+            *buffers = Some(BufferRing::register(&ring)?);
+            let wanted = FIXED_MAX.min(descriptors_max());
+            if ring.submitter().register_files_sparse(wanted).is_ok() {
+                self.fixed.set(wanted);
+            }
+        }
+        Ok(())
+    }
+
+    fn arm_receive(&self, conn: &Conn) {
+        let entry = if conn.fixed.get() {
+            opcode::RecvMulti::new(Fixed(conn.id.slot), BUFFER_GROUP).build()
+        } else {
+            opcode::RecvMulti::new(Fd(conn.fd), BUFFER_GROUP).build()
+        };
+        conn.receiving.set(true);
+        self.push(entry, receive_data(conn));
+    }
+
+    fn received(&self, w: &Worker, slot: u32, result: i32, flags: u32) {
+        let conn = w.conns.by_slot(slot).expect("a connection outlives its receive");
+        if !cqueue::more(flags) {
+            conn.receiving.set(false);
+        }
+        if let Some(buffer) = cqueue::buffer_select(flags) {
+            let mut buffers = self.buffers.borrow_mut();
+            let buffers = buffers.as_mut().expect("receives use registered buffers");
+            if result > 0 {
+                conn.on_received(w, buffers.bytes(buffer, result as usize));
+            }
+            buffers.give(buffer);
+        }
+        match result {
+            1.. if conn.receiving.get() || conn.paused.get() => {}
+            1.. => self.arm_receive(conn),
+            // Out of buffers: this batch gives them back before the next submission.
+            _ if result == -libc::ENOBUFS || result == -libc::EINTR || result == -libc::EAGAIN => {
+                if !conn.receiving.get() && !conn.paused.get() {
+                    self.arm_receive(conn);
+                }
+            }
+            _ if result == -libc::ECANCELED && conn.paused.get() => {}
+            // Cancelled for a pause that is over by now.
+            _ if result == -libc::ECANCELED && !conn.receiving.get() && !conn.is_cut() => {
+                self.arm_receive(conn)
+            }
+            _ => conn.on_ended(w),
+        }
+    }
+
+    pub fn send(&self, _w: &Worker, conn: &Conn) {
+        let (address, len) = conn.to_send();
+        let len = len.min(FILE_OP_BYTES_MAX) as u32;
+        let entry = if conn.fixed.get() {
+            opcode::Send::new(Fixed(conn.id.slot), address, len)
+                .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+                .build()
+        } else {
+            opcode::Send::new(Fd(conn.fd), address, len).flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build()
+        };
+        self.push(entry, u64::from(conn.id.slot) << KIND_BITS | KIND_SEND);
+    }
+
+    fn sent(&self, w: &Worker, slot: u32, result: i32) {
+        let conn = w.conns.by_slot(slot).expect("a connection outlives its send");
+        match result {
+            0.. => conn.on_sent(w, Ok(result as usize)),
+            _ if result == -libc::EINTR || result == -libc::EAGAIN => conn.on_sent(w, Ok(0)),
+            _ => conn.on_sent(w, Err(-result)),
+        }
+    }
+
+    pub fn pause(&self, conn: &Conn) {
+        self.push(opcode::AsyncCancel::new(receive_data(conn)).build(), KIND_IGNORED);
+    }
+    pub fn resume(&self, _w: &Worker, conn: &Conn) {
+        if !conn.receiving.get() {
+            self.arm_receive(conn);
+        }
+    }
+    pub fn cut(&self, _w: &Worker, conn: &Conn) {
+        net::shutdown(conn.fd);
+    }
+    pub fn detach(&self, _w: &Worker, conn: &Conn) {
+        if conn.fixed.get() {
+            let _ = self.ring.borrow().submitter().register_files_update(conn.id.slot, &[-1]);
+        }
+        // SAFETY: the connection owned the descriptor and is being freed.
+        drop(unsafe { OwnedFd::from_raw_fd(conn.fd) });
+    }
+    pub fn peer(&self, conn: &Conn) -> Peer {
+        net::peer_of(conn.fd)
+    }
+
+    // ---- listeners ----
+
+    pub fn listen(&self, _w: &Worker, listener: ListenerCore) {
+        let mut listeners = self.listeners.borrow_mut();
+        let free = listeners.iter().position(|l| l.core.is_none() && !l.armed);
+        let new = Listening { core: Some(listener), armed: false };
+        let index = match free {
+            Some(index) => {
+                listeners[index] = new;
+                index
+            }
+            None => {
+                listeners.push(new);
+                listeners.len() - 1
+            }
+        };
+        drop(listeners);
+        self.arm_accept(index);
+    }
+
+    fn arm_accept(&self, index: usize) {
+        let mut listeners = self.listeners.borrow_mut();
+        let listening = &mut listeners[index];
+        let Some(core) = listening.core.as_ref().filter(|_| !listening.armed) else { return };
+        let entry = opcode::AcceptMulti::new(Fd(core.raw())).flags(libc::SOCK_CLOEXEC).build();
+        listening.armed = true;
+        drop(listeners);
+        self.push(entry, (index as u64) << KIND_BITS | KIND_ACCEPT);
+    }
+
+    fn accepted(&self, w: &Worker, index: usize, result: i32, flags: u32) {
+        // SAFETY: a nonnegative result is a descriptor made for us.
+        let fd = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
+        let mut listeners = self.listeners.borrow_mut();
+        let listening = &mut listeners[index];
+        if !cqueue::more(flags) {
+            listening.armed = false;
+        }
+        let must_arm = !listening.armed && listening.core.is_some();
+        let server = listening.core.as_ref().map(|l| l.server.clone());
+        drop(listeners);
+        if let (Some(fd), Some(server)) = (fd, server) {
+            net::deal(w, fd, &server);
+        }
+        if must_arm && net::is_exhaustion(-result) {
+            net::pause_listener(w, index);
+        } else if must_arm {
+            self.arm_accept(index);
+        }
+    }
+
+    pub fn unlisten(&self, _w: &Worker, number: u64) {
+        let mut listeners = self.listeners.borrow_mut();
+        let found = listeners.iter().position(|l| l.core.as_ref().is_some_and(|c| c.number == number));
+        let Some(index) = found else { return };
+        let was_armed = listeners[index].armed;
+        let core = listeners[index].core.take();
+        drop(listeners);
+        if let Some(core) = core {
+            net::shutdown(core.raw());
+        }
+        if was_armed {
+            let user_data = (index as u64) << KIND_BITS | KIND_ACCEPT;
+            self.push(opcode::AsyncCancel::new(user_data).build(), KIND_IGNORED);
+        }
+    }
+
+    pub fn stop_listeners(&self, w: &Worker) {
+        let numbers: Vec<u64> =
+            self.listeners.borrow().iter().flat_map(|l| &l.core).map(|c| c.number).collect();
+        numbers.into_iter().for_each(|number| self.unlisten(w, number));
+    }
+
+    pub fn resume_listener(&self, _w: &Worker, index: usize) {
+        self.arm_accept(index);
+    }
+}
+
+fn receive_data(conn: &Conn) -> u64 {
+    u64::from(conn.id.slot) << KIND_BITS | KIND_RECEIVE
+}
+
+/// Are all operations used here known to the kernel?
+fn probe(ring: &IoUring) -> io::Result<()> {
+    let mut probe = io_uring::Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Fsync::CODE,
+        opcode::RecvMulti::CODE,
+        opcode::Send::CODE,
+        opcode::AcceptMulti::CODE,
+        opcode::AsyncCancel::CODE,
+    ];
+    if needed.iter().all(|&code| probe.is_supported(code)) {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+fn descriptors_max() -> u32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes one rlimit, ours.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    u32::try_from(limit.rlim_cur).unwrap_or(u32::MAX).max(1)
+}
+
+/// The receive buffers a ring chooses from.
+struct BufferRing {
+    ring: *mut BufRingEntry,
+    memory: *mut u8,
+    tail: u16,
+}
+
+impl BufferRing {
+    /// Its memory is never unmapped: the kernel may write to it until the ring is wholly gone.
+    fn register(ring: &IoUring) -> io::Result<BufferRing> {
+        let entries = map_anonymous(usize::from(BUFFERS) * size_of::<BufRingEntry>())?;
+        let memory = map_anonymous(usize::from(BUFFERS) * BUFFER_BYTES)?;
+        // SAFETY: page-aligned, zeroed, long enough, and mapped for good.
+        unsafe { ring.submitter().register_buf_ring_with_flags(entries as u64, BUFFERS, BUFFER_GROUP, 0)? };
+        let mut buffers = BufferRing { ring: entries as *mut _, memory: memory as *mut _, tail: 0 };
+        (0..BUFFERS).for_each(|id| buffers.give(id));
+        buffers.publish();
+        Ok(buffers)
+    }
+    /// What the kernel has put into a buffer it gave us.
+    fn bytes(&self, id: u16, len: usize) -> &[u8] {
+        // SAFETY: the kernel filled `len` bytes and leaves the buffer alone until it is given back.
+        unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(id) * BUFFER_BYTES), len) }
+    }
+    /// Puts a buffer back; the kernel sees it after `publish`.
+    fn give(&mut self, id: u16) {
+        // SAFETY: the index is below the ring's length; the kernel reads entries only below the published tail.
+        let entry = unsafe { &mut *self.ring.add(usize::from(self.tail & (BUFFERS - 1))) };
+        // SAFETY: within the mapping.
+        entry.set_addr(unsafe { self.memory.add(usize::from(id) * BUFFER_BYTES) } as u64);
+        entry.set_len(BUFFER_BYTES as u32);
+        entry.set_bid(id);
+        self.tail = self.tail.wrapping_add(1);
+    }
+    fn publish(&mut self) {
+        // SAFETY: the tail lives in the first entry's reserved field, as the kernel's interface defines; it is aligned for u16.
+        let tail = unsafe { &*BufRingEntry::tail(self.ring).cast::<AtomicU16>() };
+        tail.store(self.tail, Ordering::Release);
+    }
+}

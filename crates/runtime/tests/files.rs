@@ -1,0 +1,152 @@
+//! Files in the real world, on both reactors and outside of fibers.
+
+mod common;
+
+use common::on_each_reactor;
+use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that is removed afterwards.
+struct Folder(PathBuf);
+impl Folder {
+    fn new(base: &str) -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("keel-files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from(base).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+    fn temporary() -> Folder {
+        Folder::new(std::env::temp_dir().to_str().expect("a name"))
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn exercise(folder: &Folder) {
+    let path = folder.path("a");
+    let file = File::open(&path, &OpenOptions::creating()).unwrap();
+    assert!(file.is_empty().unwrap());
+    file.write_at(b"hello world", 0, Sync::None).unwrap();
+    file.write_at(b"WORLD", 6, Sync::Data).unwrap();
+    file.sync_data().unwrap();
+    file.sync_all().unwrap();
+    let mut buf = [0; 11];
+    file.read_at(&mut buf, 0).unwrap();
+    assert_eq!(&buf, b"hello WORLD");
+    assert_eq!(file.read_at(&mut buf, 1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(file.read_some_at(&mut buf, 6).unwrap(), 5);
+    assert_eq!(file.read_some_at(&mut buf, 600).unwrap(), 0);
+    file.set_len(5).unwrap();
+    assert_eq!(file.len().unwrap(), 5);
+    file.allocate(0, 1 << 20).unwrap();
+    assert_eq!(file.len().unwrap(), 1 << 20);
+    file.read_at(&mut buf, 0).unwrap();
+    assert_eq!(&buf, b"hello\0\0\0\0\0\0");
+
+    assert_eq!(
+        File::open(&folder.path("none"), &OpenOptions::reading()).err().unwrap().kind(),
+        ErrorKind::NotFound
+    );
+    let fresh = OpenOptions { create_new: true, ..OpenOptions::writing() };
+    assert_eq!(File::open(&path, &fresh).err().unwrap().kind(), ErrorKind::AlreadyExists);
+
+    fs::write_whole(&folder.path("b"), b"first").unwrap();
+    fs::write_whole(&folder.path("b"), b"second").unwrap();
+    assert_eq!(fs::read_to_end(&folder.path("b")).unwrap(), b"second");
+    fs::rename(&folder.path("b"), &folder.path("c")).unwrap();
+    fs::create_dir_all(&folder.path("d/e")).unwrap();
+    fs::sync_dir(&folder.0).unwrap();
+    assert_eq!(fs::read_dir(&folder.0).unwrap(), ["a", "c", "d"]);
+    assert!(fs::exists(&folder.path("c")) && !fs::exists(&folder.path("b")));
+    assert!(fs::is_dir(&folder.path("d")) && !fs::is_dir(&folder.path("a")));
+    fs::remove_file(&folder.path("c")).unwrap();
+    fs::remove_dir(&folder.path("d/e")).unwrap();
+    assert_eq!(fs::remove_file(&folder.path("c")).unwrap_err().kind(), ErrorKind::NotFound);
+
+    let lock = fs::lock_file(&folder.path("lock")).unwrap();
+    assert_eq!(fs::lock_file(&folder.path("lock")).err().unwrap().kind(), ErrorKind::WouldBlock);
+    drop(lock);
+    fs::lock_file(&folder.path("lock")).unwrap();
+}
+
+#[test]
+fn files_work_on_both_reactors_and_outside_fibers() {
+    exercise(&Folder::temporary());
+    on_each_reactor(|rt| rt.block_on(|| exercise(&Folder::temporary())));
+}
+
+fn batch(folder: &Folder, options: &OpenOptions) {
+    const N: usize = 200;
+    let file = File::open(&folder.path("pages"), options).unwrap();
+    let pages: Vec<AlignedBuf> = (0..N).map(|n| page(n as u8)).collect();
+    let mut writes = IoBatch::new();
+    for (n, page) in pages.iter().enumerate() {
+        writes.push_write(&file, page, n as u64 * 4096);
+    }
+    assert_eq!(writes.len(), N);
+    assert!(writes.run().iter().all(Result::is_ok));
+    file.sync_data().unwrap();
+    let mut back: Vec<AlignedBuf> = (0..=N).map(|_| page(0)).collect();
+    let mut reads = IoBatch::new();
+    for (n, page) in back.iter_mut().enumerate() {
+        reads.push_read(&file, page, n as u64 * 4096);
+    }
+    let results = reads.run();
+    assert!(results[..N].iter().all(Result::is_ok));
+    assert_eq!(results[N].as_ref().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert!(back[..N].iter().zip(&pages).all(|(a, b)| a[..] == b[..]));
+}
+
+fn page(fill: u8) -> AlignedBuf {
+    let mut page = AlignedBuf::new(4096);
+    page.fill(fill);
+    page
+}
+
+#[test]
+fn a_batch_does_all_and_reports_each() {
+    batch(&Folder::temporary(), &OpenOptions::creating());
+    on_each_reactor(|rt| {
+        rt.block_on(|| {
+            batch(&Folder::temporary(), &OpenOptions::creating());
+            batch(&Folder::temporary(), &OpenOptions::creating().with_direct());
+        })
+    });
+}
+
+#[test]
+fn direct_is_taken_where_offered_and_given_up_quietly_elsewhere() {
+    on_each_reactor(|rt| {
+        rt.block_on(|| {
+            for base in ["/dev/shm", std::env::temp_dir().to_str().expect("a name")] {
+                let folder = Folder::new(base);
+                let file = File::open(&folder.path("f"), &OpenOptions::creating().with_direct()).unwrap();
+                file.write_at(&page(3), 4096, Sync::Data).unwrap();
+                let mut back = page(0);
+                file.read_at(&mut back, 4096).unwrap();
+                assert!(back.iter().all(|b| *b == 3));
+                let plain = File::open(&folder.path("f"), &OpenOptions::reading()).unwrap();
+                assert!(!plain.is_direct());
+            }
+        })
+    });
+}
+
+#[test]
+fn aligned_buffers_are_aligned_and_zeroed() {
+    for len in [0, 1, 4096, 300 << 10, 1 << 20] {
+        let buf = AlignedBuf::new(len);
+        assert_eq!(buf.len(), len);
+        assert_eq!(buf.as_ptr() as usize % 4096, 0);
+        assert!(buf.iter().all(|b| *b == 0));
+    }
+}
