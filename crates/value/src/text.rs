@@ -153,13 +153,34 @@ fn append_padded(out: &mut Vec<u8>, v: u32, width: usize) {
 
 /// Appends a double with as many digits as tell it from its neighbours.
 pub fn append_f64(out: &mut Vec<u8>, v: f64) {
-    append_scientific(out, v, format_args!("{v:e}"));
+    append_f64_within(out, v, UNBOUNDED);
+}
+
+/// Appends a double with at most `width` characters, as MariaDB stores one in a CHAR of that length: digits are given up
+/// for room, and the form with exponent is taken where it keeps more of them. At least one digit is written.
+pub fn append_f64_within(out: &mut Vec<u8>, v: f64, width: usize) {
+    let width = if v < 0.0 { width.saturating_sub(1) } else { width };
+    Digits::shortest(v, width.max(1)).lay_out(out, v, width as i32);
 }
 
 /// Appends a float with at most six digits, as MariaDB does.
 pub fn append_f32(out: &mut Vec<u8>, v: f32) {
-    append_scientific(out, f64::from(v), format_args!("{:.5e}", f64::from(v)));
+    append_f32_within(out, v, UNBOUNDED);
 }
+
+/// Appends a float within `width` characters.
+pub fn append_f32_within(out: &mut Vec<u8>, v: f32, width: usize) {
+    let v = f64::from(v);
+    let width = if v < 0.0 { width.saturating_sub(1) } else { width };
+    Digits::shortest(v, width.clamp(1, FLOAT_DIGITS)).lay_out(out, v, width as i32);
+}
+
+/// Wider than any double.
+const UNBOUNDED: usize = 400;
+/// Significant digits of FLOAT.
+const FLOAT_DIGITS: usize = 6;
+/// Digits that every double has at most when printed shortest.
+const DOUBLE_DIGITS: usize = 17;
 
 /// Appends a double with a fixed number of digits after the point.
 pub fn append_fixed(out: &mut Vec<u8>, v: f64, decimals: u8) {
@@ -170,57 +191,133 @@ pub fn append_fixed(out: &mut Vec<u8>, v: f64, decimals: u8) {
     }
 }
 
-/// Lays out `d.ddde±x` as MariaDB's my_gcvt does: plain between 1e-15 and 1e15, otherwise `d.ddde±x` without plus.
-fn append_scientific(out: &mut Vec<u8>, v: f64, scientific: std::fmt::Arguments<'_>) {
-    if v == 0.0 || !v.is_finite() {
-        // MariaDB stores no infinities; expressions turn them into NULL or an error before they get here.
-        out.push(b'0');
-        return;
-    }
-    let mut buffer = [0u8; 40];
-    let mut cursor = std::io::Cursor::new(&mut buffer[..]);
-    cursor.write_fmt(scientific).expect("the longest double has 24 octets");
-    let len = cursor.position() as usize;
-    let text = &buffer[..len];
-    let e = text.iter().position(|b| *b == b'e').unwrap_or(len);
-    let exponent: i32 =
-        std::str::from_utf8(&text[(e + 1).min(len)..]).ok().and_then(|t| t.parse().ok()).unwrap_or(0);
-    let mut digits = [0u8; 40];
-    let mut count = 0;
-    for &b in text[..e].iter().filter(|b| b.is_ascii_digit()) {
-        digits[count] = b;
-        count += 1;
-    }
-    while count > 1 && digits[count - 1] == b'0' {
-        count -= 1;
-    }
-    if v < 0.0 {
-        out.push(b'-');
-    }
-    layout(out, &digits[..count], exponent + 1);
+/// Significant digits of a number and where its point stands: `0.d1d2d3... * 10^point`.
+struct Digits {
+    digits: [u8; 40],
+    len: usize,
+    point: i32,
 }
 
-/// Writes digits whose point stands after the first `point` of them.
-fn layout(out: &mut Vec<u8>, digits: &[u8], point: i32) {
-    if !(-PLAIN_POINT_MAX + 1..=PLAIN_POINT_MAX).contains(&point) {
+impl Digits {
+    /// The shortest digits that tell a double from its neighbours, rounded to at most `max`.
+    fn shortest(v: f64, max: usize) -> Digits {
+        let shortest = Digits::scan(format_args!("{v:e}"));
+        if shortest.len <= max {
+            shortest
+        } else {
+            Digits::scan(format_args!("{:.*e}", max.min(DOUBLE_DIGITS) - 1, v))
+        }
+    }
+
+    /// Digits down to `decimals` after the point.
+    fn fixed(v: f64, decimals: usize) -> Digits {
+        let mut text = [0u8; 48];
+        let mut cursor = std::io::Cursor::new(&mut text[..]);
+        // A number of more than 40 characters has no fraction to round: its digits stay as they are.
+        if write!(cursor, "{:.*}", decimals, v.abs()).is_err() {
+            return Digits::scan(format_args!("{v:e}"));
+        }
+        let len = cursor.position() as usize;
+        let text = &text[..len];
+        let whole = text.iter().position(|b| *b == b'.').unwrap_or(len);
+        let mut out = Digits { digits: [0; 40], len: 0, point: whole as i32 };
+        for &b in text.iter().filter(|b| b.is_ascii_digit()) {
+            if out.len == 0 && b == b'0' {
+                out.point -= 1;
+            } else if out.len < out.digits.len() {
+                out.digits[out.len] = b;
+                out.len += 1;
+            }
+        }
+        out.trim();
+        out
+    }
+
+    fn scan(scientific: std::fmt::Arguments<'_>) -> Digits {
+        let mut text = [0u8; 40];
+        let mut cursor = std::io::Cursor::new(&mut text[..]);
+        cursor.write_fmt(scientific).expect("17 digits and an exponent take 24 octets");
+        let len = cursor.position() as usize;
+        let text = &text[..len];
+        let e = text.iter().position(|b| *b == b'e').unwrap_or(len);
+        let exponent =
+            std::str::from_utf8(&text[(e + 1).min(len)..]).ok().and_then(|t| t.parse::<i32>().ok());
+        let mut out = Digits { digits: [0; 40], len: 0, point: exponent.unwrap_or(0) + 1 };
+        for &b in text[..e].iter().filter(|b| b.is_ascii_digit()) {
+            out.digits[out.len] = b;
+            out.len += 1;
+        }
+        out.trim();
+        out
+    }
+
+    fn trim(&mut self) {
+        while self.len > 1 && self.digits[self.len - 1] == b'0' {
+            self.len -= 1;
+        }
+    }
+
+    /// Chooses between plain digits and an exponent by MariaDB's rules (its my_gcvt).
+    fn lay_out(self, out: &mut Vec<u8>, v: f64, width: i32) {
+        if v == 0.0 || !v.is_finite() {
+            // MariaDB stores no infinities; expressions turn them into NULL or an error before they get here.
+            out.push(b'0');
+            return;
+        }
+        let (len, point) = (self.len as i32, self.point);
+        let exponent_digits =
+            1 + i32::from(point >= 101 || point <= -99) + i32::from(point >= 11 || point <= -9);
+        let plain = if point <= 0 { len - point + 2 } else { point.max(len + i32::from(point < len)) };
+        let fits = width >= plain;
+        let only_zeros = point <= 0 && width <= 2 - point && width >= 3 + exponent_digits;
+        let worth_cutting = point <= width && (point >= -1 || point == -2 && len > 1) && !only_zeros;
+        let is_plain = point > -PLAIN_POINT_MAX && (point <= PLAIN_POINT_MAX || len > point);
+        if v < 0.0 {
+            out.push(b'-');
+        }
+        if fits && is_plain {
+            self.write_plain(out);
+        } else if !fits && worth_cutting {
+            let room = width - i32::from(point < len) - if point <= 0 { 1 - point } else { 0 };
+            Digits::fixed(v, (room.max(point) - point).max(0) as usize).write_plain(out);
+        } else {
+            let sign = i32::from(point < 1);
+            let room = width - 1 - exponent_digits - sign - i32::from(len > 1);
+            let cut = if room < len { Digits::shortest(v, room.max(1) as usize) } else { self };
+            cut.write_scientific(out);
+        }
+    }
+
+    fn write_plain(&self, out: &mut Vec<u8>) {
+        let digits = &self.digits[..self.len];
+        match usize::try_from(self.point) {
+            _ if digits.is_empty() || digits == b"0" => out.push(b'0'),
+            Err(_) | Ok(0) => {
+                out.extend_from_slice(b"0.");
+                out.extend(std::iter::repeat_n(b'0', self.point.unsigned_abs() as usize));
+                out.extend_from_slice(digits);
+            }
+            Ok(point) if point >= digits.len() => {
+                out.extend_from_slice(digits);
+                out.extend(std::iter::repeat_n(b'0', point - digits.len()));
+            }
+            Ok(point) => {
+                out.extend_from_slice(&digits[..point]);
+                out.push(b'.');
+                out.extend_from_slice(&digits[point..]);
+            }
+        }
+    }
+
+    fn write_scientific(&self, out: &mut Vec<u8>) {
+        let digits = &self.digits[..self.len];
         out.push(digits[0]);
         if digits.len() > 1 {
             out.push(b'.');
             out.extend_from_slice(&digits[1..]);
         }
         out.push(b'e');
-        append_i64(out, i64::from(point - 1));
-    } else if point <= 0 {
-        out.extend_from_slice(b"0.");
-        out.extend(std::iter::repeat_n(b'0', point.unsigned_abs() as usize));
-        out.extend_from_slice(digits);
-    } else if digits.len() <= point as usize {
-        out.extend_from_slice(digits);
-        out.extend(std::iter::repeat_n(b'0', point as usize - digits.len()));
-    } else {
-        out.extend_from_slice(&digits[..point as usize]);
-        out.push(b'.');
-        out.extend_from_slice(&digits[point as usize..]);
+        append_i64(out, i64::from(self.point - 1));
     }
 }
 

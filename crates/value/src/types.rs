@@ -349,8 +349,7 @@ impl SqlType {
             Decimal => {
                 let sign = u32::from(!self.unsigned);
                 let point = u32::from(self.decimals > 0);
-                let zero = u32::from(self.length == u32::from(self.decimals));
-                self.length + sign + point + zero.min(point)
+                self.length + sign + point
             }
             Time | DateTime | Timestamp => self.length + fraction,
             Enum | Set => self.member_chars() as u32,
@@ -371,9 +370,7 @@ impl SqlType {
         };
         match self.kind {
             Char | VarChar | Enum | Set => to_octets(u64::from(self.display_length())),
-            TinyText | Text | MediumText | LongText => {
-                to_octets(u64::from(self.length) / u64::from(self.collation.charset().max_bytes()))
-            }
+            TinyText | Text | MediumText | LongText => to_octets(u64::from(self.length)),
             _ => self.display_length(),
         }
     }
@@ -426,7 +423,6 @@ impl SqlType {
         match self.kind {
             TypeKind::Enum => bits |= flags::ENUM,
             TypeKind::Set => bits |= flags::SET,
-            TypeKind::Timestamp => bits |= flags::TIMESTAMP,
             _ => {}
         }
         bits

@@ -28,6 +28,8 @@ pub struct DateRules {
 pub enum Flaw {
     /// Text after the value was cut off.
     Truncated,
+    /// Digits of a fraction were cut off.
+    Fraction,
     /// The value was taken to the nearest bound.
     OutOfRange,
 }
@@ -163,8 +165,8 @@ impl<'a> Scanner<'a> {
         self.rest = &self.rest[spaces..];
     }
 
-    /// Takes `.` and its digits; `None` if there is no digit behind the point.
-    fn fraction(&mut self) -> Option<(u32, u8)> {
+    /// Takes `.` and its digits: microseconds and how many digits. `None` if there is no digit behind the point.
+    fn fraction(&mut self) -> Option<(u32, usize)> {
         if self.rest.first() != Some(&b'.') {
             return Some((0, 0));
         }
@@ -176,7 +178,7 @@ impl<'a> Scanner<'a> {
         let kept = len.min(6);
         let micros = self.rest[..kept].iter().fold(0u32, |v, b| v * 10 + u32::from(b - b'0'));
         self.rest = &self.rest[len..];
-        Some((micros * 10u32.pow(6 - kept as u32), kept as u8))
+        Some((micros * 10u32.pow(6 - kept as u32), len))
     }
 
     fn only_spaces_left(&self) -> bool {
@@ -190,15 +192,22 @@ fn is_space(b: u8) -> bool {
 
 /// Reads a date with or without a time of day.
 pub fn parse_datetime(text: &[u8], rules: DateRules) -> Result<ParsedDateTime, BadTemporal> {
-    read_datetime(text, rules, true)
+    read_datetime(text, rules, true).map_err(|failure| failure.why)
 }
 
-fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<ParsedDateTime, BadTemporal> {
+/// Why a date was not read, and whether the text had a time of day too.
+struct Failure {
+    why: BadTemporal,
+    has_time: bool,
+}
+
+fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<ParsedDateTime, Failure> {
     let mut scanner = Scanner::new(text);
     scanner.skip_spaces();
     let digits = scanner.digits_ahead();
+    let syntax = Failure { why: BadTemporal::Syntax, has_time: false };
     if digits == 0 {
-        return Err(BadTemporal::Syntax);
+        return Err(syntax);
     }
     let (clean, short_year) = match scanner.rest.get(digits) {
         None | Some(b'.' | b'T') => {
@@ -211,18 +220,33 @@ fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<Par
         Some(_) => (separated_fields(&mut scanner, punctuation).is_ok(), digits == 2),
     };
     if scanner.field_count < 3 {
-        return Err(BadTemporal::Syntax);
+        return Err(syntax);
     }
+    let has_time = scanner.field_count > 3;
     let fraction = if clean { scanner.fraction() } else { Some((0, 0)) };
     let (micros, fraction_digits) = fraction.unwrap_or((0, 0));
     let mut fields = scanner.fields;
     if short_year && (fields.iter().any(|f| *f != 0) || micros != 0) {
         fields[0] += if fields[0] < SHORT_YEAR_PIVOT { 2000 } else { 1900 };
     }
-    let value = from_fields(&fields, micros).filter(|v| rules.allows(*v)).ok_or(BadTemporal::OutOfRange)?;
+    let value = from_fields(&fields, micros).filter(|v| rules.allows(*v));
+    let value = value.ok_or(Failure { why: BadTemporal::OutOfRange, has_time })?;
     let is_whole = clean && fraction.is_some() && scanner.only_spaces_left();
-    let flaw = (!is_whole).then_some(Flaw::Truncated);
-    Ok(ParsedDateTime { value, has_time: scanner.field_count > 3, digits: fraction_digits, flaw })
+    let flaw = flaw_of(is_whole, fraction_digits);
+    Ok(ParsedDateTime {
+        value,
+        has_time: scanner.field_count > 3,
+        digits: fraction_digits.min(6) as u8,
+        flaw,
+    })
+}
+
+fn flaw_of(is_whole: bool, fraction_digits: usize) -> Option<Flaw> {
+    match (is_whole, fraction_digits > 6) {
+        (false, _) => Some(Flaw::Truncated),
+        (true, true) => Some(Flaw::Fraction),
+        (true, false) => None,
+    }
 }
 
 /// YYMMDD, YYYYMMDD, with HHMMSS behind, perhaps after a T.
@@ -301,22 +325,20 @@ pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
     let mut scanner = Scanner::new(text);
     scanner.skip_spaces();
     let negative = scanner.rest.first() == Some(&b'-');
-    if negative {
+    if negative || scanner.rest.first() == Some(&b'+') {
         scanner.rest = &scanner.rest[1..];
     }
     if scanner.rest.is_empty() {
         return Err(BadTemporal::Syntax);
     }
-    if scanner.rest.len() >= 12
-        && let Ok(parsed) = read_datetime(scanner.rest, DateRules::default(), false)
-        && parsed.has_time
-    {
-        return Ok(ParsedTime {
-            value: parsed.value.time(),
-            datetime: Some(parsed.value),
-            digits: parsed.digits,
-            flaw: parsed.flaw,
-        });
+    if scanner.rest.len() >= 12 {
+        match read_datetime(scanner.rest, DateRules::default(), false) {
+            Ok(ParsedDateTime { value, has_time: true, digits, flaw }) => {
+                return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw });
+            }
+            Err(Failure { why, has_time: true }) => return Err(why),
+            _ => {}
+        }
     }
     let [days, hours, minutes, seconds] = clock_fields(&mut scanner)?;
     let (micros, digits) = match scanner.rest {
@@ -331,14 +353,14 @@ pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
         return Err(BadTemporal::OutOfRange);
     }
     let hours = days.saturating_mul(24).saturating_add(hours);
-    let mut flaw = (!scanner.only_spaces_left()).then_some(Flaw::Truncated);
+    let mut flaw = flaw_of(scanner.only_spaces_left(), digits);
     let value = if hours > u64::from(Time::MAX.hours()) {
         flaw = Some(Flaw::OutOfRange);
         Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } }
     } else {
         Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros)
     };
-    Ok(ParsedTime { value, datetime: None, digits, flaw })
+    Ok(ParsedTime { value, datetime: None, digits: digits.min(6) as u8, flaw })
 }
 
 /// Days, hours, minutes and seconds.
@@ -379,23 +401,21 @@ fn number(scanner: &mut Scanner<'_>) -> Option<u64> {
         .then(|| digits.iter().fold(0u64, |v, b| v.saturating_mul(10).saturating_add(u64::from(b - b'0'))))
 }
 
-/// Reads a number as HHMMSS; from 10^10 on as a date with time.
+/// Reads a number as HHMMSS, or with eight digits and more as a date with or without time.
 pub fn time_from_number(negative: bool, number: u64, micros: u32) -> Result<ParsedTime, BadTemporal> {
     let digits = if micros > 0 { 6 } else { 0 };
-    if number > TIME_NUMBER_MAX {
-        if number >= 10_000_000_000
-            && !negative
-            && let Ok(parsed) = datetime_from_number(number, micros, DateRules::default())
-        {
-            let value = parsed.value;
-            return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw: None });
-        }
-        let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
-        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
+    if !negative && (10_000_000..=99_991_231_235_959).contains(&number) {
+        let rules = DateRules { allow_invalid: true, ..DateRules::default() };
+        let value = datetime_from_number(number, micros, rules)?.value;
+        return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw: None });
     }
     let (hours, minutes, seconds) = (number / 10_000, number / 100 % 100, number % 100);
     if minutes > 59 || seconds > 59 {
         return Err(BadTemporal::OutOfRange);
+    }
+    if number > TIME_NUMBER_MAX {
+        let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
+        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
     }
     let value = Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros);
     Ok(ParsedTime { value, datetime: None, digits, flaw: None })

@@ -1,0 +1,226 @@
+//! Conversions: what a column makes of a value, and how values of different types compare and compute.
+//!
+//! [`store`] is assignment (INSERT, UPDATE, DEFAULT): it answers what the column then holds and, where the value had to be
+//! bent, a [`Problem`]. Whether that is an error, a warning or a note is MariaDB's table of `sql_mode`: in strict mode all
+//! but notes are errors. The `to_` functions and [`compare()`] are expressions: they always have a result, and report what
+//! they bent through a callback, as "Truncated incorrect DOUBLE value".
+//!
+//! 1. Text is in the character set of its type's collation. All sets here contain ASCII, so that numbers and dates are read
+//!    from the bytes as they are.
+//! 2. A TIMESTAMP is UTC in rows: [`store`] takes the session's wall clock there, [`timestamp_to_local`] back.
+
+mod compare;
+mod number;
+mod store_number;
+mod store_temporal;
+mod store_text;
+
+use keel_base::{Level, SqlError, Warning, code, errors};
+
+use crate::collation::{self, Charset};
+use crate::temporal::Zone;
+use crate::types::Class;
+use crate::{Cell, CollationId, Date, DateTime, SqlMode, SqlType, TypeKind, Value, ValueRef, text};
+
+pub use compare::{compare, for_index};
+pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
+pub use store_temporal::{timestamp_to_local, to_date, to_datetime, to_time};
+
+/// What a conversion depends on beside the types.
+#[derive(Clone, Copy)]
+pub struct StoreContext<'a> {
+    /// `sql_mode`.
+    pub mode: SqlMode,
+    /// Whether problems are errors (strict mode and not IGNORE).
+    pub strict: bool,
+    /// The session's time zone.
+    pub zone: &'a dyn Zone,
+    /// Today in the session's time zone, for TIME to DATETIME.
+    pub today: Date,
+}
+
+/// What was wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// 1264: the nearest bound was taken.
+    OutOfRange,
+    /// 1265: part of the value was lost.
+    Truncated,
+    /// 1265, never an error: spaces, fractions or a time of day were lost.
+    TruncatedNote,
+    /// Text or octets too long: 1406, or a warning 1265.
+    TooLong,
+    /// Too many bits: 1406, or a warning 1264.
+    TooManyBits,
+    /// 1366: `Incorrect integer value: 'abc' for column ...`.
+    Incorrect {
+        /// `integer`, `decimal`, `double` or `string`.
+        kind: &'static str,
+        /// The value, printable.
+        value: String,
+    },
+    /// 1292: `Incorrect date value: 'abc' for column ...`, or a warning 1265 or 1264.
+    IncorrectTemporal {
+        /// `date`, `time` or `datetime`.
+        kind: &'static str,
+        /// The value, printable.
+        value: String,
+        /// Whether it is a value beyond the type's range.
+        out_of_range: bool,
+    },
+    /// 1292: `Truncated incorrect INTEGER value: 'abc'`.
+    TruncatedIncorrect {
+        /// `INTEGER`, `DECIMAL`, `DOUBLE`, `datetime` or `time`.
+        kind: &'static str,
+        /// The value, printable.
+        value: String,
+    },
+    /// The same as a note: only trailing spaces were cut off.
+    TruncatedIncorrectNote {
+        /// As above.
+        kind: &'static str,
+        /// The value, printable.
+        value: String,
+    },
+}
+
+/// The column a problem is reported for.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Database.
+    pub db: &'a str,
+    /// Table.
+    pub table: &'a str,
+    /// Column.
+    pub column: &'a str,
+    /// Row of the statement, from 1.
+    pub row: u64,
+}
+
+/// Where conversions in expressions report what they had to bend.
+pub type Report<'a> = &'a mut dyn FnMut(Problem);
+
+impl Problem {
+    /// The error it is in strict mode.
+    #[cold]
+    pub fn to_error(&self, target: Target<'_>) -> SqlError {
+        let Target { db, table, column, row } = target;
+        match self {
+            Problem::OutOfRange => errors::warn_data_out_of_range(column, row),
+            Problem::Truncated | Problem::TruncatedNote => errors::warn_data_truncated(column, row),
+            Problem::TooLong | Problem::TooManyBits => errors::data_too_long(column, row),
+            Problem::Incorrect { kind, value } => {
+                errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
+            }
+            Problem::IncorrectTemporal { kind, value, .. } => SqlError {
+                code: code::TRUNCATED_WRONG_VALUE,
+                ..errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
+            },
+            Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
+                errors::truncated_wrong_value(kind, value)
+            }
+        }
+    }
+
+    /// The warning or note it is where it is no error.
+    #[cold]
+    pub fn to_warning(&self, target: Target<'_>) -> Warning {
+        let error = match self {
+            Problem::TooLong => errors::warn_data_truncated(target.column, target.row),
+            Problem::TooManyBits => errors::warn_data_out_of_range(target.column, target.row),
+            Problem::IncorrectTemporal { out_of_range: true, .. } => {
+                errors::warn_data_out_of_range(target.column, target.row)
+            }
+            Problem::IncorrectTemporal { .. } => errors::warn_data_truncated(target.column, target.row),
+            _ => self.to_error(target),
+        };
+        let level = if self.is_note() { Level::Note } else { Level::Warning };
+        Warning { level, ..Warning::from(error) }
+    }
+
+    /// Whether it stays a note in strict mode.
+    pub fn is_note(&self) -> bool {
+        matches!(self, Problem::TruncatedNote | Problem::TruncatedIncorrectNote { .. })
+    }
+}
+
+/// What one of the store functions found: the column's value and what had to be bent.
+type Stored<'a> = (Cell<'a>, Option<Problem>);
+
+fn exact<'a>(value: Value) -> Stored<'a> {
+    (Cell::Owned(value), None)
+}
+
+fn bent<'a>(value: Value, problem: Problem) -> Stored<'a> {
+    (Cell::Owned(value), Some(problem))
+}
+
+/// Converts `value` of type `from` to what a column of type `to` holds; NULL passes. In strict mode a problem that MariaDB
+/// raises as an error is `Err`; otherwise it comes beside the bent value.
+pub fn store<'a>(
+    to: &SqlType,
+    from: &SqlType,
+    value: ValueRef<'a>,
+    context: &StoreContext<'_>,
+) -> Result<(Cell<'a>, Option<Problem>), Problem> {
+    if value.is_null() {
+        return Ok((Cell::Ref(ValueRef::Null), None));
+    }
+    let (cell, problem) = match to.class() {
+        Class::Int if to.is_integer() => store_number::integer(to, from, value),
+        Class::Int if to.kind == TypeKind::Year => store_number::year(from, value, context.strict),
+        Class::Int => store_number::bit(to, from, value),
+        Class::Decimal => store_number::decimal(to, from, value),
+        Class::Real => store_number::real(to, from, value),
+        Class::String if to.has_members() => store_text::members(to, from, value),
+        Class::String => store_text::string(to, from, value),
+        Class::Date | Class::Time | Class::DateTime => store_temporal::temporal(to, from, value, context),
+        Class::Null => (Cell::Ref(ValueRef::Null), None),
+    };
+    match problem {
+        Some(problem) if context.strict && !problem.is_note() => Err(problem),
+        problem => Ok((cell, problem)),
+    }
+}
+
+/// Appends a value as text in `ty`'s character set (ASCII for what is not text).
+pub fn to_text(value: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
+    text::append(out, ty, value);
+}
+
+/// A value as error messages show it: UTF-8, octets that are no character as `\xNN`, other planes as `?`.
+pub fn printable(value: ValueRef<'_>, ty: &SqlType) -> String {
+    let mut bytes = Vec::new();
+    to_text(value, ty, &mut bytes);
+    let id = if ty.is_text() { ty.collation } else { CollationId::BINARY };
+    printable_text(id, &bytes)
+}
+
+fn printable_text(id: CollationId, bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    let is_binary = id == CollationId::BINARY;
+    while !rest.is_empty() {
+        let char_bytes = collation::substring(id, rest, 0, 1);
+        let is_octet = is_binary && !(b' '..0x7F).contains(&char_bytes[0]);
+        if is_octet || collation::well_formed_len(id, char_bytes) == 0 {
+            out.push_str(&format!("\\x{:02X}", char_bytes[0]));
+            rest = &rest[1..];
+            continue;
+        }
+        let (utf8, _) = collation::convert(id.charset(), Charset::Utf8mb3, char_bytes);
+        out.push_str(std::str::from_utf8(&utf8).unwrap_or("?"));
+        rest = &rest[char_bytes.len()..];
+    }
+    out
+}
+
+/// A point in time that has a fraction: cut, or rounded under TIME_ROUND_FRACTIONAL.
+fn fit_fraction(value: DateTime, digits: u8, mode: SqlMode) -> DateTime {
+    if !mode.has(SqlMode::TIME_ROUND_FRACTIONAL) || digits >= 6 {
+        return value.cut(digits);
+    }
+    let half = 5 * 10i64.pow(5 - u32::from(digits));
+    let rounded = value.add_interval(crate::temporal::Interval { micros: half, ..Default::default() });
+    rounded.unwrap_or(value).cut(digits)
+}

@@ -1,0 +1,344 @@
+//! Assignment to DATE, TIME, DATETIME and TIMESTAMP, and the same readings for expressions.
+
+use super::{Problem, Report, StoreContext, Stored, bent, fit_fraction, printable};
+use crate::temporal::{
+    BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, Zone, datetime_from_number,
+    parse_datetime, parse_time, time_from_number,
+};
+use crate::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef};
+
+/// The last second of TIMESTAMP, 2038-01-19 03:14:07 UTC.
+const TIMESTAMP_MAX: i64 = 0x7FFF_FFFF;
+
+/// A TIMESTAMP read from a row in the session's zone.
+pub fn timestamp_to_local(value: DateTime, zone: &dyn Zone) -> DateTime {
+    if value.is_zero() { value } else { zone.to_local(value) }
+}
+
+/// What a value is as a point in time, and what got lost on the way.
+struct Reading<T> {
+    value: T,
+    flaw: Option<Flaw>,
+}
+
+/// Whole and microseconds of a number; digits behind those are cut.
+struct Split {
+    negative: bool,
+    whole: u64,
+    micros: u32,
+}
+
+fn split(number: &Decimal) -> Split {
+    let size = number.abs();
+    let whole = size.truncate(0);
+    let fraction = size.sub(&whole).map_or(Decimal::ZERO, |f| f.truncate(6));
+    let micros = fraction.mul(&Decimal::from_u64(1_000_000)).map_or(0, |f| f.to_u64().unwrap_or(0));
+    Split {
+        negative: number.is_negative(),
+        whole: whole.to_u64().unwrap_or_else(|bound| bound),
+        micros: micros as u32,
+    }
+}
+
+fn number_of(value: ValueRef<'_>, from: &SqlType) -> Split {
+    match value {
+        ValueRef::Int(v) if !from.unsigned => Split { negative: v < 0, whole: v.unsigned_abs(), micros: 0 },
+        ValueRef::Int(v) => Split { negative: false, whole: v as u64, micros: 0 },
+        ValueRef::UInt(v) => Split { negative: false, whole: v, micros: 0 },
+        ValueRef::Decimal(v) => split(&v),
+        _ => {
+            let v = super::to_f64(value, from, &mut |_| {});
+            let size = v.abs();
+            let micros = ((size - size.floor()) * 1e6) as u32;
+            Split { negative: v < 0.0, whole: size.floor() as u64, micros: micros.min(999_999) }
+        }
+    }
+}
+
+fn read_datetime(
+    value: ValueRef<'_>,
+    from: &SqlType,
+    context: &StoreContext<'_>,
+    rules: DateRules,
+) -> Result<Reading<DateTime>, BadTemporal> {
+    let parsed = match value {
+        ValueRef::Bytes(text) => parse_datetime(text, rules)?,
+        ValueRef::DateTime(v) => {
+            let local =
+                if from.kind == TypeKind::Timestamp { timestamp_to_local(v, context.zone) } else { v };
+            return checked(local, rules);
+        }
+        ValueRef::Date(v) => return checked(v.midnight(), rules),
+        ValueRef::Time(v) => return Ok(Reading { value: on_day(context.today, v)?, flaw: None }),
+        _ => {
+            let number = number_of(value, from);
+            if number.negative {
+                return Err(BadTemporal::Syntax);
+            }
+            numeric_datetime(&number, rules)?
+        }
+    };
+    Ok(Reading { value: parsed.value, flaw: parsed.flaw })
+}
+
+/// A number that is a date alone has no room for a fraction.
+fn numeric_datetime(number: &Split, rules: DateRules) -> Result<ParsedDateTime, BadTemporal> {
+    let mut parsed = datetime_from_number(number.whole, number.micros, rules)?;
+    if !parsed.has_time && number.micros > 0 {
+        parsed.value.micros = 0;
+        parsed.flaw = Some(Flaw::Fraction);
+    }
+    Ok(parsed)
+}
+
+fn checked(value: DateTime, rules: DateRules) -> Result<Reading<DateTime>, BadTemporal> {
+    if rules.allows(value) { Ok(Reading { value, flaw: None }) } else { Err(BadTemporal::OutOfRange) }
+}
+
+fn on_day(day: Date, time: Time) -> Result<DateTime, BadTemporal> {
+    let span = Interval { micros: time.micros, ..Interval::default() };
+    day.midnight().add_interval(span).ok_or(BadTemporal::OutOfRange)
+}
+
+fn read_time(
+    value: ValueRef<'_>,
+    from: &SqlType,
+    context: &StoreContext<'_>,
+) -> Result<ParsedTime, BadTemporal> {
+    let of_day = |v: DateTime| ParsedTime { value: v.time(), datetime: Some(v), digits: 6, flaw: None };
+    match value {
+        ValueRef::Bytes(text) => parse_time(text),
+        ValueRef::Time(v) => Ok(ParsedTime { value: v, datetime: None, digits: 6, flaw: None }),
+        ValueRef::DateTime(v) if from.kind == TypeKind::Timestamp => {
+            Ok(of_day(timestamp_to_local(v, context.zone)))
+        }
+        ValueRef::DateTime(v) => Ok(of_day(v)),
+        ValueRef::Date(v) => Ok(of_day(v.midnight())),
+        _ => {
+            let number = number_of(value, from);
+            time_from_number(number.negative, number.whole, number.micros)
+        }
+    }
+}
+
+fn kind_of(to: &SqlType) -> &'static str {
+    match to.kind {
+        TypeKind::Date => "date",
+        TypeKind::Time => "time",
+        _ => "datetime",
+    }
+}
+
+/// Stores into any of the four.
+pub(super) fn temporal<'a>(
+    to: &SqlType,
+    from: &SqlType,
+    value: ValueRef<'_>,
+    context: &StoreContext<'_>,
+) -> Stored<'a> {
+    let stored = match to.kind {
+        TypeKind::Time => store_time(to, from, value, context),
+        TypeKind::Timestamp => store_timestamp(to, from, value, context),
+        _ => store_datetime(to, from, value, context),
+    };
+    let (cell, lost) = match stored {
+        Ok(stored) => stored,
+        Err(_) => (zero_of(to), Some(Lost::Value)),
+    };
+    let incorrect = |out_of_range: bool| {
+        // Showing the value costs; only strict mode shows it.
+        let value = if context.strict { printable(value, from) } else { String::new() };
+        Problem::IncorrectTemporal { kind: kind_of(to), value, out_of_range }
+    };
+    let problem = lost.map(|lost| match lost {
+        Lost::Part => Problem::TruncatedNote,
+        Lost::Value => incorrect(false),
+        Lost::Range => incorrect(true),
+    });
+    match problem {
+        Some(problem) => bent(cell, problem),
+        None => (Cell::Owned(cell), None),
+    }
+}
+
+/// What an assignment loses.
+enum Lost {
+    /// A part that the type has no room for.
+    Part,
+    /// All or something of what was written.
+    Value,
+    /// The distance to the nearest bound.
+    Range,
+}
+
+type Outcome = Result<(Value, Option<Lost>), BadTemporal>;
+
+fn zero_of(to: &SqlType) -> Value {
+    match to.kind {
+        TypeKind::Date => Value::Date(Date::ZERO),
+        TypeKind::Time => Value::Time(Time::default()),
+        _ => Value::DateTime(DateTime::ZERO),
+    }
+}
+
+fn lost_by(flaw: Option<Flaw>) -> Option<Lost> {
+    flaw.map(|flaw| match flaw {
+        Flaw::Truncated => Lost::Value,
+        Flaw::Fraction => Lost::Part,
+        Flaw::OutOfRange => Lost::Range,
+    })
+}
+
+fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
+    let reading = read_datetime(value, from, context, DateRules::of(context.mode))?;
+    let lost = lost_by(reading.flaw);
+    if to.kind == TypeKind::DateTime {
+        return Ok((Value::DateTime(fit_fraction(reading.value, to.decimals, context.mode)), lost));
+    }
+    let DateTime { date, hour, minute, second, micros } = reading.value;
+    let has_time = (hour, minute, second) != (0, 0, 0) || micros != 0 && !date.is_zero();
+    let is_time = matches!(value, ValueRef::Time(_));
+    Ok((Value::Date(date), lost.or((has_time || is_time).then_some(Lost::Part))))
+}
+
+fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
+    let rules = DateRules { no_zero_in_date: true, allow_invalid: false, ..DateRules::of(context.mode) };
+    let reading = read_datetime(value, from, context, rules)?;
+    let local = fit_fraction(reading.value, to.decimals, context.mode);
+    if local.is_zero() {
+        return Ok((Value::DateTime(local), lost_by(reading.flaw)));
+    }
+    if !local.date.is_real() {
+        return Err(BadTemporal::OutOfRange);
+    }
+    let utc = context.zone.to_utc(local).ok_or(BadTemporal::OutOfRange)?;
+    if !(1..=TIMESTAMP_MAX).contains(&utc.to_unix()) {
+        return Ok((Value::DateTime(DateTime::ZERO), Some(Lost::Range)));
+    }
+    Ok((Value::DateTime(utc), lost_by(reading.flaw)))
+}
+
+fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
+    let parsed = read_time(value, from, context)?;
+    let mut time = parsed.value;
+    if context.mode.has(SqlMode::TIME_ROUND_FRACTIONAL) && to.decimals < 6 {
+        time.micros += time.micros.signum() * 5 * 10i64.pow(5 - u32::from(to.decimals));
+        time.micros = time.micros.clamp(-Time::MAX.micros, Time::MAX.micros);
+    }
+    let lost = lost_by(parsed.flaw).or(parsed.datetime.map(|_| Lost::Part));
+    Ok((Value::Time(time.cut(to.decimals)), lost))
+}
+
+/// Reports a value that is not wholly temporal, for expressions.
+fn report_flaw(
+    flaw: Option<Flaw>,
+    kind: &'static str,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    report: Report<'_>,
+) {
+    if matches!(flaw, Some(Flaw::Truncated | Flaw::OutOfRange)) {
+        report(Problem::TruncatedIncorrect { kind, value: printable(value, ty) });
+    }
+}
+
+/// As a point in time; `None`, with a report, where it is none. A TIME is today's.
+pub fn to_datetime(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    context: &StoreContext<'_>,
+    report: Report<'_>,
+) -> Option<DateTime> {
+    if value.is_null() {
+        return None;
+    }
+    match read_datetime(value, ty, context, DateRules::of(context.mode)) {
+        Ok(reading) => {
+            report_flaw(reading.flaw, "datetime", value, ty, report);
+            Some(reading.value)
+        }
+        Err(_) => {
+            report(Problem::TruncatedIncorrect { kind: "datetime", value: printable(value, ty) });
+            None
+        }
+    }
+}
+
+/// As a date, otherwise as [`to_datetime`].
+pub fn to_date(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    context: &StoreContext<'_>,
+    report: Report<'_>,
+) -> Option<Date> {
+    to_datetime(value, ty, context, report).map(|v| v.date)
+}
+
+/// As a time of day or span; `None`, with a report, where it is none.
+pub fn to_time(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    context: &StoreContext<'_>,
+    report: Report<'_>,
+) -> Option<Time> {
+    if value.is_null() {
+        return None;
+    }
+    match read_time(value, ty, context) {
+        Ok(parsed) => {
+            report_flaw(parsed.flaw, "time", value, ty, report);
+            Some(parsed.value)
+        }
+        Err(_) => {
+            report(Problem::TruncatedIncorrect { kind: "time", value: printable(value, ty) });
+            None
+        }
+    }
+}
+
+/// What a comparison with a temporal sees: any date that can be written, and the zero date, with a report, for what is none.
+pub(super) fn datetime_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> DateTime {
+    let rules = DateRules { allow_invalid: true, ..DateRules::default() };
+    let parsed = match value {
+        ValueRef::DateTime(v) => return v,
+        ValueRef::Date(v) => return v.midnight(),
+        ValueRef::Bytes(text) => parse_datetime(text, rules),
+        _ => {
+            let number = number_of(value, ty);
+            if number.negative { Err(BadTemporal::Syntax) } else { numeric_datetime(&number, rules) }
+        }
+    };
+    match parsed {
+        Ok(parsed) => {
+            report_flaw(parsed.flaw, "datetime", value, ty, report);
+            parsed.value
+        }
+        Err(_) => {
+            report(Problem::TruncatedIncorrect { kind: "datetime", value: printable(value, ty) });
+            DateTime::ZERO
+        }
+    }
+}
+
+/// The same for TIME.
+pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Time {
+    let parsed = match value {
+        ValueRef::Time(v) => return v,
+        ValueRef::DateTime(v) => return v.time(),
+        ValueRef::Bytes(text) => parse_time(text),
+        _ => {
+            let number = number_of(value, ty);
+            time_from_number(number.negative, number.whole, number.micros)
+        }
+    };
+    match parsed {
+        Ok(parsed) => {
+            report_flaw(parsed.flaw, "time", value, ty, report);
+            parsed.value
+        }
+        Err(_) => {
+            report(Problem::TruncatedIncorrect { kind: "time", value: printable(value, ty) });
+            Time::default()
+        }
+    }
+}
