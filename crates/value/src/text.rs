@@ -157,10 +157,11 @@ pub fn append_f64(out: &mut Vec<u8>, v: f64) {
 }
 
 /// Appends a double with at most `width` characters, as MariaDB stores one in a CHAR of that length: digits are given up
-/// for room, and the form with exponent is taken where it keeps more of them. At least one digit is written.
-pub fn append_f64_within(out: &mut Vec<u8>, v: f64, width: usize) {
+/// for room, and the form with exponent is taken where it keeps more of them. False if not even one digit fits; one is
+/// written all the same.
+pub fn append_f64_within(out: &mut Vec<u8>, v: f64, width: usize) -> bool {
     let width = if v < 0.0 { width.saturating_sub(1) } else { width };
-    Digits::shortest(v, width.max(1)).lay_out(out, v, width as i32);
+    Digits::shortest(v, width.max(1)).lay_out(out, v, width as i32)
 }
 
 /// Appends a float with at most six digits, as MariaDB does.
@@ -168,11 +169,11 @@ pub fn append_f32(out: &mut Vec<u8>, v: f32) {
     append_f32_within(out, v, UNBOUNDED);
 }
 
-/// Appends a float within `width` characters.
-pub fn append_f32_within(out: &mut Vec<u8>, v: f32, width: usize) {
+/// Appends a float within `width` characters, otherwise as [`append_f64_within`].
+pub fn append_f32_within(out: &mut Vec<u8>, v: f32, width: usize) -> bool {
     let v = f64::from(v);
     let width = if v < 0.0 { width.saturating_sub(1) } else { width };
-    Digits::shortest(v, width.clamp(1, FLOAT_DIGITS)).lay_out(out, v, width as i32);
+    Digits::shortest(v, width.clamp(1, FLOAT_DIGITS)).lay_out(out, v, width as i32)
 }
 
 /// Wider than any double.
@@ -258,11 +259,11 @@ impl Digits {
     }
 
     /// Chooses between plain digits and an exponent by MariaDB's rules (its my_gcvt).
-    fn lay_out(self, out: &mut Vec<u8>, v: f64, width: i32) {
+    fn lay_out(self, out: &mut Vec<u8>, v: f64, width: i32) -> bool {
         if v == 0.0 || !v.is_finite() {
             // MariaDB stores no infinities; expressions turn them into NULL or an error before they get here.
             out.push(b'0');
-            return;
+            return true;
         }
         let (len, point) = (self.len as i32, self.point);
         let exponent_digits =
@@ -285,7 +286,9 @@ impl Digits {
             let room = width - 1 - exponent_digits - sign - i32::from(len > 1);
             let cut = if room < len { Digits::shortest(v, room.max(1) as usize) } else { self };
             cut.write_scientific(out);
+            return room > 0;
         }
+        true
     }
 
     fn write_plain(&self, out: &mut Vec<u8>) {

@@ -76,14 +76,16 @@ impl<'s, 'f> EvalContext<'s, 'f> {
 /// What a problem in an expression is to the client.
 pub fn problem_error(problem: Problem) -> SqlError {
     match problem {
-        Problem::TruncatedIncorrect { kind, value } => errors::truncated_wrong_value(kind, value),
-        Problem::IncorrectTemporal { kind, value } => SqlError {
+        Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
+            errors::truncated_wrong_value(kind, value)
+        }
+        Problem::IncorrectTemporal { kind, value, .. } => SqlError {
             message: format!("Incorrect {kind} value: '{value}'").into(),
             ..errors::truncated_wrong_value(kind, value)
         },
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
         Problem::OutOfRange => errors::truncated_wrong_value("INTEGER", ""),
-        Problem::TooLong => errors::truncated_wrong_value("CHAR", ""),
+        Problem::TooLong | Problem::TooManyBits => errors::truncated_wrong_value("CHAR", ""),
         Problem::Truncated | Problem::TruncatedNote => errors::truncated_wrong_value("DOUBLE", ""),
     }
 }

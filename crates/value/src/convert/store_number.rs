@@ -178,6 +178,11 @@ pub(super) fn cast_double(v: f64) -> i64 {
     if (-(2f64.powi(63))..2f64.powi(63)).contains(&v) { v as i64 } else { i64::MIN }
 }
 
+/// A text with garbage behind a number out of range is reported for the garbage, which MariaDB sees first.
+fn worse_than_range(problem: Option<Problem>) -> Option<Problem> {
+    problem.filter(|p| !p.is_note()).or(Some(Problem::OutOfRange))
+}
+
 /// DECIMAL.
 pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
     let (number, problem) = match value {
@@ -191,13 +196,14 @@ pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> 
         _ => (exact_decimal(value, from), None),
     };
     if to.unsigned && number.is_negative() {
-        return bent(Value::Decimal(Decimal::ZERO.round(i32::from(to.decimals))), Problem::OutOfRange);
+        let zero = Value::Decimal(Decimal::ZERO.round(i32::from(to.decimals)));
+        return (Cell::Owned(zero), worse_than_range(problem));
     }
     let (stored, fit) = number.fit(to.length, to.decimals);
-    let problem = match (fit, problem) {
-        (Fit::OutOfRange, _) => Some(Problem::OutOfRange),
-        (Fit::Rounded, None) => Some(Problem::TruncatedNote),
-        (_, problem) => problem,
+    let problem = match fit {
+        Fit::OutOfRange => worse_than_range(problem),
+        Fit::Rounded => problem.or(Some(Problem::TruncatedNote)),
+        Fit::Exact => problem,
     };
     (Cell::Owned(Value::Decimal(stored)), problem)
 }
@@ -225,10 +231,10 @@ pub(super) fn real<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Sto
     }
     if to.unsigned && stored < 0.0 {
         stored = 0.0;
-        problem = Some(Problem::OutOfRange);
+        problem = worse_than_range(problem);
     } else if stored.abs() > bound {
         stored = bound.copysign(stored);
-        problem = Some(Problem::OutOfRange);
+        problem = worse_than_range(problem);
     }
     let value = if to.kind == TypeKind::Float { Value::Float(stored as f32) } else { Value::Double(stored) };
     (Cell::Owned(value), problem)

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::store_number::cast_double;
 use super::{Problem, Stored, bent, exact};
 use crate::collation::{self, Charset};
+use crate::types::NOT_FIXED;
 use crate::{Cell, CollationId, SqlType, TypeKind, Value, ValueRef, text};
 
 /// At most so many octets of a string that does not convert are shown.
@@ -12,11 +13,13 @@ const SHOWN_OCTETS: usize = 6;
 
 /// CHAR to LONGTEXT, BINARY to LONGBLOB.
 pub(super) fn string<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
+    let mut fits = true;
     let (source, id) = match value {
         ValueRef::Bytes(bytes) => (Cow::Borrowed(bytes), from.collation),
-        _ => (Cow::Owned(shown(to, from, value)), text_collation(from)),
+        _ => (Cow::Owned(shown(to, from, value, &mut fits)), text_collation(from)),
     };
     let (converted, mut problem) = to_charset(to.collation, id, &source);
+    problem = problem.or((!fits).then_some(Problem::TooLong));
     let kept = length_in(to, &converted);
     if kept < converted.len() {
         let only_spaces = is_padded(to) && converted[kept..].iter().all(|b| *b == b' ');
@@ -42,15 +45,15 @@ pub(super) fn string<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> S
 }
 
 /// The text of a value that is none; doubles take as many digits as the column has room for.
-fn shown(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> Vec<u8> {
+fn shown(to: &SqlType, from: &SqlType, value: ValueRef<'_>, fits: &mut bool) -> Vec<u8> {
     let mut out = Vec::new();
     let width = to.length.min(300) as usize;
     match value {
-        ValueRef::Double(v) if from.decimals >= crate::types::NOT_FIXED => {
-            text::append_f64_within(&mut out, v, width)
+        ValueRef::Double(v) if from.decimals >= NOT_FIXED => {
+            *fits = text::append_f64_within(&mut out, v, width)
         }
-        ValueRef::Float(v) if from.decimals >= crate::types::NOT_FIXED => {
-            text::append_f32_within(&mut out, v, width)
+        ValueRef::Float(v) if from.decimals >= NOT_FIXED => {
+            *fits = text::append_f32_within(&mut out, v, width)
         }
         _ => text::append(&mut out, from, value),
     }
@@ -163,7 +166,7 @@ pub(super) fn members<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> 
         ValueRef::UInt(v) => v,
         ValueRef::Double(v) => cast_double(v) as u64,
         ValueRef::Float(v) => cast_double(f64::from(v)) as u64,
-        ValueRef::Decimal(v) => v.truncate(0).to_i64().unwrap_or_else(|bound| bound) as u64,
+        ValueRef::Decimal(v) => cast_double(v.to_f64()) as u64,
         _ => return member_text(to, from, value),
     };
     if to.kind == TypeKind::Enum { enum_index(to, number) } else { set_mask(to, number) }

@@ -9,6 +9,8 @@ use crate::SqlMode;
 
 /// Years below this, given by two digits, are in this century.
 const SHORT_YEAR_PIVOT: u32 = 70;
+/// Digits before a point from which on it begins a fraction and does not separate year and month.
+const COMPACT_WITH_FRACTION: usize = 12;
 /// 838:59:59 as the number HHMMSS.
 const TIME_NUMBER_MAX: u64 = 8_385_959;
 
@@ -209,15 +211,20 @@ fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<Par
     if digits == 0 {
         return Err(syntax);
     }
-    let (clean, short_year) = match scanner.rest.get(digits) {
-        None | Some(b'.' | b'T') => {
+    let is_compact = match scanner.rest.get(digits) {
+        None | Some(b'T') => true,
+        Some(b'.') => digits >= COMPACT_WITH_FRACTION,
+        Some(_) => false,
+    };
+    let (clean, short_year) = match is_compact {
+        true => {
             let long_year = match scanner.rest.get(digits) {
                 Some(b'T') => digits == 8 || digits == 4,
                 _ => digits == 4 || digits == 8 || digits >= 14,
             };
             (compact_fields(&mut scanner, if long_year { 4 } else { 2 }).is_ok(), !long_year)
         }
-        Some(_) => (separated_fields(&mut scanner, punctuation).is_ok(), digits == 2),
+        false => (separated_fields(&mut scanner, punctuation).is_ok(), digits == 2),
     };
     if scanner.field_count < 3 {
         return Err(syntax);
@@ -303,6 +310,7 @@ pub fn datetime_from_number(
         n if n <= (pivot - 1) * 10_000 + 1231 => ((n + 20_000_000) * TIME, false),
         n if n < pivot * 10_000 + 101 => return Err(BadTemporal::OutOfRange),
         n if n <= 991_231 => ((n + 19_000_000) * TIME, false),
+        n if n < 10_000_101 => return Err(BadTemporal::OutOfRange),
         n if n <= 99_991_231 => (n * TIME, false),
         n if n < 101_000_000 => return Err(BadTemporal::OutOfRange),
         n if n <= (pivot - 1) * 10_000_000_000 + 1_231_235_959 => (n + 20_000_000_000_000, true),
@@ -349,7 +357,10 @@ pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
         [b'.', b'0'..=b'9', ..] => scanner.fraction().unwrap_or((0, 0)),
         _ => (0, 0),
     };
-    if minutes > 59 || seconds > 59 {
+    // `1e2` is no time, although `1x` is one second and something cut off.
+    let has_exponent =
+        matches!(scanner.rest, [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..]);
+    if minutes > 59 || seconds > 59 || has_exponent {
         return Err(BadTemporal::OutOfRange);
     }
     let hours = days.saturating_mul(24).saturating_add(hours);
