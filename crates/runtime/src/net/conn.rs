@@ -87,6 +87,7 @@ pub(crate) struct Conns {
     free: RefCell<Vec<u32>>,
     open: Cell<usize>,
     /// Removed, but perhaps still borrowed by whoever removed them; freed by `bury`.
+    #[expect(clippy::vec_box, reason = "borrows point into the boxes")]
     dead: RefCell<Vec<Box<Conn>>>,
     pub buffers: Buffers,
 }
