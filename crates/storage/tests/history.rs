@@ -1,0 +1,274 @@
+//! Undoing and forgetting: savepoints, rollback, purge, long rows, trees.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::*;
+use keel_runtime::sim::{self, Disk, Options};
+use keel_runtime::{fiber, time};
+use keel_storage::{
+    Change, Changed, Engine, Error, Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions,
+};
+
+/// Waits until purge has nothing left to do.
+fn purged(engine: &Arc<Engine>) {
+    let limit = time::now() + Duration::from_secs(60);
+    while engine.status().history_len != 0 {
+        assert!(time::now() < limit, "history {} is not purged", engine.status().history_len);
+        fiber::sleep(Duration::from_millis(20));
+    }
+    fiber::sleep(Duration::from_millis(200));
+}
+
+#[test]
+fn a_savepoint_undoes_what_came_after_it_and_nothing_else() {
+    with_rows(&[1, 2, 3], |engine, tree| {
+        let mut txn = rr(engine);
+        set(&mut txn, tree, 1, "before").unwrap();
+        let savepoint = txn.savepoint();
+        for round in 0..3 {
+            set(&mut txn, tree, 1, &format!("after {round}")).unwrap();
+            del(&mut txn, tree, 2).unwrap();
+            put(&mut txn, tree, 2, "again, and much longer than before");
+            put(&mut txn, tree, 4, "4");
+            del(&mut txn, tree, 4).unwrap();
+            put(&mut txn, tree, 5, "5");
+            txn.rollback_to(savepoint).unwrap();
+            assert_eq!(keys(&mut txn, tree), [1, 2, 3]);
+            assert_eq!(get(&mut txn, tree, 1).as_deref(), Some("before"));
+            assert_eq!(get(&mut txn, tree, 2).as_deref(), Some("2"));
+        }
+        txn.commit().unwrap();
+        let mut reader = rr(engine);
+        assert_eq!(keys(&mut reader, tree), [1, 2, 3]);
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("before"));
+    });
+}
+
+#[test]
+fn a_failed_statement_is_undone_alone() {
+    with_rows(&[1], |engine, tree| {
+        let mut txn = rr(engine);
+        txn.start_statement();
+        put(&mut txn, tree, 2, "2");
+        txn.start_statement();
+        put(&mut txn, tree, 3, "3");
+        assert_eq!(insert(&mut txn, tree, 1, "dup").unwrap(), Insert::Duplicate);
+        txn.rollback_statement().unwrap();
+        txn.commit().unwrap();
+        assert_eq!(keys(&mut txn, tree), [1, 2]);
+    });
+}
+
+#[test]
+fn a_large_transaction_rolls_back() {
+    with_rows(&[1, 500, 100_000], |engine, tree| {
+        let mut txn = rr(engine);
+        for n in 2..4000u32 {
+            if n != 500 {
+                put(&mut txn, tree, n, &format!("{n:0120}"));
+            }
+        }
+        set(&mut txn, tree, 500, &"y".repeat(2000)).unwrap();
+        del(&mut txn, tree, 1).unwrap();
+        txn.rollback().unwrap();
+        let mut reader = rr(engine);
+        assert_eq!(keys(&mut reader, tree), [1, 500, 100_000]);
+        assert_eq!(get(&mut reader, tree, 500).as_deref(), Some("500"));
+        assert_eq!(engine.check_tree(tree).unwrap(), Vec::<String>::new());
+        assert_eq!(engine.status().trx_active, 0);
+    });
+}
+
+#[test]
+fn a_dropped_transaction_is_rolled_back() {
+    with_rows(&[1], |engine, tree| {
+        let mut txn = rr(engine);
+        set(&mut txn, tree, 1, "lost").unwrap();
+        drop(txn);
+        let mut reader = rr(engine);
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("1"));
+        set(&mut reader, tree, 1, "free").unwrap();
+        reader.commit().unwrap();
+    });
+}
+
+#[test]
+fn purge_removes_what_nobody_sees_and_undo_shrinks_to_its_tails() {
+    with_rows(&[], |engine, tree| {
+        let mut reader = rr(engine);
+        for n in 0..2000u32 {
+            let mut txn = rr(engine);
+            put(&mut txn, tree, n, &"r".repeat(150));
+            txn.commit().unwrap();
+        }
+        reader.take_snapshot();
+        for n in 0..2000u32 {
+            let mut txn = rr(engine);
+            set(&mut txn, tree, n, &"s".repeat(150)).unwrap();
+            del(&mut txn, tree, n).unwrap();
+            txn.commit().unwrap();
+        }
+        fiber::sleep(Duration::from_secs(2));
+        assert!(engine.status().history_len >= 2000, "purge went past a snapshot");
+        assert_eq!(keys(&mut reader, tree).len(), 2000);
+        let peak = engine.status().undo_pages;
+        reader.commit().unwrap();
+        purged(engine);
+        assert_eq!(keys(&mut reader, tree), [0u32; 0]);
+        let left = engine.row_estimate(tree, ScanRange::ALL).unwrap();
+        assert!(left < 20, "{left} dead entries are left");
+        let status = engine.status();
+        assert!(status.undo_pages <= 64 && peak > status.undo_pages, "{peak} -> {}", status.undo_pages);
+    });
+}
+
+#[test]
+fn a_deleted_key_that_came_back_survives_purge() {
+    with_rows(&[1], |engine, tree| {
+        let mut reader = rr(engine);
+        reader.take_snapshot();
+        let mut txn = rr(engine);
+        del(&mut txn, tree, 1).unwrap();
+        txn.commit().unwrap();
+        put(&mut txn, tree, 1, "back");
+        txn.commit().unwrap();
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("1"));
+        reader.commit().unwrap();
+        purged(engine);
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("back"));
+    });
+}
+
+#[test]
+fn a_queue_table_does_not_grow() {
+    with_rows(&[], |engine, tree| {
+        let mut pages = Vec::new();
+        for round in 0..20u32 {
+            for n in 0..100 {
+                let mut txn = rr(engine);
+                put(&mut txn, tree, round * 100 + n, &"q".repeat(1000));
+                txn.commit().unwrap();
+            }
+            for n in 0..100 {
+                let mut txn = rr(engine);
+                del(&mut txn, tree, round * 100 + n).unwrap();
+                txn.commit().unwrap();
+            }
+            purged(engine);
+            pages.push(engine.tree_pages(tree));
+        }
+        assert!(pages[19] <= pages[4] + 8, "{pages:?}");
+    });
+}
+
+#[test]
+fn long_rows_live_die_and_come_back() {
+    with_rows(&[1], |engine, tree| {
+        let long = |c: &str, n: usize| c.repeat(n);
+        let mut txn = rr(engine);
+        put(&mut txn, tree, 2, &long("a", 100_000));
+        set(&mut txn, tree, 1, &long("b", 20_000)).unwrap();
+        txn.commit().unwrap();
+        let mut reader = rr(engine);
+        assert_eq!(get(&mut reader, tree, 2), Some(long("a", 100_000)));
+        set(&mut txn, tree, 2, "short").unwrap();
+        let savepoint = txn.savepoint();
+        set(&mut txn, tree, 2, &long("c", 50_000)).unwrap();
+        assert_eq!(get(&mut txn, tree, 2), Some(long("c", 50_000)));
+        txn.rollback_to(savepoint).unwrap();
+        let changed = txn
+            .update_by(tree, &k(1), |old, new| -> Result<Change, ()> {
+                assert_eq!(old.len(), 20_000);
+                new.extend_from_slice(old);
+                new.push(b'!');
+                Ok(Change::Update)
+            })
+            .unwrap();
+        assert_eq!(changed, Ok(Changed::Updated));
+        txn.commit().unwrap();
+        assert_eq!(get(&mut reader, tree, 2), Some(long("a", 100_000)));
+        assert_eq!(get(&mut reader, tree, 1), Some(long("b", 20_000)));
+        let all = scan_range(&mut reader, tree, ScanRange::ALL, Read::Snapshot).unwrap();
+        assert_eq!(all.iter().map(|(_, row)| row.len()).collect::<Vec<_>>(), [20_000, 100_000]);
+        reader.commit().unwrap();
+        assert_eq!(get(&mut reader, tree, 2).as_deref(), Some("short"));
+        del(&mut txn, tree, 1).unwrap();
+        txn.commit().unwrap();
+        reader.commit().unwrap();
+        let before = engine.tree_pages(tree);
+        for _ in 0..30 {
+            purged(engine);
+            put(&mut txn, tree, 9, &long("d", 60_000));
+            txn.commit().unwrap();
+            del(&mut txn, tree, 9).unwrap();
+            txn.commit().unwrap();
+        }
+        purged(engine);
+        assert!(engine.tree_pages(tree) <= before + 16, "long values are given back");
+        assert_eq!(engine.check_tree(tree).unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn trees_come_and_go_with_their_transaction() {
+    let disk = Disk::new(5);
+    let first = Options::new(5).with_disk(&disk);
+    let (kept, dropped) = sim::run(first, || {
+        let engine = Engine::open(config()).unwrap();
+        let mut txn = rr(&engine);
+        let kept = engine.create_tree(&mut txn, b"kept").unwrap();
+        assert_eq!(kept.0, 2);
+        let dropped = engine.create_tree(&mut txn, b"dropped").unwrap();
+        txn.commit().unwrap();
+        let undone = engine.create_tree(&mut txn, b"undone").unwrap();
+        txn.rollback().unwrap();
+        assert!(engine.tree(undone).is_none());
+        engine.drop_tree(&mut txn, dropped).unwrap();
+        txn.rollback().unwrap();
+        assert_eq!(engine.trees().unwrap(), [(kept, b"kept".to_vec()), (dropped, b"dropped".to_vec())]);
+        engine.drop_tree(&mut txn, dropped).unwrap();
+        txn.commit().unwrap();
+        assert!(engine.tree(dropped).is_none());
+        let tree = engine.tree(kept).unwrap();
+        put(&mut txn, &tree, 1, "1");
+        engine.raise_counter(&tree, 77).unwrap();
+        txn.commit().unwrap();
+        engine.shutdown().unwrap();
+        (kept, dropped)
+    })
+    .done();
+    sim::run(Options::new(6).with_disk(&disk), || {
+        let engine = Engine::open(config()).unwrap();
+        assert_eq!(engine.trees().unwrap(), [(kept, b"kept".to_vec())]);
+        assert!(engine.tree(dropped).is_none());
+        let tree = engine.tree(kept).unwrap();
+        assert_eq!(engine.counter(&tree).unwrap(), 77);
+        assert_eq!(keys(&mut rr(&engine), &tree), [1]);
+        engine.shutdown().unwrap();
+    })
+    .done();
+}
+
+#[test]
+fn a_read_only_transaction_refuses_writes() {
+    with_rows(&[1], |engine, tree| {
+        let mut txn = engine.begin(TxnOptions { read_only: true, ..TxnOptions::default() });
+        assert!(matches!(insert(&mut txn, tree, 2, "2"), Err(Error::ReadOnly)));
+        assert!(matches!(set(&mut txn, tree, 1, "2"), Err(Error::ReadOnly)));
+        assert_eq!(get(&mut txn, tree, 1).as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    with_rows(&[1], |engine, tree| {
+        let mut txn = begin(engine, Isolation::ReadCommitted);
+        let key = vec![7; 4000];
+        assert!(matches!(txn.insert(tree, &key, b"", OnDuplicate::LockShared), Err(Error::TooLarge)));
+        assert!(matches!(del(&mut txn, tree, 2), Err(Error::NotFound)));
+        txn.commit().unwrap();
+    });
+}
