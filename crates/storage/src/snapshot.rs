@@ -151,3 +151,136 @@ impl SnapshotSet {
         self.shards.iter().map(|shard| shard.lock().entries.iter().filter(|e| e.taken).count()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trx::RING;
+
+    /// A table, its snapshots, and a log that ends where the last commit did.
+    struct World {
+        table: TrxTable,
+        set: SnapshotSet,
+        lsn: u64,
+    }
+
+    impl World {
+        fn new() -> World {
+            World { table: TrxTable::new(1, u64::MAX), set: SnapshotSet::new(2), lsn: 10 }
+        }
+
+        fn begin(&self) -> TrxId {
+            self.table.allocate(&self.set, || self.lsn).unwrap()
+        }
+
+        fn commit(&mut self, id: TrxId) {
+            self.lsn += 10;
+            self.table.set_committing(id);
+            self.table.set_ended(id, self.lsn);
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            self.set.take(1, &self.table, || self.lsn)
+        }
+
+        fn sees(&self, snapshot: &Snapshot, id: TrxId) -> bool {
+            self.set.sees(snapshot, &self.table, id)
+        }
+
+        fn run(&mut self, count: u64) {
+            for _ in 0..count {
+                let id = self.begin();
+                self.commit(id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_sees_what_had_committed_and_nothing_else() {
+        let mut world = World::new();
+        let (before, during, running) = (world.begin(), world.begin(), world.begin());
+        world.commit(before);
+        let snapshot = world.snapshot();
+        world.commit(during);
+        let after = world.begin();
+        world.commit(after);
+        let seen = [before, during, running, after].map(|id| world.sees(&snapshot, id));
+        assert_eq!(seen, [true, false, false, false]);
+        assert!(world.sees(&world.snapshot(), after));
+    }
+
+    #[test]
+    fn a_snapshot_older_than_the_ring_sees_the_same_as_before() {
+        let mut world = World::new();
+        world.run(1000);
+        let before = world.begin();
+        world.commit(before);
+        let (during, running) = (world.begin(), world.begin());
+        let snapshot = world.snapshot();
+        let after = world.begin();
+        world.commit(during);
+        world.commit(after);
+        for turn in 0..6 {
+            let seen = [TrxId(5), before, during, running, after].map(|id| world.sees(&snapshot, id));
+            assert_eq!(seen, [true, true, false, false, false], "turn {turn}");
+            assert!(world.table.is_active(running) && !world.table.is_active(during));
+            let fresh = world.snapshot();
+            let seen = [before, during, running, after].map(|id| world.sees(&fresh, id));
+            assert_eq!(seen, [true, true, false, true], "turn {turn}");
+            world.set.release(fresh);
+            world.run(RING / 2 + 77);
+        }
+        world.commit(running);
+        assert!(!world.sees(&snapshot, running) && world.sees(&world.snapshot(), running));
+        assert!(!world.table.is_active(running));
+    }
+
+    #[test]
+    fn the_table_forgets_what_no_snapshot_needs() {
+        let mut world = World::new();
+        let old = world.snapshot();
+        for _ in 0..5 {
+            world.run(RING / 2);
+        }
+        assert!(world.table.old_len() < 10, "{} ids are kept", world.table.old_len());
+        assert_eq!(world.set.oldest_thawed_csn(), None);
+        world.set.release(old);
+    }
+
+    #[test]
+    fn the_oldest_snapshot_is_found_and_stands_for_all() {
+        let mut world = World::new();
+        let first = world.begin();
+        let old = world.snapshot();
+        world.commit(first);
+        let second = world.begin();
+        let young = world.snapshot();
+        world.commit(second);
+        let oldest = world.set.take_oldest(&world.table, || world.lsn);
+        assert_eq!((oldest.csn, oldest.next), (old.csn, old.next));
+        world.set.release(oldest);
+        world.set.release(old);
+        let oldest = world.set.take_oldest(&world.table, || world.lsn);
+        assert_eq!((oldest.csn, oldest.next), (young.csn, young.next));
+        assert!(world.sees(&oldest, first) && !world.sees(&oldest, second));
+        world.set.release(oldest);
+        world.set.release(young);
+        let now = world.set.take_oldest(&world.table, || world.lsn);
+        assert_eq!(now.csn, world.lsn);
+        world.set.release(now);
+        assert_eq!(world.set.len(), 0);
+    }
+
+    #[test]
+    fn an_unfinished_transaction_of_before_the_restart_stays_active_until_it_ends() {
+        let mut world = World { table: TrxTable::new(3 * RING, u64::MAX), set: SnapshotSet::new(1), lsn: 10 };
+        let unfinished = TrxId(RING + 5);
+        world.table.adopt(unfinished.0);
+        world.run(2 * RING);
+        let snapshot = world.snapshot();
+        assert!(world.table.is_active(unfinished) && !world.sees(&snapshot, unfinished));
+        assert!(world.sees(&snapshot, TrxId(RING + 6)));
+        world.commit(unfinished);
+        assert!(!world.table.is_active(unfinished) && !world.sees(&snapshot, unfinished));
+    }
+}

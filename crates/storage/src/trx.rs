@@ -167,6 +167,12 @@ impl TrxTable {
         ids
     }
 
+    /// Number of states kept beside the ring.
+    #[cfg(test)]
+    pub(crate) fn old_len(&self) -> usize {
+        self.old.read().len()
+    }
+
     /// Adds a transaction that recovery found unfinished.
     pub(crate) fn adopt(&self, id: u64) {
         self.put_old(id, ACTIVE);

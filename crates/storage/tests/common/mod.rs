@@ -107,8 +107,8 @@ pub fn del(txn: &mut Txn, tree: &TreeHandle, n: u32) -> Result<()> {
 /// Adds to a row that holds a number.
 pub fn add(txn: &mut Txn, tree: &TreeHandle, n: u32, by: i64) -> Result<Changed> {
     let change = |old: &[u8], new: &mut Vec<u8>| -> std::result::Result<Change, ()> {
-        let value: i64 = text(old).parse().map_err(|_| ())?;
-        new.extend_from_slice((value + by).to_string().as_bytes());
+        let value: i64 = text(old).trim().parse().map_err(|_| ())?;
+        new.extend_from_slice(format!("{:1$}", value + by, old.len()).as_bytes());
         Ok(Change::Update)
     };
     Ok(txn.update_by(tree, &k(n), change)?.expect("a number"))
