@@ -5,7 +5,7 @@
 //! A line of statistics per second goes to standard error: queries, CPU microseconds a query, enters a query.
 
 use keel_runtime::net::{Address, After, Connection, Service, Session, listen, serve};
-use keel_runtime::{Config, ReactorChoice, Runtime, fiber, stats};
+use keel_runtime::{Config, ReactorChoice, Runtime, fiber, stats, system};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -103,16 +103,6 @@ impl Session for CannedSession {
     fn closed(&mut self) {}
 }
 
-fn cpu_micros() -> u64 {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: writes one rusage, ours, which is valid as zeros too.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    [usage.ru_utime, usage.ru_stime].iter().map(|t| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64).sum()
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let port: u16 = arguments.get(1).and_then(|p| p.parse().ok()).unwrap_or(3307);
@@ -128,13 +118,16 @@ fn main() {
         let listener = listen(&Address::Tcp(([127, 0, 0, 1], port).into()), 4096).expect("a free port");
         let _server = serve(vec![listener], Arc::new(Canned));
         loop {
-            let before = (QUERIES.load(Ordering::Relaxed), cpu_micros(), stats::totals());
+            let before = (QUERIES.load(Ordering::Relaxed), system::cpu_micros(), stats::totals());
             fiber::sleep(Duration::from_secs(1));
-            let after = (QUERIES.load(Ordering::Relaxed), cpu_micros(), stats::totals());
+            let after = (QUERIES.load(Ordering::Relaxed), system::cpu_micros(), stats::totals());
             let queries = after.0 - before.0;
             if queries > 0 {
                 let each = |n: u64| n as f64 / queries as f64;
-                let (cpu, enters) = (each(after.1 - before.1), each(after.2.enters - before.2.enters));
+                let (cpu, enters) = (
+                    each(after.1.0 + after.1.1 - before.1.0 - before.1.1),
+                    each(after.2.enters - before.2.enters),
+                );
                 eprintln!("{queries} queries/s, {cpu:.2} us of CPU and {enters:.3} enters each");
             }
         }

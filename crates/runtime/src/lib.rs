@@ -21,10 +21,12 @@ pub mod latch;
 pub mod net;
 pub mod rand;
 mod reactor;
+pub mod signal;
 pub mod sim;
 mod stack;
 pub mod stats;
 pub mod sync;
+pub mod system;
 pub mod time;
 mod timer;
 pub mod wait;
@@ -69,8 +71,9 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts the workers.
+    /// Starts the workers. Raises the process's soft limit of open files to the hard one.
     pub fn start(config: Config) -> io::Result<Runtime> {
+        system::raise_descriptor_limit();
         worker::Threads::start(&config).map(|threads| Runtime { threads })
     }
 

@@ -5,9 +5,12 @@
 //! Entries that an earlier deadline has made useless are dropped when they fire, or by `compact` when they pile up.
 
 use crate::fiber::Core;
-use crate::net::ConnId;
+use crate::net::{ConnId, Conns};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Entries below which nothing is dropped ahead of its time.
+const COMPACT_MIN: usize = 4096;
 
 /// Whom a timer is for.
 #[derive(Clone, Copy)]
@@ -53,9 +56,9 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    pub fn arm(&mut self, at: u64, target: Target) {
-        if self.heap.len() >= self.compact_at.max(4096) {
-            self.compact();
+    pub fn arm(&mut self, at: u64, target: Target, conns: &Conns) {
+        if self.heap.len() >= self.compact_at.max(COMPACT_MIN) {
+            self.compact(conns);
         }
         self.sequence += 1;
         self.heap.push(Reverse(Entry { at, sequence: self.sequence, target }));
@@ -71,10 +74,13 @@ impl Timers {
         }
         self.heap.pop().map(|e| (e.0.at, e.0.target))
     }
-    fn compact(&mut self) {
+    /// Drops what would do nothing when it fired.
+    fn compact(&mut self, conns: &Conns) {
         self.heap.retain(|e| match e.0.target {
             Target::Fiber(core) => core.timer_at.get() == e.0.at,
-            _ => true,
+            Target::Conn(id) => conns.get(id).is_some_and(|c| c.timer_at() == e.0.at),
+            Target::Delivery(id) => conns.get(id).is_some(),
+            Target::Listener(_) => true,
         });
         self.compact_at = self.heap.len() * 2;
     }

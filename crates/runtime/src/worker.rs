@@ -267,7 +267,7 @@ pub(crate) fn count_wait(event: WaitEvent, nanos: u64) {
 pub(crate) fn arm_fiber(core: &'static Core, at: u64) {
     if core.timer_at.get() == 0 || at < core.timer_at.get() {
         core.timer_at.set(at);
-        own().expect("fibers park on workers").timers.borrow_mut().arm(at, Target::Fiber(core));
+        own().expect("fibers park on workers").arm(at, Target::Fiber(core));
     }
 }
 
@@ -472,6 +472,11 @@ impl Worker {
     #[inline]
     pub fn enqueue(&self, run: Run) {
         self.queue.borrow_mut().push_back(run);
+    }
+
+    /// Sets a timer.
+    pub fn arm(&self, at: u64, target: Target) {
+        self.timers.borrow_mut().arm(at, target, &self.conns);
     }
 
     /// Takes what other threads have sent.

@@ -344,14 +344,7 @@ fn connections_can_be_cut_and_parted() {
             let echo = Arc::new(Echo::default());
             let closed = echo.closed.clone();
             let server = serve(vec![listen(&address, 10).unwrap()], echo);
-            fiber::yield_now();
-            let mut stream = loop {
-                // The listener begins its work on another fiber's turn.
-                match connect(&address) {
-                    Ok(stream) => break stream,
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused),
-                }
-            };
+            let mut stream = connect(&address).unwrap();
             expect(&mut stream, "hello\n");
             sim::partition(&address, true);
             stream.write_all(b"late\n").unwrap();
@@ -402,7 +395,6 @@ fn much_data_flows_in_order_with_backpressure() {
             let address = Address::Tcp("10.0.0.1:1".parse().unwrap());
             let sink = Arc::new(Sink(AtomicUsize::new(0)));
             let _server = serve(vec![listen(&address, 10).unwrap()], Arc::new(SinkService(sink.clone())));
-            fiber::sleep(Duration::from_millis(1));
             let mut stream = connect(&address).unwrap();
             let bytes: Vec<u8> = (0..3_000_000usize).map(|n| n as u8).collect();
             for chunk in bytes.chunks(70_000) {

@@ -80,6 +80,9 @@ pub(crate) struct Conn {
     timer_at: Cell<u64>,
 }
 
+/// Thousands of idle connections must cost little.
+const _: () = assert!(size_of::<Conn>() <= 640);
+
 /// The connections of a worker, by slot.
 #[derive(Default)]
 pub(crate) struct Conns {
@@ -290,6 +293,10 @@ impl Conn {
         (rest.as_ptr(), rest.len())
     }
 
+    /// Time of the live timer entry, 0 for none.
+    pub fn timer_at(&self) -> u64 {
+        self.timer_at.get()
+    }
     pub fn is_cut(&self) -> bool {
         self.cut.get()
     }
@@ -391,7 +398,7 @@ impl Conn {
     fn arm_timer(&self, w: &Worker, at: u64) {
         if self.timer_at.get() == 0 || at < self.timer_at.get() {
             self.timer_at.set(at);
-            w.timers.borrow_mut().arm(at, Target::Conn(self.id));
+            w.arm(at, Target::Conn(self.id));
         }
     }
 

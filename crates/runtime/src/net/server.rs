@@ -5,7 +5,8 @@
 
 use super::conn::{ConnId, Connection};
 use super::{Address, Service, Session, conn, socket};
-use crate::fiber::Job;
+use crate::fiber::{self, Job};
+use crate::time;
 use crate::timer::Target;
 use crate::worker::{self, Group, Message, Run, Worker};
 use std::io;
@@ -15,6 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The kernel takes a ring down, and closes the listener in it, some milliseconds after its process has died: a server that
+/// is started again at once must not fail.
+const BIND_PATIENCE: Duration = Duration::from_millis(500);
+const BIND_PAUSE: Duration = Duration::from_millis(5);
 
 /// A bound socket.
 pub struct Listener {
@@ -35,8 +40,16 @@ pub fn listen(address: &Address, backlog: u32) -> io::Result<Listener> {
     if let Some(world) = crate::sim::world() {
         return world.bind(address).map(|address| Listener { fd: None, address });
     }
-    let (fd, address) = socket::listen(address, backlog)?;
-    Ok(Listener { fd: Some(fd), address })
+    let deadline = time::now() + BIND_PATIENCE;
+    loop {
+        match socket::listen(address, backlog) {
+            Ok((fd, address)) => return Ok(Listener { fd: Some(fd), address }),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && time::now() < deadline => {
+                fiber::sleep(BIND_PAUSE)
+            }
+            Err(e) => return Err(e),
+        }
+    }
 }
 
 /// A service without its type.
@@ -160,8 +173,8 @@ pub(crate) fn stop_listening(w: &Worker, number: u64) {
 
 /// An accepting error that only time cures: the listener pauses.
 pub(crate) fn pause_listener(w: &Worker, index: usize) {
-    let at = crate::time::now() + ACCEPT_PAUSE;
-    w.timers.borrow_mut().arm(at.0, Target::Listener(index));
+    let at = time::now() + ACCEPT_PAUSE;
+    w.arm(at.0, Target::Listener(index));
 }
 
 pub(crate) fn resume_listening(w: &Worker, index: usize) {

@@ -46,6 +46,7 @@ pub(crate) struct Uring {
     buffers: RefCell<Option<BufferRing>>,
     fixed: Cell<u32>,
     listeners: RefCell<Vec<Listening>>,
+    /// Put aside by a push that met a full queue; else empty.
     completions: RefCell<Vec<(u64, i32, u32)>>,
     signal_armed: Cell<bool>,
     /// Where the kernel writes the signal's count. Leaked: the ring may outlive the worker for a moment.
@@ -104,6 +105,9 @@ impl Uring {
     }
 
     pub fn wait(&self, w: &Worker, deadline: Option<u64>) {
+        if !self.completions.borrow().is_empty() {
+            return self.poll(w);
+        }
         if !self.signal_armed.replace(true) {
             let entry = opcode::Read::new(Fd(self.shared.eventfd()), self.signal_count.cast(), 8).build();
             self.push(entry, KIND_SIGNAL);
@@ -126,25 +130,34 @@ impl Uring {
     /// The whole batch. Handlers queue fibers and entries; they run no fiber.
     fn handle_completions(&self, w: &Worker) {
         let mut batch = self.completions.take();
-        batch.extend(self.ring.borrow_mut().completion().map(|e| (e.user_data(), e.result(), e.flags())));
-        if !batch.is_empty() {
-            w.now.set(time::now().0);
-        }
-        for &(data, result, flags) in &batch {
-            match data & KIND_MASK {
-                KIND_FILE => FileOp::complete((data & !KIND_MASK) as *const FileOp, result),
-                KIND_RECEIVE => self.received(w, (data >> KIND_BITS) as u32, result, flags),
-                KIND_SEND => self.sent(w, (data >> KIND_BITS) as u32, result),
-                KIND_ACCEPT => self.accepted(w, (data >> KIND_BITS) as usize, result, flags),
-                KIND_SIGNAL => self.signal_armed.set(false),
-                _ => {}
+        loop {
+            batch.extend(self.ring.borrow_mut().completion().map(|e| (e.user_data(), e.result(), e.flags())));
+            if batch.is_empty() {
+                break;
             }
+            w.now.set(time::now().0);
+            for &(data, result, flags) in &batch {
+                self.handle(w, data, result, flags);
+            }
+            if let Some(buffers) = &mut *self.buffers.borrow_mut() {
+                buffers.publish();
+            }
+            batch.clear();
+            // A push that met a full queue has put completions aside.
+            batch.append(&mut self.completions.borrow_mut());
         }
-        if let Some(buffers) = &mut *self.buffers.borrow_mut() {
-            buffers.publish();
-        }
-        batch.clear();
         *self.completions.borrow_mut() = batch;
+    }
+
+    fn handle(&self, w: &Worker, data: u64, result: i32, flags: u32) {
+        match data & KIND_MASK {
+            KIND_FILE => FileOp::complete((data & !KIND_MASK) as *const FileOp, result),
+            KIND_RECEIVE => self.received(w, (data >> KIND_BITS) as u32, result, flags),
+            KIND_SEND => self.sent(w, (data >> KIND_BITS) as u32, result),
+            KIND_ACCEPT => self.accepted(w, (data >> KIND_BITS) as usize, result, flags),
+            KIND_SIGNAL => self.signal_armed.set(false),
+            _ => {}
+        }
     }
 
     fn push(&self, entry: squeue::Entry, user_data: u64) {

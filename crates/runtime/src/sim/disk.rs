@@ -51,13 +51,15 @@ impl Disk {
         Self::with_options(seed, DiskOptions::default())
     }
     /// An empty disk with these habits.
-    pub fn with_options(_seed: u64, options: DiskOptions) -> Disk {
-        let state = DiskState { options, ..DiskState::default() };
+    pub fn with_options(seed: u64, options: DiskOptions) -> Disk {
+        let state = DiskState { seed, options, ..DiskState::default() };
         Disk { state: Arc::new(parking_lot::Mutex::new(state)) }
     }
-    /// The power went off: decides which unsynced writes and folder entries are kept, torn or lost.
+    /// The power went off: decides, by this seed and the disk's own, which unsynced writes and folder entries are kept, torn or lost.
     pub fn crash(&self, seed: u64) {
-        self.state.lock().crash(&mut Rng::new(seed));
+        let mut state = self.state.lock();
+        let mut rng = Rng::new(seed ^ state.seed.rotate_left(32));
+        state.crash(&mut rng);
     }
     /// Syncs since the disk was made: `sync_data`, `sync_all`, `sync_dir` and durable writes.
     pub fn sync_count(&self) -> u64 {
@@ -256,6 +258,7 @@ fn parent(path: &Path) -> &Path {
 /// Everything on the disk.
 #[derive(Default)]
 pub(super) struct DiskState {
+    seed: u64,
     pub options: DiskOptions,
     inodes: BTreeMap<u64, Inode>,
     names: BTreeMap<PathBuf, u64>,

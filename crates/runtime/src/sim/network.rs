@@ -95,9 +95,13 @@ impl World {
         let deadline = time::now() + CONNECT_PATIENCE;
         loop {
             self.delay(WaitEvent::NetConnect, DELAY_MICROS);
-            if !self.network.borrow().partitioned.contains(address) {
+            let network = self.network.borrow();
+            // A bound address without a server yet is a backlog: the client waits in it.
+            let waits = network.bound.contains(address) && !network.listeners.contains_key(address);
+            if !waits && !network.partitioned.contains(address) {
                 break;
             }
+            drop(network);
             if time::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -146,7 +150,7 @@ impl World {
     fn post(&self, w: &Worker, to: ConnId, at: u64, parcel: Parcel) {
         if let Some(end) = self.network.borrow_mut().ends.get_mut(&to) {
             let at = end.push(at, parcel);
-            w.timers.borrow_mut().arm(at, Target::Delivery(to));
+            w.arm(at, Target::Delivery(to));
         }
     }
 
@@ -179,13 +183,13 @@ impl World {
                     return;
                 }
                 if partitioned.contains(&end.address) {
-                    w.timers.borrow_mut().arm((time::now() + PARTITION_LOOK).0, Target::Delivery(id));
+                    w.arm((time::now() + PARTITION_LOOK).0, Target::Delivery(id));
                     return;
                 }
                 if w.conns.get(id).is_some_and(|c| c.paused.get())
                     && matches!(end.queue[0].1, Parcel::Bytes(_))
                 {
-                    w.timers.borrow_mut().arm((time::now() + PARTITION_LOOK).0, Target::Delivery(id));
+                    w.arm((time::now() + PARTITION_LOOK).0, Target::Delivery(id));
                     return;
                 }
                 end.queue.pop_front().map(|p| p.1)
