@@ -1,0 +1,202 @@
+//! One connection's state without its socket: what statements of the server itself (SET, SHOW, USE, KILL) work on.
+
+use std::sync::Arc;
+
+use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_query::{Collect, Session, UserVariable};
+use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
+use keel_value::{SqlType, Value};
+use keel_wire::capability::{Capabilities, Status};
+use keel_wire::reply::StateChange;
+
+use crate::prepared::Statements;
+use crate::registry::Client;
+use crate::state::ServerState;
+use crate::variables::{SessionSettings, Setting};
+
+/// A connection's state.
+pub struct Core {
+    /// The server.
+    pub state: Arc<ServerState>,
+    /// What others see of this connection.
+    pub client: Arc<Client>,
+    /// What statements see of it.
+    pub sql: Session,
+    /// What both sides of the connection can do.
+    pub capabilities: Capabilities,
+    /// Session state changes for the next OK packet.
+    pub changes: Vec<StateChange>,
+    /// Prepared statements.
+    pub statements: Statements,
+    /// A database was dropped by the running statement.
+    pub database_dropped: bool,
+}
+
+/// The value of an expression with its type.
+pub struct Evaluated {
+    /// The value.
+    pub value: Value,
+    /// Its type.
+    pub ty: SqlType,
+}
+
+impl Core {
+    /// One of the session's variables.
+    pub fn setting(&self, name: &str) -> Setting {
+        self.client.settings.lock().named(name).clone()
+    }
+
+    /// The status flags of an answer at this moment.
+    #[inline]
+    pub fn status(&self) -> Status {
+        let mut status = Status::default();
+        status.set(Status::AUTOCOMMIT, self.sql.vars.autocommit);
+        if self.sql.in_transaction() {
+            status.set(Status::IN_TRANS, true);
+            status.set(Status::IN_TRANS_READONLY, self.sql.transaction.read_only);
+        }
+        let mode = self.sql.vars.sql_mode;
+        status.set(Status::NO_BACKSLASH_ESCAPES, mode.has(keel_value::SqlMode::NO_BACKSLASH_ESCAPES));
+        status.set(Status::ANSI_QUOTES, mode.has(keel_value::SqlMode::ANSI_QUOTES));
+        status.set(Status::DB_DROPPED, self.database_dropped);
+        status
+    }
+
+    /// Warnings as packets count them.
+    pub fn warning_count(&self) -> u16 {
+        self.sql.diagnostics.warning_count.min(u64::from(u16::MAX)) as u16
+    }
+
+    /// Notes a failed statement where SHOW WARNINGS finds it.
+    pub fn note_error(&mut self, error: &SqlError) {
+        let known = self.sql.diagnostics.warnings.last();
+        let noted = known.is_some_and(|w| {
+            w.level == Level::Error && w.code == error.code && w.message == error.message
+        });
+        if !noted {
+            let warning =
+                Warning { level: Level::Error, code: error.code, message: error.message.clone() };
+            self.sql.push_warning(warning);
+        }
+    }
+
+    /// Makes `name` the default database.
+    pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        let known = self.find_schema(name).ok_or_else(|| errors::bad_db(name))?;
+        self.client.activity.lock().database = Some(known.clone());
+        self.sql.database = Some(known.clone());
+        self.changes.push(StateChange::Schema(known.to_string()));
+        let collation = self.schema_collation(&known);
+        self.sql.vars.database_collation = collation;
+        Ok(())
+    }
+
+    fn find_schema(&self, name: &str) -> Option<Arc<str>> {
+        if let Some(schema) = self.state.database().catalog().schema(name) {
+            return Some(schema.name.clone());
+        }
+        let virtual_name = crate::schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(name))?;
+        Some((*virtual_name).into())
+    }
+
+    fn schema_collation(&self, name: &str) -> keel_value::CollationId {
+        match self.state.database().catalog().schema(name) {
+            Some(schema) => schema.collation,
+            None => keel_value::CollationId::UTF8MB3_GENERAL_CI,
+        }
+    }
+
+    /// The state of a new connection: variables, user variables, prepared statements and transaction are gone.
+    pub fn reset(&mut self) -> SqlResult<()> {
+        self.state.database().rollback(&mut self.sql)?;
+        let mut settings = SessionSettings::new(self.state.globals.all());
+        let client_charset = self.setting("character_set_client");
+        settings.set(crate::variables::table().id("character_set_client"), client_charset);
+        crate::variables::apply::all(&mut self.sql.vars, &settings);
+        *self.client.settings.lock() = settings;
+        self.sql.user_variables.clear();
+        self.sql.diagnostics.clear();
+        self.sql.vars.timestamp = None;
+        self.sql.vars.insert_id = None;
+        self.sql.vars.next_isolation = None;
+        self.sql.vars.next_read_only = None;
+        self.sql.last_insert_id = 0;
+        self.sql.row_count = 0;
+        self.sql.found_rows = 0;
+        self.statements.clear(&self.state);
+        Ok(())
+    }
+
+    /// The value of an expression: literals at once, all else by a query.
+    pub fn evaluate(&mut self, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
+        match self.literal(expr, params) {
+            Some(known) => Ok(known),
+            None => self.evaluate_by_query(expr, params),
+        }
+    }
+
+    fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {
+        let text = |bytes: &[u8]| Evaluated {
+            value: Value::bytes(bytes),
+            ty: SqlType::varchar(bytes.len() as u32, self.sql.vars.connection_collation),
+        };
+        let integer = |value| Evaluated { value, ty: SqlType::bigint() };
+        match expr {
+            Expr::Literal(literal) => match &literal.value {
+                LiteralValue::Null => Some(Evaluated { value: Value::Null, ty: SqlType::null() }),
+                LiteralValue::Bool(v) => Some(integer(Value::Int(i64::from(*v)))),
+                LiteralValue::Int(v) => Some(integer(match i64::try_from(*v) {
+                    Ok(signed) => Value::Int(signed),
+                    Err(_) => Value::UInt(*v),
+                })),
+                LiteralValue::String { bytes, charset: None } => Some(text(bytes)),
+                _ => None,
+            },
+            Expr::Param(index) => match params.get(*index as usize)? {
+                value @ (Value::Int(_) | Value::UInt(_)) => Some(integer(value.clone())),
+                Value::Bytes(bytes) => Some(text(bytes)),
+                _ => None,
+            },
+            Expr::Unary { op: UnaryOp::Minus, expr } => match self.literal(expr, params)?.value {
+                Value::Int(v) => Some(integer(Value::Int(-v))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn evaluate_by_query(&mut self, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
+        let statement = Arc::new(select_of(expr.clone())?);
+        let database = self.state.database().clone();
+        let plan = database.prepare(&mut self.sql, statement, params.len() as u32)?;
+        let mut rows = Collect::default();
+        database.execute(&mut self.sql, &plan, params, &mut rows)?;
+        let ty = match rows.columns.as_ref().map(|c| c.columns.as_slice()) {
+            Some([column]) => column.ty.clone(),
+            _ => return Err(errors::operand_columns(1)),
+        };
+        let value = rows.rows.into_iter().next().and_then(|row| row.into_iter().next());
+        Ok(Evaluated { value: value.unwrap_or(Value::Null), ty })
+    }
+
+    /// Sets `@name`.
+    pub fn set_user_variable(&mut self, name: &str, evaluated: Evaluated) {
+        let variable = UserVariable { value: evaluated.value, ty: evaluated.ty };
+        self.sql.user_variables.insert(name.to_lowercase(), variable);
+    }
+}
+
+/// `SELECT expr`.
+fn select_of(expr: Expr) -> SqlResult<Statement> {
+    let mut parsed = keel_sql::parse(b"SELECT 0", &keel_sql::ParseOptions::default())?;
+    if let Statement::Query(query) = &mut parsed.statement {
+        let Query { body: QueryBody::Select(select), .. } = &mut **query else {
+            return Err(errors::not_supported_yet("this expression"));
+        };
+        if let Some(SelectItem::Expr { expr: item, .. }) = select.items.first_mut() {
+            *item = expr;
+        }
+    }
+    Ok(parsed.statement)
+}
+

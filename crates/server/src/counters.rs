@@ -1,0 +1,180 @@
+//! Counters of statements, bytes and connections: one row per worker, so that counting shares no cache line.
+//!
+//! Each worker writes its own row only, by a plain load and store; readers add the rows up and may see a moment's lag.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use keel_query::StatementKind;
+
+macro_rules! counters {
+    ($($name:ident $text:literal,)*) => {
+        /// What is counted, under the name of its status variable.
+        #[allow(missing_docs)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $($name,)* }
+
+        impl Counter {
+            /// All counters with the names of their status variables.
+            pub const ALL: &'static [(Counter, &'static str)] = &[$((Counter::$name, $text),)*];
+        }
+    };
+}
+
+counters! {
+    Queries "Queries",
+    Questions "Questions",
+    BytesReceived "Bytes_received",
+    BytesSent "Bytes_sent",
+    Connections "Connections",
+    AbortedClients "Aborted_clients",
+    AbortedConnects "Aborted_connects",
+    AccessDenied "Access_denied_errors",
+    ErrorsMaxConnections "Connection_errors_max_connections",
+    Running "Threads_running",
+    PreparedStatements "Prepared_stmt_count",
+    SelectStatements "Com_select",
+    Insert "Com_insert",
+    InsertSelect "Com_insert_select",
+    Replace "Com_replace",
+    ReplaceSelect "Com_replace_select",
+    Update "Com_update",
+    UpdateMulti "Com_update_multi",
+    Delete "Com_delete",
+    DeleteMulti "Com_delete_multi",
+    Do "Com_do",
+    Begin "Com_begin",
+    Commit "Com_commit",
+    Rollback "Com_rollback",
+    Savepoint "Com_savepoint",
+    RollbackToSavepoint "Com_rollback_to_savepoint",
+    ReleaseSavepoint "Com_release_savepoint",
+    CreateDatabase "Com_create_db",
+    AlterDatabase "Com_alter_db",
+    DropDatabase "Com_drop_db",
+    CreateTable "Com_create_table",
+    DropTable "Com_drop_table",
+    AlterTable "Com_alter_table",
+    RenameTable "Com_rename_table",
+    Truncate "Com_truncate",
+    CreateIndex "Com_create_index",
+    DropIndex "Com_drop_index",
+    Check "Com_check",
+    Analyze "Com_analyze",
+    Optimize "Com_optimize",
+    Repair "Com_repair",
+    Checksum "Com_checksum",
+    SetOption "Com_set_option",
+    ChangeDatabase "Com_change_db",
+    Kill "Com_kill",
+    Flush "Com_flush",
+    Admin "Com_admin_commands",
+    StatementPrepare "Com_stmt_prepare",
+    StatementExecute "Com_stmt_execute",
+    StatementClose "Com_stmt_close",
+    StatementReset "Com_stmt_reset",
+    StatementSendLongData "Com_stmt_send_long_data",
+    PrepareSql "Com_prepare_sql",
+    ExecuteSql "Com_execute_sql",
+    DeallocateSql "Com_dealloc_sql",
+    ShowDatabases "Com_show_databases",
+    ShowTables "Com_show_tables",
+    ShowFields "Com_show_fields",
+    ShowKeys "Com_show_keys",
+    ShowVariables "Com_show_variables",
+    ShowStatus "Com_show_status",
+    ShowProcesslist "Com_show_processlist",
+    ShowWarnings "Com_show_warnings",
+    ShowErrors "Com_show_errors",
+    ShowCreateTable "Com_show_create_table",
+    ShowCreateDatabase "Com_show_create_db",
+    ShowTableStatus "Com_show_table_status",
+    ShowEngines "Com_show_storage_engines",
+    ShowGrants "Com_show_grants",
+    LockTables "Com_lock_tables",
+    UnlockTables "Com_unlock_tables",
+}
+
+impl Counter {
+    /// How many there are.
+    pub const COUNT: usize = Counter::ALL.len();
+
+    /// The counter of a kind of statement.
+    pub fn of(kind: StatementKind) -> Option<Counter> {
+        Some(match kind {
+            StatementKind::Select => Counter::SelectStatements,
+            StatementKind::Insert => Counter::Insert,
+            StatementKind::InsertSelect => Counter::InsertSelect,
+            StatementKind::Replace => Counter::Replace,
+            StatementKind::ReplaceSelect => Counter::ReplaceSelect,
+            StatementKind::Update => Counter::Update,
+            StatementKind::UpdateMulti => Counter::UpdateMulti,
+            StatementKind::Delete => Counter::Delete,
+            StatementKind::DeleteMulti => Counter::DeleteMulti,
+            StatementKind::Do => Counter::Do,
+            StatementKind::Begin => Counter::Begin,
+            StatementKind::Commit => Counter::Commit,
+            StatementKind::Rollback => Counter::Rollback,
+            StatementKind::Savepoint => Counter::Savepoint,
+            StatementKind::RollbackToSavepoint => Counter::RollbackToSavepoint,
+            StatementKind::ReleaseSavepoint => Counter::ReleaseSavepoint,
+            StatementKind::CreateDatabase => Counter::CreateDatabase,
+            StatementKind::AlterDatabase => Counter::AlterDatabase,
+            StatementKind::DropDatabase => Counter::DropDatabase,
+            StatementKind::CreateTable => Counter::CreateTable,
+            StatementKind::DropTable => Counter::DropTable,
+            StatementKind::AlterTable => Counter::AlterTable,
+            StatementKind::RenameTable => Counter::RenameTable,
+            StatementKind::Truncate => Counter::Truncate,
+            StatementKind::CreateIndex => Counter::CreateIndex,
+            StatementKind::DropIndex => Counter::DropIndex,
+            StatementKind::Check => Counter::Check,
+            StatementKind::Analyze => Counter::Analyze,
+            StatementKind::Optimize => Counter::Optimize,
+            StatementKind::Repair => Counter::Repair,
+            StatementKind::Checksum => Counter::Checksum,
+            _ => return None,
+        })
+    }
+}
+
+/// One worker's row, on cache lines of its own.
+#[repr(align(128))]
+struct Row([AtomicU64; Counter::COUNT]);
+
+/// The rows of all workers.
+pub struct Counters {
+    rows: Box<[Row]>,
+}
+
+impl Counters {
+    /// Zeros for every slot of the caller's runtime.
+    pub fn new() -> Counters {
+        let row = || Row(std::array::from_fn(|_| AtomicU64::new(0)));
+        Counters { rows: (0..keel_runtime::slot_count()).map(|_| row()).collect() }
+    }
+
+    /// Adds to a counter; called on a worker.
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
+        let cell = &self.rows[keel_runtime::worker_index()].0[counter as usize];
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Takes from a counter that goes up and down; called on a worker.
+    #[inline]
+    pub fn sub(&self, counter: Counter, amount: u64) {
+        self.add(counter, amount.wrapping_neg());
+    }
+
+    /// The sum over all workers.
+    pub fn sum(&self, counter: Counter) -> u64 {
+        self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[counter as usize].load(Ordering::Relaxed)))
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters::new()
+    }
+}

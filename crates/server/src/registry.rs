@@ -1,0 +1,139 @@
+//! Who is connected: what SHOW PROCESSLIST shows and KILL reaches.
+//!
+//! Each connection shares one [`Client`] with the registry. Its owner notes what it runs under a lock of its own, which
+//! nobody else takes but readers of the process list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use keel_query::{Interrupt, InterruptState};
+use keel_runtime::net::ConnHandle;
+use keel_runtime::time::{self, Instant};
+use parking_lot::Mutex;
+
+use crate::variables::SessionSettings;
+
+/// What others see of a connection.
+pub struct Client {
+    /// Connection id.
+    pub id: u64,
+    /// Where it comes from, as SHOW PROCESSLIST prints it.
+    pub host: Arc<str>,
+    /// Ends its statement or the whole connection.
+    pub interrupt: Arc<Interrupt>,
+    /// Closes its socket.
+    pub handle: ConnHandle,
+    /// What it does.
+    pub activity: Mutex<Activity>,
+    /// Its system variables.
+    pub settings: Mutex<SessionSettings>,
+}
+
+/// What a connection does at the moment.
+pub struct Activity {
+    /// Account name; `unauthenticated user` until it is known.
+    pub user: Arc<str>,
+    /// The default database.
+    pub database: Option<Arc<str>>,
+    /// As SHOW PROCESSLIST names commands.
+    pub command: &'static str,
+    /// Since when.
+    pub since: Instant,
+    /// The statement, whole up to [`TEXT_BYTES_MAX`]; empty while idle.
+    pub text: Vec<u8>,
+}
+
+/// Most octets of a statement that the process list keeps.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// A longer buffer is given back when a statement ends.
+const TEXT_BYTES_KEPT: usize = 512;
+
+impl Activity {
+    /// A connection that has not said who it is.
+    pub fn connecting() -> Activity {
+        Activity {
+            user: "unauthenticated user".into(),
+            database: None,
+            command: "Connect",
+            since: time::now(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Notes a command and its statement.
+    #[inline]
+    pub fn begin(&mut self, command: &'static str, text: &[u8], now: Instant) {
+        self.command = command;
+        self.since = now;
+        self.text.clear();
+        self.text.extend_from_slice(&text[..text.len().min(TEXT_BYTES_MAX)]);
+    }
+
+    /// Notes that the command has ended.
+    #[inline]
+    pub fn end(&mut self) {
+        self.command = "Sleep";
+        self.text.clear();
+        if self.text.capacity() > TEXT_BYTES_KEPT {
+            self.text = Vec::new();
+        }
+    }
+}
+
+impl Client {
+    /// KILL QUERY.
+    pub fn kill_query(&self) {
+        self.interrupt.raise(InterruptState::Query);
+    }
+
+    /// KILL CONNECTION.
+    pub fn kill(&self) {
+        self.interrupt.raise(InterruptState::Connection);
+        self.activity.lock().command = "Killed";
+        self.handle.shutdown();
+    }
+
+    /// Whether the connection is to end.
+    pub fn is_killed(&self) -> bool {
+        self.interrupt.state() == InterruptState::Connection
+    }
+}
+
+/// All connections by id.
+#[derive(Default)]
+pub struct Registry {
+    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Registry {
+    /// Adds a connection.
+    pub fn add(&self, client: Arc<Client>) {
+        self.clients.lock().insert(client.id, client);
+    }
+
+    /// Forgets a connection.
+    pub fn remove(&self, id: u64) {
+        self.clients.lock().remove(&id);
+    }
+
+    /// The connection of that id.
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.clients.lock().get(&id).cloned()
+    }
+
+    /// All of them, by id.
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.clients.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,95 @@
+//! What all sessions of a server share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use keel_query::Database;
+use keel_runtime::sync::Event;
+use keel_runtime::time::{self, Instant};
+use keel_storage::Engine;
+
+use crate::counters::Counters;
+use crate::registry::Registry;
+use crate::timeouts::Timeouts;
+use crate::variables::Globals;
+
+/// The version that `VERSION()` and the greeting give, behind the greeting's prefix.
+pub const VERSION: &str = "10.11.19-MariaDB-keel";
+
+/// One server's shared state.
+pub struct ServerState {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Global variables.
+    pub globals: Globals,
+    /// Who is connected.
+    pub registry: Registry,
+    /// Counters.
+    pub counters: Counters,
+    /// Statements with a time limit.
+    pub timeouts: Arc<Timeouts>,
+    /// When the server started.
+    pub started: Instant,
+    /// Raised when somebody asks the server to stop.
+    pub stop_requested: Event,
+    database: OnceLock<Arc<Database>>,
+    next_connection: AtomicU64,
+    next_query: AtomicU64,
+    /// The most connections there have been at once.
+    most_connections: AtomicU64,
+}
+
+impl ServerState {
+    /// The state of a server that starts over `engine`.
+    pub fn new(engine: Arc<Engine>, globals: Globals) -> ServerState {
+        ServerState {
+            engine,
+            globals,
+            registry: Registry::default(),
+            counters: Counters::new(),
+            timeouts: Arc::new(Timeouts::new()),
+            started: time::now(),
+            stop_requested: Event::default(),
+            database: OnceLock::new(),
+            next_connection: AtomicU64::new(1),
+            next_query: AtomicU64::new(1),
+            most_connections: AtomicU64::new(0),
+        }
+    }
+
+    /// Gives the state its databases, once.
+    pub fn set_database(&self, database: Arc<Database>) {
+        assert!(self.database.set(database).is_ok(), "the databases are opened once");
+    }
+
+    /// All databases; opened before anybody connects.
+    #[inline]
+    pub fn database(&self) -> &Arc<Database> {
+        self.database.get().expect("the databases are open")
+    }
+
+    /// A number for a new connection.
+    pub fn next_connection(&self) -> u64 {
+        self.next_connection.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for a statement that shows its number.
+    pub fn next_query(&self) -> u64 {
+        self.next_query.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes how many are connected now.
+    pub fn note_connections(&self, count: u64) {
+        self.most_connections.fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// The most connections there have been at once.
+    pub fn most_connections(&self) -> u64 {
+        self.most_connections.load(Ordering::Relaxed)
+    }
+
+    /// Seconds since the start.
+    pub fn uptime(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+}

@@ -1,0 +1,178 @@
+//! What changing a variable does: typed copies in the session that statements read, and switches of the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_base::{SqlResult, errors};
+use keel_query::{Session, SessionVars};
+use keel_storage::{Durability, Engine, Isolation};
+use keel_value::collation::{self, Charset};
+use keel_value::{CollationId, SqlMode};
+
+use super::{Setting, SessionSettings, table};
+use crate::zone;
+
+/// Variables whose typed copies a new session gets; all names are in the table.
+const COPIED: &[&str] = &[
+    "auto_increment_increment",
+    "auto_increment_offset",
+    "autocommit",
+    "character_set_client",
+    "character_set_results",
+    "collation_connection",
+    "collation_database",
+    "collation_server",
+    "completion_type",
+    "default_week_format",
+    "div_precision_increment",
+    "foreign_key_checks",
+    "group_concat_max_len",
+    "innodb_lock_wait_timeout",
+    "join_buffer_size",
+    "lock_wait_timeout",
+    "max_allowed_packet",
+    "max_error_count",
+    "max_statement_time",
+    "optimizer_search_depth",
+    "sort_buffer_size",
+    "sql_auto_is_null",
+    "sql_mode",
+    "sql_notes",
+    "sql_select_limit",
+    "time_zone",
+    "tmp_memory_table_size",
+    "tx_isolation",
+    "tx_read_only",
+    "unique_checks",
+];
+
+/// Gives a session the typed copies of all its settings.
+pub fn all(vars: &mut SessionVars, settings: &SessionSettings) {
+    for name in COPIED {
+        session(vars, name, settings.named(name));
+    }
+}
+
+/// Gives a session the typed copy of one setting; names without one are passed over.
+pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
+    match name {
+        "auto_increment_increment" => vars.auto_increment_increment = setting.as_u64(),
+        "auto_increment_offset" => vars.auto_increment_offset = setting.as_u64(),
+        "autocommit" => vars.autocommit = setting.is_on(),
+        "completion_type" => vars.completion_type = completion_type(setting.as_text()),
+        "default_week_format" => vars.default_week_format = setting.as_u64() as u8,
+        "div_precision_increment" => vars.div_precision_increment = setting.as_u64() as u8,
+        "foreign_key_checks" => vars.foreign_key_checks = setting.is_on(),
+        "group_concat_max_len" => vars.group_concat_max_len = setting.as_u64(),
+        "innodb_lock_wait_timeout" => vars.row_lock_wait_timeout = setting.as_u64(),
+        "join_buffer_size" => vars.join_buffer_bytes = setting.as_u64(),
+        "lock_wait_timeout" => vars.lock_wait_timeout = setting.as_u64(),
+        "max_allowed_packet" => vars.max_allowed_packet = setting.as_u64(),
+        "max_error_count" => vars.max_error_count = setting.as_u64() as usize,
+        "max_statement_time" => vars.max_statement_time = (setting.as_f64() * 1e6) as u64,
+        "optimizer_search_depth" => vars.optimizer_search_depth = setting.as_u64() as u32,
+        "sort_buffer_size" => vars.sort_buffer_bytes = setting.as_u64(),
+        "sql_auto_is_null" => vars.sql_auto_is_null = setting.is_on(),
+        "sql_mode" => vars.sql_mode = SqlMode::parse(setting.as_text()).unwrap_or(SqlMode::DEFAULT),
+        "sql_notes" => vars.sql_notes = setting.is_on(),
+        "sql_select_limit" => vars.select_limit = setting.as_u64(),
+        "time_zone" => vars.time_zone = zone::named(setting.as_text()).unwrap_or_else(zone::system),
+        "tmp_memory_table_size" | "tmp_table_size" => vars.tmp_memory_bytes = setting.as_u64(),
+        "tx_isolation" => vars.isolation = isolation(setting.as_text()),
+        "tx_read_only" => vars.read_only = setting.is_on(),
+        "unique_checks" => vars.unique_checks = setting.is_on(),
+        _ => character_set(vars, name, setting),
+    }
+}
+
+fn character_set(vars: &mut SessionVars, name: &str, setting: &Setting) {
+    let text = setting.as_text();
+    match name {
+        "character_set_client" => vars.client_collation = default_collation(text),
+        "character_set_results" => vars.results_collation = default_collation(text),
+        "collation_connection" => vars.connection_collation = collation_or_binary(text),
+        "collation_database" => vars.database_collation = collation_or_binary(text),
+        "collation_server" => vars.server_collation = collation_or_binary(text),
+        _ => {}
+    }
+}
+
+fn default_collation(charset: &str) -> CollationId {
+    Charset::by_name(charset).map_or(CollationId::BINARY, Charset::default_collation)
+}
+
+fn collation_or_binary(name: &str) -> CollationId {
+    collation::by_name(name).unwrap_or(CollationId::BINARY)
+}
+
+fn completion_type(word: &str) -> u8 {
+    match word {
+        "CHAIN" => 1,
+        "RELEASE" => 2,
+        _ => 0,
+    }
+}
+
+/// The isolation level of its word in `tx_isolation`.
+pub fn isolation(word: &str) -> Isolation {
+    match word {
+        "READ-UNCOMMITTED" => Isolation::ReadUncommitted,
+        "READ-COMMITTED" => Isolation::ReadCommitted,
+        "SERIALIZABLE" => Isolation::Serializable,
+        _ => Isolation::RepeatableRead,
+    }
+}
+
+/// The durability that `innodb_flush_log_at_trx_commit` asks for; 3 is as durable as 1.
+pub fn durability(flush_log_at_commit: u64) -> Durability {
+    match flush_log_at_commit {
+        0 => Durability::Lazy,
+        2 => Durability::WriteEachCommit,
+        _ => Durability::Commit,
+    }
+}
+
+/// Global variables that can be set only when the server starts here, though MariaDB changes them while it runs.
+const AT_START_ONLY: &[&str] = &["innodb_buffer_pool_size", "innodb_log_file_size"];
+
+/// Refuses what cannot be changed while the server runs.
+pub fn check_global(name: &str) -> SqlResult<()> {
+    if AT_START_ONLY.contains(&name) {
+        return Err(errors::not_supported_yet(format_args!("changing {name} while the server runs")));
+    }
+    Ok(())
+}
+
+/// What changing a global value does beyond being kept for later sessions.
+pub fn global(engine: &Arc<Engine>, name: &str, setting: &Setting) {
+    match name {
+        "innodb_flush_log_at_trx_commit" => engine.set_durability(durability(setting.as_u64())),
+        "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Globals;
+    use super::*;
+
+    #[test]
+    fn a_new_session_has_mariadbs_defaults() {
+        let settings = SessionSettings::new(Globals::new([]).all());
+        let mut vars = SessionVars::default();
+        vars.autocommit = false;
+        all(&mut vars, &settings);
+        assert!(vars.autocommit && vars.unique_checks && vars.foreign_key_checks && vars.sql_notes);
+        assert_eq!(vars.isolation, Isolation::RepeatableRead);
+        assert_eq!(vars.select_limit, u64::MAX);
+        assert_eq!((vars.row_lock_wait_timeout, vars.max_allowed_packet), (50, 16 << 20));
+        assert_eq!(vars.server_collation, CollationId::LATIN1_SWEDISH_CI);
+        assert_eq!(vars.sql_mode, SqlMode::DEFAULT);
+    }
+
+    #[test]
+    fn copied_variables_are_in_the_table() {
+        assert!(COPIED.iter().all(|name| table().find(name).is_some()));
+    }
+}

@@ -1,0 +1,325 @@
+//! System variables: what MariaDB 10.11 calls them, what they hold, and whether they act here.
+//!
+//! `table.tsv` lists every variable with its scope, type, default, range and words, and says whether it *acts*, is
+//! *automatic* (Keel finds the value itself) or has *no effect*, and why. [`Globals`] holds the global values, as an array that
+//! is replaced when one changes; a session ([`SessionSettings`]) keeps the array of its start, as MariaDB copies globals
+//! into new sessions, and beside it what it changed itself.
+//!
+//! Reading and changing a value by SET lives in [`set`], the effect of a change in [`apply`].
+
+pub mod apply;
+pub mod set;
+pub mod value;
+
+use std::sync::{Arc, LazyLock};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+
+pub use value::Setting;
+
+/// Position of a variable in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarId(u16);
+
+/// Which values a variable has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One for the server.
+    Global,
+    /// One for the server and one for each session.
+    Session,
+    /// One for each session.
+    SessionOnly,
+}
+
+/// What a variable holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// ON or OFF.
+    Bool,
+    /// A signed integer.
+    Int,
+    /// An unsigned integer.
+    UInt,
+    /// A number with six decimals.
+    Double,
+    /// One of its words.
+    Enum,
+    /// Some of its words.
+    Set,
+    /// Each of its words with `on` or `off`.
+    Flags,
+    /// Text.
+    Text,
+}
+
+/// What comes of setting a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It does what MariaDB's manual says.
+    Acts,
+    /// Keel does this by itself: how.
+    Automatic(&'static str),
+    /// Nothing: why.
+    None(&'static str),
+}
+
+/// Whether an option of that name takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Argument {
+    /// There is no such option.
+    NoOption,
+    /// `--name` or `--name=value`.
+    Optional,
+    /// `--name=value`.
+    Required,
+}
+
+/// One system variable.
+#[derive(Debug)]
+pub struct Variable {
+    /// Name in lower case.
+    pub name: &'static str,
+    /// Which values it has.
+    pub scope: Scope,
+    /// What it holds.
+    pub kind: Kind,
+    /// What it holds where nobody said otherwise.
+    pub default: Setting,
+    /// Least value of numbers.
+    pub min: i64,
+    /// Greatest value of numbers.
+    pub max: u64,
+    /// Integers are rounded down to a multiple of it.
+    pub block: u64,
+    /// Words of enums, sets and flags.
+    pub words: Vec<&'static str>,
+    /// Whether SET refuses it.
+    pub read_only: bool,
+    /// Whether it is an option of the command line.
+    pub argument: Argument,
+    /// What comes of it.
+    pub effect: Effect,
+}
+
+/// All variables, in order of their names.
+pub struct Table {
+    variables: Vec<Variable>,
+    by_name: HashMap<&'static str, VarId>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("table.tsv")));
+
+/// The table of all variables.
+pub fn table() -> &'static Table {
+    &TABLE
+}
+
+impl Table {
+    fn read(text: &'static str) -> Table {
+        let variables: Vec<Variable> = text.lines().map(read_line).collect();
+        let by_name = variables.iter().enumerate().map(|(i, v)| (v.name, VarId(i as u16))).collect();
+        Table { variables, by_name }
+    }
+
+    /// The variable of that name, whatever its case.
+    pub fn find(&self, name: &str) -> Option<VarId> {
+        if let Some(id) = self.by_name.get(name) {
+            return Some(*id);
+        }
+        self.by_name.get(name.to_ascii_lowercase().as_str()).copied()
+    }
+
+    /// The variable of that name, which the table must have.
+    pub fn id(&self, name: &str) -> VarId {
+        self.find(name).unwrap_or_else(|| panic!("no variable {name} in the table"))
+    }
+
+    /// What is known of a variable.
+    pub fn get(&self, id: VarId) -> &Variable {
+        &self.variables[usize::from(id.0)]
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (VarId, &Variable)> {
+        self.variables.iter().enumerate().map(|(i, v)| (VarId(i as u16), v))
+    }
+}
+
+/// Fields of a line of `table.tsv`: name, scope, kind, default, min, max, block, words, access, argument, effect.
+const FIELDS: usize = 11;
+
+fn read_line(line: &'static str) -> Variable {
+    let fields: Vec<&'static str> = line.split('\t').collect();
+    assert_eq!(fields.len(), FIELDS, "{line}");
+    let kind = match fields[2] {
+        "b" => Kind::Bool,
+        "i" => Kind::Int,
+        "u" => Kind::UInt,
+        "d" => Kind::Double,
+        "e" if fields[7].is_empty() => Kind::Text,
+        "e" => Kind::Enum,
+        "s" => Kind::Set,
+        "f" => Kind::Flags,
+        _ => Kind::Text,
+    };
+    let effect = match fields[10].split_at(1) {
+        ("+", _) => Effect::Acts,
+        ("~", why) => Effect::Automatic(why),
+        (_, why) => Effect::None(why),
+    };
+    Variable {
+        name: fields[0],
+        scope: match fields[1] {
+            "G" => Scope::Global,
+            "S" => Scope::Session,
+            _ => Scope::SessionOnly,
+        },
+        kind,
+        default: default_of(kind, fields[3]),
+        min: fields[4].parse().unwrap_or(0),
+        max: fields[5].parse().unwrap_or(u64::MAX),
+        block: fields[6].parse().unwrap_or(1).max(1),
+        words: if fields[7].is_empty() { Vec::new() } else { fields[7].split(',').collect() },
+        read_only: fields[8] == "r",
+        argument: match fields[9] {
+            "O" => Argument::Optional,
+            "R" => Argument::Required,
+            _ => Argument::NoOption,
+        },
+        effect,
+    }
+}
+
+fn default_of(kind: Kind, text: &'static str) -> Setting {
+    match kind {
+        Kind::Bool => Setting::Bool(text == "ON"),
+        Kind::Int => Setting::Int(text.parse().unwrap_or(0)),
+        Kind::UInt => Setting::UInt(text.parse().unwrap_or(0)),
+        Kind::Double => Setting::Double(text.parse().unwrap_or(0.0)),
+        _ if text == "\\N" => Setting::Null,
+        _ => Setting::text(text),
+    }
+}
+
+/// The values of all variables at one moment.
+pub type Settings = Arc<[Setting]>;
+
+/// The global values.
+pub struct Globals {
+    values: RwLock<Settings>,
+    /// What the command line, the option file or the default said: SET GLOBAL x = DEFAULT goes there.
+    initial: Settings,
+}
+
+impl Globals {
+    /// The table's defaults, with what the server was started with.
+    pub fn new(changed: impl IntoIterator<Item = (VarId, Setting)>) -> Globals {
+        let mut values: Vec<Setting> = table().variables.iter().map(|v| v.default.clone()).collect();
+        for (id, setting) in changed {
+            values[usize::from(id.0)] = setting;
+        }
+        let initial: Settings = values.into();
+        Globals { values: RwLock::new(initial.clone()), initial }
+    }
+
+    /// All values now.
+    pub fn all(&self) -> Settings {
+        self.values.read().clone()
+    }
+
+    /// One value.
+    pub fn get(&self, id: VarId) -> Setting {
+        self.values.read()[usize::from(id.0)].clone()
+    }
+
+    /// One value by its name, which the table must have.
+    pub fn named(&self, name: &str) -> Setting {
+        self.get(table().id(name))
+    }
+
+    /// What the server was started with.
+    pub fn initial(&self, id: VarId) -> Setting {
+        self.initial[usize::from(id.0)].clone()
+    }
+
+    /// Changes one value.
+    pub fn set(&self, id: VarId, setting: Setting) {
+        let mut values = self.values.write();
+        let mut copy = values.to_vec();
+        copy[usize::from(id.0)] = setting;
+        *values = copy.into();
+    }
+}
+
+/// One session's values.
+#[derive(Clone)]
+pub struct SessionSettings {
+    base: Settings,
+    changed: Vec<(VarId, Setting)>,
+}
+
+impl SessionSettings {
+    /// The values of a new session.
+    pub fn new(base: Settings) -> SessionSettings {
+        SessionSettings { base, changed: Vec::new() }
+    }
+
+    /// One value.
+    pub fn get(&self, id: VarId) -> &Setting {
+        match self.changed.iter().find(|(changed, _)| *changed == id) {
+            Some((_, setting)) => setting,
+            None => &self.base[usize::from(id.0)],
+        }
+    }
+
+    /// One value by its name, which the table must have.
+    pub fn named(&self, name: &str) -> &Setting {
+        self.get(table().id(name))
+    }
+
+    /// Changes one value; the number of variables bounds what is kept.
+    pub fn set(&mut self, id: VarId, setting: Setting) {
+        match self.changed.iter_mut().find(|(changed, _)| *changed == id) {
+            Some(slot) => slot.1 = setting,
+            None => self.changed.push((id, setting)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_line_reads() {
+        let names: Vec<&str> = table().iter().map(|(_, v)| v.name).collect();
+        assert!(names.len() > 650);
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
+        for (_, variable) in table().iter() {
+            if let (Kind::Enum, Setting::Text(text)) = (variable.kind, &variable.default) {
+                assert!(variable.words.contains(&&**text), "{}: {text}", variable.name);
+            }
+        }
+    }
+
+    #[test]
+    fn sessions_keep_the_globals_of_their_start() {
+        let globals = Globals::new([]);
+        let id = table().id("wait_timeout");
+        let mut old = SessionSettings::new(globals.all());
+        globals.set(id, Setting::UInt(7));
+        assert_eq!(old.get(id), &Setting::UInt(28_800));
+        assert_eq!(SessionSettings::new(globals.all()).get(id), &Setting::UInt(7));
+        old.set(id, Setting::UInt(9));
+        assert_eq!((old.get(id), globals.get(id)), (&Setting::UInt(9), Setting::UInt(7)));
+        assert_eq!(globals.initial(id), Setting::UInt(28_800));
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert_eq!(table().find("MAX_Connections"), Some(table().id("max_connections")));
+        assert_eq!(table().find("no_such"), None);
+    }
+}

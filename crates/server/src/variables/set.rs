@@ -1,0 +1,448 @@
+//! SET: all values of a statement are checked before the first one changes.
+
+use std::time::Duration;
+
+use keel_base::{Level, SqlResult, Warning, errors};
+use keel_sql::ast::{self, Expr, SetItem, VarScope};
+use keel_value::Value;
+use keel_value::collation::{self, Charset};
+use keel_wire::reply::StateChange;
+
+use super::value::{self, Accepted, merge_flags, shown};
+use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, table};
+use crate::core::{Core, Evaluated};
+use crate::zone;
+
+/// A change that has been checked.
+enum Change {
+    System { id: VarId, global: bool, setting: Setting },
+    User { name: String, value: Evaluated },
+    NextTransaction { isolation: Option<ast::Isolation>, read_only: Option<bool> },
+}
+
+/// Runs SET.
+pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
+    core.sql.diagnostics.clear();
+    let mut changes = Vec::new();
+    for item in items {
+        check(core, item, params, &mut changes)?;
+    }
+    changes.into_iter().try_for_each(|change| perform(core, change))
+}
+
+/// Runs `statement` with `items` set for its time: what they were comes back after.
+pub fn with<T>(
+    core: &mut Core,
+    items: &[SetItem],
+    params: &[Value],
+    statement: impl FnOnce(&mut Core) -> T,
+) -> SqlResult<T> {
+    let before: SessionSettings = core.client.settings.lock().clone();
+    run(core, items, params)?;
+    let result = statement(core);
+    apply::all(&mut core.sql.vars, &before);
+    *core.client.settings.lock() = before;
+    Ok(result)
+}
+
+fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Change>) -> SqlResult<()> {
+    match item {
+        SetItem::SysVar { scope, instance, name, value } => {
+            if let Some(instance) = instance {
+                return structured(instance, name);
+            }
+            let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+            let global = check_scope(table().get(id), *scope)?;
+            let accepted = match value {
+                Some(expr) => {
+                    let value = evaluate(core, expr, params)?;
+                    check_value(core, id, global, &value)?
+                }
+                None => Accepted::exactly(default_value(core, id, global)?),
+            };
+            report_truncation(core, table().get(id), accepted.truncated_from)?;
+            push_system(id, global, accepted.setting, changes)
+        }
+        SetItem::UserVar { name, value } => {
+            let value = core.evaluate(value, params)?;
+            changes.push(Change::User { name: name.clone(), value });
+            Ok(())
+        }
+        SetItem::Names { charset, collation } => {
+            names(core, charset.as_deref(), collation.as_deref(), changes)
+        }
+        SetItem::Charset(charset) => character_set(core, charset.as_deref(), changes),
+        SetItem::Transaction { scope, isolation, read_only } => {
+            transaction(core, *scope, *isolation, *read_only, changes)
+        }
+        SetItem::Role(None) => Ok(()),
+        SetItem::Role(Some(role)) => Err(errors::invalid_role(role)),
+        SetItem::DefaultRole { .. } => Err(errors::not_supported_yet("SET DEFAULT ROLE")),
+        SetItem::Password { .. } => Err(errors::not_supported_yet("SET PASSWORD")),
+    }
+}
+
+/// `SET cache.key_buffer_size`: there are no key caches, so their settings are taken and have no effect.
+fn structured(instance: &str, name: &str) -> SqlResult<()> {
+    if name.to_ascii_lowercase().starts_with("key_") && table().find(name).is_some() {
+        return Ok(());
+    }
+    Err(errors::unknown_structured_variable(instance))
+}
+
+/// Whether the global value is meant.
+fn check_scope(variable: &Variable, scope: VarScope) -> SqlResult<bool> {
+    if variable.read_only {
+        return Err(errors::incorrect_global_local_var(variable.name, "read only"));
+    }
+    match (variable.scope, scope) {
+        (Scope::Global, VarScope::Global) | (Scope::Session, VarScope::Global) => Ok(true),
+        (Scope::SessionOnly, VarScope::Global) => Err(errors::local_variable(variable.name)),
+        (Scope::Global, _) => Err(errors::global_variable(variable.name)),
+        (Scope::Session | Scope::SessionOnly, _) => Ok(false),
+    }
+}
+
+/// A bare word is its own text.
+fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
+    match expr {
+        Expr::Column(column) if column.table.is_none() => Ok(Value::bytes(column.column.as_bytes())),
+        _ => core.evaluate(expr, params).map(|evaluated| evaluated.value),
+    }
+}
+
+fn default_value(core: &Core, id: VarId, global: bool) -> SqlResult<Setting> {
+    let variable = table().get(id);
+    if global {
+        return Ok(core.state.globals.initial(id));
+    }
+    match variable.scope {
+        Scope::SessionOnly if variable.name == "sql_log_bin" => Ok(Setting::Bool(true)),
+        Scope::SessionOnly => Ok(variable.default.clone()),
+        _ => Ok(core.state.globals.get(id)),
+    }
+}
+
+fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>) -> SqlResult<()> {
+    let Some(from) = from else { return Ok(()) };
+    if core.sql.vars.sql_mode.has(keel_value::SqlMode::STRICT_ALL_TABLES) {
+        return Err(errors::wrong_value_for_var(variable.name, from));
+    }
+    core.sql.warn(errors::truncated_wrong_value(variable.name, from));
+    Ok(())
+}
+
+/// The value that the variable would take.
+fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult<Accepted> {
+    let variable = table().get(id);
+    let name = variable.name;
+    if global {
+        apply::check_global(name)?;
+    }
+    match name {
+        _ if name.starts_with("character_set_") => charset_setting(variable, value).map(Accepted::exactly),
+        _ if name.starts_with("collation_") => collation_setting(variable, value).map(Accepted::exactly),
+        "time_zone" => zone_setting(value).map(Accepted::exactly),
+        "tx_isolation" | "tx_read_only" if !global && core.sql.in_transaction() => {
+            value::accept(variable, value)
+        }
+        "default_storage_engine" | "storage_engine" | "default_tmp_storage_engine" | "enforce_storage_engine" => {
+            engine_setting(variable, value).map(Accepted::exactly)
+        }
+        "sql_mode" => {
+            let accepted = value::accept(variable, value)?;
+            let mode = keel_value::SqlMode::parse(accepted.setting.as_text())
+                .map_err(|word| errors::wrong_value_for_var(name, word))?;
+            Ok(Accepted::exactly(Setting::text(&mode.to_text())))
+        }
+        "lc_messages" | "lc_time_names" => locale_setting(variable, value).map(Accepted::exactly),
+        "max_allowed_packet" | "net_buffer_length" if !global => {
+            Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
+        }
+        _ if variable.kind == Kind::Flags => {
+            let accepted = value::accept(variable, value)?;
+            let old = if global {
+                core.state.globals.get(id)
+            } else {
+                core.client.settings.lock().get(id).clone()
+            };
+            merge_flags(variable, old.as_text(), accepted.setting.as_text()).map(Accepted::exactly)
+        }
+        _ => value::accept(variable, value),
+    }
+}
+
+fn charset_of(value: &Value) -> SqlResult<Charset> {
+    let found = match value {
+        Value::Int(id) => by_number(u64::try_from(*id).unwrap_or(0)),
+        Value::UInt(id) => by_number(*id),
+        Value::Bytes(bytes) => Charset::by_name(&String::from_utf8_lossy(bytes)),
+        _ => None,
+    };
+    found.ok_or_else(|| errors::unknown_character_set(shown(value)))
+}
+
+fn by_number(id: u64) -> Option<Charset> {
+    collation::all().iter().find(|c| u64::from(c.0) == id).map(|c| c.charset())
+}
+
+/// Character sets that no client can use, since their characters have zero bytes.
+const NOT_FOR_CLIENTS: &[&[u8]] = &[b"ucs2", b"utf16", b"utf16le", b"utf32"];
+
+fn charset_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    match value {
+        Value::Null if variable.name == "character_set_results" => return Ok(Setting::Null),
+        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
+        Value::Bytes(name) if NOT_FOR_CLIENTS.contains(&name.to_ascii_lowercase().as_slice()) => {
+            return Err(errors::wrong_value_for_var(variable.name, shown(value)));
+        }
+        Value::Int(_) | Value::UInt(_) | Value::Bytes(_) => {}
+        _ => return Err(errors::wrong_type_for_var(variable.name)),
+    }
+    Ok(Setting::text(charset_of(value)?.name()))
+}
+
+fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    let found = match value {
+        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
+        Value::Int(id) => collation::all().iter().find(|c| i64::from(c.0) == *id).copied(),
+        Value::UInt(id) => collation::all().iter().find(|c| u64::from(c.0) == *id).copied(),
+        Value::Bytes(bytes) => collation::by_name(&String::from_utf8_lossy(bytes)),
+        _ => return Err(errors::wrong_type_for_var(variable.name)),
+    };
+    let found = found.ok_or_else(|| errors::unknown_collation(shown(value)))?;
+    Ok(Setting::text(found.name()))
+}
+
+fn zone_setting(value: &Value) -> SqlResult<Setting> {
+    let text = shown(value);
+    let canonical = zone::canonical(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
+    Ok(Setting::text(&canonical))
+}
+
+fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    const OTHERS: &[&str] = &["MyISAM", "Aria", "MEMORY", "CSV", "MRG_MyISAM"];
+    if value.is_null() {
+        return Ok(Setting::Null);
+    }
+    let name = shown(value);
+    if name.eq_ignore_ascii_case("innodb") {
+        return Ok(Setting::text("InnoDB"));
+    }
+    match OTHERS.iter().find(|known| known.eq_ignore_ascii_case(&name)) {
+        Some(_) if variable.name == "enforce_storage_engine" => Err(errors::unknown_storage_engine(name)),
+        Some(known) => Ok(Setting::text(known)),
+        None => Err(errors::unknown_storage_engine(name)),
+    }
+}
+
+/// Messages are English whatever is asked for; names that have the form of a locale are kept.
+fn locale_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    let name = match value {
+        Value::Bytes(_) => shown(value),
+        Value::Int(0) => "en_US".into(),
+        _ => return Err(errors::wrong_type_for_var(variable.name)),
+    };
+    let has_form = name.len() >= 5 && name.as_bytes()[2] == b'_' && name.is_ascii();
+    if has_form { Ok(Setting::text(&name)) } else { Err(errors::unknown_locale(name)) }
+}
+
+/// Variables that change together: a character set and its collation, a name and its alias.
+fn push_system(id: VarId, global: bool, setting: Setting, changes: &mut Vec<Change>) -> SqlResult<()> {
+    let name = table().get(id).name;
+    let mut push = |name: &str, setting: Setting| {
+        changes.push(Change::System { id: table().id(name), global, setting });
+    };
+    for (charset, collation) in [
+        ("character_set_connection", "collation_connection"),
+        ("character_set_server", "collation_server"),
+        ("character_set_database", "collation_database"),
+    ] {
+        if name == charset {
+            let default = Charset::by_name(setting.as_text()).map(|c| c.default_collation().name());
+            push(collation, Setting::text(default.unwrap_or("binary")));
+        } else if name == collation {
+            let of = collation::by_name(setting.as_text()).map(|c| c.charset().name());
+            push(charset, Setting::text(of.unwrap_or("binary")));
+        }
+    }
+    for (a, b) in [
+        ("default_storage_engine", "storage_engine"),
+        ("identity", "last_insert_id"),
+        ("tmp_table_size", "tmp_memory_table_size"),
+    ] {
+        if name == a || name == b {
+            push(if name == a { b } else { a }, setting.clone());
+        }
+    }
+    changes.push(Change::System { id, global, setting });
+    Ok(())
+}
+
+fn names(
+    core: &Core,
+    charset: Option<&str>,
+    collation: Option<&str>,
+    changes: &mut Vec<Change>,
+) -> SqlResult<()> {
+    let charset = match charset {
+        Some(name) => name.to_string(),
+        None => core.state.globals.named("character_set_client").show(),
+    };
+    let found = Charset::by_name(&charset).ok_or_else(|| errors::unknown_character_set(&charset))?;
+    let chosen = match collation {
+        Some(name) => {
+            let chosen = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
+            if chosen.charset() != found {
+                return Err(errors::collation_charset_mismatch(chosen.name(), found.name()));
+            }
+            chosen
+        }
+        None => found.default_collation(),
+    };
+    let mut push = |name: &str, text: &str| {
+        changes.push(Change::System { id: table().id(name), global: false, setting: Setting::text(text) });
+    };
+    push("character_set_client", found.name());
+    push("character_set_connection", found.name());
+    push("character_set_results", found.name());
+    push("collation_connection", chosen.name());
+    Ok(())
+}
+
+fn character_set(core: &Core, charset: Option<&str>, changes: &mut Vec<Change>) -> SqlResult<()> {
+    let name = match charset {
+        Some(name) => name.to_string(),
+        None => core.state.globals.named("character_set_client").show(),
+    };
+    let found = Charset::by_name(&name).ok_or_else(|| errors::unknown_character_set(&name))?;
+    let database = core.sql.vars.database_collation;
+    for (name, text) in [
+        ("character_set_client", found.name()),
+        ("character_set_results", found.name()),
+        ("character_set_connection", database.charset().name()),
+        ("collation_connection", database.name()),
+    ] {
+        changes.push(Change::System { id: table().id(name), global: false, setting: Setting::text(text) });
+    }
+    Ok(())
+}
+
+fn transaction(
+    core: &Core,
+    scope: VarScope,
+    isolation: Option<ast::Isolation>,
+    read_only: Option<bool>,
+    changes: &mut Vec<Change>,
+) -> SqlResult<()> {
+    if scope == VarScope::Default {
+        if core.sql.in_transaction() {
+            return Err(errors::cant_change_tx_characteristics());
+        }
+        changes.push(Change::NextTransaction { isolation, read_only });
+        return Ok(());
+    }
+    let global = scope == VarScope::Global;
+    if let Some(level) = isolation {
+        let setting = Setting::text(isolation_word(level));
+        changes.push(Change::System { id: table().id("tx_isolation"), global, setting });
+    }
+    if let Some(read_only) = read_only {
+        let setting = Setting::Bool(read_only);
+        changes.push(Change::System { id: table().id("tx_read_only"), global, setting });
+    }
+    Ok(())
+}
+
+fn isolation_word(level: ast::Isolation) -> &'static str {
+    match level {
+        ast::Isolation::ReadUncommitted => "READ-UNCOMMITTED",
+        ast::Isolation::ReadCommitted => "READ-COMMITTED",
+        ast::Isolation::RepeatableRead => "REPEATABLE-READ",
+        ast::Isolation::Serializable => "SERIALIZABLE",
+    }
+}
+
+fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
+    match change {
+        Change::User { name, value } => core.set_user_variable(&name, value),
+        Change::NextTransaction { isolation, read_only } => {
+            if let Some(level) = isolation {
+                core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));
+            }
+            if read_only.is_some() {
+                core.sql.vars.next_read_only = read_only;
+            }
+        }
+        Change::System { id, global: true, setting } => {
+            let variable = table().get(id);
+            apply::global(&core.state.engine, variable.name, &setting);
+            core.state.globals.set(id, setting);
+            note_without_effect(core, variable);
+        }
+        Change::System { id, global: false, setting } => perform_session(core, id, setting)?,
+    }
+    Ok(())
+}
+
+/// Says so where a changed variable has no effect here.
+fn note_without_effect(core: &mut Core, variable: &Variable) {
+    if let Effect::None(why) = variable.effect {
+        let message = format!("'{}' has no effect on this server: {why}", variable.name);
+        if core.sql.vars.sql_notes && core.setting("sql_warnings").is_on() {
+            core.sql.push_warning(Warning { level: Level::Note, code: 1105, message: message.into() });
+        }
+    }
+}
+
+fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()> {
+    let name = table().get(id).name;
+    match name {
+        "autocommit" if setting.is_on() && !core.sql.vars.autocommit => {
+            let database = core.state.database().clone();
+            database.commit(&mut core.sql)?;
+        }
+        "timestamp" => {
+            let micros = (setting.as_f64() * 1e6) as i64;
+            core.sql.vars.timestamp = (micros != 0).then_some(micros);
+        }
+        "insert_id" => core.sql.vars.insert_id = Some(setting.as_u64()).filter(|v| *v != 0),
+        "last_insert_id" => core.sql.last_insert_id = setting.as_u64(),
+        "rand_seed1" => core.sql.rand.0 = setting.as_u64() as u32,
+        "rand_seed2" => core.sql.rand.1 = setting.as_u64() as u32,
+        _ => {}
+    }
+    apply::session(&mut core.sql.vars, name, &setting);
+    let tracked = core.setting("session_track_system_variables");
+    if tracked.as_text() == "*" || tracked.as_text().split(',').any(|t| t.trim() == name) {
+        core.changes.push(StateChange::Variable(name.to_string(), setting.show()));
+    }
+    core.client.settings.lock().set(id, setting);
+    Ok(())
+}
+
+/// The value of a variable as a session reads it; some live in the session itself.
+pub fn read(core_id: u64, session: &keel_query::Session, settings: &SessionSettings, id: VarId) -> Setting {
+    match table().get(id).name {
+        "timestamp" => {
+            let micros = session.vars.timestamp.unwrap_or_else(keel_runtime::time::unix_micros);
+            Setting::Double(micros as f64 / 1e6)
+        }
+        "insert_id" => Setting::UInt(session.vars.insert_id.unwrap_or(0)),
+        "last_insert_id" | "identity" => Setting::UInt(session.last_insert_id),
+        "warning_count" => Setting::UInt(session.diagnostics.warning_count),
+        "error_count" => Setting::UInt(session.diagnostics.error_count),
+        "in_transaction" => Setting::Bool(session.in_transaction()),
+        "pseudo_thread_id" => Setting::UInt(core_id),
+        "rand_seed1" | "rand_seed2" => Setting::UInt(0),
+        "collation_database" => Setting::text(session.vars.database_collation.name()),
+        "character_set_database" => Setting::text(session.vars.database_collation.charset().name()),
+        _ => settings.get(id).clone(),
+    }
+}
+
+/// How long a session may be idle.
+pub fn idle_timeout(settings: &SessionSettings, interactive: bool) -> Duration {
+    let name = if interactive { "interactive_timeout" } else { "wait_timeout" };
+    Duration::from_secs(settings.named(name).as_u64().max(1))
+}
