@@ -162,6 +162,7 @@ catalogue! {
     TOO_BIG_ROWSIZE too_big_rowsize(1118, "42000", max) "Row size too large. The maximum row size for the used table type, not counting BLOBs, is {max}. This includes storage overhead, check the manual. You have to change some columns to TEXT or BLOBs";
     WRONG_VALUE_COUNT_ON_ROW wrong_value_count_on_row(1136, "21S01", row) "Column count doesn't match value count at row {row}";
     MIX_OF_GROUP_FUNC_AND_FIELDS mix_of_group_func_and_fields(1140, "42000") "Mixing of GROUP columns (MIN(),MAX(),COUNT(),...) with no GROUP columns is illegal if there is no GROUP BY clause";
+    NONEXISTING_GRANT nonexisting_grant(1141, "42000", user, host) "There is no such grant defined for user '{user}' on host '{host}'";
     NO_SUCH_TABLE no_such_table(1146, "42S02", db, table) "Table '{db}.{table}' doesn't exist";
     SYNTAX_ERROR syntax_error(1149, "42000") "You have an error in your SQL syntax; check the manual that corresponds to your MariaDB server version for the right syntax to use";
     NET_PACKET_TOO_LARGE net_packet_too_large(1153, "08S01") "Got a packet bigger than 'max_allowed_packet' bytes";
@@ -219,6 +220,7 @@ catalogue! {
     INVALID_ON_UPDATE invalid_on_update(1294, "HY000", column) "Invalid ON UPDATE clause for '{column}' column";
     UNSUPPORTED_PS unsupported_ps(1295, "HY000") "This command is not supported in the prepared statement protocol yet";
     GET_ERRMSG get_errmsg(1296, "HY000", errno, text, engine) "Got error {errno} '{text}' from {engine}";
+    UNKNOWN_TIME_ZONE unknown_time_zone(1298, "HY000", zone) "Unknown or incorrect time zone: '{zone}'";
     INVALID_CHARACTER_STRING invalid_character_string(1300, "HY000", charset, value) "Invalid {charset} character string: '{value}'";
     WARN_ALLOWED_PACKET_OVERFLOWED warn_allowed_packet_overflowed(1301, "HY000", function, max) "Result of {function}() was larger than max_allowed_packet ({max}) - truncated";
     SP_DOES_NOT_EXIST sp_does_not_exist(1305, "42000", kind, name) "{kind} {name} does not exist";
@@ -229,6 +231,8 @@ catalogue! {
     TRUNCATED_WRONG_VALUE_FOR_FIELD truncated_wrong_value_for_field(1366, "22007", kind, value, db, table, column, row) "Incorrect {kind} value: '{value}' for column `{db}`.`{table}`.`{column}` at row {row}";
     ILLEGAL_VALUE_FOR_TYPE illegal_value_for_type(1367, "22007", kind, value) "Illegal {kind} '{value}' value found during parsing";
     PASSWD_LENGTH passwd_length(1372, "HY000", len) "Password hash should be a {len}-digit hexadecimal number";
+    NO_BINARY_LOGGING no_binary_logging(1381, "HY000") "You are not using binary logging";
+    PS_MANY_PARAM ps_many_param(1390, "HY000") "Prepared statement contains too many placeholders";
     DATA_TOO_LONG data_too_long(1406, "22001", column, row) "Data too long for column '{column}' at row {row}";
     SP_BAD_SQLSTATE sp_bad_sqlstate(1407, "42000", state) "Bad SQLSTATE: '{state}'";
     WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
@@ -249,14 +253,19 @@ catalogue! {
     CANT_CHANGE_TX_CHARACTERISTICS cant_change_tx_characteristics(1568, "25001") "Transaction characteristics can't be changed while a transaction is in progress";
     WRONG_PARAMCOUNT_TO_NATIVE_FCT wrong_paramcount_to_native_fct(1582, "42000", name) "Incorrect parameter count in the call to native function '{name}'";
     WRONG_PARAMETERS_TO_NATIVE_FCT wrong_parameters_to_native_fct(1583, "42000", name) "Incorrect parameters in the call to native function '{name}'";
+    VARIABLE_IS_READONLY variable_is_readonly(1621, "HY000", scope, name, other) "{scope} variable '{name}' is read-only. Use SET {other} to assign the value";
+    UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
+    INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
     SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";
+    UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
+    UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
 }
 

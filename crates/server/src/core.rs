@@ -70,12 +70,10 @@ impl Core {
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
         let known = self.sql.diagnostics.warnings.last();
-        let noted = known.is_some_and(|w| {
-            w.level == Level::Error && w.code == error.code && w.message == error.message
-        });
+        let noted = known
+            .is_some_and(|w| w.level == Level::Error && w.code == error.code && w.message == error.message);
         if !noted {
-            let warning =
-                Warning { level: Level::Error, code: error.code, message: error.message.clone() };
+            let warning = Warning { level: Level::Error, code: error.code, message: error.message.clone() };
             self.sql.push_warning(warning);
         }
     }
@@ -199,4 +197,3 @@ fn select_of(expr: Expr) -> SqlResult<Statement> {
     }
     Ok(parsed.statement)
 }
-

@@ -169,7 +169,9 @@ impl Counters {
 
     /// The sum over all workers.
     pub fn sum(&self, counter: Counter) -> u64 {
-        self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[counter as usize].load(Ordering::Relaxed)))
+        self.rows
+            .iter()
+            .fold(0u64, |sum, row| sum.wrapping_add(row.0[counter as usize].load(Ordering::Relaxed)))
     }
 }
 

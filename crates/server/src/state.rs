@@ -3,10 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use hashbrown::HashMap;
 use keel_query::Database;
+use keel_query::catalog::TableDef;
 use keel_runtime::sync::Event;
 use keel_runtime::time::{self, Instant};
 use keel_storage::Engine;
+use keel_value::Value;
+use parking_lot::Mutex;
 
 use crate::counters::Counters;
 use crate::registry::Registry;
@@ -32,6 +36,8 @@ pub struct ServerState {
     pub started: Instant,
     /// Raised when somebody asks the server to stop.
     pub stop_requested: Event,
+    /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
+    pub stage: Mutex<HashMap<String, (Arc<TableDef>, Vec<Vec<Value>>)>>,
     database: OnceLock<Arc<Database>>,
     next_connection: AtomicU64,
     next_query: AtomicU64,
@@ -50,6 +56,7 @@ impl ServerState {
             timeouts: Arc::new(Timeouts::new()),
             started: time::now(),
             stop_requested: Event::default(),
+            stage: Mutex::default(),
             database: OnceLock::new(),
             next_connection: AtomicU64::new(1),
             next_query: AtomicU64::new(1),

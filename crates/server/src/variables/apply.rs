@@ -9,7 +9,7 @@ use keel_storage::{Durability, Engine, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlMode};
 
-use super::{Setting, SessionSettings, table};
+use super::{SessionSettings, Setting, table};
 use crate::zone;
 
 /// Variables whose typed copies a new session gets; all names are in the table.

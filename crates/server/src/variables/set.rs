@@ -30,21 +30,6 @@ pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()
     changes.into_iter().try_for_each(|change| perform(core, change))
 }
 
-/// Runs `statement` with `items` set for its time: what they were comes back after.
-pub fn with<T>(
-    core: &mut Core,
-    items: &[SetItem],
-    params: &[Value],
-    statement: impl FnOnce(&mut Core) -> T,
-) -> SqlResult<T> {
-    let before: SessionSettings = core.client.settings.lock().clone();
-    run(core, items, params)?;
-    let result = statement(core);
-    apply::all(&mut core.sql.vars, &before);
-    *core.client.settings.lock() = before;
-    Ok(result)
-}
-
 fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Change>) -> SqlResult<()> {
     match item {
         SetItem::SysVar { scope, instance, name, value } => {
@@ -146,9 +131,10 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         "tx_isolation" | "tx_read_only" if !global && core.sql.in_transaction() => {
             value::accept(variable, value)
         }
-        "default_storage_engine" | "storage_engine" | "default_tmp_storage_engine" | "enforce_storage_engine" => {
-            engine_setting(variable, value).map(Accepted::exactly)
-        }
+        "default_storage_engine"
+        | "storage_engine"
+        | "default_tmp_storage_engine"
+        | "enforce_storage_engine" => engine_setting(variable, value).map(Accepted::exactly),
         "sql_mode" => {
             let accepted = value::accept(variable, value)?;
             let mode = keel_value::SqlMode::parse(accepted.setting.as_text())
@@ -161,11 +147,8 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         }
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
-            let old = if global {
-                core.state.globals.get(id)
-            } else {
-                core.client.settings.lock().get(id).clone()
-            };
+            let old =
+                if global { core.state.globals.get(id) } else { core.client.settings.lock().get(id).clone() };
             merge_flags(variable, old.as_text(), accepted.setting.as_text()).map(Accepted::exactly)
         }
         _ => value::accept(variable, value),

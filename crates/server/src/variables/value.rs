@@ -325,8 +325,9 @@ mod tests {
     #[test]
     fn values_are_taken_and_refused_as_mariadb_does() {
         let wrong_type = |name: &str| Err((1232, format!("Incorrect argument type to variable '{name}'")));
-        let wrong_value =
-            |name: &str, value: &str| Err((1231, format!("Variable '{name}' can't be set to the value of '{value}'")));
+        let wrong_value = |name: &str, value: &str| {
+            Err((1231, format!("Variable '{name}' can't be set to the value of '{value}'")))
+        };
         assert_eq!(set("max_connections", Value::Int(0)), Ok("10".into()));
         assert_eq!(set("max_connections", Value::bytes(b"abc")), wrong_type("max_connections"));
         assert_eq!(set("max_connections", Value::Null), wrong_type("max_connections"));

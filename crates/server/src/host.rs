@@ -1,0 +1,76 @@
+//! The server as the executor sees it: `@@x`, the tables of `information_schema`, the version.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use keel_base::{SqlResult, errors};
+use keel_query::catalog::TableDef;
+use keel_query::{Host, Session};
+use keel_sql::ast::VarScope;
+use keel_value::Value;
+
+use crate::schema::{self, View};
+use crate::show;
+use crate::state::{ServerState, VERSION};
+use crate::variables::{Scope, set, table};
+
+/// The server behind the executor's back. Made before the state, since the databases are opened in between.
+#[derive(Default)]
+pub struct ServerHost {
+    state: OnceLock<Weak<ServerState>>,
+}
+
+impl ServerHost {
+    /// Ties the host to its server, once.
+    pub fn tie(&self, state: &Arc<ServerState>) {
+        assert!(self.state.set(Arc::downgrade(state)).is_ok(), "a host has one server");
+    }
+
+    fn state(&self) -> SqlResult<Arc<ServerState>> {
+        self.state.get().and_then(Weak::upgrade).ok_or_else(errors::server_shutdown)
+    }
+}
+
+impl Host for ServerHost {
+    fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value> {
+        let state = self.state()?;
+        let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+        let variable = table().get(id);
+        match (variable.scope, scope) {
+            (Scope::SessionOnly, VarScope::Global) => {
+                return Err(errors::incorrect_global_local_var(variable.name, "SESSION"));
+            }
+            (Scope::Global, VarScope::Session) => {
+                return Err(errors::incorrect_global_local_var(variable.name, "GLOBAL"));
+            }
+            (Scope::Global, _) | (_, VarScope::Global) => return Ok(state.globals.get(id).value()),
+            _ => {}
+        }
+        let Some(client) = state.registry.get(session.id) else { return Ok(state.globals.get(id).value()) };
+        let settings = client.settings.lock();
+        Ok(set::read(client.id, session, &settings, id).value())
+    }
+
+    fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
+        if name.starts_with(show::STAGE_PREFIX) {
+            return self.state().ok()?.stage.lock().get(name).map(|(table, _)| table.clone());
+        }
+        schema::find(schema, name)
+    }
+
+    fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+        let state = self.state()?;
+        if table.name.starts_with(show::STAGE_PREFIX) {
+            let stage = state.stage.lock();
+            return Ok(stage.get(&*table.name).map(|(_, rows)| rows.clone()).unwrap_or_default());
+        }
+        schema::rows(&View { state: &state, session }, table, schema::Wanted::default())
+    }
+
+    fn virtual_names(&self, schema: &str) -> Vec<String> {
+        schema::names(schema)
+    }
+
+    fn version(&self) -> String {
+        VERSION.to_string()
+    }
+}

@@ -1,0 +1,152 @@
+//! Prepared statements of a session: by number (COM_STMT_PREPARE) and by name (PREPARE).
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use keel_base::{SqlResult, errors};
+use keel_query::{Plan, ResultColumns};
+use keel_sql::ast::Statement;
+use keel_wire::params::ParamType;
+
+use crate::counters::Counter;
+use crate::state::ServerState;
+
+/// What a prepared statement runs.
+#[derive(Clone)]
+pub enum Source {
+    /// A plan of the executor.
+    Plan(Arc<Plan>),
+    /// A statement of the server itself.
+    Server(Arc<Statement>),
+}
+
+/// A prepared statement.
+pub struct Prepared {
+    /// What it runs.
+    pub source: Source,
+    /// Its text, for the process list.
+    pub text: Arc<[u8]>,
+    /// How many parameters it takes.
+    pub params: usize,
+    /// The types of its parameters as last declared.
+    pub types: Vec<ParamType>,
+    /// Parameters that came in pieces; empty until the first piece.
+    pub long: Vec<Option<Vec<u8>>>,
+    /// Why the pieces cannot be used; told at the next execution.
+    pub long_failed: bool,
+    /// The columns that the client has seen.
+    pub sent: Option<Arc<ResultColumns>>,
+}
+
+impl Prepared {
+    /// A statement that has not been executed.
+    pub fn new(source: Source, text: &[u8], params: usize) -> Prepared {
+        Prepared {
+            source,
+            text: text.into(),
+            params,
+            types: Vec::new(),
+            long: Vec::new(),
+            long_failed: false,
+            sent: None,
+        }
+    }
+
+    /// Adds a piece of a parameter; `max` bounds the whole parameter.
+    pub fn add_long_data(&mut self, param: usize, data: &[u8], max: u64) {
+        if param >= self.params {
+            self.long_failed = true;
+            return;
+        }
+        self.long.resize(self.params, None);
+        let value = self.long[param].get_or_insert_default();
+        if value.len() as u64 + data.len() as u64 > max {
+            self.long_failed = true;
+            return;
+        }
+        value.extend_from_slice(data);
+    }
+
+    /// Forgets the pieces.
+    pub fn reset(&mut self) {
+        self.long.clear();
+        self.long_failed = false;
+    }
+}
+
+/// All prepared statements of a session.
+#[derive(Default)]
+pub struct Statements {
+    numbered: HashMap<u32, Prepared>,
+    named: HashMap<String, Prepared>,
+    last: u32,
+}
+
+impl Statements {
+    /// Keeps a statement under a new number, which is never 0.
+    pub fn add(&mut self, state: &ServerState, statement: Prepared) -> SqlResult<u32> {
+        self.check_room(state)?;
+        loop {
+            self.last = self.last.wrapping_add(1);
+            if self.last != 0 && self.last != u32::MAX && !self.numbered.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.numbered.insert(self.last, statement);
+        state.counters.add(Counter::PreparedStatements, 1);
+        Ok(self.last)
+    }
+
+    fn check_room(&self, state: &ServerState) -> SqlResult<()> {
+        let max = state.globals.named("max_prepared_stmt_count").as_u64();
+        if state.counters.sum(Counter::PreparedStatements) >= max {
+            return Err(errors::max_prepared_stmt_count_reached(max));
+        }
+        Ok(())
+    }
+
+    /// The statement of that number; `u32::MAX` stands for the last one.
+    #[inline]
+    pub fn get(&mut self, number: u32) -> Option<&mut Prepared> {
+        let number = if number == u32::MAX { self.last } else { number };
+        self.numbered.get_mut(&number)
+    }
+
+    /// Forgets the statement of that number.
+    pub fn close(&mut self, state: &ServerState, number: u32) {
+        if self.numbered.remove(&number).is_some() {
+            state.counters.sub(Counter::PreparedStatements, 1);
+        }
+    }
+
+    /// Keeps a statement under a name, in place of one that had it.
+    pub fn add_named(&mut self, state: &ServerState, name: &str, statement: Prepared) -> SqlResult<()> {
+        self.remove_named(state, name);
+        self.check_room(state)?;
+        self.named.insert(name.to_lowercase(), statement);
+        state.counters.add(Counter::PreparedStatements, 1);
+        Ok(())
+    }
+
+    /// The statement of that name.
+    pub fn named(&self, name: &str) -> Option<&Prepared> {
+        self.named.get(&name.to_lowercase())
+    }
+
+    /// Forgets the statement of that name; false where there is none.
+    pub fn remove_named(&mut self, state: &ServerState, name: &str) -> bool {
+        let found = self.named.remove(&name.to_lowercase()).is_some();
+        if found {
+            state.counters.sub(Counter::PreparedStatements, 1);
+        }
+        found
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self, state: &ServerState) {
+        let count = self.numbered.len() + self.named.len();
+        state.counters.sub(Counter::PreparedStatements, count as u64);
+        self.numbered.clear();
+        self.named.clear();
+    }
+}

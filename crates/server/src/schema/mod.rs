@@ -1,0 +1,225 @@
+//! `information_schema`: its tables' columns as MariaDB 10.11 has them, and their rows at the moment they are asked for.
+//!
+//! `columns.tsv` lists every table with its columns. Rows are made by [`objects`] (databases, tables, columns, keys),
+//! [`server`] (character sets, variables, status, processes) and [`engine`] (what InnoDB's tables show); a table that none
+//! of them knows is empty. SHOW is built on the same rows (crate::show).
+
+pub mod engine;
+pub mod objects;
+pub mod server;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use keel_base::SqlResult;
+use keel_query::Session;
+use keel_query::catalog::TableDef;
+use keel_value::{CollationId, SqlType, TypeKind, Value};
+
+use crate::state::ServerState;
+
+/// Databases that are not in the catalog.
+pub const SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
+
+/// The collation of all text here.
+const COLLATION: CollationId = CollationId::UTF8MB3_GENERAL_CI;
+
+/// Who asks.
+pub struct View<'a> {
+    /// The server.
+    pub state: &'a ServerState,
+    /// The session that asks.
+    pub session: &'a Session,
+}
+
+/// What of a table is wanted; whoever makes rows may leave others out, and need not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Objects of this database only.
+    pub schema: Option<&'a str>,
+    /// Objects that belong to this table only.
+    pub table: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    /// Whether objects of that database are wanted.
+    pub fn takes_schema(&self, name: &str) -> bool {
+        self.schema.is_none_or(|wanted| wanted == name)
+    }
+
+    /// Whether that table is wanted.
+    pub fn takes_table(&self, name: &str) -> bool {
+        self.table.is_none_or(|wanted| wanted == name)
+    }
+}
+
+static TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
+    LazyLock::new(|| read_tables(include_str!("columns.tsv")));
+
+fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
+    let mut columns: BTreeMap<&str, Vec<(&str, SqlType, bool)>> = BTreeMap::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [table, column, ty, nullable] = fields[..] else { panic!("columns.tsv: {line}") };
+        columns.entry(table).or_default().push((column, read_type(ty), nullable == "YES"));
+    }
+    columns
+        .into_iter()
+        .map(|(name, columns)| {
+            let mut table = TableDef::virtual_table("information_schema", name, columns);
+            table.options.collation = COLLATION;
+            (name.to_ascii_lowercase(), Arc::new(table))
+        })
+        .collect()
+}
+
+/// Reads a type as `columns.tsv` writes it.
+fn read_type(text: &str) -> SqlType {
+    let (name, rest) = text.split_once(['(', ' ']).unwrap_or((text, ""));
+    let number = rest.split([')', ',']).next().and_then(|n| n.parse::<u32>().ok());
+    let ty = match name {
+        "varchar" => return SqlType::varchar(number.unwrap_or(1), COLLATION),
+        "longtext" => return SqlType::new(TypeKind::LongText).with_collation(COLLATION),
+        "decimal" => return SqlType::decimal(number.unwrap_or(10), 6),
+        "enum" => return SqlType::varchar(16, COLLATION),
+        "bigint" => SqlType::new(TypeKind::BigInt),
+        "int" => SqlType::new(TypeKind::Int),
+        "smallint" => SqlType::new(TypeKind::SmallInt),
+        "tinyint" => SqlType::new(TypeKind::TinyInt),
+        "double" => SqlType::new(TypeKind::Double),
+        "float" => SqlType::new(TypeKind::Float),
+        "date" => SqlType::new(TypeKind::Date),
+        "datetime" => SqlType::new(TypeKind::DateTime),
+        "timestamp" => SqlType::new(TypeKind::DateTime),
+        _ => return SqlType::varchar(64, COLLATION),
+    };
+    let ty = match number {
+        Some(length) if ty.is_integer() => ty.with_length(length),
+        _ => ty,
+    };
+    if text.ends_with("unsigned") { SqlType { unsigned: true, ..ty } } else { ty }
+}
+
+/// The table of that name, whatever its case.
+pub fn find(schema: &str, name: &str) -> Option<Arc<TableDef>> {
+    if !schema.eq_ignore_ascii_case("information_schema") {
+        return None;
+    }
+    TABLES.get(&name.to_ascii_lowercase()).cloned()
+}
+
+/// A table that `columns.tsv` must have.
+pub fn table(name: &str) -> &'static Arc<TableDef> {
+    TABLES.get(&name.to_ascii_lowercase()).unwrap_or_else(|| panic!("no table {name} in columns.tsv"))
+}
+
+/// Names of tables that only SHOW uses.
+const HIDDEN: &[&str] = &["OPEN_TABLES"];
+
+/// The names of a virtual database's tables.
+pub fn names(schema: &str) -> Vec<String> {
+    if !schema.eq_ignore_ascii_case("information_schema") {
+        return Vec::new();
+    }
+    TABLES.values().map(|t| t.name.to_string()).filter(|n| !HIDDEN.contains(&n.as_str())).collect()
+}
+
+/// All virtual tables that SHOW TABLES and TABLES list.
+pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
+    TABLES.values().filter(|t| !HIDDEN.contains(&&*t.name))
+}
+
+/// The rows of a table at this moment.
+pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
+    let mut maker = RowMaker::new(table);
+    match &*table.name {
+        "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" => {
+            objects::fill(view, wanted, &mut maker)?;
+        }
+        name if name.starts_with("INNODB_") => engine::fill(view, &mut maker),
+        _ => server::fill(view, &mut maker)?,
+    }
+    Ok(maker.rows)
+}
+
+/// Makes rows by column names; what is not said is NULL, or empty where the column has no NULL.
+pub struct RowMaker<'a> {
+    table: &'a TableDef,
+    blank: Vec<Value>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl<'a> RowMaker<'a> {
+    fn new(table: &'a TableDef) -> RowMaker<'a> {
+        let blank = table
+            .columns
+            .iter()
+            .map(|column| match column.ty.kind {
+                _ if column.nullable => Value::Null,
+                TypeKind::VarChar | TypeKind::LongText => Value::bytes(b""),
+                TypeKind::Double | TypeKind::Float => Value::Double(0.0),
+                TypeKind::DateTime => Value::DateTime(keel_value::DateTime::default()),
+                _ => Value::Int(0),
+            })
+            .collect();
+        RowMaker { table, blank, rows: Vec::new() }
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> &'a str {
+        &self.table.name
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [(&str, Value); N]) {
+        let mut row = self.blank.clone();
+        for (name, value) in cells {
+            let place = self.table.column_index(name);
+            let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
+            row[place] = value;
+        }
+        self.rows.push(row);
+    }
+}
+
+/// Text.
+pub fn text(text: impl AsRef<str>) -> Value {
+    Value::bytes(text.as_ref().as_bytes())
+}
+
+/// Text, or NULL.
+pub fn maybe(value: Option<impl AsRef<str>>) -> Value {
+    value.map_or(Value::Null, text)
+}
+
+/// A number.
+pub fn number(value: u64) -> Value {
+    Value::UInt(value)
+}
+
+/// `YES` or `NO`.
+pub fn yes_no(value: bool) -> Value {
+    text(if value { "YES" } else { "NO" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_found_in_any_case() {
+        let tables = find("Information_Schema", "tables").unwrap();
+        assert_eq!((&*tables.name, tables.columns.len()), ("TABLES", 23));
+        assert!(find("test", "tables").is_none());
+        assert!(names("information_schema").contains(&"PROCESSLIST".to_string()));
+        assert!(!names("information_schema").contains(&"OPEN_TABLES".to_string()));
+    }
+
+    #[test]
+    fn types_are_read() {
+        assert_eq!(read_type("bigint(21) unsigned").sql_name(), "bigint(21) unsigned");
+        assert_eq!(read_type("varchar(64)").sql_name(), "varchar(64)");
+        assert_eq!(read_type("datetime").kind, TypeKind::DateTime);
+        assert_eq!(read_type("decimal(9,6)").sql_name(), "decimal(9,6)");
+    }
+}

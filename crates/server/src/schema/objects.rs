@@ -1,0 +1,339 @@
+//! SCHEMATA, TABLES, COLUMNS, STATISTICS, KEY_COLUMN_USAGE, TABLE_CONSTRAINTS: what is in the catalog.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, IndexKind, TableDef};
+use keel_storage::ScanRange;
+use keel_value::convert::timestamp_to_local;
+use keel_value::{DateTime, SqlType, TypeKind, Value};
+
+use super::{COLLATION, RowMaker, SCHEMAS, View, Wanted, maybe, number, tables, text, yes_no};
+
+/// Makes the rows of one of these tables.
+pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+    if rows.table() == "SCHEMATA" {
+        schemata(view, wanted, rows);
+        return Ok(());
+    }
+    for table in real_tables(view, wanted) {
+        one_table(view, rows, &table);
+    }
+    if wanted.takes_schema("information_schema") {
+        for table in tables().filter(|t| wanted.takes_table(&t.name)) {
+            one_table(view, rows, table);
+        }
+    }
+    Ok(())
+}
+
+/// Tables of the catalog, in order of database and name.
+pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
+    let catalog = view.state.database().catalog();
+    let mut found = Vec::new();
+    for schema in catalog.schemas().filter(|s| wanted.takes_schema(&s.name)) {
+        match wanted.table {
+            Some(name) => found.extend(schema.table(name).cloned()),
+            None => found.extend(schema.tables().into_iter().cloned()),
+        }
+    }
+    found
+}
+
+fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) {
+    match rows.table() {
+        "TABLES" => table_row(view, rows, table),
+        "COLUMNS" => {
+            for (position, column) in table.columns.iter().enumerate() {
+                column_row(rows, table, position, column);
+            }
+        }
+        "STATISTICS" => {
+            let row_count = row_estimate(view, table);
+            for index in &table.indexes {
+                index_rows(rows, table, index, row_count);
+            }
+        }
+        "KEY_COLUMN_USAGE" => unique_indexes(table).for_each(|index| key_rows(rows, table, index)),
+        _ => unique_indexes(table).for_each(|index| constraint_row(rows, table, index)),
+    }
+}
+
+fn unique_indexes(table: &TableDef) -> impl Iterator<Item = &IndexDef> {
+    table.indexes.iter().filter(|index| index.kind != IndexKind::Plain)
+}
+
+fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
+    let catalog = view.state.database().catalog();
+    let mut all: Vec<(String, keel_value::CollationId, String)> =
+        catalog.schemas().map(|s| (s.name.to_string(), s.collation, s.comment.to_string())).collect();
+    all.extend(SCHEMAS.iter().map(|name| (name.to_string(), COLLATION, String::new())));
+    all.sort();
+    for (name, collation, comment) in all.iter().filter(|(name, ..)| wanted.takes_schema(name)) {
+        rows.row([
+            ("CATALOG_NAME", text("def")),
+            ("SCHEMA_NAME", text(name)),
+            ("DEFAULT_CHARACTER_SET_NAME", text(collation.charset().name())),
+            ("DEFAULT_COLLATION_NAME", text(collation.name())),
+            ("SCHEMA_COMMENT", text(comment)),
+        ]);
+    }
+}
+
+/// Rows of a table as the engine estimates them.
+pub fn row_estimate(view: &View<'_>, table: &TableDef) -> u64 {
+    match &table.tree {
+        Some(tree) => view.state.engine.row_estimate(tree, ScanRange::ALL).unwrap_or(0),
+        None => 0,
+    }
+}
+
+fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
+    if table.is_virtual() {
+        return rows.row([
+            ("TABLE_CATALOG", text("def")),
+            ("TABLE_SCHEMA", text(&table.schema)),
+            ("TABLE_NAME", text(&table.name)),
+            ("TABLE_TYPE", text("SYSTEM VIEW")),
+            ("ENGINE", text("MEMORY")),
+            ("VERSION", number(11)),
+            ("ROW_FORMAT", text("Fixed")),
+            ("TABLE_COLLATION", text(COLLATION.name())),
+            ("CREATE_OPTIONS", text("")),
+            ("TEMPORARY", text("Y")),
+        ]);
+    }
+    let engine = &view.state.engine;
+    let bytes = |tree: &Option<keel_storage::TreeHandle>| tree.as_ref().map_or(0, |t| engine.tree_bytes(t));
+    let row_count = row_estimate(view, table);
+    let data = bytes(&table.tree);
+    let clustered = table.tree_id;
+    let indexes: u64 = table.indexes.iter().filter(|i| i.tree_id != clustered).map(|i| bytes(&i.tree)).sum();
+    let created = DateTime::from_unix(table.created, 0);
+    let created = timestamp_to_local(created, &*view.session.vars.time_zone);
+    rows.row([
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("TABLE_TYPE", text("BASE TABLE")),
+        ("ENGINE", text("InnoDB")),
+        ("VERSION", number(10)),
+        ("ROW_FORMAT", text(row_format(table))),
+        ("TABLE_ROWS", number(row_count)),
+        ("AVG_ROW_LENGTH", number(data.checked_div(row_count).unwrap_or(0))),
+        ("DATA_LENGTH", number(data)),
+        ("MAX_DATA_LENGTH", number(0)),
+        ("INDEX_LENGTH", number(indexes)),
+        ("DATA_FREE", number(0)),
+        ("AUTO_INCREMENT", auto_increment(view, table)),
+        ("CREATE_TIME", Value::DateTime(created)),
+        ("TABLE_COLLATION", text(table.options.collation.name())),
+        ("CREATE_OPTIONS", text(create_options(table))),
+        ("TABLE_COMMENT", text(&table.options.comment)),
+        ("MAX_INDEX_LENGTH", number(0)),
+        ("TEMPORARY", text("N")),
+    ]);
+}
+
+fn row_format(table: &TableDef) -> String {
+    let Some(format) = &table.options.row_format else { return "Dynamic".into() };
+    let mut name = format.to_ascii_lowercase();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    name
+}
+
+fn create_options(table: &TableDef) -> String {
+    let others = table.options.others.iter().map(|(name, value)| format!("{}={value}", name.to_lowercase()));
+    let format = table.options.row_format.iter().map(|f| format!("row_format={f}"));
+    format.chain(others).collect::<Vec<_>>().join(" ")
+}
+
+fn auto_increment(view: &View<'_>, table: &TableDef) -> Value {
+    let Some(auto) = table.auto_increment else { return Value::Null };
+    let tree = table.indexes[auto.index].tree.as_ref();
+    match tree.map(|tree| view.state.engine.counter(tree)) {
+        Some(Ok(last)) => number(last + 1),
+        _ => Value::Null,
+    }
+}
+
+/// `PRI`, `UNI`, `MUL` or nothing, as MariaDB marks columns.
+pub fn column_key(table: &TableDef, column: usize) -> &'static str {
+    let leads = |index: &IndexDef| index.parts.first().is_some_and(|part| part.column == column);
+    let has = |index: &IndexDef| index.parts.iter().any(|part| part.column == column);
+    if table.clustered_index().is_some_and(has) {
+        return "PRI";
+    }
+    if table.indexes.iter().any(|i| i.is_unique() && i.parts.len() == 1 && leads(i)) {
+        return "UNI";
+    }
+    if table.indexes.iter().any(leads) { "MUL" } else { "" }
+}
+
+/// The DEFAULT of a column: as SQL (`'x'`, `NULL`) or plain, where SHOW COLUMNS prints it.
+pub fn default_text(column: &ColumnDef, as_sql: bool) -> Option<String> {
+    match &column.default {
+        ColumnDefault::None => None,
+        ColumnDefault::Value(Value::Null) => as_sql.then(|| "NULL".to_string()),
+        ColumnDefault::Value(value) => Some(value_text(&column.ty, value, as_sql)),
+        ColumnDefault::Now => Some(now_text(&column.ty)),
+        ColumnDefault::Expression(sql) => Some(sql.clone()),
+    }
+}
+
+fn now_text(ty: &SqlType) -> String {
+    if ty.decimals > 0 { format!("current_timestamp({})", ty.decimals) } else { "current_timestamp()".into() }
+}
+
+fn value_text(ty: &SqlType, value: &Value, as_sql: bool) -> String {
+    if let (TypeKind::Bit, Value::UInt(bits)) = (ty.kind, value) {
+        return format!("b'{bits:b}'");
+    }
+    let mut out = Vec::new();
+    keel_value::text::append(&mut out, ty, value.as_ref());
+    let from = if ty.is_string() { ty.collation.charset() } else { keel_value::collation::Charset::Utf8mb4 };
+    let to = keel_value::collation::Charset::Utf8mb4;
+    let (utf8, _) = keel_value::collation::convert(from, to, &out);
+    let plain = String::from_utf8_lossy(&utf8).into_owned();
+    if as_sql && !ty.is_numeric() {
+        return format!("'{}'", plain.replace('\\', "\\\\").replace('\'', "''"));
+    }
+    plain
+}
+
+/// What SHOW COLUMNS prints under Extra.
+pub fn extra(column: &ColumnDef) -> String {
+    let mut words = Vec::new();
+    if column.auto_increment {
+        words.push("auto_increment".to_string());
+    }
+    if column.on_update_now {
+        words.push(format!("on update {}", now_text(&column.ty)));
+    }
+    if column.invisible {
+        words.push("INVISIBLE".to_string());
+    }
+    words.join(", ")
+}
+
+/// All that root may do with a column.
+pub const COLUMN_PRIVILEGES: &str = "select,insert,update,references";
+
+fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: usize, column: &ColumnDef) {
+    let ty = &column.ty;
+    let name = ty.sql_name();
+    let data_type = name.split(['(', ' ']).next().unwrap_or(&name).to_string();
+    let is_text = ty.is_text();
+    let has_length = ty.is_string() || ty.has_members();
+    let characters = if ty.has_members() { u64::from(ty.display_length()) } else { u64::from(ty.length) };
+    let (precision, scale) = numeric(ty);
+    rows.row([
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("COLUMN_NAME", text(&column.name)),
+        ("ORDINAL_POSITION", number(position as u64 + 1)),
+        ("COLUMN_DEFAULT", maybe(default_text(column, true))),
+        ("IS_NULLABLE", yes_no(column.nullable)),
+        ("DATA_TYPE", text(data_type)),
+        ("CHARACTER_MAXIMUM_LENGTH", if has_length { number(characters) } else { Value::Null }),
+        ("CHARACTER_OCTET_LENGTH", if has_length { number(ty.max_octets()) } else { Value::Null }),
+        ("NUMERIC_PRECISION", precision.map_or(Value::Null, number)),
+        ("NUMERIC_SCALE", scale.map_or(Value::Null, number)),
+        ("DATETIME_PRECISION", fraction(ty)),
+        ("CHARACTER_SET_NAME", maybe(is_text.then(|| ty.collation.charset().name()))),
+        ("COLLATION_NAME", maybe(is_text.then(|| ty.collation.name()))),
+        ("COLUMN_TYPE", text(&name)),
+        ("COLUMN_KEY", text(column_key(table, position))),
+        ("EXTRA", text(extra(column))),
+        ("PRIVILEGES", text(if table.is_virtual() { "select" } else { COLUMN_PRIVILEGES })),
+        ("COLUMN_COMMENT", text(&column.comment)),
+        ("IS_GENERATED", text("NEVER")),
+    ]);
+}
+
+fn numeric(ty: &SqlType) -> (Option<u64>, Option<u64>) {
+    let whole = |digits| (Some(digits), Some(0));
+    match ty.kind {
+        TypeKind::TinyInt => whole(3),
+        TypeKind::SmallInt => whole(5),
+        TypeKind::MediumInt => whole(7),
+        TypeKind::Int => whole(10),
+        TypeKind::BigInt => whole(if ty.unsigned { 20 } else { 19 }),
+        TypeKind::Decimal => (Some(u64::from(ty.length)), Some(u64::from(ty.decimals))),
+        TypeKind::Float | TypeKind::Double => {
+            let scale = (ty.decimals != keel_value::types::NOT_FIXED).then(|| u64::from(ty.decimals));
+            (Some(u64::from(ty.length)), scale)
+        }
+        TypeKind::Bit => (Some(u64::from(ty.length)), None),
+        _ => (None, None),
+    }
+}
+
+fn fraction(ty: &SqlType) -> Value {
+    match ty.kind {
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => number(u64::from(ty.decimals)),
+        _ => Value::Null,
+    }
+}
+
+fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) {
+    for (sequence, part) in index.parts.iter().enumerate() {
+        let column = &table.columns[part.column];
+        rows.row([
+            ("TABLE_CATALOG", text("def")),
+            ("TABLE_SCHEMA", text(&table.schema)),
+            ("TABLE_NAME", text(&table.name)),
+            ("NON_UNIQUE", number(u64::from(!index.is_unique()))),
+            ("INDEX_SCHEMA", text(&table.schema)),
+            ("INDEX_NAME", text(&index.name)),
+            ("SEQ_IN_INDEX", number(sequence as u64 + 1)),
+            ("COLUMN_NAME", text(&column.name)),
+            ("COLLATION", text(if part.descending { "D" } else { "A" })),
+            ("CARDINALITY", number(row_count)),
+            ("SUB_PART", part.prefix.map_or(Value::Null, |n| number(u64::from(n)))),
+            ("NULLABLE", text(if column.nullable { "YES" } else { "" })),
+            ("INDEX_TYPE", text(index.using.as_deref().unwrap_or("BTREE"))),
+            ("COMMENT", text("")),
+            ("INDEX_COMMENT", text(&index.comment)),
+            ("IGNORED", text("NO")),
+        ]);
+    }
+}
+
+fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
+    for (sequence, part) in index.parts.iter().enumerate() {
+        rows.row([
+            ("CONSTRAINT_CATALOG", text("def")),
+            ("CONSTRAINT_SCHEMA", text(&table.schema)),
+            ("CONSTRAINT_NAME", text(&index.name)),
+            ("TABLE_CATALOG", text("def")),
+            ("TABLE_SCHEMA", text(&table.schema)),
+            ("TABLE_NAME", text(&table.name)),
+            ("COLUMN_NAME", text(&table.columns[part.column].name)),
+            ("ORDINAL_POSITION", number(sequence as u64 + 1)),
+        ]);
+    }
+}
+
+fn constraint_row(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
+    let kind = if index.kind == IndexKind::Primary { "PRIMARY KEY" } else { "UNIQUE" };
+    rows.row([
+        ("CONSTRAINT_CATALOG", text("def")),
+        ("CONSTRAINT_SCHEMA", text(&table.schema)),
+        ("CONSTRAINT_NAME", text(&index.name)),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("CONSTRAINT_TYPE", text(kind)),
+    ]);
+}
+
+/// The definition of a table by its names, real or virtual.
+pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> Option<Arc<TableDef>> {
+    match super::find(schema, name) {
+        Some(found) => Some(found),
+        None => view.state.database().catalog().table(schema, name).cloned(),
+    }
+}

@@ -1,0 +1,287 @@
+//! Tables about the server: engines, character sets, variables, status, processes, plugins, privileges.
+
+use keel_base::SqlResult;
+use keel_value::collation::{self, Charset};
+use keel_value::{CollationId, Value};
+
+use super::{RowMaker, View, maybe, number, text, yes_no};
+use crate::show::status;
+use crate::variables::{Kind, Scope, Setting, VarId, Variable, set, table};
+
+/// Makes the rows of one of these tables; others stay empty.
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+    match rows.table() {
+        "ENGINES" => engines(rows),
+        "CHARACTER_SETS" => character_sets(rows),
+        "COLLATIONS" => collations(rows),
+        "COLLATION_CHARACTER_SET_APPLICABILITY" => applicability(rows),
+        "PROCESSLIST" => processes(view, rows),
+        "GLOBAL_VARIABLES" => variables(view, true, rows),
+        "SESSION_VARIABLES" => variables(view, false, rows),
+        "SYSTEM_VARIABLES" => system_variables(view, rows),
+        "GLOBAL_STATUS" | "SESSION_STATUS" => {
+            for (name, value) in status::all(view.state) {
+                rows.row([("VARIABLE_NAME", text(name.to_uppercase())), ("VARIABLE_VALUE", text(value))]);
+            }
+        }
+        "PLUGINS" | "ALL_PLUGINS" => plugins(rows),
+        "USER_PRIVILEGES" => user_privileges(rows),
+        "OPEN_TABLES" => open_tables(view, rows),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What the one engine is called, and what it can do.
+pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking and crash recovery";
+
+fn engines(rows: &mut RowMaker<'_>) {
+    rows.row([
+        ("ENGINE", text("InnoDB")),
+        ("SUPPORT", text("DEFAULT")),
+        ("COMMENT", text(ENGINE_COMMENT)),
+        ("TRANSACTIONS", text("YES")),
+        ("XA", text("NO")),
+        ("SAVEPOINTS", text("YES")),
+    ]);
+}
+
+/// Character sets with the words that MariaDB describes them by.
+const CHARSETS: &[(Charset, &str)] = &[
+    (Charset::Latin1, "cp1252 West European"),
+    (Charset::Ascii, "US ASCII"),
+    (Charset::Utf8mb3, "UTF-8 Unicode"),
+    (Charset::Utf8mb4, "UTF-8 Unicode"),
+    (Charset::Binary, "Binary pseudo charset"),
+];
+
+fn character_sets(rows: &mut RowMaker<'_>) {
+    for (charset, description) in CHARSETS {
+        rows.row([
+            ("CHARACTER_SET_NAME", text(charset.name())),
+            ("DEFAULT_COLLATE_NAME", text(charset.default_collation().name())),
+            ("DESCRIPTION", text(description)),
+            ("MAXLEN", number(u64::from(charset.max_bytes()))),
+        ]);
+    }
+}
+
+fn sorted_collations() -> Vec<CollationId> {
+    let mut all = collation::all().to_vec();
+    let place = |c: &CollationId| CHARSETS.iter().position(|(charset, _)| *charset == c.charset());
+    all.sort_by_key(|c| (place(c), c.0));
+    all
+}
+
+fn collations(rows: &mut RowMaker<'_>) {
+    for id in sorted_collations() {
+        let is_default = id.charset().default_collation() == id;
+        rows.row([
+            ("COLLATION_NAME", text(id.name())),
+            ("CHARACTER_SET_NAME", text(id.charset().name())),
+            ("ID", number(u64::from(id.0))),
+            ("IS_DEFAULT", text(if is_default { "Yes" } else { "" })),
+            ("IS_COMPILED", text("Yes")),
+            ("SORTLEN", number(1)),
+        ]);
+    }
+}
+
+fn applicability(rows: &mut RowMaker<'_>) {
+    for id in sorted_collations() {
+        let is_default = id.charset().default_collation() == id;
+        rows.row([
+            ("COLLATION_NAME", text(id.name())),
+            ("CHARACTER_SET_NAME", text(id.charset().name())),
+            ("FULL_COLLATION_NAME", text(id.name())),
+            ("ID", number(u64::from(id.0))),
+            ("IS_DEFAULT", text(if is_default { "Yes" } else { "" })),
+        ]);
+    }
+}
+
+fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    for client in view.state.registry.all() {
+        let activity = client.activity.lock();
+        let elapsed = activity.since.elapsed();
+        let running = !activity.text.is_empty();
+        let info = running.then(|| String::from_utf8_lossy(&activity.text).into_owned());
+        rows.row([
+            ("ID", number(client.id)),
+            ("USER", text(&activity.user)),
+            ("HOST", text(&client.host)),
+            ("DB", maybe(activity.database.as_deref())),
+            ("COMMAND", text(activity.command)),
+            ("TIME", number(elapsed.as_secs())),
+            ("STATE", text(crate::show::admin::state_of(activity.command))),
+            ("INFO", maybe(info.as_ref())),
+            ("TIME_MS", Value::Double(elapsed.as_micros() as f64 / 1000.0)),
+            ("INFO_BINARY", maybe(info)),
+        ]);
+    }
+}
+
+/// Every variable with the value that a session (or all of them) sees.
+pub fn values(view: &View<'_>, global: bool) -> Vec<(&'static str, Setting)> {
+    let mut found = Vec::new();
+    let client = view.state.registry.get(view.session.id);
+    for (id, variable) in table().iter() {
+        let value = match (&client, variable.scope) {
+            (_, Scope::SessionOnly) if global => continue,
+            (Some(client), scope) if !global && scope != Scope::Global => {
+                set::read(client.id, view.session, &client.settings.lock(), id)
+            }
+            _ => view.state.globals.get(id),
+        };
+        found.push((variable.name, value));
+    }
+    found
+}
+
+fn variables(view: &View<'_>, global: bool, rows: &mut RowMaker<'_>) {
+    for (name, value) in values(view, global) {
+        rows.row([("VARIABLE_NAME", text(name.to_uppercase())), ("VARIABLE_VALUE", text(value.show()))]);
+    }
+}
+
+fn system_variables(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    let session: Vec<(&str, Setting)> = values(view, false);
+    for (id, variable) in table().iter() {
+        let here = session.iter().find(|(name, _)| *name == variable.name).map(|(_, value)| value.show());
+        system_variable(view, id, variable, here, rows);
+    }
+}
+
+fn system_variable(
+    view: &View<'_>,
+    id: VarId,
+    variable: &Variable,
+    here: Option<String>,
+    rows: &mut RowMaker<'_>,
+) {
+    let is_number = matches!(variable.kind, Kind::Int | Kind::UInt | Kind::Double);
+    let is_integer = matches!(variable.kind, Kind::Int | Kind::UInt);
+    let global = view.state.globals.get(id);
+    let words = match variable.kind {
+        Kind::Bool => Some("OFF,ON".to_string()),
+        _ if variable.words.is_empty() => None,
+        _ => Some(variable.words.join(",")),
+    };
+    let from = if global == variable.default { "COMPILE-TIME" } else { "CONFIG" };
+    rows.row([
+        ("VARIABLE_NAME", text(variable.name.to_uppercase())),
+        ("SESSION_VALUE", maybe(here.filter(|_| variable.scope != Scope::Global))),
+        ("GLOBAL_VALUE", maybe((variable.scope != Scope::SessionOnly).then(|| global.show()))),
+        ("GLOBAL_VALUE_ORIGIN", text(from)),
+        ("DEFAULT_VALUE", text(variable.default.show())),
+        ("VARIABLE_SCOPE", text(scope_name(variable.scope))),
+        ("VARIABLE_TYPE", text(kind_name(variable.kind))),
+        ("VARIABLE_COMMENT", text(comment(variable))),
+        ("NUMERIC_MIN_VALUE", maybe(is_number.then(|| variable.min.to_string()))),
+        ("NUMERIC_MAX_VALUE", maybe(is_number.then(|| variable.max.to_string()))),
+        ("NUMERIC_BLOCK_SIZE", maybe(is_integer.then(|| variable.block.to_string()))),
+        ("ENUM_VALUE_LIST", maybe(words)),
+        ("READ_ONLY", yes_no(variable.read_only)),
+        ("COMMAND_LINE_ARGUMENT", maybe(argument_name(variable.argument))),
+    ]);
+}
+
+/// What comes of the variable on this server.
+fn comment(variable: &Variable) -> String {
+    use crate::variables::Effect;
+    match variable.effect {
+        Effect::Acts => "Acts as in MariaDB".into(),
+        Effect::Automatic(how) => format!("Automatic: {how}"),
+        Effect::None(why) => format!("No effect: {why}"),
+    }
+}
+
+fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Global => "GLOBAL",
+        Scope::Session => "SESSION",
+        Scope::SessionOnly => "SESSION ONLY",
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "BOOLEAN",
+        Kind::Int => "BIGINT",
+        Kind::UInt => "BIGINT UNSIGNED",
+        Kind::Double => "DOUBLE",
+        Kind::Enum => "ENUM",
+        Kind::Set => "SET",
+        Kind::Flags => "FLAGSET",
+        Kind::Text => "VARCHAR",
+    }
+}
+
+fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
+    use crate::variables::Argument;
+    match argument {
+        Argument::NoOption => None,
+        Argument::Optional => Some("OPTIONAL"),
+        Argument::Required => Some("REQUIRED"),
+    }
+}
+
+fn plugins(rows: &mut RowMaker<'_>) {
+    for (name, kind) in [("mysql_native_password", "AUTHENTICATION"), ("InnoDB", "STORAGE ENGINE")] {
+        rows.row([
+            ("PLUGIN_NAME", text(name)),
+            ("PLUGIN_VERSION", text("1.0")),
+            ("PLUGIN_STATUS", text("ACTIVE")),
+            ("PLUGIN_TYPE", text(kind)),
+            ("PLUGIN_TYPE_VERSION", text("1.0")),
+            ("PLUGIN_AUTHOR", text("Keel")),
+            ("PLUGIN_DESCRIPTION", text("")),
+            ("PLUGIN_LICENSE", text("Apache-2.0")),
+            ("LOAD_OPTION", text("FORCE")),
+            ("PLUGIN_MATURITY", text("Beta")),
+            ("PLUGIN_AUTH_VERSION", text("1.0")),
+        ]);
+    }
+}
+
+/// What root may do, in MariaDB's order.
+const PRIVILEGES: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "CREATE",
+    "DROP",
+    "RELOAD",
+    "SHUTDOWN",
+    "PROCESS",
+    "FILE",
+    "REFERENCES",
+    "INDEX",
+    "ALTER",
+    "SHOW DATABASES",
+    "SUPER",
+    "CREATE TEMPORARY TABLES",
+    "LOCK TABLES",
+    "EXECUTE",
+];
+
+fn user_privileges(rows: &mut RowMaker<'_>) {
+    for privilege in PRIVILEGES {
+        rows.row([
+            ("GRANTEE", text("'root'@'localhost'")),
+            ("TABLE_CATALOG", text("def")),
+            ("PRIVILEGE_TYPE", text(privilege)),
+            ("IS_GRANTABLE", text("YES")),
+        ]);
+    }
+}
+
+fn open_tables(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    let catalog = view.state.database().catalog();
+    for schema in catalog.schemas() {
+        for table in schema.tables() {
+            rows.row([("Database", text(&table.schema)), ("Table", text(&table.name))]);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! New connections: number, limit, greeting.
+
+use std::sync::Arc;
+
+use keel_base::errors;
+use keel_query::{Host, Session};
+use keel_runtime::net::{Connection, Peer, Service};
+use keel_value::collation;
+use keel_wire::auth;
+use keel_wire::capability::{Capabilities, Status};
+use keel_wire::handshake::{Greeting, VERSION_PREFIX};
+use keel_wire::{packet, reply};
+use parking_lot::Mutex;
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::prepared::Statements;
+use crate::registry::{Activity, Client};
+use crate::session::ClientSession;
+use crate::state::{ServerState, VERSION};
+use crate::variables::{SessionSettings, apply};
+
+/// Makes a session of each connection.
+pub struct SqlService {
+    /// What the sessions share.
+    pub state: Arc<ServerState>,
+    /// The server as the executor sees it.
+    pub host: Arc<dyn Host>,
+}
+
+impl SqlService {
+    fn session(&self, conn: &Connection, settings: SessionSettings) -> ClientSession {
+        let id = self.state.next_connection();
+        let (name, shown) = peer_names(&conn.peer());
+        let mut sql = Session::new(id, "unauthenticated user", &name, self.host.clone());
+        apply::all(&mut sql.vars, &settings);
+        let client = Arc::new(Client {
+            id,
+            host: shown.into(),
+            interrupt: sql.interrupt.clone(),
+            handle: conn.handle(),
+            activity: Mutex::new(Activity::connecting()),
+            settings: Mutex::new(settings),
+        });
+        self.state.registry.add(client.clone());
+        let core = Core {
+            state: self.state.clone(),
+            client,
+            sql,
+            capabilities: Capabilities::default(),
+            changes: Vec::new(),
+            statements: Statements::default(),
+            database_dropped: false,
+        };
+        ClientSession::new(core)
+    }
+}
+
+/// The client's host as accounts name it, and as the process list shows it.
+fn peer_names(peer: &Peer) -> (String, String) {
+    match peer {
+        Peer::Unix => ("localhost".into(), "localhost".into()),
+        Peer::Tcp(address) => {
+            let host =
+                if address.ip().is_loopback() { "localhost".to_string() } else { address.ip().to_string() };
+            let shown = format!("{host}:{}", address.port());
+            (host, shown)
+        }
+    }
+}
+
+impl Service for SqlService {
+    type Session = ClientSession;
+
+    fn connected(&self, conn: &mut Connection) -> Option<ClientSession> {
+        let state = &self.state;
+        state.counters.add(Counter::Connections, 1);
+        let settings = SessionSettings::new(state.globals.all());
+        let max = settings.named("max_connections").as_u64();
+        let count = state.registry.len() as u64;
+        if count > max {
+            state.counters.add(Counter::ErrorsMaxConnections, 1);
+            let mut sequence = 0;
+            let error = errors::con_count_error();
+            reply::append_err(conn.output(), &error, Capabilities::default(), &mut sequence);
+            // The connection closes whether or not the client reads why.
+            let _ = conn.flush();
+            return None;
+        }
+        state.note_connections(count + 1);
+        let collation = collation::by_name(settings.named("collation_server").as_text());
+        conn.set_idle_timeout(Some(connect_timeout(&settings)));
+        let mut session = self.session(conn, settings);
+        let greeting = Greeting {
+            version: format!("{VERSION_PREFIX}{VERSION}"),
+            connection_id: session.id() as u32,
+            scramble: *session.scramble(),
+            capabilities: Capabilities::SERVER,
+            collation: collation.map_or(8, |c| c.0 as u8),
+            status: Status::AUTOCOMMIT,
+            plugin: auth::NATIVE_PASSWORD.to_string(),
+        };
+        let out = conn.output();
+        let start = packet::begin(out);
+        greeting.encode(out);
+        packet::finish(out, start, session.sequence());
+        if conn.flush().is_err() {
+            keel_runtime::net::Session::closed(&mut session);
+            return None;
+        }
+        Some(session)
+    }
+}
+
+fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {
+    std::time::Duration::from_secs(settings.named("connect_timeout").as_u64().max(1))
+}

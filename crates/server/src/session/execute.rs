@@ -1,0 +1,403 @@
+//! Statements: as text, and prepared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView};
+use keel_runtime::net::{After, Connection};
+use keel_sql::ast::Statement;
+use keel_value::collation::{self, Charset};
+use keel_value::types::flags;
+use keel_value::{CollationId, Value};
+use keel_wire::capability::{Capabilities, Status, type_code};
+use keel_wire::params::Execute;
+use keel_wire::reply::{self, Column, PrepareOk};
+use keel_wire::{packet, reply::append_column};
+
+use super::ClientSession;
+use crate::counters::Counter;
+use crate::prepared::{Prepared, Source};
+use crate::show::Rows;
+use crate::sink::{self, Manner, ResultSink};
+use crate::statement::{self, Outcome};
+
+/// How a statement's answer is sent.
+#[derive(Clone, Copy)]
+struct Form {
+    binary: bool,
+    /// Another statement follows in the same text.
+    more: bool,
+}
+
+const TEXT: Form = Form { binary: false, more: false };
+const BINARY: Form = Form { binary: true, more: false };
+
+/// Most statements that EXECUTE may nest.
+const NESTING_MAX: usize = 8;
+
+impl ClientSession {
+    /// COM_QUERY: one statement, or several where the client asked for that.
+    pub(super) fn query(&mut self, conn: &mut Connection, text: &[u8]) -> After {
+        let converted;
+        let mut rest = match self.in_utf8(text) {
+            Some(utf8) => {
+                converted = utf8;
+                converted.as_slice()
+            }
+            None => text,
+        };
+        rest = trim_end(rest);
+        if rest.is_empty() {
+            self.core.sql.diagnostics.clear();
+            self.send_error(conn, &errors::empty_query());
+            return After::Idle;
+        }
+        loop {
+            self.count_question();
+            match self.one_text(conn, rest) {
+                Ok(Some(next)) if !self.core.client.is_killed() => rest = &rest[next..],
+                Ok(_) => return self.after_statement(),
+                Err(error) => {
+                    self.send_error(conn, &error);
+                    return self.after_statement();
+                }
+            }
+        }
+    }
+
+    fn count_question(&self) {
+        self.core.state.counters.add(Counter::Queries, 1);
+        self.core.state.counters.add(Counter::Questions, 1);
+    }
+
+    fn after_statement(&self) -> After {
+        if self.core.client.is_killed() { After::Close } else { After::Idle }
+    }
+
+    /// The text in UTF-8, where the client's character set is another.
+    fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let from = self.core.sql.vars.client_collation.charset();
+        match from {
+            Charset::Latin1 if !text.is_ascii() => {
+                Some(collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs the first statement of a text; gives where the next one begins.
+    fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
+        let database = self.core.state.database().clone();
+        let mut params = std::mem::take(&mut self.params);
+        if let Some(plan) = database.cached(&mut self.core.sql, text, &mut params) {
+            let result = self.run_plan(conn, &plan, &params.values, TEXT, None);
+            params.values.clear();
+            self.params = params;
+            return result.map(|_| None);
+        }
+        self.params = params;
+        let options = statement::parse_options(&self.core, false);
+        let parsed = keel_sql::parse(text, &options)?;
+        let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
+        let form = Form { more: rest.is_some(), ..TEXT };
+        if statement::is_servers(&parsed.statement) {
+            let statement = Arc::new(parsed.statement);
+            self.run_server_statement(conn, &statement, &[], form, 0)?;
+            return Ok(rest);
+        }
+        let mut params = keel_query::Params::default();
+        let plan = database.plan_text(&mut self.core.sql, text, parsed, &mut params)?;
+        self.run_plan(conn, &plan, &params.values, form, None)?;
+        Ok(rest)
+    }
+
+    /// Runs a plan and appends its answer; gives the result's columns.
+    fn run_plan(
+        &mut self,
+        conn: &mut Connection,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        form: Form,
+        known: Option<Arc<ResultColumns>>,
+    ) -> SqlResult<Option<Arc<ResultColumns>>> {
+        let state = self.core.state.clone();
+        if let Some(counter) = Counter::of(plan.kind) {
+            state.counters.add(counter, 1);
+        }
+        let manner = self.manner(form, known);
+        let mut sequence = self.sequence;
+        let mut sink = ResultSink::new(conn, &mut sequence, manner);
+        let limit = self.core.sql.vars.max_statement_time;
+        let result = if limit == 0 {
+            state.database().execute(&mut self.core.sql, plan, params, &mut sink)
+        } else {
+            let _limit = state.timeouts.limit(&self.core.client.interrupt, Duration::from_micros(limit));
+            state.database().execute(&mut self.core.sql, plan, params, &mut sink)
+        };
+        let columns = sink.into_columns();
+        self.sequence = sequence;
+        let completion = result?;
+        self.finish_plan(conn, plan, &completion, columns.is_some(), form);
+        Ok(columns)
+    }
+
+    fn finish_plan(
+        &mut self,
+        conn: &mut Connection,
+        plan: &Plan,
+        completion: &Completion,
+        had_rows: bool,
+        form: Form,
+    ) {
+        if had_rows {
+            return self.end_rows(conn, form);
+        }
+        if plan.kind == keel_query::StatementKind::DropDatabase {
+            statement::forget_dropped_database(&mut self.core);
+        }
+        let ok = reply::Ok {
+            affected_rows: completion.affected_rows,
+            last_insert_id: completion.last_insert_id,
+            info: completion.info.as_deref().unwrap_or(""),
+            ..reply::Ok::default()
+        };
+        self.send_ok(conn, ok, form.more);
+    }
+
+    fn end_rows(&mut self, conn: &mut Connection, form: Form) {
+        let mut status = self.core.status();
+        status.set(Status::MORE_RESULTS, form.more);
+        let end = reply::Ok { status, warnings: self.core.warning_count(), ..reply::Ok::default() };
+        reply::append_end_of_rows(conn.output(), &end, self.core.capabilities, &mut self.sequence);
+    }
+
+    fn manner(&self, form: Form, known: Option<Arc<ResultColumns>>) -> Manner {
+        let mut status = self.core.status();
+        status.set(Status::MORE_RESULTS, form.more);
+        Manner {
+            capabilities: self.core.capabilities,
+            binary: form.binary,
+            results: self.core.sql.vars.results_collation,
+            zone: self.core.sql.vars.time_zone.clone(),
+            status,
+            known,
+        }
+    }
+
+    /// Runs a statement of the server itself and appends its answer.
+    fn run_server_statement(
+        &mut self,
+        conn: &mut Connection,
+        statement: &Arc<Statement>,
+        params: &[Value],
+        form: Form,
+        depth: usize,
+    ) -> SqlResult<()> {
+        match statement::run(&mut self.core, statement, params)? {
+            Outcome::Ok => self.send_ok(conn, reply::Ok::default(), form.more),
+            Outcome::Rows(rows) => self.send_table(conn, rows, form.binary, form.more),
+            Outcome::Run { source, params } => self.run_source(conn, &source, &params, form, depth + 1)?,
+            Outcome::RunWith { items, statement } => {
+                let before = statement::begin_with(&mut self.core, &items, params)?;
+                let result = self.run_tree(conn, statement, params, form, depth + 1);
+                statement::end_with(&mut self.core, before);
+                result?;
+            }
+        }
+        self.renew_idle_timeout(conn);
+        Ok(())
+    }
+
+    fn run_tree(
+        &mut self,
+        conn: &mut Connection,
+        tree: Arc<Statement>,
+        params: &[Value],
+        form: Form,
+        depth: usize,
+    ) -> SqlResult<()> {
+        let source = statement::source_of(&mut self.core, tree, params.len())?;
+        self.run_source(conn, &source, params, form, depth)
+    }
+
+    fn run_source(
+        &mut self,
+        conn: &mut Connection,
+        source: &Source,
+        params: &[Value],
+        form: Form,
+        depth: usize,
+    ) -> SqlResult<()> {
+        if depth > NESTING_MAX {
+            return Err(errors::unsupported_ps());
+        }
+        match source {
+            Source::Plan(plan) => self.run_plan(conn, plan, params, form, None).map(|_| ()),
+            Source::Server(statement) => self.run_server_statement(conn, statement, params, form, depth),
+        }
+    }
+
+    /// Appends a made-up result.
+    pub(super) fn send_table(&mut self, conn: &mut Connection, rows: Rows, binary: bool, more: bool) {
+        let form = Form { binary, more };
+        let manner = self.manner(form, None);
+        let mut sequence = self.sequence;
+        let mut sink = ResultSink::new(conn, &mut sequence, manner);
+        let result = send_rows(&mut sink, &rows);
+        self.sequence = sequence;
+        match result {
+            Ok(()) => self.end_rows(conn, form),
+            Err(error) => self.send_error(conn, &error),
+        }
+    }
+
+    /// COM_STMT_PREPARE.
+    pub(super) fn stmt_prepare(&mut self, conn: &mut Connection, text: &[u8]) {
+        self.count_question();
+        self.core.state.counters.add(Counter::StatementPrepare, 1);
+        let converted = self.in_utf8(text);
+        if let Err(error) = self.try_prepare(conn, converted.as_deref().unwrap_or(text)) {
+            self.send_error(conn, &error);
+        }
+    }
+
+    fn try_prepare(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<()> {
+        let text = trim_end(text);
+        if text.is_empty() {
+            return Err(errors::empty_query());
+        }
+        let mut prepared = statement::prepare(&mut self.core, text)?;
+        let columns = statement::columns_of(&mut self.core, &prepared)?;
+        let params = u16::try_from(prepared.params).map_err(|_| errors::ps_many_param())?;
+        prepared.sent = columns.clone();
+        let number = self.core.statements.add(&self.core.state.clone(), prepared)?;
+        let column_count = columns.as_ref().map_or(0, |c| c.columns.len());
+        let ok = PrepareOk {
+            statement: number,
+            columns: column_count as u16,
+            params,
+            warnings: self.core.warning_count(),
+        };
+        let out = conn.output();
+        let start = packet::begin(out);
+        ok.encode(out);
+        packet::finish(out, start, &mut self.sequence);
+        self.send_definitions(conn, params, columns.as_deref());
+        Ok(())
+    }
+
+    fn send_definitions(&mut self, conn: &mut Connection, params: u16, columns: Option<&ResultColumns>) {
+        let has_eof = !self.core.capabilities.has(Capabilities::DEPRECATE_EOF);
+        let status = self.core.status();
+        for _ in 0..params {
+            append_column(conn.output(), &param_column(), &mut self.sequence);
+        }
+        if params > 0 && has_eof {
+            reply::append_eof(conn.output(), 0, status, &mut self.sequence);
+        }
+        let Some(columns) = columns else { return };
+        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation);
+        sink::append_definitions(conn.output(), &encoded, &mut self.sequence);
+        if has_eof {
+            reply::append_eof(conn.output(), 0, status, &mut self.sequence);
+        }
+    }
+
+    /// COM_STMT_EXECUTE.
+    pub(super) fn stmt_execute(&mut self, conn: &mut Connection, rest: &[u8]) -> After {
+        self.count_question();
+        self.core.state.counters.add(Counter::StatementExecute, 1);
+        if let Err(error) = self.try_execute(conn, rest) {
+            self.send_error(conn, &error);
+        }
+        self.after_statement()
+    }
+
+    fn try_execute(&mut self, conn: &mut Connection, rest: &[u8]) -> SqlResult<()> {
+        let execute = Execute::decode(rest).map_err(|_| errors::malformed_packet())?;
+        let mut values = std::mem::take(&mut self.params.values);
+        let Some(prepared) = self.core.statements.get(execute.statement) else {
+            return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
+        };
+        self.core.client.activity.lock().text.extend_from_slice(shown_text(&prepared.text));
+        if std::mem::take(&mut prepared.long_failed) {
+            prepared.reset();
+            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+        }
+        execute
+            .params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values)
+            .map_err(|_| errors::wrong_arguments("mysqld_stmt_execute"))?;
+        let (source, known) = (prepared.source.clone(), prepared.sent.clone());
+        let had_columns = known.clone();
+        let result = match &source {
+            Source::Plan(plan) => self.run_plan(conn, plan, &values, BINARY, known),
+            Source::Server(statement) => {
+                self.run_server_statement(conn, statement, &values, BINARY, 0).map(|()| None)
+            }
+        };
+        values.clear();
+        self.params.values = values;
+        if let Some(columns) = result?
+            && !had_columns.is_some_and(|known| Arc::ptr_eq(&known, &columns))
+            && let Some(prepared) = self.core.statements.get(execute.statement)
+        {
+            prepared.sent = Some(columns);
+        }
+        Ok(())
+    }
+
+    /// COM_STMT_RESET.
+    pub(super) fn stmt_reset(&mut self, conn: &mut Connection, number: u32) {
+        self.core.state.counters.add(Counter::StatementReset, 1);
+        match self.core.statements.get(number) {
+            Some(prepared) => {
+                prepared.reset();
+                self.send_ok(conn, reply::Ok::default(), false);
+            }
+            None => self.send_error(conn, &errors::unknown_stmt_handler(number, "mysqld_stmt_reset")),
+        }
+    }
+}
+
+fn send_rows(sink: &mut ResultSink<'_>, rows: &Rows) -> Result<(), SqlError> {
+    sink.columns(&rows.columns)?;
+    for row in &rows.rows {
+        sink.row(RowView::Values(row))?;
+        sink.breathe()?;
+    }
+    Ok(())
+}
+
+/// What stands for a parameter in the answer to COM_STMT_PREPARE.
+fn param_column() -> Column {
+    Column {
+        name: "?".into(),
+        charset: CollationId::BINARY.0,
+        type_code: type_code::NULL,
+        flags: flags::BINARY,
+        ..Column::default()
+    }
+}
+
+fn shown_text(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(crate::registry::TEXT_BYTES_MAX)]
+}
+
+/// Without the blanks, semicolons and zero bytes that clients leave at the end.
+fn trim_end(text: &[u8]) -> &[u8] {
+    let is_rest = |b: &u8| b.is_ascii_whitespace() || *b == b';' || *b == 0;
+    let end = text.iter().rposition(|b| !is_rest(b)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_end_before_blanks_and_semicolons() {
+        assert_eq!(trim_end(b"SELECT 1 ; \n\0"), b"SELECT 1");
+        assert_eq!(trim_end(b" ;; "), b"");
+    }
+}

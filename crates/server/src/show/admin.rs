@@ -1,0 +1,367 @@
+//! SHOW about the server itself: processes, warnings, variables, status, grants, the engine's report.
+
+use std::fmt::Write;
+
+use keel_base::{Level, SqlResult, errors};
+use keel_sql::ast::{Account, ShowKind, ShowLimit, VarScope};
+use keel_value::{SqlType, TypeKind, Value};
+
+use super::{Plain, Rows, integer, status, unsigned, unsupported, varchar};
+use crate::core::Core;
+use crate::schema::{self, View, maybe, number, text};
+
+/// Columns of SHOW ENGINES.
+pub const ENGINES: &[(&str, &str)] = &[
+    ("Engine", "ENGINE"),
+    ("Support", "SUPPORT"),
+    ("Comment", "COMMENT"),
+    ("Transactions", "TRANSACTIONS"),
+    ("XA", "XA"),
+    ("Savepoints", "SAVEPOINTS"),
+];
+
+/// Columns of SHOW CHARACTER SET.
+pub const CHARACTER_SETS: &[(&str, &str)] = &[
+    ("Charset", "CHARACTER_SET_NAME"),
+    ("Description", "DESCRIPTION"),
+    ("Default collation", "DEFAULT_COLLATE_NAME"),
+    ("Maxlen", "MAXLEN"),
+];
+
+/// Columns of SHOW COLLATION.
+pub const COLLATIONS: &[(&str, &str)] = &[
+    ("Collation", "COLLATION_NAME"),
+    ("Charset", "CHARACTER_SET_NAME"),
+    ("Id", "ID"),
+    ("Default", "IS_DEFAULT"),
+    ("Compiled", "IS_COMPILED"),
+    ("Sortlen", "SORTLEN"),
+];
+
+/// Columns of SHOW PLUGINS.
+pub const PLUGINS: &[(&str, &str)] = &[
+    ("Name", "PLUGIN_NAME"),
+    ("Status", "PLUGIN_STATUS"),
+    ("Type", "PLUGIN_TYPE"),
+    ("Library", "PLUGIN_LIBRARY"),
+    ("License", "PLUGIN_LICENSE"),
+];
+
+/// What is no table of `information_schema`, or not under its own names.
+pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
+    match what {
+        ShowKind::Variables(scope) => Ok(variables(core, *scope)),
+        ShowKind::Status(_) => Ok(named_values("SESSION_STATUS", status::all(&core.state))),
+        ShowKind::Processlist { full } => Ok(processlist(core, *full)),
+        ShowKind::Warnings(limit) => Ok(warnings(core, *limit, false)),
+        ShowKind::Errors(limit) => Ok(warnings(core, *limit, true)),
+        ShowKind::CountWarnings => Ok(count("@@session.warning_count", core.sql.diagnostics.warning_count)),
+        ShowKind::CountErrors => Ok(count("@@session.error_count", core.sql.diagnostics.error_count)),
+        ShowKind::Engine { engine, what } => engine_report(core, engine.as_deref(), what),
+        ShowKind::Grants(account) => grants(core, account.as_ref()),
+        ShowKind::CreateUser(account) => create_user(core, account.as_ref()),
+        ShowKind::Privileges => Ok(privileges()),
+        ShowKind::BinlogStatus => Ok(empty(&[
+            ("File", varchar(512)),
+            ("Position", unsigned(TypeKind::BigInt, 20)),
+            ("Binlog_Do_DB", varchar(255)),
+            ("Binlog_Ignore_DB", varchar(255)),
+        ])),
+        ShowKind::BinaryLogs | ShowKind::BinlogEvents => Err(errors::no_binary_logging()),
+        ShowKind::ReplicaStatus { .. } => Ok(replica_status()),
+        ShowKind::ReplicaHosts => Ok(empty(&[
+            ("Server_id", unsigned(TypeKind::Int, 10)),
+            ("Host", varchar(20)),
+            ("Port", unsigned(TypeKind::Int, 7)),
+            ("Master_id", unsigned(TypeKind::Int, 10)),
+        ])),
+        ShowKind::Profiles => Ok(empty(&[
+            ("Query_ID", unsigned(TypeKind::Int, 10)),
+            ("Duration", SqlType::double()),
+            ("Query", varchar(40)),
+        ])),
+        ShowKind::Authors | ShowKind::Contributors => {
+            Ok(empty(&[("Name", varchar(40)), ("Location", varchar(40)), ("Comment", varchar(512))]))
+        }
+        ShowKind::CreateOther { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
+        ShowKind::RoutineCode { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
+        ShowKind::Profile => Err(unsupported("PROFILE")),
+        ShowKind::Explain { .. } => Err(unsupported("EXPLAIN")),
+        ShowKind::Plugin(name) => Err(unsupported(name)),
+        _ => Err(unsupported("of this kind")),
+    }
+}
+
+fn empty(columns: &[(&str, SqlType)]) -> Rows {
+    let columns = columns.iter().map(|(name, ty)| Plain(name, ty.clone(), false)).collect();
+    Rows::plain(columns, Vec::new())
+}
+
+fn count(name: &str, value: u64) -> Rows {
+    Rows::plain(vec![Plain(name, unsigned(TypeKind::BigInt, 21), true)], vec![vec![number(value)]])
+}
+
+fn variables(core: &Core, scope: VarScope) -> Rows {
+    let view = View { state: &core.state, session: &core.sql };
+    let values = schema::server::values(&view, scope == VarScope::Global);
+    let shown = values.into_iter().map(|(name, value)| (name, value.show())).collect();
+    named_values("SESSION_VARIABLES", shown)
+}
+
+/// Names and values under the columns of one of the tables that hold such pairs.
+fn named_values(table: &str, values: Vec<(&'static str, String)>) -> Rows {
+    let columns = [("Variable_name", "VARIABLE_NAME"), ("Value", "VARIABLE_VALUE")];
+    let rows = values.into_iter().map(|(name, value)| vec![text(name), text(value)]).collect();
+    Rows { columns: Rows::shape(schema::table(table), &columns), rows }
+}
+
+/// What SHOW PROCESSLIST says about a command under State.
+pub fn state_of(command: &str) -> &'static str {
+    match command {
+        "Sleep" => "",
+        "Connect" => "login",
+        "Killed" => "cleaning up",
+        _ => "executing",
+    }
+}
+
+/// Characters of a statement that SHOW PROCESSLIST prints without FULL.
+const INFO_CHARS: usize = 100;
+
+/// SHOW [FULL] PROCESSLIST.
+pub fn processlist(core: &Core, full: bool) -> Rows {
+    let info_chars = if full { 65_535 } else { INFO_CHARS as u32 };
+    let columns = vec![
+        Plain("Id", integer(TypeKind::BigInt, 11), false),
+        Plain("User", varchar(128), false),
+        Plain("Host", varchar(64), false),
+        Plain("db", varchar(64), true),
+        Plain("Command", varchar(16), false),
+        Plain("Time", integer(TypeKind::Int, 7), false),
+        Plain("State", varchar(30), true),
+        Plain("Info", varchar(info_chars), true),
+        Plain("Progress", SqlType::double().with_length(7).with_decimals(3), false),
+    ];
+    let rows = core.state.registry.all().iter().map(|client| {
+        let activity = client.activity.lock();
+        let info = String::from_utf8_lossy(&activity.text).into_owned();
+        let shown: String = if full { info } else { info.chars().take(INFO_CHARS).collect() };
+        vec![
+            number(client.id),
+            text(&activity.user),
+            text(&client.host),
+            maybe(activity.database.as_deref()),
+            text(activity.command),
+            number(activity.since.elapsed().as_secs()),
+            text(state_of(activity.command)),
+            maybe((!shown.is_empty()).then_some(shown)),
+            Value::Double(0.0),
+        ]
+    });
+    Rows::plain(columns, rows.collect())
+}
+
+fn warnings(core: &Core, limit: Option<ShowLimit>, errors_only: bool) -> Rows {
+    let columns = vec![
+        Plain("Level", varchar(7), false),
+        Plain("Code", unsigned(TypeKind::Int, 4), false),
+        Plain("Message", varchar(512), false),
+    ];
+    let limit = limit.unwrap_or(ShowLimit { offset: 0, count: u64::MAX });
+    let rows = core
+        .sql
+        .diagnostics
+        .warnings
+        .iter()
+        .filter(|w| !errors_only || w.level == Level::Error)
+        .skip(usize::try_from(limit.offset).unwrap_or(usize::MAX))
+        .take(usize::try_from(limit.count).unwrap_or(usize::MAX))
+        .map(|w| vec![text(w.level.name()), number(u64::from(w.code)), text(&w.message)]);
+    Rows::plain(columns, rows.collect())
+}
+
+/// The account that SHOW GRANTS and SHOW CREATE USER mean; there is only root.
+fn account(core: &Core, account: Option<&Account>) -> SqlResult<(String, String)> {
+    match account {
+        None | Some(Account::CurrentUser) => Ok((core.sql.user.to_string(), "localhost".to_string())),
+        Some(Account::User { user, host }) if user == "root" && host == "localhost" => {
+            Ok((user.clone(), host.clone()))
+        }
+        Some(Account::User { user, host }) => Err(errors::nonexisting_grant(user, host)),
+        Some(Account::CurrentRole | Account::Role(_)) => Err(errors::nonexisting_grant("", "")),
+    }
+}
+
+fn grants(core: &Core, whose: Option<&Account>) -> SqlResult<Rows> {
+    let (user, host) = account(core, whose)?;
+    let title = format!("Grants for {user}@{host}");
+    let grant = format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
+    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(grant)]]))
+}
+
+fn create_user(core: &Core, whose: Option<&Account>) -> SqlResult<Rows> {
+    let (user, host) = account(core, whose)?;
+    let title = format!("CREATE USER for {user}@{host}");
+    let sql = format!("CREATE USER `{user}`@`{host}`");
+    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(sql)]]))
+}
+
+/// What there is to be allowed; MariaDB's privileges that have a meaning here.
+const PRIVILEGES: &[(&str, &str, &str)] = &[
+    ("Alter", "Tables", "To change tables"),
+    ("Create", "Databases,Tables,Indexes", "To make databases, tables and indexes"),
+    ("Delete", "Tables", "To delete rows"),
+    ("Drop", "Databases,Tables", "To drop databases and tables"),
+    ("Index", "Tables", "To make and drop indexes"),
+    ("Insert", "Tables", "To insert rows"),
+    ("Process", "Server Admin", "To see what all sessions do"),
+    ("Reload", "Server Admin", "To use FLUSH"),
+    ("Select", "Tables", "To read rows"),
+    ("Show databases", "Server Admin", "To see all databases"),
+    ("Shutdown", "Server Admin", "To stop the server"),
+    ("Super", "Server Admin", "To use KILL and SET GLOBAL"),
+    ("Update", "Tables", "To change rows"),
+    ("Usage", "Server Admin", "Nothing: to connect only"),
+];
+
+fn privileges() -> Rows {
+    let columns = vec![
+        Plain("Privilege", varchar(10), false),
+        Plain("Context", varchar(15), false),
+        Plain("Comment", varchar(64), false),
+    ];
+    let rows =
+        PRIVILEGES.iter().map(|(name, context, comment)| vec![text(name), text(context), text(comment)]);
+    Rows::plain(columns, rows.collect())
+}
+
+/// HELP: there are no help tables, so no topic is found.
+pub fn help() -> Rows {
+    empty(&[("name", varchar(64)), ("is_it_category", varchar(1))])
+}
+
+/// Columns of SHOW SLAVE STATUS: name and length, numbers without one.
+const REPLICA_STATUS: &[(&str, u32)] = &[
+    ("Slave_IO_State", 30),
+    ("Master_Host", 766),
+    ("Master_User", 385),
+    ("Master_Port", 0),
+    ("Connect_Retry", 0),
+    ("Master_Log_File", 512),
+    ("Read_Master_Log_Pos", 0),
+    ("Relay_Log_File", 512),
+    ("Relay_Log_Pos", 0),
+    ("Relay_Master_Log_File", 512),
+    ("Slave_IO_Running", 3),
+    ("Slave_SQL_Running", 3),
+    ("Last_Errno", 0),
+    ("Last_Error", 20),
+    ("Skip_Counter", 0),
+    ("Exec_Master_Log_Pos", 0),
+    ("Seconds_Behind_Master", 0),
+    ("Last_IO_Errno", 0),
+    ("Last_IO_Error", 20),
+    ("Last_SQL_Errno", 0),
+    ("Last_SQL_Error", 20),
+    ("Master_Server_Id", 0),
+    ("Using_Gtid", 11),
+    ("Gtid_IO_Pos", 30),
+    ("SQL_Delay", 0),
+    ("Slave_SQL_Running_State", 20),
+];
+
+fn replica_status() -> Rows {
+    let columns = REPLICA_STATUS
+        .iter()
+        .map(|(name, length)| {
+            let ty = if *length == 0 { unsigned(TypeKind::BigInt, 10) } else { varchar(*length) };
+            Plain(name, ty, false)
+        })
+        .collect();
+    Rows::plain(columns, Vec::new())
+}
+
+/// SHOW ENGINE.
+fn engine_report(core: &Core, engine: Option<&str>, what: &str) -> SqlResult<Rows> {
+    let columns = vec![
+        Plain("Type", varchar(10), false),
+        Plain("Name", varchar(512), false),
+        Plain("Status", varchar(10), false),
+    ];
+    if let Some(name) = engine.filter(|name| !name.eq_ignore_ascii_case("innodb")) {
+        return Err(errors::unknown_storage_engine(name));
+    }
+    let rows = if what.eq_ignore_ascii_case("STATUS") {
+        vec![vec![text("InnoDB"), text(""), text(report(core))]]
+    } else {
+        Vec::new()
+    };
+    Ok(Rows::plain(columns, rows))
+}
+
+/// The sections of SHOW ENGINE INNODB STATUS that have something to say here, under their known headings.
+fn report(core: &Core) -> String {
+    let engine = &core.state.engine;
+    let status = engine.status();
+    let store = &status.store;
+    let mut out = String::from("\n=====================================\nINNODB MONITOR OUTPUT\n");
+    out.push_str("=====================================\n");
+    heading(&mut out, "TRANSACTIONS");
+    line(&mut out, "History list length", status.history_len);
+    line(&mut out, "Active read-write transactions", status.trx_active);
+    line(&mut out, "Row lock waits", status.lock_waits);
+    line(&mut out, "Row lock waits now", status.lock_waiting);
+    line(&mut out, "Row lock wait timeouts", status.lock_timeouts);
+    line(&mut out, "Deadlocks", status.deadlocks);
+    for trx in engine.transactions() {
+        let id = trx.id.map_or("none".to_string(), |id| id.to_string());
+        let waits = trx.waits_in.map_or(String::new(), |tree| format!(", waits for a lock in tree {tree}"));
+        let undoing = if trx.rolling_back { ", rolling back" } else { "" };
+        out.push_str(&format!(
+            "---TRANSACTION {id}: {} changes, {} locks{waits}{undoing}\n",
+            trx.changes, trx.locks
+        ));
+    }
+    heading(&mut out, "LOG");
+    line(&mut out, "Log sequence number", store.lsn);
+    line(&mut out, "Log flushed up to  ", store.durable_lsn);
+    line(&mut out, "Last checkpoint at ", store.checkpoint_lsn);
+    line(&mut out, "Log writes         ", store.log_writes);
+    line(&mut out, "Log space waits    ", store.log_waits);
+    heading(&mut out, "BUFFER POOL AND MEMORY");
+    line(&mut out, "Buffer pool size  ", store.pages_total);
+    line(&mut out, "Free buffers      ", store.pages_free);
+    line(&mut out, "Modified db pages ", store.pages_dirty);
+    line(&mut out, "Pages read        ", store.reads);
+    line(&mut out, "Pages written     ", store.writes);
+    line(&mut out, "Page requests     ", store.read_requests);
+    line(&mut out, "Waits for a frame ", store.free_waits);
+    heading(&mut out, "ROW OPERATIONS");
+    line(&mut out, "Number of rows inserted", status.rows_inserted);
+    line(&mut out, "Number of rows updated ", status.rows_updated);
+    line(&mut out, "Number of rows deleted ", status.rows_deleted);
+    line(&mut out, "Number of rows read    ", status.rows_read);
+    heading(&mut out, "WAITS");
+    for total in keel_runtime::wait::totals().iter().filter(|total| total.count > 0) {
+        out.push_str(&format!(
+            "{}: {} waits, {} ms\n",
+            total.event.name(),
+            total.count,
+            total.nanos / 1_000_000
+        ));
+    }
+    out.push_str(
+        "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n",
+    );
+    out
+}
+
+fn heading(out: &mut String, name: &str) {
+    let rule = "-".repeat(name.len());
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "{rule}\n{name}\n{rule}");
+}
+
+fn line(out: &mut String, name: &str, value: u64) {
+    let _ = writeln!(out, "{name} {value}");
+}

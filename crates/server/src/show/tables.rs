@@ -1,0 +1,289 @@
+//! SHOW TABLES, COLUMNS, INDEX, CREATE TABLE, TABLE STATUS; DESCRIBE; COM_FIELD_LIST.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_query::ColumnMeta;
+use keel_query::catalog::{TableDef, names};
+use keel_sql::ast::ObjectName;
+use keel_value::types::flags;
+use keel_value::{CollationId, Value, collation};
+
+use super::{Plain, Rows, database_of, varchar};
+use crate::core::Core;
+use crate::schema::{self, View, Wanted, maybe, objects, text};
+
+/// Columns of SHOW TRIGGERS.
+pub const TRIGGERS: &[(&str, &str)] = &[
+    ("Trigger", "TRIGGER_NAME"),
+    ("Event", "EVENT_MANIPULATION"),
+    ("Table", "EVENT_OBJECT_TABLE"),
+    ("Statement", "ACTION_STATEMENT"),
+    ("Timing", "ACTION_TIMING"),
+    ("Created", "CREATED"),
+    ("sql_mode", "SQL_MODE"),
+    ("Definer", "DEFINER"),
+    ("character_set_client", "CHARACTER_SET_CLIENT"),
+    ("collation_connection", "COLLATION_CONNECTION"),
+    ("Database Collation", "DATABASE_COLLATION"),
+];
+
+/// Columns of SHOW EVENTS.
+pub const EVENTS: &[(&str, &str)] = &[
+    ("Db", "EVENT_SCHEMA"),
+    ("Name", "EVENT_NAME"),
+    ("Definer", "DEFINER"),
+    ("Time zone", "TIME_ZONE"),
+    ("Type", "EVENT_TYPE"),
+    ("Execute at", "EXECUTE_AT"),
+    ("Interval value", "INTERVAL_VALUE"),
+    ("Interval field", "INTERVAL_FIELD"),
+    ("Starts", "STARTS"),
+    ("Ends", "ENDS"),
+    ("Status", "STATUS"),
+    ("Originator", "ORIGINATOR"),
+    ("character_set_client", "CHARACTER_SET_CLIENT"),
+    ("collation_connection", "COLLATION_CONNECTION"),
+    ("Database Collation", "DATABASE_COLLATION"),
+];
+
+/// Columns of SHOW PROCEDURE STATUS and SHOW FUNCTION STATUS.
+pub const ROUTINES: &[(&str, &str)] = &[
+    ("Db", "ROUTINE_SCHEMA"),
+    ("Name", "ROUTINE_NAME"),
+    ("Type", "ROUTINE_TYPE"),
+    ("Definer", "DEFINER"),
+    ("Modified", "LAST_ALTERED"),
+    ("Created", "CREATED"),
+    ("Security_type", "SECURITY_TYPE"),
+    ("Comment", "ROUTINE_COMMENT"),
+    ("character_set_client", "CHARACTER_SET_CLIENT"),
+    ("collation_connection", "COLLATION_CONNECTION"),
+    ("Database Collation", "DATABASE_COLLATION"),
+];
+
+/// Columns of SHOW OPEN TABLES.
+pub const OPEN_TABLES: &[(&str, &str)] =
+    &[("Database", "Database"), ("Table", "Table"), ("In_use", "In_use"), ("Name_locked", "Name_locked")];
+
+const TABLE_STATUS: &[(&str, &str)] = &[
+    ("Name", "TABLE_NAME"),
+    ("Engine", "ENGINE"),
+    ("Version", "VERSION"),
+    ("Row_format", "ROW_FORMAT"),
+    ("Rows", "TABLE_ROWS"),
+    ("Avg_row_length", "AVG_ROW_LENGTH"),
+    ("Data_length", "DATA_LENGTH"),
+    ("Max_data_length", "MAX_DATA_LENGTH"),
+    ("Index_length", "INDEX_LENGTH"),
+    ("Data_free", "DATA_FREE"),
+    ("Auto_increment", "AUTO_INCREMENT"),
+    ("Create_time", "CREATE_TIME"),
+    ("Update_time", "UPDATE_TIME"),
+    ("Check_time", "CHECK_TIME"),
+    ("Collation", "TABLE_COLLATION"),
+    ("Checksum", "CHECKSUM"),
+    ("Create_options", "CREATE_OPTIONS"),
+    ("Comment", "TABLE_COMMENT"),
+    ("Max_index_length", "MAX_INDEX_LENGTH"),
+    ("Temporary", "TEMPORARY"),
+];
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("Field", "COLUMN_NAME"),
+    ("Type", "COLUMN_TYPE"),
+    ("Null", "IS_NULLABLE"),
+    ("Key", "COLUMN_KEY"),
+    ("Default", "COLUMN_DEFAULT"),
+    ("Extra", "EXTRA"),
+];
+
+const FULL_COLUMNS: &[(&str, &str)] = &[
+    ("Field", "COLUMN_NAME"),
+    ("Type", "COLUMN_TYPE"),
+    ("Collation", "COLLATION_NAME"),
+    ("Null", "IS_NULLABLE"),
+    ("Key", "COLUMN_KEY"),
+    ("Default", "COLUMN_DEFAULT"),
+    ("Extra", "EXTRA"),
+    ("Privileges", "PRIVILEGES"),
+    ("Comment", "COLUMN_COMMENT"),
+];
+
+const INDEXES: &[(&str, &str)] = &[
+    ("Table", "TABLE_NAME"),
+    ("Non_unique", "NON_UNIQUE"),
+    ("Key_name", "INDEX_NAME"),
+    ("Seq_in_index", "SEQ_IN_INDEX"),
+    ("Column_name", "COLUMN_NAME"),
+    ("Collation", "COLLATION"),
+    ("Cardinality", "CARDINALITY"),
+    ("Sub_part", "SUB_PART"),
+    ("Packed", "PACKED"),
+    ("Null", "NULLABLE"),
+    ("Index_type", "INDEX_TYPE"),
+    ("Comment", "COMMENT"),
+    ("Index_comment", "INDEX_COMMENT"),
+    ("Ignored", "IGNORED"),
+];
+
+/// Refuses databases that do not exist, as SHOW ... FROM does.
+pub fn check_database(core: &Core, named: Option<&str>) -> SqlResult<String> {
+    let name = database_of(core, named)?;
+    if let Some(known) = schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(&name)) {
+        return Ok(known.to_string());
+    }
+    core.state.database().catalog().require_schema(&name)?;
+    Ok(name)
+}
+
+/// SHOW [FULL] TABLES.
+pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
+    let db = check_database(core, db)?;
+    let wanted = Wanted { schema: Some(&db), table: None };
+    let title = format!("Tables_in_{db}");
+    let all = [(title.as_str(), "TABLE_NAME"), ("Table_type", "TABLE_TYPE")];
+    let columns = if full { &all[..] } else { &all[..1] };
+    let mut rows = Rows::of_table(core, schema::table("TABLES"), wanted, columns)?;
+    rows.rows.sort_by(|a, b| bytes_of(&a[0]).cmp(bytes_of(&b[0])));
+    let mut metas = rows.columns.columns.clone();
+    for meta in &mut metas {
+        meta.table = "TABLE_NAMES".into();
+        meta.org_table = "TABLE_NAMES".into();
+    }
+    Ok(Rows { columns: keel_query::ResultColumns::new(metas), rows: rows.rows })
+}
+
+fn bytes_of(value: &Value) -> &[u8] {
+    match value {
+        Value::Bytes(bytes) => bytes,
+        _ => b"",
+    }
+}
+
+/// SHOW TABLE STATUS.
+pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
+    let db = check_database(core, db)?;
+    let wanted = Wanted { schema: Some(&db), table: None };
+    Rows::of_table(core, schema::table("TABLES"), wanted, TABLE_STATUS)
+}
+
+/// The table of a name, or 1146.
+fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+    let db = database_of(core, name.db.as_deref())?;
+    let view = View { state: &core.state, session: &core.sql };
+    if let Some(found) = objects::find_table(&view, &db, &name.name) {
+        return Ok(found);
+    }
+    if schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&db)) {
+        return Err(errors::unknown_table(&name.name, db));
+    }
+    Err(errors::no_such_table(db, &name.name))
+}
+
+/// SHOW [FULL] COLUMNS.
+pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
+    let table = find(core, name)?;
+    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    let columns = if full { FULL_COLUMNS } else { COLUMNS };
+    let mut rows = Rows::of_table(core, schema::table("COLUMNS"), wanted, columns)?;
+    let default = columns.iter().position(|(name, _)| *name == "Default").unwrap_or(0);
+    for (row, column) in rows.rows.iter_mut().zip(&table.columns) {
+        row[default] = maybe(objects::default_text(column, false));
+    }
+    Ok(rows)
+}
+
+/// DESCRIBE: SHOW COLUMNS, of one column or those that match.
+pub fn describe(core: &Core, name: &ObjectName, column: Option<&str>) -> SqlResult<Rows> {
+    let mut rows = columns(core, name, false)?;
+    if let Some(pattern) = column {
+        rows.rows.retain(|row| matches(bytes_of(&row[0]), pattern));
+    }
+    Ok(rows)
+}
+
+fn matches(text: &[u8], pattern: &str) -> bool {
+    let id = CollationId::UTF8MB3_GENERAL_CI;
+    collation::like_match(id, text, pattern.as_bytes(), Some('\\'))
+}
+
+/// SHOW INDEX.
+pub fn indexes(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
+    let table = find(core, name)?;
+    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    Rows::of_table(core, schema::table("STATISTICS"), wanted, INDEXES)
+}
+
+/// SHOW CREATE TABLE.
+pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
+    let table = find(core, name)?;
+    let sql = core.state.database().show_create_table(&table);
+    let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
+    Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
+}
+
+/// SHOW CREATE DATABASE.
+pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResult<Rows> {
+    let name = check_database(core, Some(name))?;
+    let catalog = core.state.database().catalog();
+    let found = catalog.schema(&name);
+    let collation = found.map_or(CollationId::UTF8MB3_GENERAL_CI, |s| s.collation);
+    let mut sql = String::from("CREATE DATABASE ");
+    if if_not_exists {
+        sql.push_str("/*!32312 IF NOT EXISTS*/ ");
+    }
+    names::push_quoted(&mut sql, &name);
+    sql.push_str(&format!(
+        " /*!40100 DEFAULT CHARACTER SET {} COLLATE {} */",
+        collation.charset().name(),
+        collation.name()
+    ));
+    if let Some(comment) = found.map(|s| &*s.comment).filter(|c| !c.is_empty()) {
+        sql.push_str(&format!(" COMMENT '{}'", comment.replace('\'', "''")));
+    }
+    let columns = vec![Plain("Database", varchar(64), false), Plain("Create Database", varchar(1024), false)];
+    Ok(Rows::plain(columns, vec![vec![text(name), text(sql)]]))
+}
+
+/// SHOW CREATE VIEW of what is no view.
+pub fn not_a_view(core: &Core, name: &ObjectName) -> SqlError {
+    match find(core, name) {
+        Ok(table) => errors::wrong_object(&table.schema, &table.name, "VIEW"),
+        Err(error) => error,
+    }
+}
+
+/// COM_FIELD_LIST: columns that match, with their defaults.
+pub fn fields(core: &Core, table: &str, wild: &str) -> SqlResult<Vec<(ColumnMeta, Option<Vec<u8>>)>> {
+    let table = find(core, &ObjectName { db: None, name: table.to_string() })?;
+    let found =
+        table.columns.iter().enumerate().filter(|(_, c)| wild.is_empty() || matches(c.name.as_bytes(), wild));
+    Ok(found
+        .map(|(place, column)| {
+            let meta = ColumnMeta {
+                schema: table.schema.clone(),
+                table: table.name.clone(),
+                org_table: table.name.clone(),
+                name: column.name.clone(),
+                org_name: column.name.clone(),
+                ty: column.ty.clone(),
+                nullable: column.nullable,
+                flags: key_flags(&table, place),
+                length: None,
+            };
+            (meta, objects::default_text(column, false).map(String::into_bytes))
+        })
+        .collect())
+}
+
+fn key_flags(table: &TableDef, column: usize) -> u16 {
+    let key = match objects::column_key(table, column) {
+        "PRI" => flags::PRI_KEY | flags::PART_KEY,
+        "UNI" => flags::UNIQUE_KEY | flags::PART_KEY,
+        "MUL" => flags::MULTIPLE_KEY | flags::PART_KEY,
+        _ => 0,
+    };
+    let automatic = if table.columns[column].auto_increment { flags::AUTO_INCREMENT } else { 0 };
+    key | automatic
+}

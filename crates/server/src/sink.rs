@@ -1,0 +1,285 @@
+//! Results on their way to the client: column definitions, rows and the packet at the end, written straight into the
+//! connection's output.
+//!
+//! What a result's columns look like on the wire is made once per plan and character set of results, and kept with the
+//! plan ([`Encoded`]). A row is written value by value from the page into the output; only text in another character set
+//! than the client's and TIMESTAMPs take a detour.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_query::{ColumnMeta, ResultColumns, RowSink, RowView};
+use keel_runtime::net::Connection;
+use keel_value::collation::{self, Charset};
+use keel_value::types::flags;
+use keel_value::{CollationId, SqlType, TypeKind, ValueRef};
+use keel_wire::capability::{Capabilities, Status};
+use keel_wire::codec::{put_lenenc, put_lenenc_bytes};
+use keel_wire::reply::{self, Column};
+use keel_wire::{packet, rows};
+
+use crate::zone::SharedZone;
+
+/// Output is handed to the kernel in pieces of about this size.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// Decimals of text that comes from no table.
+const NOT_FIXED: u8 = 39;
+
+/// How one column's values are sent.
+struct SendColumn {
+    ty: SqlType,
+    /// Whether the value goes out as it is.
+    plain: bool,
+    /// The character set of its text, where that is not the client's.
+    from: Option<Charset>,
+}
+
+/// The columns of a result as one character set of results shows them.
+pub struct Encoded {
+    /// Definitions as packets, the first numbered 2.
+    packets: Vec<u8>,
+    columns: Vec<SendColumn>,
+    to: Charset,
+}
+
+/// The sequence number of the first definition of a command's first result.
+const FIRST_DEFINITION: u8 = 2;
+
+impl Encoded {
+    fn new(columns: &[ColumnMeta], results: CollationId) -> Encoded {
+        let mut packets = Vec::new();
+        let mut sequence = FIRST_DEFINITION;
+        for column in columns {
+            reply::append_column(&mut packets, &wire_column(column, results), &mut sequence);
+        }
+        let to = results.charset();
+        let columns = columns.iter().map(|column| send_column(&column.ty, to)).collect();
+        Encoded { packets, columns, to }
+    }
+}
+
+fn send_column(ty: &SqlType, to: Charset) -> SendColumn {
+    let from = ty.collation.charset();
+    let converts = ty.is_text() && to != Charset::Binary && from != Charset::Binary && !holds(to, from);
+    let from = converts.then_some(if ty.has_members() { Charset::Utf8mb4 } else { from });
+    let from = from.filter(|from| !holds(to, *from));
+    SendColumn { ty: ty.clone(), plain: from.is_none() && ty.kind != TypeKind::Timestamp, from }
+}
+
+/// Whether all text of `from` is the same bytes in `to`.
+fn holds(to: Charset, from: Charset) -> bool {
+    to == from || from == Charset::Ascii || (to, from) == (Charset::Utf8mb4, Charset::Utf8mb3)
+}
+
+/// A column's definition as results in the collation `results` show it.
+pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
+    let ty = &column.ty;
+    let mut bits = column.flags | ty.wire_flags();
+    if !column.nullable {
+        bits |= flags::NOT_NULL;
+    }
+    let no_table = column.org_table.is_empty();
+    Column {
+        schema: column.schema.to_string(),
+        table: column.table.to_string(),
+        org_table: column.org_table.to_string(),
+        name: column.name.to_string(),
+        org_name: column.org_name.to_string(),
+        charset: ty.wire_charset(results),
+        length: column.length.unwrap_or_else(|| ty.wire_length(results)),
+        type_code: ty.wire_type(),
+        flags: bits,
+        decimals: if no_table && ty.is_string() { NOT_FIXED } else { ty.wire_decimals() },
+    }
+}
+
+/// The encoded form of `columns`, from their cache where the character set has a place there.
+pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
+    let place = match results.charset() {
+        Charset::Binary => 0,
+        Charset::Latin1 => 1,
+        Charset::Utf8mb3 => 2,
+        Charset::Utf8mb4 => 3,
+        Charset::Ascii => return Arc::new(Encoded::new(&columns.columns, results)),
+    };
+    let make = || -> Box<dyn std::any::Any + Send + Sync> {
+        Box::new(Arc::new(Encoded::new(&columns.columns, results)))
+    };
+    let cached = columns.encoded[place].get_or_init(make);
+    cached.downcast_ref::<Arc<Encoded>>().expect("only encoded columns are kept here").clone()
+}
+
+/// Appends the definitions of `columns`, as COM_STMT_PREPARE and results have them.
+pub fn append_definitions(out: &mut Vec<u8>, encoded: &Encoded, sequence: &mut u8) {
+    let start = out.len();
+    out.extend_from_slice(&encoded.packets);
+    if *sequence == FIRST_DEFINITION {
+        *sequence = FIRST_DEFINITION.wrapping_add(encoded.columns.len() as u8);
+    } else {
+        packet::restamp(&mut out[start..], sequence);
+    }
+}
+
+/// How results are sent to one client.
+#[derive(Clone)]
+pub struct Manner {
+    /// What the client can do.
+    pub capabilities: Capabilities,
+    /// Binary rows.
+    pub binary: bool,
+    /// `character_set_results`.
+    pub results: CollationId,
+    /// `time_zone`.
+    pub zone: SharedZone,
+    /// Status of the packet after the columns.
+    pub status: Status,
+    /// The columns that the client knows already.
+    pub known: Option<Arc<ResultColumns>>,
+}
+
+/// A result being sent.
+pub struct ResultSink<'a> {
+    conn: &'a mut Connection,
+    sequence: &'a mut u8,
+    manner: Manner,
+    columns: Option<Arc<ResultColumns>>,
+    encoded: Option<Arc<Encoded>>,
+    /// Text on its way from one character set to another.
+    scratch: Vec<u8>,
+    /// Rows sent.
+    pub rows: u64,
+}
+
+impl<'a> ResultSink<'a> {
+    /// A result that has not begun.
+    pub fn new(conn: &'a mut Connection, sequence: &'a mut u8, manner: Manner) -> ResultSink<'a> {
+        ResultSink { conn, sequence, manner, columns: None, encoded: None, scratch: Vec::new(), rows: 0 }
+    }
+
+    /// The columns, where the result has begun.
+    pub fn into_columns(self) -> Option<Arc<ResultColumns>> {
+        self.columns
+    }
+
+    /// Whether the result has begun.
+    pub fn has_begun(&self) -> bool {
+        self.columns.is_some()
+    }
+}
+
+impl RowSink for ResultSink<'_> {
+    fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
+        let encoded = encoded(columns, self.manner.results);
+        let capabilities = self.manner.capabilities;
+        let cached = capabilities.has(Capabilities::CACHE_METADATA);
+        let known = cached && self.manner.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, columns));
+        let out = self.conn.output();
+        let start = packet::begin(out);
+        put_lenenc(out, encoded.columns.len() as u64);
+        if cached {
+            out.push(u8::from(!known));
+        }
+        packet::finish(out, start, self.sequence);
+        if !known {
+            append_definitions(out, &encoded, self.sequence);
+        }
+        if !capabilities.has(Capabilities::DEPRECATE_EOF) {
+            reply::append_eof(out, 0, self.manner.status, self.sequence);
+        }
+        self.columns = Some(columns.clone());
+        self.encoded = Some(encoded);
+        Ok(())
+    }
+
+    #[inline]
+    fn row(&mut self, row: RowView<'_>) -> SqlResult<()> {
+        let Some(encoded) = &self.encoded else { return Err(no_columns()) };
+        // The executor gives values in the session's zone; stored rows hold UTC.
+        let zone = if matches!(row, RowView::Stored { .. }) { Some(&self.manner.zone) } else { None };
+        let scratch = &mut self.scratch;
+        let out = self.conn.output();
+        let start = packet::begin(out);
+        if self.manner.binary {
+            let bitmap = rows::begin_binary(out, encoded.columns.len());
+            row.for_each(|index, value| {
+                let column = &encoded.columns[index];
+                if column.plain {
+                    return rows::put_binary(out, bitmap, index, &column.ty, value);
+                }
+                detour(column, encoded.to, zone, scratch, value, |ty, value| {
+                    rows::put_binary(out, bitmap, index, ty, value);
+                });
+            });
+        } else {
+            row.for_each(|index, value| {
+                let column = &encoded.columns[index];
+                if column.plain {
+                    return rows::put_text(out, &column.ty, value);
+                }
+                detour(column, encoded.to, zone, scratch, value, |ty, value| rows::put_text(out, ty, value));
+            });
+        }
+        packet::finish(out, start, self.sequence);
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn breathe(&mut self) -> SqlResult<()> {
+        if self.conn.output().len() < FLUSH_BYTES {
+            return Ok(());
+        }
+        self.conn.flush().map_err(|_| client_gone())
+    }
+}
+
+/// Sends a value that does not go out as it is stored.
+fn detour(
+    column: &SendColumn,
+    to: Charset,
+    zone: Option<&SharedZone>,
+    scratch: &mut Vec<u8>,
+    value: ValueRef<'_>,
+    send: impl FnOnce(&SqlType, ValueRef<'_>),
+) {
+    match (value, column.from) {
+        (ValueRef::DateTime(utc), None) => {
+            let Some(zone) = zone else { return send(&column.ty, value) };
+            let local = keel_value::convert::timestamp_to_local(utc, &**zone);
+            send(&column.ty, ValueRef::DateTime(local));
+        }
+        (ValueRef::Bytes(bytes), Some(from)) if !bytes.is_ascii() => {
+            let (converted, _) = collation::convert(from, to, bytes);
+            send(&column.ty, ValueRef::Bytes(&converted));
+        }
+        (ValueRef::UInt(_), Some(from)) if column.ty.has_members() => {
+            scratch.clear();
+            keel_value::text::append(scratch, &column.ty, value);
+            let (converted, _) = collation::convert(from, to, scratch);
+            send(&column.ty, ValueRef::Bytes(&converted));
+        }
+        _ => send(&column.ty, value),
+    }
+}
+
+#[cold]
+fn no_columns() -> SqlError {
+    errors::unknown_error("a row came before its columns")
+}
+
+/// The client is gone; nobody will read this.
+#[cold]
+fn client_gone() -> SqlError {
+    errors::query_interrupted()
+}
+
+/// A column definition of COM_FIELD_LIST: with the column's default behind it.
+pub fn append_field(out: &mut Vec<u8>, column: &Column, default: Option<&[u8]>, sequence: &mut u8) {
+    let start = packet::begin(out);
+    column.encode(out);
+    match default {
+        Some(text) => put_lenenc_bytes(out, text),
+        None => out.push(keel_wire::codec::NULL_MARK),
+    }
+    packet::finish(out, start, sequence);
+}

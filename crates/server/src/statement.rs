@@ -1,0 +1,357 @@
+//! Statements that the server answers itself: SET, USE, SHOW, KILL, FLUSH, PREPARE, accounts, LOCK TABLES.
+//!
+//! The executor knows nothing of them. What they give is an [`Outcome`], which the session turns into packets.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_query::ResultColumns;
+use keel_sql::ParseOptions;
+use keel_sql::ast::{
+    Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, Statement, VarScope,
+};
+use keel_value::{SqlMode, Value};
+use keel_wire::capability::Capabilities;
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::prepared::{Prepared, Source};
+use crate::registry::Client;
+use crate::show::{self, Rows};
+use crate::variables::{SessionSettings, set};
+
+/// What a statement of the server comes to.
+pub enum Outcome {
+    /// Done; nothing to show.
+    Ok,
+    /// A result.
+    Rows(Rows),
+    /// EXECUTE: another statement runs in its place.
+    Run {
+        /// The statement.
+        source: Source,
+        /// The values of its parameters.
+        params: Vec<Value>,
+    },
+    /// SET STATEMENT: another statement runs with variables set.
+    RunWith {
+        /// The variables.
+        items: Vec<SetItem>,
+        /// The statement.
+        statement: Arc<Statement>,
+    },
+}
+
+/// How the session wants text to be read.
+pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
+    let mode = core.sql.vars.sql_mode;
+    ParseOptions {
+        ansi_quotes: mode.has(SqlMode::ANSI_QUOTES),
+        pipes_as_concat: mode.has(SqlMode::PIPES_AS_CONCAT),
+        no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
+        ignore_space: mode.has(SqlMode::IGNORE_SPACE),
+        high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
+        prepare,
+        ..ParseOptions::default()
+    }
+}
+
+/// Whether the server answers it, not the executor.
+pub fn is_servers(statement: &Statement) -> bool {
+    match statement {
+        Statement::Set(_)
+        | Statement::SetStatement { .. }
+        | Statement::Show(_)
+        | Statement::Describe { .. }
+        | Statement::Use(_)
+        | Statement::Kill(_)
+        | Statement::LockTables { .. }
+        | Statement::UnlockTables
+        | Statement::Flush(_)
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::ExecuteImmediate { .. }
+        | Statement::Deallocate(_)
+        | Statement::CreateView(_)
+        | Statement::DropView { .. }
+        | Statement::CreateUser(_)
+        | Statement::DropUser { .. }
+        | Statement::RenameUser(_)
+        | Statement::Grant(_)
+        | Statement::Revoke(_)
+        | Statement::Xa(_)
+        | Statement::Help(_)
+        | Statement::Shutdown
+        | Statement::Unsupported { .. } => true,
+        Statement::Explain(explain) => matches!(explain.what, ExplainTarget::Connection(_)),
+        _ => false,
+    }
+}
+
+/// Runs a statement of the server.
+pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResult<Outcome> {
+    let counters = |core: &Core, counter| core.state.counters.add(counter, 1);
+    match statement {
+        Statement::Set(items) => {
+            counters(core, Counter::SetOption);
+            set::run(core, items, params).map(|()| Outcome::Ok)
+        }
+        Statement::SetStatement { variables, statement } => {
+            Ok(Outcome::RunWith { items: variables.clone(), statement: Arc::new((**statement).clone()) })
+        }
+        Statement::Show(show) => show::run(core, show, params).map(Outcome::Rows),
+        Statement::Describe { table, column } => {
+            counters(core, Counter::ShowFields);
+            show::tables::describe(core, table, column.as_deref()).map(Outcome::Rows)
+        }
+        Statement::Use(name) => {
+            counters(core, Counter::ChangeDatabase);
+            core.sql.diagnostics.clear();
+            core.use_database(name).map(|()| Outcome::Ok)
+        }
+        Statement::Kill(kill) => {
+            counters(core, Counter::Kill);
+            run_kill(core, kill, params).map(|()| Outcome::Ok)
+        }
+        Statement::Flush(flush) => {
+            counters(core, Counter::Flush);
+            flush.what.iter().try_for_each(run_flush).map(|()| Outcome::Ok)
+        }
+        Statement::LockTables { .. } => Err(errors::not_supported_yet("LOCK TABLES")),
+        Statement::UnlockTables => {
+            counters(core, Counter::UnlockTables);
+            Ok(Outcome::Ok)
+        }
+        Statement::Shutdown => {
+            core.state.stop_requested.set();
+            Ok(Outcome::Ok)
+        }
+        _ => run_more(core, statement, params),
+    }
+}
+
+fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResult<Outcome> {
+    match statement {
+        Statement::Prepare { name, source } => {
+            core.state.counters.add(Counter::PrepareSql, 1);
+            let text = text_of(core, source, params)?;
+            let prepared = prepare(core, &text)?;
+            core.statements.add_named(&core.state.clone(), name, prepared)?;
+            Ok(Outcome::Ok)
+        }
+        Statement::Execute { name, using } => {
+            core.state.counters.add(Counter::ExecuteSql, 1);
+            let Some(prepared) = core.statements.named(name) else {
+                return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
+            };
+            let (source, wanted) = (prepared.source.clone(), prepared.params);
+            execute_using(core, source, wanted, using, params)
+        }
+        Statement::ExecuteImmediate { source, using } => {
+            let text = text_of(core, source, params)?;
+            let prepared = prepare(core, &text)?;
+            execute_using(core, prepared.source, prepared.params, using, params)
+        }
+        Statement::Deallocate(name) => {
+            core.state.counters.add(Counter::DeallocateSql, 1);
+            if core.statements.remove_named(&core.state.clone(), name) {
+                Ok(Outcome::Ok)
+            } else {
+                Err(errors::unknown_stmt_handler(name, "DEALLOCATE PREPARE"))
+            }
+        }
+        Statement::DropView { names, if_exists } => drop_view(core, names, *if_exists),
+        Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
+        other => Err(errors::not_supported_yet(name_of(other))),
+    }
+}
+
+/// How messages name a statement that is not supported.
+fn name_of(statement: &Statement) -> String {
+    let name = match statement {
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::CreateUser(_) => "CREATE USER",
+        Statement::DropUser { .. } => "DROP USER",
+        Statement::RenameUser(_) => "RENAME USER",
+        Statement::Grant(_) => "GRANT",
+        Statement::Revoke(_) => "REVOKE",
+        Statement::Xa(_) => "XA",
+        Statement::Explain(_) => "EXPLAIN FOR CONNECTION",
+        Statement::Unsupported { what } => return what.clone(),
+        _ => "this statement",
+    };
+    name.to_string()
+}
+
+/// There are no views: IF EXISTS gives a note, all else an error.
+fn drop_view(core: &mut Core, names: &[keel_sql::ast::ObjectName], if_exists: bool) -> SqlResult<Outcome> {
+    let full: Vec<String> = names
+        .iter()
+        .map(|name| {
+            let db = name.db.clone().or_else(|| core.sql.database.as_ref().map(|d| d.to_string()));
+            format!("{}.{}", db.unwrap_or_default(), name.name)
+        })
+        .collect();
+    let error = errors::unknown_view(full.join(","));
+    if !if_exists {
+        return Err(error);
+    }
+    core.sql.diagnostics.clear();
+    core.sql.note(error);
+    Ok(Outcome::Ok)
+}
+
+fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
+    match core.evaluate(source, params)?.value {
+        Value::Bytes(bytes) => Ok(bytes.into_vec()),
+        other => Ok(crate::variables::value::shown(&other).into_bytes()),
+    }
+}
+
+fn execute_using(
+    core: &mut Core,
+    source: Source,
+    wanted: usize,
+    using: &[Expr],
+    params: &[Value],
+) -> SqlResult<Outcome> {
+    if using.len() != wanted {
+        return Err(errors::wrong_arguments("EXECUTE"));
+    }
+    let values: SqlResult<Vec<Value>> =
+        using.iter().map(|expr| core.evaluate(expr, params).map(|e| e.value)).collect();
+    Ok(Outcome::Run { source, params: values? })
+}
+
+/// Prepares the one statement of a text.
+pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
+    core.sql.diagnostics.clear();
+    let options = parse_options(core, true);
+    let parsed = keel_sql::parse(text, &options)?;
+    let params = parsed.param_count as usize;
+    if matches!(
+        parsed.statement,
+        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)
+    ) {
+        return Err(errors::unsupported_ps());
+    }
+    let source = source_of(core, Arc::new(parsed.statement), params)?;
+    Ok(Prepared::new(source, text, params))
+}
+
+/// What runs a statement: the server, or a plan of the executor.
+pub fn source_of(core: &mut Core, statement: Arc<Statement>, params: usize) -> SqlResult<Source> {
+    if is_servers(&statement) {
+        return Ok(Source::Server(statement));
+    }
+    let database = core.state.database().clone();
+    database.prepare(&mut core.sql, statement, params as u32).map(Source::Plan)
+}
+
+/// The columns that a prepared statement will give, where they are known before it runs.
+pub fn columns_of(core: &mut Core, prepared: &Prepared) -> SqlResult<Option<Arc<ResultColumns>>> {
+    match &prepared.source {
+        Source::Plan(plan) => Ok(plan.columns().cloned()),
+        Source::Server(statement) if prepared.params == 0 => match &**statement {
+            Statement::Show(_) | Statement::Describe { .. } => match run(core, statement, &[])? {
+                Outcome::Rows(rows) => Ok(Some(rows.columns)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        },
+        Source::Server(_) => Ok(None),
+    }
+}
+
+/// Begins SET STATEMENT: sets its variables and gives what they were.
+pub fn begin_with(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<SessionSettings> {
+    let before = core.client.settings.lock().clone();
+    set::run(core, items, params)?;
+    core.changes.clear();
+    Ok(before)
+}
+
+/// Ends SET STATEMENT: the variables are again what they were.
+pub fn end_with(core: &mut Core, before: SessionSettings) {
+    crate::variables::apply::all(&mut core.sql.vars, &before);
+    *core.client.settings.lock() = before;
+}
+
+/// KILL [CONNECTION] id, or KILL QUERY id.
+pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
+    let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
+    end(core, &client, query_only)
+}
+
+fn end(core: &Core, client: &Arc<Client>, query_only: bool) -> SqlResult<()> {
+    if query_only {
+        client.kill_query();
+        if client.id == core.client.id {
+            return Err(errors::query_interrupted());
+        }
+        return Ok(());
+    }
+    if client.id == core.client.id {
+        // The answer still goes out; the session closes behind it.
+        client.interrupt.raise(keel_query::InterruptState::Connection);
+        return Err(errors::connection_killed());
+    }
+    client.kill();
+    Ok(())
+}
+
+fn run_kill(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<()> {
+    let (expr, query_only) = match &kill.what {
+        KillTarget::Connection(expr) => (expr, false),
+        KillTarget::Query(expr) => (expr, true),
+        KillTarget::QueryId(_) => return Err(errors::not_supported_yet("KILL QUERY ID")),
+        KillTarget::User(account) => return kill_user(core, account, false),
+        KillTarget::QueryOfUser(account) => return kill_user(core, account, true),
+    };
+    let id = match core.evaluate(expr, params)?.value {
+        Value::Int(id) => u64::try_from(id).unwrap_or(0),
+        Value::UInt(id) => id,
+        other => return Err(errors::no_such_thread(crate::variables::value::shown(&other))),
+    };
+    self::kill(core, id, query_only)
+}
+
+fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<()> {
+    let user = match account {
+        Account::User { user, .. } => user.clone(),
+        Account::CurrentUser => core.sql.user.to_string(),
+        Account::CurrentRole | Account::Role(_) => return Err(errors::not_supported_yet("KILL of a role")),
+    };
+    let clients = core.state.registry.all();
+    let (own, others): (Vec<_>, Vec<_>) = clients
+        .into_iter()
+        .filter(|client| *client.activity.lock().user == *user)
+        .partition(|client| client.id == core.client.id);
+    others.iter().chain(&own).try_for_each(|client| end(core, client, query_only))
+}
+
+fn run_flush(what: &FlushKind) -> SqlResult<()> {
+    match what {
+        FlushKind::Tables { read_lock: true, .. } => {
+            Err(errors::not_supported_yet("FLUSH TABLES WITH READ LOCK"))
+        }
+        FlushKind::Tables { export: true, .. } => Err(errors::not_supported_yet("FLUSH TABLES FOR EXPORT")),
+        FlushKind::Tables { .. } | FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
+        FlushKind::Status(VarScope::Default | VarScope::Session | VarScope::Global) => Ok(()),
+    }
+}
+
+/// After DROP DATABASE: whoever stood in it stands nowhere.
+pub fn forget_dropped_database(core: &mut Core) {
+    core.database_dropped = true;
+    let Some(current) = core.sql.database.clone() else { return };
+    let is_virtual = crate::schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&current));
+    if is_virtual || core.state.database().catalog().schema(&current).is_some() {
+        return;
+    }
+    core.sql.database = None;
+    core.client.activity.lock().database = None;
+    core.sql.vars.database_collation = core.sql.vars.server_collation;
+    core.changes.push(keel_wire::reply::StateChange::Schema(String::new()));
+}
