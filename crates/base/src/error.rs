@@ -83,6 +83,7 @@ macro_rules! catalogue {
             use super::*;
             $(
                 #[cold]
+                #[allow(unused_variables)] // MariaDB takes arguments that some of its texts do not show.
                 pub fn $name($($arg: impl fmt::Display),*) -> SqlError {
                     SqlError { code: $number, sqlstate: $state, message: Cow::Owned(format!($text)) }
                 }

@@ -20,14 +20,14 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
 }
 
 fn transactions(view: &View<'_>, rows: &mut RowMaker<'_>) {
-    for (place, trx) in view.state.engine.transactions().iter().enumerate() {
+    for trx in view.state.engine.transactions() {
         let state = match (trx.rolling_back, trx.waits_in) {
             (true, _) => "ROLLING BACK",
             (_, Some(_)) => "LOCK WAIT",
             _ => "RUNNING",
         };
         rows.row([
-            ("trx_id", number(trx.id.map_or(place as u64 + (1 << 48), |id| id.0))),
+            ("trx_id", number(trx.id.0)),
             ("trx_state", text(state)),
             ("trx_weight", number(trx.changes + trx.locks)),
             ("trx_rows_locked", number(trx.locks)),

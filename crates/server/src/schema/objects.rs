@@ -10,6 +10,9 @@ use keel_value::{DateTime, SqlType, TypeKind, Value};
 
 use super::{COLLATION, RowMaker, SCHEMAS, View, Wanted, maybe, number, tables, text, yes_no};
 
+/// Octets of a page.
+const PAGE_BYTES: u64 = 16 * 1024;
+
 /// Makes the rows of one of these tables.
 pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
     if rows.table() == "SCHEMATA" {
@@ -104,7 +107,9 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
         ]);
     }
     let engine = &view.state.engine;
-    let bytes = |tree: &Option<keel_storage::TreeHandle>| tree.as_ref().map_or(0, |t| engine.tree_bytes(t));
+    let bytes = |tree: &Option<keel_storage::TreeHandle>| {
+        tree.as_ref().map_or(0, |t| engine.tree_pages(t) * PAGE_BYTES)
+    };
     let row_count = row_estimate(view, table);
     let data = bytes(&table.tree);
     let clustered = table.tree_id;

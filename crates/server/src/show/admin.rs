@@ -142,7 +142,8 @@ pub fn processlist(core: &Core, full: bool) -> Rows {
         Plain("Info", varchar(info_chars), true),
         Plain("Progress", SqlType::double().with_length(7).with_decimals(3), false),
     ];
-    let rows = core.state.registry.all().iter().map(|client| {
+    let clients = core.state.registry.all();
+    let rows = clients.iter().map(|client| {
         let activity = client.activity.lock();
         let info = String::from_utf8_lossy(&activity.text).into_owned();
         let shown: String = if full { info } else { info.chars().take(INFO_CHARS).collect() };
@@ -314,12 +315,11 @@ fn report(core: &Core) -> String {
     line(&mut out, "Row lock wait timeouts", status.lock_timeouts);
     line(&mut out, "Deadlocks", status.deadlocks);
     for trx in engine.transactions() {
-        let id = trx.id.map_or("none".to_string(), |id| id.to_string());
         let waits = trx.waits_in.map_or(String::new(), |tree| format!(", waits for a lock in tree {tree}"));
         let undoing = if trx.rolling_back { ", rolling back" } else { "" };
         out.push_str(&format!(
-            "---TRANSACTION {id}: {} changes, {} locks{waits}{undoing}\n",
-            trx.changes, trx.locks
+            "---TRANSACTION {}: {} changes, {} locks{waits}{undoing}\n",
+            trx.id, trx.changes, trx.locks
         ));
     }
     heading(&mut out, "LOG");

@@ -144,12 +144,15 @@ pub fn check_global(name: &str) -> SqlResult<()> {
 }
 
 /// What changing a global value does beyond being kept for later sessions.
-pub fn global(engine: &Arc<Engine>, name: &str, setting: &Setting) {
+pub fn global(engine: &Arc<Engine>, name: &str, setting: &Setting) -> SqlResult<()> {
     match name {
-        "innodb_flush_log_at_trx_commit" => engine.set_durability(durability(setting.as_u64())),
+        "innodb_flush_log_at_trx_commit" => engine
+            .set_durability(durability(setting.as_u64()))
+            .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
         "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
         _ => {}
     }
+    Ok(())
 }
 
 #[cfg(test)]

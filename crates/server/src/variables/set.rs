@@ -359,7 +359,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
         }
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
-            apply::global(&core.state.engine, variable.name, &setting);
+            apply::global(&core.state.engine, variable.name, &setting)?;
             core.state.globals.set(id, setting);
             note_without_effect(core, variable);
         }
