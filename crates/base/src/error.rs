@@ -257,7 +257,7 @@ catalogue! {
     VARIABLE_IS_READONLY variable_is_readonly(1621, "HY000", scope, name, other) "{scope} variable '{name}' is read-only. Use SET {other} to assign the value";
     UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
-    UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN format name: '{name}'";
+    UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN/ANALYZE format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";

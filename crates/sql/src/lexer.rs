@@ -5,6 +5,8 @@
 //! scanner, so that both see the same literals. It never fails: what cannot be read is [`Tok::Bad`], and the parser makes the
 //! error of it when it gets there.
 
+use memchr::{memchr, memchr2};
+
 /// Kinds of tokens.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,7 +252,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip_line(&mut self) {
-        self.pos = memchr(b'\n', self.text, self.pos).map_or(self.text.len(), |at| at + 1);
+        self.pos = memchr(b'\n', &self.text[self.pos..]).map_or(self.text.len(), |at| self.pos + at + 1);
     }
 
     /// At `/*`: where it is `/*!` or `/*M!` with a version that is to be read, passes the mark and says true.
@@ -431,18 +433,15 @@ impl<'a> Lexer<'a> {
     /// At the opening quote (`'` or `"`): passes the string, false where it is not closed.
     fn skip_quoted(&mut self, quote: u8) -> bool {
         let mut pos = self.pos + 1;
-        while let Some(&byte) = self.text.get(pos) {
-            if byte == quote {
-                if self.text.get(pos + 1) != Some(&quote) {
-                    self.pos = pos + 1;
-                    return true;
-                }
-                pos += 2;
-            } else if byte == b'\\' && self.backslash_escapes {
-                pos += 2;
-            } else {
-                pos += 1;
+        let escape = if self.backslash_escapes { b'\\' } else { quote };
+        while let Some(found) = self.text.get(pos..).and_then(|rest| memchr2(quote, escape, rest)) {
+            let at = pos + found;
+            if self.text[at] == quote && self.text.get(at + 1) != Some(&quote) {
+                self.pos = at + 1;
+                return true;
             }
+            // A doubled quote, or an escape and what it escapes.
+            pos = at + 2;
         }
         self.pos = self.text.len();
         false
@@ -451,7 +450,8 @@ impl<'a> Lexer<'a> {
     /// At the opening quote of an identifier.
     fn skip_quoted_identifier(&mut self, quote: u8) -> bool {
         let mut pos = self.pos + 1;
-        while let Some(at) = memchr(quote, self.text, pos) {
+        while let Some(found) = self.text.get(pos..).and_then(|rest| memchr(quote, rest)) {
+            let at = pos + found;
             if self.text.get(at + 1) != Some(&quote) {
                 self.pos = at + 1;
                 return true;
@@ -526,9 +526,4 @@ enum Comment {
     None,
     Passed,
     Unclosed(usize),
-}
-
-/// Where `needle` is next, from `from` on.
-fn memchr(needle: u8, text: &[u8], from: usize) -> Option<usize> {
-    text.get(from..)?.iter().position(|&byte| byte == needle).map(|at| at + from)
 }

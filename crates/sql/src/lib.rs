@@ -10,5 +10,6 @@ pub mod digest;
 pub mod keyword;
 pub mod lexer;
 pub mod parser;
+pub mod printer;
 
 pub use parser::{Literal, LiteralKind, ParseOptions, Parsed, parse, value_of};

@@ -214,13 +214,19 @@ pub enum Expr {
     Ignore,
 }
 
-/// A literal and its place among the statement's literals.
-#[derive(Debug, Clone, PartialEq)]
+/// A literal and its place among the statement's literals; the place never makes two trees differ.
+#[derive(Debug, Clone)]
 pub struct Literal {
     /// What it says.
     pub value: LiteralValue,
     /// Order of appearance among the text's number and string tokens; none for NULL, TRUE and FALSE, which are not parameters.
     pub index: Option<u32>,
+}
+
+impl PartialEq for Literal {
+    fn eq(&self, other: &Literal) -> bool {
+        self.value == other.value
+    }
 }
 
 /// What a literal says.

@@ -145,6 +145,9 @@ impl Parser<'_> {
         let mut grant = Grant { what, to, options: UserOptions::default(), grant_option: false };
         self.require(&mut grant.options)?;
         if self.accept_kw(Kw::WITH) {
+            if self.at(Tok::End) {
+                return Err(self.unexpected());
+            }
             loop {
                 if self.accept_any(&[Kw::GRANT, Kw::ADMIN]).is_some() {
                     self.expect_kw(Kw::OPTION)?;
@@ -192,7 +195,8 @@ impl Parser<'_> {
         }
         let role = (self.at_ident() || self.at(Tok::String))
             && matches!(self.peek_at(1).kw, Some(Kw::TO | Kw::FROM));
-        if role {
+        let privilege = self.peek().kw.is_some_and(|kw| PRIVILEGE_WORDS.contains(&kw));
+        if role || (self.at_ident() && !privilege) {
             return Ok(GrantWhat::Role(self.ident_or_text()?));
         }
         let privileges = self.list(Self::privilege)?;

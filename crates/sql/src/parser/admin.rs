@@ -47,7 +47,10 @@ impl Parser<'_> {
         self.advance();
         self.accept_kw(Kw::WORK);
         if !commit && self.accept_kw(Kw::TO) {
-            self.accept_kw(Kw::SAVEPOINT);
+            // A savepoint may be called SAVEPOINT.
+            if self.at_kw(Kw::SAVEPOINT) && Self::is_ident(self.peek_at(1)) {
+                self.advance();
+            }
             return Ok(Statement::RollbackTo(self.ident()?));
         }
         let mut completion = Completion::default();
@@ -80,9 +83,11 @@ impl Parser<'_> {
             Some(kw) => kw == Kw::QUERY,
             None => false,
         };
-        let what = if query && self.accept_kw(Kw::ID) {
+        // ID and USER are columns where nothing follows.
+        let alone = self.peek_at(1).tok == Tok::End;
+        let what = if query && !alone && self.accept_kw(Kw::ID) {
             KillTarget::QueryId(self.expr()?)
-        } else if self.accept_kw(Kw::USER) {
+        } else if !alone && self.accept_kw(Kw::USER) {
             let account = self.account()?;
             if query { KillTarget::QueryOfUser(account) } else { KillTarget::User(account) }
         } else {
@@ -261,7 +266,8 @@ impl Parser<'_> {
 
     pub(super) fn execute(&mut self) -> SqlResult<Statement> {
         self.advance();
-        if self.accept_kw(Kw::IMMEDIATE) {
+        if self.at_kw(Kw::IMMEDIATE) && self.peek_at(1).tok != Tok::End {
+            self.advance();
             let source = Box::new(self.expr()?);
             return Ok(Statement::ExecuteImmediate { source, using: self.using()? });
         }

@@ -75,7 +75,10 @@ impl Parser<'_> {
             Kw::MODIFY | Kw::CHANGE => self.alter_change(kw == Kw::CHANGE)?,
             Kw::ALTER => self.alter_column()?,
             Kw::RENAME => self.alter_rename()?,
-            Kw::ENABLE | Kw::DISABLE if self.accept_kw(Kw::KEYS) => AlterAction::EnableKeys(kw == Kw::ENABLE),
+            Kw::ENABLE | Kw::DISABLE => {
+                self.expect_kw(Kw::KEYS)?;
+                AlterAction::EnableKeys(kw == Kw::ENABLE)
+            }
             Kw::FORCE => AlterAction::Force,
             Kw::CONVERT => self.alter_convert()?,
             Kw::ORDER => {

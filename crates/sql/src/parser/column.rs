@@ -29,8 +29,8 @@ fn data_type(kind: DataTypeKind) -> DataType {
 impl Parser<'_> {
     /// CHARACTER SET, CHAR SET, CHARSET.
     pub(super) fn accept_charset_words(&mut self) -> SqlResult<bool> {
-        if self.at_any(&[Kw::CHARACTER, Kw::CHAR]) && self.peek_at(1).kw == Some(Kw::SET) {
-            self.pos += 2;
+        if self.accept_any(&[Kw::CHARACTER, Kw::CHAR]).is_some() {
+            self.expect_kw(Kw::SET)?;
             return Ok(true);
         }
         if self.at_kw(Kw::CHARSET) && !matches!(self.peek_at(1).tok, Tok::LParen | Tok::Dot) {
@@ -183,7 +183,7 @@ impl Parser<'_> {
 
     /// One attribute; false where none follows.
     fn column_attribute(&mut self, column: &mut ColumnDef) -> SqlResult<bool> {
-        let Some(kw) = self.peek().kw else { return Ok(false) };
+        let Some(kw) = self.peek().kw else { return self.engine_attribute() };
         match kw {
             Kw::NULL => {
                 self.advance();
@@ -198,8 +198,9 @@ impl Parser<'_> {
                 self.advance();
                 column.default = Some(self.default_value()?);
             }
-            Kw::ON if self.peek_at(1).kw == Some(Kw::UPDATE) => {
-                self.pos += 2;
+            Kw::ON => {
+                self.advance();
+                self.expect_kw(Kw::UPDATE)?;
                 column.on_update = Some(self.now()?);
             }
             Kw::AUTO_INCREMENT => {
@@ -247,9 +248,21 @@ impl Parser<'_> {
                 return Err(errors::not_supported_yet("SYSTEM VERSIONING"));
             }
             Kw::COMPRESSED => return Err(errors::not_supported_yet("COMPRESSED columns")),
-            _ => return Ok(false),
+            Kw::FIRST | Kw::AFTER => return Ok(false),
+            _ => return self.engine_attribute(),
         }
         Ok(true)
+    }
+
+    /// `name = value`, which some engines know and Keel's does not: error 1911.
+    fn engine_attribute(&mut self) -> SqlResult<bool> {
+        if !self.at_unknown_word() {
+            return Ok(false);
+        }
+        let name = self.ident()?;
+        self.expect(Tok::Eq)?;
+        self.option_value()?;
+        Err(errors::unknown_option(name))
     }
 
     /// DEFAULT's value: one operand, or an expression in parentheses.
@@ -302,9 +315,8 @@ impl Parser<'_> {
             let words = [Kw::FULL, Kw::PARTIAL, Kw::SIMPLE];
             self.expect_any(&words)?;
         }
-        while self.at_kw(Kw::ON) && matches!(self.peek_at(1).kw, Some(Kw::DELETE | Kw::UPDATE)) {
-            self.advance();
-            let on_delete = self.advance().kw == Some(Kw::DELETE);
+        while self.accept_kw(Kw::ON) {
+            let on_delete = self.expect_any(&[Kw::DELETE, Kw::UPDATE])? == Kw::DELETE;
             let action = Some(self.reference_action()?);
             if on_delete {
                 references.on_delete = action;
@@ -391,11 +403,22 @@ impl Parser<'_> {
             }
             _ => found.length = self.width()?,
         }
-        while let Some(kw) = self.accept_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]) {
-            found.unsigned |= kw != Kw::SIGNED;
-            found.zerofill |= kw == Kw::ZEROFILL;
-        }
+        self.numeric_attributes(&mut found);
         Ok(Some(found))
+    }
+
+    /// UNSIGNED and ZEROFILL in either order, or SIGNED.
+    fn numeric_attributes(&mut self, found: &mut DataType) {
+        let other = match self.accept_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]) {
+            Some(Kw::UNSIGNED) => Kw::ZEROFILL,
+            Some(Kw::ZEROFILL) => {
+                found.zerofill = true;
+                Kw::UNSIGNED
+            }
+            _ => return,
+        };
+        found.unsigned = true;
+        found.zerofill |= self.accept_kw(other) && other == Kw::ZEROFILL;
     }
 
     fn string_type(&mut self, kw: Kw) -> SqlResult<Option<DataType>> {

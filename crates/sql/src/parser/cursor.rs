@@ -32,7 +32,9 @@ impl Parser<'_> {
     /// Error 1064 at the next token.
     #[cold]
     pub(super) fn unexpected(&self) -> SqlError {
-        self.error_at(self.peek().start)
+        let token = self.peek();
+        // MariaDB's scanner takes a comma as passed before the grammar sees it.
+        self.error_at(if token.tok == Tok::Comma { token.end } else { token.start })
     }
 
     #[inline]
@@ -163,6 +165,13 @@ impl Parser<'_> {
             Tok::Word => !token.kw.is_some_and(Kw::is_reserved),
             _ => false,
         }
+    }
+
+    /// Whether a name comes next that is no keyword at all, as the options of engines are.
+    pub(super) fn at_unknown_word(&self) -> bool {
+        let token = self.peek();
+        token.tok == Tok::Quoted
+            || (token.tok == Tok::Word && token.kw.is_none() && !self.is_introducer_token(token))
     }
 
     pub(super) fn at_ident(&self) -> bool {

@@ -287,9 +287,9 @@ impl Parser<'_> {
                 options.ignored = false;
             } else if self.accept_then(Kw::WITH, &[Kw::PARSER])? {
                 options.parser = Some(self.ident()?);
-            } else if self.at_ident() && self.peek_at(1).tok == Tok::Eq {
+            } else if self.at_unknown_word() {
                 let name = self.ident()?;
-                self.advance();
+                self.expect(Tok::Eq)?;
                 options.other.push((name, self.option_value()?));
             } else {
                 return Ok(());
@@ -410,17 +410,12 @@ impl Parser<'_> {
 
     /// `name = value`, which only engines know.
     fn engine_option(&mut self) -> SqlResult<Option<TableOption>> {
-        if !self.at_ident() || self.at_create_tail() {
+        if !self.at_unknown_word() {
             return Ok(None);
         }
         let name = self.ident()?.to_ascii_uppercase();
         self.expect(Tok::Eq)?;
         Ok(Some(TableOption::Other(name, self.option_value()?)))
-    }
-
-    /// Free words that do not begin an option.
-    fn at_create_tail(&self) -> bool {
-        self.at_any(&[Kw::WAIT, Kw::NOWAIT])
     }
 
     /// A number, word, string or DEFAULT.

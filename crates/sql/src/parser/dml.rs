@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    Assignment, ColumnName, Delete, Expr, Insert, InsertSource, ObjectName, Priority, SelectItem, Statement,
-    Update, With,
+    Assignment, ColumnName, Delete, Expr, Insert, InsertSource, Limit, ObjectName, Priority, SelectItem,
+    Statement, Update, With,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -131,7 +131,7 @@ impl Parser<'_> {
         let assignments = self.assignments()?;
         let filter = self.filter()?;
         let order_by = if self.accept_then(Kw::ORDER, &[Kw::BY])? { self.order_items()? } else { Vec::new() };
-        let limit = if self.at_kw(Kw::LIMIT) { self.limit()? } else { None };
+        let limit = self.row_limit()?;
         let update = Update { with, low_priority, ignore, tables, assignments, filter, order_by, limit };
         Ok(Statement::Update(Box::new(update)))
     }
@@ -187,28 +187,37 @@ impl Parser<'_> {
     fn delete_from_one(&mut self, delete: &mut Delete) -> SqlResult<()> {
         let name = self.object_name()?;
         let partitions = self.partitions()?;
-        let alias = self.table_alias()?;
-        delete.from = vec![crate::ast::TableRef::Table { name, alias, partitions, hints: Vec::new() }];
+        delete.from = vec![crate::ast::TableRef::Table { name, alias: None, partitions, hints: Vec::new() }];
         delete.filter = self.filter()?;
         if self.accept_then(Kw::ORDER, &[Kw::BY])? {
             delete.order_by = self.order_items()?;
         }
-        if self.at_kw(Kw::LIMIT) {
-            delete.limit = self.limit()?;
-        }
+        delete.limit = self.row_limit()?;
         delete.returning = self.returning()?;
         Ok(())
     }
 
-    /// Behind FROM: whether `a, b USING` follows.
+    /// Behind FROM: whether `a, b USING` follows: the first name is not the only one.
     fn at_delete_using(&self) -> bool {
-        for token in &self.tokens[self.pos..] {
-            let name = matches!(token.tok, Tok::Dot | Tok::Star | Tok::Comma) || Self::is_ident(*token);
-            if !name {
-                return token.kw == Some(Kw::USING);
-            }
+        let qualified = self.peek_at(1).tok == Tok::Dot;
+        let behind = self.peek_at(if qualified { 3 } else { 1 });
+        let starred = qualified && self.peek_at(2).tok == Tok::Star;
+        starred || matches!(behind.tok, Tok::Comma | Tok::Dot) || behind.kw == Some(Kw::USING)
+    }
+
+    /// LIMIT n, which UPDATE and DELETE have.
+    fn row_limit(&mut self) -> SqlResult<Option<Limit>> {
+        if !self.accept_kw(Kw::LIMIT) {
+            return Ok(None);
         }
-        false
+        let mut limit = Limit { count: None, offset: None, rows_examined: None, with_ties: false };
+        if !self.at_kw(Kw::ROWS) {
+            limit.count = Some(self.limit_option()?);
+        }
+        if self.accept_then(Kw::ROWS, &[Kw::EXAMINED])? {
+            limit.rows_examined = Some(self.limit_option()?);
+        }
+        Ok(Some(limit))
     }
 
     /// `t`, `db.t`, `t.*`.

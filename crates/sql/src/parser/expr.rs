@@ -23,8 +23,10 @@ pub(super) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     Expr::Binary { op, left: Box::new(left), right: Box::new(right) }
 }
 
-/// Joins operands of AND or OR into a tree of logarithmic depth, in their order.
-fn balanced(op: BinaryOp, mut operands: Vec<Expr>) -> Expr {
+/// Joins operands of AND or OR into a tree of logarithmic depth, in their order; operands that are such chains themselves are
+/// taken apart first, so that a chain has one shape however it was parenthesised.
+fn balanced(op: BinaryOp, operands: Vec<Expr>) -> Expr {
+    let mut operands = flattened(op, operands);
     while operands.len() > 1 {
         let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
         let mut rest = operands.into_iter();
@@ -37,6 +39,23 @@ fn balanced(op: BinaryOp, mut operands: Vec<Expr>) -> Expr {
         operands = joined;
     }
     operands.swap_remove(0)
+}
+
+/// The operands of `op`, those of chains of `op` among them in place of the chains.
+fn flattened(op: BinaryOp, operands: Vec<Expr>) -> Vec<Expr> {
+    let mut flat = Vec::with_capacity(operands.len());
+    let mut stack = operands;
+    stack.reverse();
+    while let Some(operand) = stack.pop() {
+        match operand {
+            Expr::Binary { op: inner, left, right } if inner == op => {
+                stack.push(*right);
+                stack.push(*left);
+            }
+            other => flat.push(other),
+        }
+    }
+    flat
 }
 
 impl Parser<'_> {
@@ -338,7 +357,7 @@ impl Parser<'_> {
         if self.accept_kw(Kw::DEFAULT) {
             return Ok("default".to_owned());
         }
-        if self.at_any(&[Kw::GLOBAL, Kw::SESSION, Kw::LOCAL]) {
+        if self.accept_any(&[Kw::GLOBAL, Kw::SESSION, Kw::LOCAL]).is_some() {
             return Err(self.unexpected());
         }
         self.ident()

@@ -14,15 +14,15 @@ use keel_base::{SqlResult, errors};
 #[rustfmt::skip]
 const ARITY: &[(&str, usize, usize)] = &[
     ("adddate", 2, 2), ("ascii", 1, 1), ("avg", 1, 1), ("bit_and", 1, 1), ("bit_or", 1, 1), ("bit_xor", 1, 1), ("charset", 1, 1),
-    ("coalesce", 1, usize::MAX), ("collation", 1, 1), ("cume_dist", 0, 0), ("curdate", 0, 0), ("curtime", 0, 1), ("database", 0, 0),
-    ("date", 1, 1), ("day", 1, 1), ("dense_rank", 0, 0), ("first_value", 1, 1), ("format", 2, 3), ("hour", 1, 1), ("if", 3, 3),
-    ("insert", 4, 4), ("lag", 1, 2), ("last_value", 0, usize::MAX), ("lead", 1, 2), ("left", 2, 2), ("max", 1, 1), ("median", 1, 1),
-    ("microsecond", 1, 1), ("min", 1, 1), ("minute", 1, 1), ("mod", 2, 2), ("month", 1, 1), ("now", 0, 1), ("nth_value", 2, 2),
-    ("ntile", 1, 1), ("old_password", 1, 1), ("password", 1, 1), ("percent_rank", 0, 0), ("quarter", 1, 1), ("rank", 0, 0),
-    ("repeat", 2, 2), ("replace", 3, 3), ("reverse", 1, 1), ("right", 2, 2), ("row_count", 0, 0), ("row_number", 0, 0),
+    ("cume_dist", 0, 0), ("curdate", 0, 0), ("curtime", 0, 1), 
+    ("date", 1, 1), ("day", 1, 1), ("dense_rank", 0, 0), ("first_value", 1, 1), ("hour", 1, 1), ("if", 3, 3),
+    ("insert", 4, 4), ("lag", 1, 2), ("last_value", 1, usize::MAX), ("lead", 1, 2), ("left", 2, 2), ("max", 1, 1), ("median", 1, 1),
+    ("min", 1, 1), ("minute", 1, 1), ("mod", 2, 2), ("month", 1, 1), ("now", 0, 1), ("nth_value", 2, 2),
+    ("ntile", 1, 1), ("password", 1, 1), ("percent_rank", 0, 0), ("rank", 0, 0),
+    ("repeat", 2, 2), ("replace", 3, 3), ("right", 2, 2), ("row_number", 0, 0),
     ("second", 1, 1), ("std", 1, 1), ("stddev_samp", 1, 1), ("subdate", 2, 2), ("sum", 1, 1), ("sysdate", 0, 1), ("time", 1, 1),
     ("timestamp", 1, 2), ("truncate", 2, 2), ("user", 0, 0), ("utc_date", 0, 0), ("utc_time", 0, 1), ("utc_timestamp", 0, 1),
-    ("variance", 1, 1), ("var_samp", 1, 1), ("week", 1, 2), ("year", 1, 1), ("json_objectagg", 2, 2),
+    ("variance", 1, 1), ("var_samp", 1, 1), ("year", 1, 1), ("json_objectagg", 2, 2),
 ];
 
 /// Aggregates: they take DISTINCT or ALL, and OVER.
@@ -285,7 +285,8 @@ impl Parser<'_> {
         self.expect_kw(Kw::AGAINST)?;
         self.expect(Tok::LParen)?;
         let against = Box::new(self.bit_expr()?);
-        let mode = if self.accept_kws(&[Kw::IN, Kw::BOOLEAN, Kw::MODE]) {
+        let mode = if self.accept_kws(&[Kw::IN, Kw::BOOLEAN]) {
+            self.expect_kw(Kw::MODE)?;
             MatchMode::Boolean
         } else {
             let _ = self.accept_then(Kw::IN, &[Kw::NATURAL, Kw::LANGUAGE, Kw::MODE])?;
@@ -497,7 +498,10 @@ impl Parser<'_> {
             }
             "substring" => self.substring()?,
             "get_format" => self.get_format()?,
-            "now" | "curtime" | "sysdate" | "utc_time" | "utc_timestamp" if self.at(Tok::Int) => {
+            "now" | "curtime" | "sysdate" | "utc_time" | "utc_timestamp" if !self.at(Tok::RParen) => {
+                if !self.at(Tok::Int) {
+                    return Err(self.unexpected());
+                }
                 let precision = self.literal()?;
                 self.fix_literals(self.pos - 1);
                 plain_call(name, vec![precision])

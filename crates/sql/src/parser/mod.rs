@@ -263,7 +263,11 @@ impl Parser<'_> {
     #[cold]
     fn error_at(&self, offset: usize) -> SqlError {
         let near = &self.text[offset..];
-        let line = 1 + self.text[..offset].iter().filter(|&&byte| byte == b'\n').count();
+        let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
+        // Line ends inside strings and quoted names are not counted.
+        let before = self.tokens.iter().filter(|token| token.end <= offset);
+        let inside: usize = before.map(|&token| lines(self.text_of(token))).sum();
+        let line = 1 + lines(&self.text[..offset]) - inside;
         errors::parse_error(errors::syntax_error().message, shorten(near), line)
     }
 }

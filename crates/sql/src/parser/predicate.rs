@@ -12,9 +12,9 @@ impl Parser<'_> {
     pub(super) fn predicate(&mut self) -> SqlResult<Expr> {
         let mut left = self.bit_expr()?;
         let mut length = 0;
-        while let Some((kw, negated)) = self.predicate_word() {
+        while let Some((kw, negated)) = self.predicate_word()? {
             self.chain(&mut length)?;
-            self.pos += 1 + usize::from(negated);
+            self.advance();
             left = match kw {
                 Kw::IN => self.in_predicate(left, negated)?,
                 // Its upper bound takes whatever predicate follows, so that nothing is left for this loop but tighter ones.
@@ -33,14 +33,14 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// The word that continues a predicate, and whether NOT stands before it.
-    fn predicate_word(&self) -> Option<(Kw, bool)> {
-        let negated = self.at_kw(Kw::NOT);
-        let kw = self.peek_at(usize::from(negated)).kw?;
-        match kw {
-            Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE => Some((kw, negated)),
-            Kw::SOUNDS if !negated && self.peek_at(1).kw == Some(Kw::LIKE) => Some((kw, false)),
-            _ => None,
+    /// The word that continues a predicate, not taken, and whether NOT stands before it, taken.
+    fn predicate_word(&mut self) -> SqlResult<Option<(Kw, bool)>> {
+        let negated = self.accept_kw(Kw::NOT);
+        match self.peek().kw {
+            Some(kw @ (Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE)) => Ok(Some((kw, negated))),
+            _ if negated => Err(self.unexpected()),
+            Some(Kw::SOUNDS) if self.peek_at(1).kw == Some(Kw::LIKE) => Ok(Some((Kw::SOUNDS, false))),
+            _ => Ok(None),
         }
     }
 

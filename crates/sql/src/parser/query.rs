@@ -218,7 +218,7 @@ impl Parser<'_> {
         select.filter = self.filter()?;
         if self.accept_then(Kw::GROUP, &[Kw::BY])? {
             select.group_by = self.order_items()?;
-            select.rollup = self.accept_then(Kw::WITH, &[Kw::ROLLUP])?;
+            select.rollup = self.accept_kws(&[Kw::WITH, Kw::ROLLUP]);
         }
         if self.accept_kw(Kw::HAVING) {
             select.having = Some(self.expr()?);
@@ -449,10 +449,8 @@ impl Parser<'_> {
     }
 
     fn lock_clause(&mut self) -> SqlResult<Option<LockClause>> {
-        let update = self.at_kws(&[Kw::FOR, Kw::UPDATE]);
-        if update {
-            self.pos += 2;
-        } else if !self.accept_then(Kw::LOCK, &[Kw::IN, Kw::SHARE, Kw::MODE])? {
+        let update = self.accept_then(Kw::FOR, &[Kw::UPDATE])?;
+        if !update && !self.accept_then(Kw::LOCK, &[Kw::IN, Kw::SHARE, Kw::MODE])? {
             return Ok(None);
         }
         let wait = if self.accept_then(Kw::SKIP, &[Kw::LOCKED])? {

@@ -157,7 +157,7 @@ impl Parser<'_> {
             Kw::PROCESSLIST => ShowKind::Processlist { full },
             Kw::WARNINGS => ShowKind::Warnings(self.show_limit()?),
             Kw::ERRORS => ShowKind::Errors(self.show_limit()?),
-            Kw::COUNT => self.show_count()?,
+            Kw::COUNT if self.at(Tok::LParen) => self.show_count()?,
             Kw::ENGINES => ShowKind::Engines,
             Kw::STORAGE => {
                 self.expect_kw(Kw::ENGINES)?;
@@ -271,8 +271,15 @@ impl Parser<'_> {
         let start = self.pos;
         self.advance();
         Ok(Some(match kw {
-            Kw::BINARY | Kw::MASTER if self.accept_kw(Kw::LOGS) => ShowKind::BinaryLogs,
-            Kw::MASTER | Kw::BINLOG if self.accept_kw(Kw::STATUS) => ShowKind::BinlogStatus,
+            Kw::BINARY => {
+                self.expect_kw(Kw::LOGS)?;
+                ShowKind::BinaryLogs
+            }
+            Kw::MASTER => match self.expect_any(&[Kw::LOGS, Kw::STATUS])? {
+                Kw::LOGS => ShowKind::BinaryLogs,
+                _ => ShowKind::BinlogStatus,
+            },
+            Kw::BINLOG if self.accept_kw(Kw::STATUS) => ShowKind::BinlogStatus,
             Kw::BINLOG | Kw::RELAYLOG => {
                 self.show_events()?;
                 ShowKind::BinlogEvents

@@ -136,7 +136,13 @@ impl Parser<'_> {
             | Kw::SIGNAL
             | Kw::RESIGNAL
             | Kw::GET
-            | Kw::BACKUP => Ok(self.unsupported(1)),
+            | Kw::BACKUP => {
+                if self.peek_at(1).tok == Tok::End {
+                    self.advance();
+                    return Err(self.unexpected());
+                }
+                Ok(self.unsupported(1))
+            }
             _ => Err(self.unexpected()),
         }
     }

@@ -86,7 +86,7 @@ impl Parser<'_> {
         if self.accept_kw(Kw::ON) {
             return Ok(JoinCondition::On(Box::new(self.expr()?)));
         }
-        if kind != JoinKind::Straight && self.accept_kw(Kw::USING) {
+        if self.accept_kw(Kw::USING) {
             return Ok(JoinCondition::Using(self.parens(Self::ident)?));
         }
         if matches!(kind, JoinKind::Left | JoinKind::Right) {

@@ -1,0 +1,100 @@
+//! INSERT, REPLACE, UPDATE, DELETE.
+
+use super::Printer;
+use crate::ast::{Assignment, Delete, Expr, Insert, InsertSource, Priority, SelectItem, Update};
+
+impl Printer {
+    pub(super) fn insert(&mut self, insert: &Insert) {
+        self.word(if insert.replace { "replace" } else { "insert" });
+        self.word(match insert.priority {
+            Some(Priority::Low) => " low_priority",
+            Some(Priority::High) => " high_priority",
+            Some(Priority::Delayed) => " delayed",
+            None => "",
+        });
+        self.flag(insert.ignore, " ignore");
+        self.word(" into ");
+        self.object(&insert.table);
+        if !insert.partitions.is_empty() {
+            self.word(" partition ");
+            self.parens(|printer| printer.idents(&insert.partitions));
+        }
+        if insert.has_column_list {
+            self.parens(|printer| printer.list(&insert.columns, |printer, column| printer.column(column)));
+        }
+        self.out.push(' ');
+        match &insert.source {
+            InsertSource::Values(rows) => {
+                self.word("values ");
+                self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
+            }
+            InsertSource::Query(query) => self.query(query),
+        }
+        if !insert.on_duplicate.is_empty() {
+            self.word(" on duplicate key update ");
+            self.assignments(&insert.on_duplicate);
+        }
+        self.returning(&insert.returning);
+    }
+
+    fn assignments(&mut self, assignments: &[Assignment]) {
+        self.list(assignments, |printer, assignment| {
+            printer.column(&assignment.column);
+            printer.word(" = ");
+            printer.expr(&assignment.value, 0);
+        });
+    }
+
+    fn returning(&mut self, items: &[SelectItem]) {
+        if !items.is_empty() {
+            self.word(" returning ");
+            self.items(items);
+        }
+    }
+
+    fn filter(&mut self, filter: &Option<Expr>) {
+        if let Some(filter) = filter {
+            self.word(" where ");
+            self.expr(filter, 0);
+        }
+    }
+
+    pub(super) fn update(&mut self, update: &Update) {
+        if let Some(with) = &update.with {
+            self.with(with);
+        }
+        self.word("update ");
+        self.flag(update.low_priority, "low_priority ");
+        self.flag(update.ignore, "ignore ");
+        self.tables(&update.tables);
+        self.word(" set ");
+        self.assignments(&update.assignments);
+        self.filter(&update.filter);
+        self.order_by(&update.order_by);
+        if let Some(limit) = &update.limit {
+            self.limit(limit);
+        }
+    }
+
+    pub(super) fn delete(&mut self, delete: &Delete) {
+        if let Some(with) = &delete.with {
+            self.with(with);
+        }
+        self.word("delete ");
+        self.flag(delete.low_priority, "low_priority ");
+        self.flag(delete.quick, "quick ");
+        self.flag(delete.ignore, "ignore ");
+        if !delete.targets.is_empty() {
+            self.list(&delete.targets, |printer, target| printer.object(target));
+            self.out.push(' ');
+        }
+        self.word("from ");
+        self.tables(&delete.from);
+        self.filter(&delete.filter);
+        self.order_by(&delete.order_by);
+        if let Some(limit) = &delete.limit {
+            self.limit(limit);
+        }
+        self.returning(&delete.returning);
+    }
+}

@@ -1,0 +1,161 @@
+//! Tree to text: expressions, queries, changes of rows, table definitions.
+//!
+//! The text parses back to an equal tree under the default `sql_mode`. Names stand in backticks, keywords in lower case as in MariaDB's own
+//! printing, parentheses only where precedence asks for them.
+
+mod ddl;
+mod dml;
+mod expr;
+mod query;
+
+use crate::ast::{ByteStr, ColumnDef, ColumnName, DataType, Expr, ObjectName, Query, Statement};
+
+/// Text of an expression.
+pub fn expr(expr: &Expr) -> String {
+    let mut printer = Printer::default();
+    printer.expr(expr, 0);
+    printer.out
+}
+
+/// Text of a query.
+pub fn query(query: &Query) -> String {
+    let mut printer = Printer::default();
+    printer.query(query);
+    printer.out
+}
+
+/// Text of a type, as SHOW CREATE TABLE prints it.
+pub fn data_type(data_type: &DataType) -> String {
+    let mut printer = Printer::default();
+    printer.data_type(data_type);
+    printer.out
+}
+
+/// Text of a column's definition.
+pub fn column_def(column: &ColumnDef) -> String {
+    let mut printer = Printer::default();
+    printer.column_def(column);
+    printer.out
+}
+
+/// Text of a statement; none for those that are never printed.
+pub fn statement(statement: &Statement) -> Option<String> {
+    let mut printer = Printer::default();
+    match statement {
+        Statement::Query(query) => printer.query(query),
+        Statement::Insert(insert) => printer.insert(insert),
+        Statement::Update(update) => printer.update(update),
+        Statement::Delete(delete) => printer.delete(delete),
+        Statement::Do(items) => {
+            printer.word("do ");
+            printer.exprs(items);
+        }
+        Statement::CreateTable(table) => printer.create_table(table),
+        Statement::CreateIndex(index) => printer.create_index(index),
+        _ => return None,
+    }
+    Some(printer.out)
+}
+
+/// `name` in backticks.
+pub fn ident(name: &str) -> String {
+    let mut printer = Printer::default();
+    printer.ident(name);
+    printer.out
+}
+
+/// `bytes` as a string literal in single quotes.
+pub fn string(bytes: &[u8]) -> String {
+    let mut printer = Printer::default();
+    printer.string(bytes);
+    printer.out
+}
+
+#[derive(Default)]
+struct Printer {
+    out: String,
+}
+
+impl Printer {
+    fn word(&mut self, word: &str) {
+        self.out.push_str(word);
+    }
+
+    fn ident(&mut self, name: &str) {
+        self.out.push('`');
+        for ch in name.chars() {
+            if ch == '`' {
+                self.out.push('`');
+            }
+            self.out.push(ch);
+        }
+        self.out.push('`');
+    }
+
+    fn string(&mut self, bytes: &[u8]) {
+        self.out.push('\'');
+        for ch in String::from_utf8_lossy(bytes).chars() {
+            match ch {
+                '\'' => self.word("\\'"),
+                '\\' => self.word("\\\\"),
+                '\0' => self.word("\\0"),
+                '\n' => self.word("\\n"),
+                '\r' => self.word("\\r"),
+                '\u{1a}' => self.word("\\Z"),
+                other => self.out.push(other),
+            }
+        }
+        self.out.push('\'');
+    }
+
+    fn text(&mut self, text: &ByteStr) {
+        self.string(text);
+    }
+
+    fn object(&mut self, name: &ObjectName) {
+        if let Some(db) = &name.db {
+            self.ident(db);
+            self.out.push('.');
+        }
+        self.ident(&name.name);
+    }
+
+    fn column(&mut self, column: &ColumnName) {
+        for part in [&column.db, &column.table].into_iter().flatten() {
+            self.ident(part);
+            self.out.push('.');
+        }
+        self.ident(&column.column);
+    }
+
+    /// Items with commas between them.
+    fn list<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Self, &T)) {
+        for (index, each) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            item(self, each);
+        }
+    }
+
+    fn idents(&mut self, names: &[String]) {
+        self.list(names, |printer, name| printer.ident(name));
+    }
+
+    fn exprs(&mut self, items: &[Expr]) {
+        self.list(items, |printer, item| printer.expr(item, 0));
+    }
+
+    fn parens(&mut self, body: impl FnOnce(&mut Self)) {
+        self.out.push('(');
+        body(self);
+        self.out.push(')');
+    }
+
+    /// The word where `on` holds.
+    fn flag(&mut self, on: bool, word: &str) {
+        if on {
+            self.word(word);
+        }
+    }
+}
