@@ -1,12 +1,729 @@
-//! Trees of the statement to typed expressions.
-use keel_base::SqlResult;
-use keel_sql::ast;
+//! Operators: trees of the statement to typed expressions.
 
-use super::Binder;
-use crate::expr::Expr;
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
+use keel_value::collation::{self, Charset};
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
+
+use super::{Binder, literal};
+use crate::catalog::ColumnDefault;
+use crate::expr::typing::{self, STRING_DECIMALS};
+use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
 
 impl Binder<'_> {
-    pub(super) fn expr(&mut self, _tree: &ast::Expr) -> SqlResult<Expr> {
-        unimplemented!()
+    /// Any expression, rows included.
+    pub(super) fn expr(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        use ast::Expr as T;
+        match tree {
+            T::Literal(literal) => self.literal(literal),
+            T::Param(index) => Ok(self.parameter(*index)),
+            T::Column(name) => self.column(name),
+            T::UserVar(name) => Ok(self.user_variable(name)),
+            T::AssignUserVar { name, value } => {
+                let value = self.scalar(value)?;
+                let (ty, nullable, derivation) = (value.ty.clone(), value.nullable, value.derivation);
+                let node = Node::AssignUserVar(name.to_lowercase().into(), Box::new(value));
+                Ok(Expr { node, ty, nullable, derivation })
+            }
+            T::SysVar(variable) => self.system_variable(variable),
+            T::Unary { op, expr } => self.unary(*op, expr),
+            T::Binary { op, left, right } => self.binary(*op, left, right),
+            T::Is { test, negated, expr } => {
+                let value = Box::new(self.scalar(expr)?);
+                let negated = *negated;
+                Ok(Expr::boolean(
+                    match test {
+                        IsTest::Null => Node::IsNull { negated, value },
+                        IsTest::True => Node::IsTruth { negated, test: TruthTest::True, value },
+                        IsTest::False => Node::IsTruth { negated, test: TruthTest::False, value },
+                        IsTest::Unknown => Node::IsTruth { negated, test: TruthTest::Unknown, value },
+                    },
+                    false,
+                ))
+            }
+            T::Between { negated, expr, low, high } => self.between(*negated, expr, low, high),
+            T::InList { negated, expr, list } => self.in_list(*negated, expr, list),
+            T::InSubquery { negated, expr, query } => self.in_subquery(*negated, expr, query),
+            T::Quantified { op, all, left, query } => self.quantified(*op, *all, left, query),
+            T::Exists(query) => self.exists(query),
+            T::Subquery(query) => self.scalar_subquery(query),
+            T::Like { negated, expr, pattern, escape } => self.like(*negated, expr, pattern, escape.as_deref()),
+            T::Regexp { negated, expr, pattern } => {
+                let call = self.named_call("regexp", vec![self.scalar_of(expr)?, self.scalar_of(pattern)?])?;
+                Ok(if *negated { not(call) } else { call })
+            }
+            T::Case { operand, whens, otherwise } => self.case(operand.as_deref(), whens, otherwise.as_deref()),
+            T::Cast { expr, to } => {
+                let value = self.scalar(expr)?;
+                self.cast(value, to)
+            }
+            T::ConvertUsing { expr, charset } => {
+                let value = self.scalar(expr)?;
+                let to = Charset::by_name(charset).ok_or_else(|| errors::unknown_character_set(charset))?;
+                let ty = typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
+                Ok(Expr { node: Node::Convert(Box::new(value)), ty, nullable: true, derivation: Derivation::Implicit })
+            }
+            T::Collate { expr, collation } => self.collate(expr, collation),
+            T::DateArithmetic { expr, amount, unit, subtract } => {
+                let (date, amount) = (self.scalar(expr)?, self.scalar(amount)?);
+                Ok(self.date_arithmetic(date, amount, *unit, *subtract))
+            }
+            T::TimestampAdd { unit, amount, expr } => {
+                let (date, amount) = (self.scalar(expr)?, self.scalar(amount)?);
+                Ok(self.date_arithmetic(date, amount, *unit, false))
+            }
+            T::Function(call) => self.call(call),
+            T::Extract { unit, expr } => self.extract(*unit, expr),
+            T::TimestampDiff { unit, from, to } => self.timestamp_diff(*unit, from, to),
+            T::Trim { side, what, expr } => self.trim(*side, what.as_deref(), expr),
+            T::Char { args, charset } => self.char_function(args, charset.as_deref()),
+            T::Match { .. } => Err(errors::not_supported_yet("MATCH ... AGAINST")),
+            T::Row(parts) => {
+                let parts = parts.iter().map(|p| self.scalar(p)).collect::<SqlResult<Vec<_>>>()?;
+                Ok(Expr::new(Node::Row(parts), SqlType::null(), true))
+            }
+            T::Default(Some(name)) => self.default_of(name),
+            T::Default(None) | T::Ignore => Err(errors::not_supported_yet("DEFAULT or IGNORE within an expression")),
+            T::Values(name) => self.values_of(name),
+        }
     }
+
+    /// An expression that must be one value.
+    pub(crate) fn scalar(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        let bound = self.expr(tree)?;
+        match bound.node {
+            Node::Row(_) => Err(errors::operand_columns(1)),
+            _ => Ok(bound),
+        }
+    }
+
+    fn scalar_of(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        self.scalar(tree)
+    }
+
+    fn parameter(&mut self, index: u32) -> Expr {
+        let ty = self.cx.params.types.get(index as usize).cloned().unwrap_or_else(SqlType::null);
+        let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
+        Expr { node: Node::Param(index), ty, nullable: true, derivation }
+    }
+
+    fn user_variable(&mut self, name: &str) -> Expr {
+        self.cacheable = false;
+        let name = name.to_lowercase();
+        let connection = self.cx.session.vars.connection_collation;
+        let ty = match self.cx.session.user_variables.get(&name) {
+            Some(variable) => match variable.ty.class() {
+                Class::Int => SqlType { unsigned: variable.ty.unsigned, ..SqlType::bigint() },
+                Class::Decimal => SqlType::decimal(65, variable.ty.decimals),
+                Class::Real => SqlType::double().with_length(23),
+                Class::String if variable.ty.is_string() => {
+                    SqlType::new(TypeKind::MediumText).with_collation(variable.ty.collation)
+                }
+                Class::Null => SqlType::new(TypeKind::MediumBlob),
+                _ => SqlType::new(TypeKind::MediumText).with_collation(connection),
+            },
+            None => SqlType::new(TypeKind::MediumBlob),
+        };
+        let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        Expr { node: Node::UserVar(name.into()), ty, nullable: true, derivation }
+    }
+
+    fn system_variable(&mut self, variable: &ast::SysVar) -> SqlResult<Expr> {
+        let name = variable.name.to_lowercase();
+        let value = self.cx.session.host.system_variable(self.cx.session, variable.scope, &name)?;
+        let ty = match &value {
+            Value::Int(v) if (0..=1).contains(v) => SqlType::bigint().with_length(1),
+            Value::Int(_) => SqlType::bigint().with_length(21),
+            Value::UInt(_) => typing::bits_type(),
+            Value::Double(_) => SqlType::double().with_length(21).with_decimals(6),
+            Value::Decimal(d) => SqlType::decimal(d.precision(), d.scale()),
+            Value::Bytes(text) => {
+                let collation = CollationId::UTF8MB3_GENERAL_CI;
+                SqlType::varchar(text.len() as u32, collation).with_decimals(STRING_DECIMALS)
+            }
+            _ => SqlType::varchar(0, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS),
+        };
+        let derivation = if ty.is_string() { Derivation::System } else { Derivation::Numeric };
+        Ok(Expr { node: Node::SysVar(variable.scope, name.into()), ty, nullable: true, derivation })
+    }
+
+    fn unary(&mut self, op: UnaryOp, tree: &ast::Expr) -> SqlResult<Expr> {
+        let value = self.scalar(tree)?;
+        match op {
+            UnaryOp::Plus => Ok(value),
+            UnaryOp::Not => Ok(not(value)),
+            UnaryOp::BitNot => {
+                let nullable = value.nullable;
+                let value = as_number(value);
+                Ok(Expr::new(Node::BitNot(Box::new(value)), typing::bits_type(), nullable))
+            }
+            UnaryOp::Minus => Ok(negate(as_number(value))),
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
+        if let Some(op) = CompareOp::of(op) {
+            if let Some(test) = self.row_subquery(op, left, right)? {
+                return Ok(test);
+            }
+            let (l, r) = (self.expr(left)?, self.expr(right)?);
+            return self.compare(op, l, r);
+        }
+        match op {
+            BinaryOp::And | BinaryOp::Or => self.logical(op, left, right),
+            BinaryOp::Xor => {
+                let (l, r) = (self.scalar(left)?, self.scalar(right)?);
+                let nullable = l.nullable || r.nullable;
+                Ok(Expr::boolean(Node::Xor(Box::new(l), Box::new(r)), nullable))
+            }
+            BinaryOp::Concat => {
+                let args = vec![self.scalar(left)?, self.scalar(right)?];
+                self.named_call("concat", args)
+            }
+            BinaryOp::SoundsLike => {
+                let l = self.scalar(left)?;
+                let r = self.scalar(right)?;
+                let (l, r) = (self.named_call("soundex", vec![l])?, self.named_call("soundex", vec![r])?);
+                self.compare(CompareOp::Eq, l, r)
+            }
+            BinaryOp::BitOr => self.bit_operation(BitOp::Or, left, right),
+            BinaryOp::BitAnd => self.bit_operation(BitOp::And, left, right),
+            BinaryOp::BitXor => self.bit_operation(BitOp::Xor, left, right),
+            BinaryOp::ShiftLeft => self.bit_operation(BitOp::ShiftLeft, left, right),
+            BinaryOp::ShiftRight => self.bit_operation(BitOp::ShiftRight, left, right),
+            BinaryOp::Add => self.arithmetic(ArithOp::Add, left, right),
+            BinaryOp::Sub => self.arithmetic(ArithOp::Sub, left, right),
+            BinaryOp::Mul => self.arithmetic(ArithOp::Mul, left, right),
+            BinaryOp::Div => self.arithmetic(ArithOp::Div, left, right),
+            BinaryOp::IntDiv => self.arithmetic(ArithOp::IntDiv, left, right),
+            BinaryOp::Mod => self.arithmetic(ArithOp::Mod, left, right),
+            _ => unreachable!("comparisons were taken above"),
+        }
+    }
+
+    fn logical(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
+        let mut parts = Vec::new();
+        let mut nullable = false;
+        for side in [left, right] {
+            let bound = self.scalar(side)?;
+            nullable |= bound.nullable;
+            match (op, bound) {
+                (BinaryOp::And, Expr { node: Node::And(inner), .. })
+                | (BinaryOp::Or, Expr { node: Node::Or(inner), .. }) => parts.extend(inner),
+                (_, other) => parts.push(other),
+            }
+        }
+        let node = if op == BinaryOp::And { Node::And(parts) } else { Node::Or(parts) };
+        Ok(Expr::boolean(node, nullable))
+    }
+
+    fn bit_operation(&mut self, op: BitOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
+        let (l, r) = (as_number(self.scalar(left)?), as_number(self.scalar(right)?));
+        let nullable = l.nullable || r.nullable;
+        Ok(Expr::new(Node::Bits(op, Box::new(l), Box::new(r)), typing::bits_type(), nullable))
+    }
+
+    fn arithmetic(&mut self, op: ArithOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
+        let before = std::mem::replace(&mut self.pins_decimals, true);
+        let operands = self.expr(left).and_then(|l| Ok((l, self.expr(right)?)));
+        self.pins_decimals = before;
+        let (l, r) = operands?;
+        if matches!(l.node, Node::Row(_)) || matches!(r.node, Node::Row(_)) {
+            return Err(row_in_arithmetic(&l, op, &r));
+        }
+        Ok(self.arithmetic_of(op, l, r))
+    }
+
+    /// `left op right` over bound operands.
+    pub(crate) fn arithmetic_of(&self, op: ArithOp, left: Expr, right: Expr) -> Expr {
+        let (l, r) = (as_number(left), as_number(right));
+        let vars = &self.cx.session.vars;
+        let (ty, nullable) = typing::arithmetic(op, &l, &r, vars.sql_mode, vars.div_precision_increment);
+        Expr { node: Node::Arith(op, Box::new(l), Box::new(r)), ty, nullable, derivation: Derivation::Numeric }
+    }
+
+    /// A comparison of two scalars or two rows.
+    pub(crate) fn compare(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
+        match (left.node, right.node) {
+            (Node::Row(l), Node::Row(r)) => self.compare_rows(op, l, r),
+            (Node::Row(l), _) | (_, Node::Row(l)) => Err(errors::operand_columns(l.len())),
+            (l, r) => {
+                let left = Expr { node: l, ..left };
+                let right = Expr { node: r, ..right };
+                self.compare_scalars(op, left, right)
+            }
+        }
+    }
+
+    fn compare_scalars(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
+        let nullable = op != CompareOp::NullSafeEq && (left.nullable || right.nullable);
+        let mut sides = vec![left, right];
+        let by = self.common_domain(&mut sides, op.symbol())?;
+        let right = sides.pop().expect("two sides");
+        let left = sides.pop().expect("two sides");
+        // Constants stand on the right, so that later stages look there only.
+        let swap = matches!(left.node, Node::Constant(_) | Node::Param(_)) && !right.is_constant();
+        let (op, left, right) = if swap { (op.swapped(), right, left) } else { (op, left, right) };
+        Ok(Expr::boolean(Node::Compare { op, by, left: Box::new(left), right: Box::new(right) }, nullable))
+    }
+
+    fn compare_rows(&mut self, op: CompareOp, left: Vec<Expr>, right: Vec<Expr>) -> SqlResult<Expr> {
+        if left.len() != right.len() {
+            return Err(errors::operand_columns(left.len()));
+        }
+        let pairs: Vec<(Expr, Expr)> = left.into_iter().zip(right).collect();
+        match op {
+            CompareOp::Eq | CompareOp::NullSafeEq | CompareOp::Ne => {
+                let parts = pairs
+                    .into_iter()
+                    .map(|(l, r)| self.compare_scalars(op, l, r))
+                    .collect::<SqlResult<Vec<_>>>()?;
+                let nullable = parts.iter().any(|p| p.nullable);
+                let node = if op == CompareOp::Ne { Node::Or(parts) } else { Node::And(parts) };
+                Ok(Expr::boolean(node, nullable))
+            }
+            _ => self.order_rows(op, pairs),
+        }
+    }
+
+    /// `(a, b) < (c, d)` as `a < c OR (a = c AND b < d)`.
+    fn order_rows(&mut self, op: CompareOp, pairs: Vec<(Expr, Expr)>) -> SqlResult<Expr> {
+        let strict = match op {
+            CompareOp::Le => CompareOp::Lt,
+            CompareOp::Ge => CompareOp::Gt,
+            other => other,
+        };
+        let last = pairs.len() - 1;
+        let mut result: Option<Expr> = None;
+        for (index, (l, r)) in pairs.into_iter().enumerate().rev() {
+            let here = if index == last { op } else { strict };
+            let less = self.compare_scalars(here, l.clone(), r.clone())?;
+            result = Some(match result {
+                None => less,
+                Some(rest) => {
+                    let equal = self.compare_scalars(CompareOp::Eq, l, r)?;
+                    let nullable = less.nullable || rest.nullable;
+                    let both = Expr::boolean(Node::And(vec![equal, rest]), nullable);
+                    Expr::boolean(Node::Or(vec![less, both]), nullable)
+                }
+            });
+        }
+        Ok(result.expect("rows have at least one column"))
+    }
+
+    /// The domain in which all operands compare, the operands converted to it where that can be done once: constants to
+    /// dates, text to a common character set.
+    pub(crate) fn common_domain(&mut self, sides: &mut [Expr], op: &str) -> SqlResult<Comparison> {
+        let connection = self.cx.session.vars.connection_collation;
+        let any_number = sides.iter().any(|e| matches!(e.class(), Class::Int | Class::Decimal | Class::Real));
+        if any_number {
+            for side in sides.iter_mut().filter(|e| typing::is_hex(e)) {
+                *side = as_number(std::mem::replace(side, Expr::null()));
+            }
+        }
+        let all: Vec<&Expr> = sides.iter().collect();
+        let (text, _) = if all.iter().all(|e| matches!(e.class(), Class::String | Class::Null)) {
+            typing::text_collation(&all, connection, op)?
+        } else {
+            (connection, Derivation::Coercible)
+        };
+        let mut by = compare::domain(&sides[0], &sides[1], text);
+        for other in &sides[2..] {
+            let next = compare::domain(&sides[0], other, text);
+            if next != by && other.class() != Class::Null {
+                by = merge_domains(by, next);
+            }
+        }
+        for side in sides.iter_mut() {
+            let taken = std::mem::replace(side, Expr::null());
+            *side = to_domain(taken, by);
+        }
+        Ok(by)
+    }
+
+    fn between(&mut self, negated: bool, value: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> SqlResult<Expr> {
+        let mut sides = vec![self.scalar(value)?, self.scalar(low)?, self.scalar(high)?];
+        let nullable = sides.iter().any(|s| s.nullable);
+        let by = self.common_domain(&mut sides, "between")?;
+        let high = Box::new(sides.pop().expect("three sides"));
+        let low = Box::new(sides.pop().expect("three sides"));
+        let value = Box::new(sides.pop().expect("three sides"));
+        Ok(Expr::boolean(Node::Between { negated, by, value, low, high }, nullable))
+    }
+
+    fn in_list(&mut self, negated: bool, value: &ast::Expr, list: &[ast::Expr]) -> SqlResult<Expr> {
+        let value = self.expr(value)?;
+        let list = list.iter().map(|e| self.expr(e)).collect::<SqlResult<Vec<_>>>()?;
+        self.in_values(negated, value, list)
+    }
+
+    fn in_values(&mut self, negated: bool, value: Expr, mut list: Vec<Expr>) -> SqlResult<Expr> {
+        if matches!(value.node, Node::Row(_)) || list.iter().any(|e| matches!(e.node, Node::Row(_))) {
+            return self.in_rows(negated, value, list);
+        }
+        if list.len() == 1 {
+            let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
+            let only = list.pop().expect("one element");
+            return self.compare(op, value, only);
+        }
+        if !self.compares_alike(&value, &list) {
+            return self.in_rows(negated, value, list);
+        }
+        let nullable = value.nullable || list.iter().any(|e| e.nullable);
+        let mut sides = Vec::with_capacity(list.len() + 1);
+        sides.push(value);
+        sides.append(&mut list);
+        let by = self.common_domain(&mut sides, "in")?;
+        let list = sides.split_off(1);
+        let value = Box::new(sides.pop().expect("the operand"));
+        let sorted = list.iter().all(Expr::is_constant).then(|| self.new_once());
+        Ok(Expr::boolean(Node::In { negated, by, value, list, sorted }, nullable))
+    }
+
+    /// Whether all elements compare with the operand in one domain.
+    fn compares_alike(&self, value: &Expr, list: &[Expr]) -> bool {
+        let connection = self.cx.session.vars.connection_collation;
+        let mut domains = list
+            .iter()
+            .filter(|e| e.class() != Class::Null)
+            .map(|e| compare::domain(value, e, connection))
+            .map(|by| if let Comparison::Text(_) = by { Comparison::Text(connection) } else { by });
+        let Some(first) = domains.next() else { return true };
+        domains.all(|by| by == first || is_exact(by) && is_exact(first))
+    }
+
+    /// IN as a chain of comparisons: rows, and elements that compare in different domains.
+    fn in_rows(&mut self, negated: bool, value: Expr, list: Vec<Expr>) -> SqlResult<Expr> {
+        let parts = list
+            .into_iter()
+            .map(|element| self.compare(CompareOp::Eq, value.clone(), element))
+            .collect::<SqlResult<Vec<_>>>()?;
+        let nullable = parts.iter().any(|p| p.nullable);
+        let any = if parts.len() == 1 {
+            parts.into_iter().next().expect("one part")
+        } else {
+            Expr::boolean(Node::Or(parts), nullable)
+        };
+        Ok(if negated { not(any) } else { any })
+    }
+
+    fn like(
+        &mut self,
+        negated: bool,
+        value: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+    ) -> SqlResult<Expr> {
+        let (value, pattern) = (self.scalar(value)?, self.scalar(pattern)?);
+        let connection = self.cx.session.vars.connection_collation;
+        let (collation, _) = typing::text_collation(&[&value, &pattern], connection, "like")?;
+        let escape = match escape {
+            None if self.cx.session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES) => None,
+            None => Some('\\'),
+            Some(tree) => self.escape_character(tree)?,
+        };
+        let nullable = value.nullable || pattern.nullable;
+        let value = Box::new(to_charset(value, collation));
+        let pattern = Box::new(to_charset(pattern, collation));
+        Ok(Expr::boolean(Node::Like { negated, collation, value, pattern, escape }, nullable))
+    }
+
+    fn escape_character(&mut self, tree: &ast::Expr) -> SqlResult<Option<char>> {
+        let before = std::mem::replace(&mut self.pins_literals, true);
+        let bound = self.scalar(tree);
+        self.pins_literals = before;
+        match bound?.node {
+            Node::Constant(Value::Bytes(bytes)) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let mut chars = text.chars();
+                let first = chars.next();
+                if chars.next().is_some() { Err(errors::wrong_arguments("ESCAPE")) } else { Ok(first) }
+            }
+            _ => Err(errors::wrong_arguments("ESCAPE")),
+        }
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        whens: &[(ast::Expr, ast::Expr)],
+        otherwise: Option<&ast::Expr>,
+    ) -> SqlResult<Expr> {
+        let operand = operand.map(|o| self.expr(o)).transpose()?;
+        let mut bound = Vec::with_capacity(whens.len());
+        for (when, then) in whens {
+            let when = self.expr(when)?;
+            let condition = match &operand {
+                Some(value) => self.compare(CompareOp::Eq, value.clone(), when)?,
+                None => when,
+            };
+            bound.push((condition, self.scalar(then)?));
+        }
+        let otherwise = otherwise.map(|o| self.scalar(o)).transpose()?;
+        self.conditional(bound, otherwise, "case")
+    }
+
+    /// CASE over bound parts: the type is what all values can be.
+    pub(crate) fn conditional(
+        &mut self,
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Option<Expr>,
+        op: &str,
+    ) -> SqlResult<Expr> {
+        let values: Vec<&Expr> = whens.iter().map(|(_, v)| v).chain(&otherwise).collect();
+        let (ty, derivation) = typing::aggregate(&values, self.cx.session.vars.connection_collation, op)?;
+        let nullable =
+            otherwise.is_none() || values.iter().any(|v| v.nullable) || (op == "if" && whens[0].0.class() == Class::Null);
+        let node = Node::Case { whens, otherwise: otherwise.map(Box::new) };
+        Ok(Expr { node, ty, nullable, derivation })
+    }
+
+    pub(crate) fn cast(&mut self, value: Expr, to: &CastType) -> SqlResult<Expr> {
+        let connection = self.cx.session.vars.connection_collation;
+        let chars = typing::text_chars(&value.ty);
+        let maybe_null = value.nullable;
+        let temporal = |kind, digits: u32| -> SqlResult<(SqlType, bool)> {
+            if digits > 6 {
+                return Err(errors::too_big_precision(digits, "CAST", 6));
+            }
+            Ok((SqlType::temporal(kind, digits as u8), true))
+        };
+        let (ty, nullable) = match to {
+            CastType::Signed => (integer_cast_type(&value, false), maybe_null),
+            CastType::Unsigned => (integer_cast_type(&value, true), maybe_null),
+            CastType::Decimal { precision, scale } => {
+                if *precision > 65 {
+                    return Err(errors::too_big_precision(precision, crate::expr::print::text(&value), 65));
+                }
+                if *scale > 38 {
+                    return Err(errors::too_big_scale(scale, crate::expr::print::text(&value), 38));
+                }
+                if scale > precision {
+                    return Err(errors::m_bigger_than_d(""));
+                }
+                (SqlType::decimal(*precision, *scale as u8), maybe_null)
+            }
+            CastType::Double => (SqlType::double(), true),
+            CastType::Float => (SqlType::new(TypeKind::Float), true),
+            CastType::Date => temporal(TypeKind::Date, 0)?,
+            CastType::Time(digits) => temporal(TypeKind::Time, *digits)?,
+            CastType::DateTime(digits) => temporal(TypeKind::DateTime, *digits)?,
+            CastType::Char { length, charset, collation } => {
+                let collation = cast_collation(charset.as_deref(), collation.as_deref(), connection)?;
+                let length = length.unwrap_or(u64::from(chars));
+                (typing::string_type(length, collation).with_decimals(0), true)
+            }
+            CastType::Binary(None) => {
+                let octets = value.ty.max_octets().max(u64::from(chars));
+                (typing::string_type(octets, CollationId::BINARY).with_decimals(0), true)
+            }
+            CastType::Binary(Some(length)) => {
+                let length = u32::try_from(*length).unwrap_or(u32::MAX);
+                (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
+            }
+            CastType::Year => return Err(errors::not_supported_yet("CAST AS YEAR")),
+            CastType::IntervalDaySecond(_) => return Err(errors::not_supported_yet("CAST AS INTERVAL")),
+            CastType::Other(name) => return Err(errors::not_supported_yet(format!("CAST AS {name}"))),
+        };
+        let value = if ty.is_numeric() { as_number(value) } else { value };
+        let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        Ok(Expr { node: Node::Cast(Box::new(value)), ty, nullable, derivation })
+    }
+
+    fn collate(&mut self, tree: &ast::Expr, name: &str) -> SqlResult<Expr> {
+        let value = self.scalar(tree)?;
+        let wanted = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
+        let text = if value.ty.is_text() { value } else { self.cast(value, &CastType::Char { length: None, charset: None, collation: None })? };
+        let charset = text.ty.collation.charset();
+        if charset != wanted.charset() {
+            return Err(errors::collation_charset_mismatch(name, charset.name()));
+        }
+        let ty = SqlType { collation: wanted, ..text.ty.clone() };
+        Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable: true, derivation: Derivation::Explicit })
+    }
+
+    fn default_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
+        let column = self.column(name)?;
+        let Node::Column(place) = &column.node else { return Err(errors::bad_field(&name.column, "field list")) };
+        let table = self.scope().tables.iter().find(|t| t.slot == place.slot);
+        let Some(def) = table.and_then(|t| t.def.as_ref()) else {
+            return Err(errors::no_default_for_field(&name.column));
+        };
+        match &def.columns[place.column as usize].default {
+            ColumnDefault::Value(value) => Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) }),
+            ColumnDefault::None => Err(errors::no_default_for_field(&name.column)),
+            ColumnDefault::Now | ColumnDefault::Expression(_) => {
+                Err(errors::not_supported_yet("DEFAULT() of a column whose default is an expression"))
+            }
+        }
+    }
+
+    /// VALUES(column): the row that INSERT could not insert; NULL outside ON DUPLICATE KEY UPDATE.
+    fn values_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
+        let mut column = self.column(name)?;
+        match (self.values_slot, &mut column.node) {
+            (Some(slot), Node::Column(place)) => {
+                place.slot = slot;
+                Ok(column)
+            }
+            (None, _) => Ok(Expr { ty: column.ty, ..Expr::null() }),
+            _ => Err(errors::bad_field(&name.column, "field list")),
+        }
+    }
+}
+
+fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {
+    let chars = typing::text_chars(&value.ty);
+    let length = match value.class() {
+        Class::Int | Class::Decimal => value.ty.display_length().max(1),
+        Class::String if !typing::is_hex(value) => chars.clamp(2, 20),
+        _ => 21,
+    };
+    let length = if unsigned { length.min(20) } else { length.min(21) };
+    let length = if unsigned && value.class() != Class::Int { 20 } else { length };
+    let ty = typing::int_type(length, unsigned);
+    if unsigned { SqlType { kind: TypeKind::BigInt, length: 20, ..ty } } else { ty }
+}
+
+fn cast_collation(
+    charset: Option<&str>,
+    collation_name: Option<&str>,
+    connection: CollationId,
+) -> SqlResult<CollationId> {
+    match (charset, collation_name) {
+        (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
+        (Some(name), None) => {
+            Charset::by_name(name).map(Charset::default_collation).ok_or_else(|| errors::unknown_character_set(name))
+        }
+        (None, None) => Ok(connection),
+    }
+}
+
+fn is_exact(by: Comparison) -> bool {
+    matches!(by, Comparison::Int | Comparison::Decimal)
+}
+
+fn merge_domains(a: Comparison, b: Comparison) -> Comparison {
+    match (a, b) {
+        _ if a == b => a,
+        (Comparison::Int | Comparison::Decimal, Comparison::Int | Comparison::Decimal) => Comparison::Decimal,
+        (Comparison::DateTime | Comparison::Date, Comparison::DateTime | Comparison::Date) => Comparison::DateTime,
+        _ => Comparison::Real,
+    }
+}
+
+/// An operand as a domain wants it: constant text becomes a date or number once instead of with every row.
+fn to_domain(expr: Expr, by: Comparison) -> Expr {
+    let constant = expr.is_constant();
+    let ty = match (by, expr.class()) {
+        (_, Class::Null) => return expr,
+        (Comparison::DateTime, Class::Date | Class::DateTime)
+        | (Comparison::Date, Class::Date)
+        | (Comparison::Time, Class::Time) => return expr,
+        (Comparison::DateTime | Comparison::Date, _) if constant => {
+            SqlType::temporal(TypeKind::DateTime, 6)
+        }
+        (Comparison::Time, _) if constant => SqlType::temporal(TypeKind::Time, 6),
+        (Comparison::Real, Class::String) if constant => SqlType::double(),
+        (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),
+        _ => return expr,
+    };
+    let nullable = true;
+    Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation: Derivation::Numeric }
+}
+
+/// Text in the character set of a collation.
+pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
+    let same = expr.ty.collation.charset() == wanted.charset();
+    if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
+        return expr;
+    }
+    let ty = typing::string_type(u64::from(typing::text_chars(&expr.ty)), wanted);
+    let (nullable, derivation) = (expr.nullable, expr.derivation);
+    Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
+}
+
+/// `NOT value`; a test that has a negated form is turned instead.
+pub(crate) fn not(value: Expr) -> Expr {
+    let nullable = value.nullable;
+    let node = match value.node {
+        Node::Between { negated, by, value, low, high } => Node::Between { negated: !negated, by, value, low, high },
+        Node::In { negated, by, value, list, sorted } => Node::In { negated: !negated, by, value, list, sorted },
+        Node::IsNull { negated, value } => Node::IsNull { negated: !negated, value },
+        Node::IsTruth { negated, test, value } => Node::IsTruth { negated: !negated, test, value },
+        Node::Like { negated, collation, value, pattern, escape } => {
+            Node::Like { negated: !negated, collation, value, pattern, escape }
+        }
+        Node::Compare { op, by, left, right } if op.negated().is_some() => {
+            Node::Compare { op: op.negated().expect("checked"), by, left, right }
+        }
+        node => Node::Not(Box::new(Expr { node, ..value })),
+    };
+    Expr::boolean(node, nullable)
+}
+
+/// `0x41` and `b'1'` as the numbers they stand for; anything else unchanged.
+pub(crate) fn as_number(expr: Expr) -> Expr {
+    if !typing::is_hex(&expr) {
+        return expr;
+    }
+    match &expr.node {
+        Node::Constant(Value::Bytes(bytes)) => {
+            let number = literal::octets_as_number(bytes);
+            let digits = (bytes.len() as u32 * 8 * 3).div_ceil(10).clamp(1, 20);
+            Expr::constant(Value::UInt(number), typing::int_type(digits, true))
+        }
+        _ => expr,
+    }
+}
+
+/// `-value`.
+fn negate(value: Expr) -> Expr {
+    let nullable = value.nullable;
+    match &value.node {
+        Node::Constant(Value::Int(v)) => {
+            let length = value.ty.length + 1;
+            return match v.checked_neg() {
+                Some(negative) => Expr::constant(Value::Int(negative), typing::int_type(length, false)),
+                None => {
+                    let big = keel_value::Decimal::from_u64(v.unsigned_abs());
+                    Expr::constant(Value::Decimal(big), SqlType::decimal(19, 0))
+                }
+            };
+        }
+        Node::Constant(Value::UInt(v)) if *v == i64::MIN.unsigned_abs() => {
+            return Expr::constant(Value::Int(i64::MIN), typing::int_type(20, false));
+        }
+        Node::Constant(Value::Decimal(d)) => return Expr::constant(Value::Decimal(d.neg()), value.ty.clone()),
+        Node::Constant(Value::Double(d)) => {
+            let ty = value.ty.clone().with_length(value.ty.length + 1);
+            return Expr::constant(Value::Double(-d), ty);
+        }
+        _ => {}
+    }
+    let ty = match value.class() {
+        Class::Int if value.ty.unsigned && value.ty.kind == TypeKind::BigInt => {
+            typing::int_type(value.ty.length + 1, false)
+        }
+        Class::Int => typing::int_type(value.ty.length + 1, false),
+        Class::Decimal => SqlType { unsigned: false, ..value.ty.clone() },
+        Class::Null => typing::real_type(0).with_length(1),
+        Class::String => typing::real_type(31).with_length(typing::text_chars(&value.ty) + 2),
+        Class::Date => typing::int_type(10, false),
+        Class::Time | Class::DateTime if value.ty.decimals == 0 => typing::int_type(17, false),
+        Class::Time | Class::DateTime => typing::decimal_type(14 + u32::from(value.ty.decimals), u32::from(value.ty.decimals), false),
+        _ => typing::real_type(value.ty.decimals),
+    };
+    Expr { node: Node::Negate(Box::new(value)), ty, nullable, derivation: Derivation::Numeric }
+}
+
+fn row_in_arithmetic(left: &Expr, op: ArithOp, right: &Expr) -> SqlError {
+    let name = |e: &Expr| if matches!(e.node, Node::Row(_)) { "row".to_string() } else { type_word(&e.ty) };
+    errors::illegal_parameter_data_types2_for_operation(name(left), name(right), op.symbol())
+}
+
+fn type_word(ty: &SqlType) -> String {
+    let name = ty.sql_name();
+    name.split('(').next().unwrap_or(&name).to_string()
 }

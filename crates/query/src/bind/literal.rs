@@ -1,8 +1,164 @@
-//! Literals.
-use keel_sql::ast::LiteralValue;
-use keel_value::{CollationId, SqlType, Value};
+//! Literals to values and types.
+
+use std::borrow::Cow;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{ByteStr, Literal, LiteralValue};
+use keel_value::collation::{self, Charset};
+use keel_value::convert;
+use keel_value::{Cell, CollationId, Decimal, SqlType, TypeKind, Value, ValueRef};
+
+use super::Binder;
+use crate::expr::typing::{STRING_DECIMALS, int_type};
+use crate::expr::{Derivation, Expr, Node};
 
 /// A literal's value and type under the connection's collation.
-pub fn literal_value(_literal: &LiteralValue, _connection: CollationId) -> (Value, SqlType) {
-    unimplemented!()
+pub fn literal_value(literal: &LiteralValue, connection: CollationId) -> SqlResult<(Value, SqlType)> {
+    Ok(match literal {
+        LiteralValue::Null => (Value::Null, SqlType::null()),
+        LiteralValue::Bool(truth) => (Value::Int(i64::from(*truth)), int_type(1, false)),
+        LiteralValue::Int(value) => integer(*value),
+        LiteralValue::Decimal(text) => decimal(text)?,
+        LiteralValue::Float(value) => {
+            (Value::Double(*value), SqlType::double().with_length(float_length(*value)))
+        }
+        LiteralValue::String { bytes, charset } => string(bytes, charset.as_deref(), connection)?,
+        LiteralValue::Hex { bytes, charset, quoted } => octets(bytes, charset.as_deref(), !quoted)?,
+        LiteralValue::Bit { bytes, charset } => octets(bytes, charset.as_deref(), true)?,
+        LiteralValue::Date(text) => (temporal(text, TypeKind::Date, "DATE")?, SqlType::new(TypeKind::Date)),
+        LiteralValue::Time(text) => {
+            let ty = SqlType::temporal(TypeKind::Time, fraction_digits(text));
+            (temporal_as(text, &ty, "TIME")?, ty)
+        }
+        LiteralValue::Timestamp(text) => {
+            let ty = SqlType::temporal(TypeKind::DateTime, fraction_digits(text));
+            (temporal_as(text, &ty, "DATETIME")?, ty)
+        }
+    })
+}
+
+fn integer(value: u64) -> (Value, SqlType) {
+    let length = value.checked_ilog10().unwrap_or(0) + 1;
+    match i64::try_from(value) {
+        Ok(v) => (Value::Int(v), int_type(length, false)),
+        Err(_) => (Value::UInt(value), int_type(length, true)),
+    }
+}
+
+fn decimal(text: &str) -> SqlResult<(Value, SqlType)> {
+    let value = Decimal::parse(text.as_bytes())
+        .ok_or_else(|| errors::illegal_value_for_type("DECIMAL", text))?;
+    let fraction = text.split_once('.').map_or(0, |(_, f)| f.len()).min(38) as u8;
+    let whole = text.split('.').next().unwrap_or("").trim_start_matches('0').len() as u32;
+    let written = text.split('.').next().unwrap_or("").len() as u32;
+    // MariaDB counts a leading zero as a digit, but no digit where none was written.
+    let digits = if whole == 0 { u32::from(written > 0) } else { whole };
+    let precision = (digits + u32::from(fraction)).max(1);
+    Ok((Value::Decimal(value), SqlType::decimal(precision, fraction)))
+}
+
+fn float_length(value: f64) -> u32 {
+    let mut text = Vec::new();
+    keel_value::text::append_f64(&mut text, value);
+    text.len() as u32
+}
+
+fn charset_by_name(name: &str) -> SqlResult<Charset> {
+    Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))
+}
+
+fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> SqlResult<(Value, SqlType)> {
+    let collation = match charset {
+        Some(name) => charset_by_name(name)?.default_collation(),
+        None => connection,
+    };
+    let stored: Cow<'_, [u8]> = match charset {
+        // The text of the statement is UTF-8: an introducer says what its octets mean.
+        Some(_) => Cow::Borrowed(&bytes.0),
+        None if collation == CollationId::BINARY => Cow::Borrowed(&bytes.0),
+        None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
+    };
+    Ok((Value::bytes(&stored), string_literal_type(&stored, collation)))
+}
+
+/// The type of a string literal in its own character set.
+pub(crate) fn string_literal_type(stored: &[u8], collation: CollationId) -> SqlType {
+    let chars = collation::char_len(collation, stored) as u32;
+    let ty = if collation == CollationId::BINARY { SqlType::varbinary(chars) } else { SqlType::varchar(chars, collation) };
+    ty.with_decimals(STRING_DECIMALS)
+}
+
+/// `x'..'`, `0x..`, `b'..'`: octets; all but the first are numbers where a number is wanted, marked as unsigned.
+fn octets(bytes: &ByteStr, charset: Option<&str>, number: bool) -> SqlResult<(Value, SqlType)> {
+    if let Some(name) = charset {
+        let collation = charset_by_name(name)?.default_collation();
+        return Ok((Value::bytes(&bytes.0), string_literal_type(&bytes.0, collation)));
+    }
+    let ty = SqlType { unsigned: number, ..SqlType::varbinary(bytes.0.len() as u32) };
+    Ok((Value::bytes(&bytes.0), ty))
+}
+
+/// The number that octets stand for: the last eight, most significant first.
+pub(crate) fn octets_as_number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+fn fraction_digits(text: &ByteStr) -> u8 {
+    let digits = text.0.iter().rposition(|b| *b == b'.').map_or(0, |point| text.0.len() - point - 1);
+    digits.min(6) as u8
+}
+
+fn temporal(text: &ByteStr, kind: TypeKind, name: &str) -> SqlResult<Value> {
+    temporal_as(text, &SqlType::new(kind), name)
+}
+
+fn temporal_as(text: &ByteStr, ty: &SqlType, name: &str) -> SqlResult<Value> {
+    let wrong = || -> SqlError { errors::wrong_value(name, String::from_utf8_lossy(&text.0)) };
+    let from = SqlType::varchar(text.0.len() as u32, CollationId::UTF8MB4_GENERAL_CI);
+    let context = convert::StoreContext {
+        mode: keel_value::SqlMode::EMPTY,
+        strict: true,
+        zone: &keel_value::temporal::Utc,
+        today: keel_value::Date::default(),
+    };
+    match convert::store(ty, &from, ValueRef::Bytes(&text.0), &context) {
+        Ok((cell, None)) => Ok(Cell::into_value(cell)),
+        _ => Err(wrong()),
+    }
+}
+
+impl Binder<'_> {
+    /// A literal: a parameter where the statement came as text and nothing but its value matters, else a constant.
+    pub(super) fn literal(&mut self, literal: &Literal) -> SqlResult<Expr> {
+        let (value, ty) = literal_value(&literal.value, self.cx.session.vars.connection_collation)?;
+        if let (Some(index), Some(literals)) = (literal.index, self.cx.params.literals)
+            && is_parameter(&literal.value)
+            && !literals[index as usize].fixed
+            && !self.pins_literals
+            && !(self.pins_decimals && matches!(literal.value, LiteralValue::Decimal(_)))
+        {
+            let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
+            return Ok(Expr { node: Node::Param(index), ty, nullable: false, derivation });
+        }
+        self.pin(literal);
+        Ok(Expr::constant(value, ty))
+    }
+
+    /// Remembers that the plan holds for this literal's text only.
+    pub(crate) fn pin(&mut self, literal: &Literal) {
+        if let Some(index) = literal.index
+            && !self.pinned.contains(&index)
+        {
+            self.pinned.push(index);
+        }
+    }
+}
+
+/// Literals whose value alone, and not their form, makes the plan.
+fn is_parameter(value: &LiteralValue) -> bool {
+    match value {
+        LiteralValue::Int(_) | LiteralValue::Decimal(_) | LiteralValue::Float(_) => true,
+        LiteralValue::String { charset, .. } => charset.is_none(),
+        _ => false,
+    }
 }

@@ -92,6 +92,16 @@ pub struct Binder<'a> {
     pub(crate) clause: Clause,
     /// Within an aggregate's arguments: another aggregate is 1111.
     pub(crate) in_aggregate: bool,
+    /// Literals met now are constants of the plan: their form shows in column names and types.
+    pub pins_literals: bool,
+    /// The same for decimals only: the scale of a quotient follows from that of its operands.
+    pub(crate) pins_decimals: bool,
+    /// Literals that the plan holds for, beyond those that the parser fixed: their text must be the same for the plan to fit.
+    pub pinned: Vec<u32>,
+    /// Whether the plan serves other executions: false where it depends on types of user variables.
+    pub cacheable: bool,
+    /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
+    pub values_slot: Option<u16>,
     /// Where a derived table's name may not be found: WITH's tables, innermost last.
     pub(crate) common: Vec<crate::select::CommonTable>,
 }

@@ -1,33 +1,302 @@
-//! Conversions.
-use keel_base::SqlResult;
-use keel_value::{Cell, DateTime, SqlType, Time, ValueRef};
+//! Conversions of values: CAST with its warnings, and those that binding adds.
 
-use super::{EvalContext, Expr};
+use std::borrow::Cow;
 
-pub(super) fn cast<'f>(_ty: &'f SqlType, _v: &'f Expr, _cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
-    unimplemented!()
+use keel_base::{SqlResult, errors};
+use keel_value::convert::{self, StoreContext};
+use keel_value::decimal::Fit;
+use keel_value::types::Class;
+use keel_value::{
+    Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation,
+};
+
+use super::{EvalContext, Expr, print};
+
+/// CAST(value AS ty): converts and reports what was lost.
+pub(super) fn cast<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    match ty.class() {
+        Class::String => cast_text(ty, value, cx),
+        Class::Decimal => {
+            let Some(v) = value.decimal(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+            let (fitted, fit) = v.fit(ty.length, ty.decimals);
+            if fit == Fit::OutOfRange {
+                let text = format!("cast({} as {})", print::text(value), ty.sql_name());
+                cx.warn(errors::warn_data_out_of_range(text, cx.session.current_row))?;
+            }
+            Ok(Cell::Ref(ValueRef::Decimal(fitted)))
+        }
+        Class::Int => cast_integer(ty, value, cx),
+        _ => convert(ty, value, cx),
+    }
 }
-pub(super) fn convert<'f>(
-    _ty: &'f SqlType,
-    _v: &'f Expr,
-    _cx: &mut EvalContext<'_, 'f>,
-) -> SqlResult<Cell<'f>> {
-    unimplemented!()
+
+fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    let cell = value.eval(cx)?;
+    let (low, high) = if ty.unsigned {
+        (0i128, i128::from(u64::MAX))
+    } else {
+        (i128::from(i64::MIN), i128::from(i64::MAX))
+    };
+    let exact = match cell.as_ref() {
+        ValueRef::Null => return Ok(Cell::Ref(ValueRef::Null)),
+        ValueRef::Int(v) => return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(v as u64) } else { ValueRef::Int(v) })),
+        ValueRef::UInt(v) => return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(v) } else { ValueRef::Int(v as i64) })),
+        ValueRef::Double(v) => v.round() as i128,
+        ValueRef::Float(v) => f64::from(v).round() as i128,
+        ValueRef::Decimal(d) => decimal_to_whole(&d),
+        ValueRef::Bytes(text) => {
+            let v = leading_integer(text, cx)?;
+            if ty.unsigned && v < 0 {
+                cx.session.note(errors::unknown_error("Cast to unsigned converted negative integer to its positive complement"));
+                return Ok(Cell::Ref(ValueRef::UInt(v.max(i128::from(i64::MIN)) as i64 as u64)));
+            }
+            v
+        }
+        other => i128::from(cx.reporting(|report| convert::to_i64(other, &value.ty, report))?),
+    };
+    let bent = exact.clamp(low, high);
+    if bent != exact {
+        let kind = if ty.unsigned { "UNSIGNED INTEGER" } else { "INTEGER" };
+        let mut text = Vec::new();
+        convert::to_text(cell.as_ref(), &value.ty, &mut text);
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        let kind = match cell.as_ref() {
+            ValueRef::Decimal(_) => "DECIMAL",
+            _ => kind,
+        };
+        cx.warn(errors::truncated_wrong_value(kind, shown))?;
+    }
+    Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bent as u64) } else { ValueRef::Int(bent as i64) }))
 }
-pub(crate) fn same_representation(_a: &SqlType, _b: &SqlType) -> bool {
-    unimplemented!()
+
+fn decimal_to_whole(d: &Decimal) -> i128 {
+    match d.to_i64() {
+        Ok(v) => i128::from(v),
+        Err(bound) if bound < 0 => i128::from(bound) - 1,
+        Err(_) => d.to_u64().map_or(i128::from(u64::MAX) + 1, i128::from),
+    }
 }
+
+/// The whole number that a text begins with, as CAST to integers reads it: no fraction, no exponent.
+fn leading_integer(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<i128> {
+    let trimmed = text.trim_ascii();
+    let (negative, digits) = match trimmed.first() {
+        Some(b'-') => (true, &trimmed[1..]),
+        Some(b'+') => (false, &trimmed[1..]),
+        _ => (false, trimmed),
+    };
+    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut value: i128 = 0;
+    for digit in &digits[..count.min(30)] {
+        value = value * 10 + i128::from(digit - b'0');
+    }
+    if count < digits.len() || count == 0 {
+        cx.warn(errors::truncated_wrong_value("INTEGER", String::from_utf8_lossy(text)))?;
+    }
+    Ok(if negative { -value } else { value })
+}
+
+fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    let Some(text) = text_in(ty.collation, value, cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+    let limit = ty.length as usize;
+    let kept = collation::substring(ty.collation, &text, 0, limit).len();
+    if kept < text.len() && ty.is_string() && !ty.is_blob() {
+        let name = if ty.collation == CollationId::BINARY { "BINARY" } else { "CHAR" };
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        cx.warn(errors::truncated_wrong_value(format!("{name}({limit})"), shown))?;
+    }
+    let pads = ty.kind == TypeKind::Binary && kept < limit;
+    Ok(match text {
+        Cow::Borrowed(bytes) if !pads => Cell::Ref(ValueRef::Bytes(&bytes[..kept])),
+        other => {
+            let mut bytes = other.into_owned();
+            bytes.truncate(kept);
+            if pads {
+                bytes.resize(limit, 0);
+            }
+            Cell::Owned(Value::Bytes(bytes.into()))
+        }
+    })
+}
+
+/// An expression's text in the character set of a collation; None is NULL.
+pub(crate) fn text_in<'f>(
+    wanted: CollationId,
+    value: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<Cow<'f, [u8]>>> {
+    let Some(text) = value.text(cx)? else { return Ok(None) };
+    let from = value.ty.collation.charset();
+    let to = wanted.charset();
+    if from == to || !value.ty.is_text() || wanted == CollationId::BINARY {
+        return Ok(Some(text));
+    }
+    let converted = match collation::convert(from, to, &text) {
+        (Cow::Owned(bytes), _) => Some(bytes),
+        (Cow::Borrowed(_), _) => None,
+    };
+    Ok(Some(converted.map_or(text, Cow::Owned)))
+}
+
+/// The value in the type's own representation, without CAST's warnings about length.
+pub(super) fn convert<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    let null = Cell::Ref(ValueRef::Null);
+    Ok(match ty.class() {
+        Class::Null => value.eval(cx)?,
+        Class::Int => match value.integer(cx)? {
+            Some(v) if v < 0 => Cell::Ref(ValueRef::Int(v as i64)),
+            Some(v) => Cell::Ref(i64::try_from(v).map_or(ValueRef::UInt(v as u64), ValueRef::Int)),
+            None => null,
+        },
+        Class::Decimal => match value.decimal(cx)? {
+            Some(v) => Cell::Ref(ValueRef::Decimal(v.round(i32::from(ty.decimals)))),
+            None => null,
+        },
+        Class::Real => match value.real(cx)? {
+            Some(v) if ty.kind == TypeKind::Float => Cell::Ref(ValueRef::Float(v as f32)),
+            Some(v) => Cell::Ref(ValueRef::Double(v)),
+            None => null,
+        },
+        Class::String => match text_in(ty.collation, value, cx)? {
+            Some(Cow::Borrowed(bytes)) => Cell::Ref(ValueRef::Bytes(bytes)),
+            Some(Cow::Owned(bytes)) => Cell::Owned(Value::Bytes(bytes.into())),
+            None => null,
+        },
+        Class::Date => value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v.date))),
+        Class::DateTime => {
+            let digits = ty.decimals;
+            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(cut_datetime(v, digits))))
+        }
+        Class::Time => {
+            let digits = ty.decimals;
+            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(cut_time(v, digits))))
+        }
+    })
+}
+
+/// Microseconds in one unit of the last of so many fraction digits.
+fn fraction_unit(digits: u8) -> i64 {
+    10i64.pow(6 - u32::from(digits.min(6)))
+}
+
+/// A point in time cut (not rounded, as MariaDB's CAST) to so many fraction digits.
+pub(crate) fn cut_datetime(mut v: DateTime, digits: u8) -> DateTime {
+    v.micros -= v.micros % fraction_unit(digits) as u32;
+    v
+}
+
+/// A time cut to so many fraction digits.
+pub(crate) fn cut_time(v: Time, digits: u8) -> Time {
+    Time { micros: v.micros - v.micros % fraction_unit(digits) }
+}
+
+/// Whether a value of type `from` needs no conversion to stand where `to` is promised.
+pub(crate) fn same_representation(to: &SqlType, from: &SqlType) -> bool {
+    if from.class() == Class::Null {
+        return true;
+    }
+    if to.class() != from.class() {
+        return false;
+    }
+    match to.class() {
+        Class::Decimal => to.decimals == from.decimals,
+        Class::Real => to.kind == from.kind,
+        Class::String => {
+            to.has_members() == from.has_members()
+                && (to.members == from.members)
+                && to.collation.charset() == from.collation.charset()
+        }
+        Class::Int => !(from.kind == TypeKind::Bit || to.kind == TypeKind::Bit) || to.kind == from.kind,
+        _ => true,
+    }
+}
+
+/// Midnight of a day.
+fn midnight(date: Date) -> DateTime {
+    DateTime { date, ..DateTime::default() }
+}
+
+/// A day with a time counted from its midnight; None beyond the calendar.
+pub(crate) fn at_time(date: Date, time: Time) -> Option<DateTime> {
+    crate::func::calendar::add_micros(midnight(date), time.micros)
+}
+
+/// A value as a point in time; None is NULL or no date at all, which is reported.
 pub(crate) fn value_to_datetime(
-    _v: ValueRef<'_>,
-    _ty: &SqlType,
-    _cx: &mut EvalContext<'_, '_>,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<DateTime>> {
-    unimplemented!()
+    match value {
+        ValueRef::Null => Ok(None),
+        ValueRef::DateTime(v) => Ok(Some(v)),
+        ValueRef::Date(v) => Ok(Some(midnight(v))),
+        ValueRef::Time(v) => Ok(at_time(cx.today(), v)),
+        other => {
+            let zone = cx.session.vars.time_zone.clone();
+            let context =
+                StoreContext { mode: cx.session.vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
+            cx.reporting(|report| convert::to_datetime(other, ty, &context, report))
+        }
+    }
 }
+
+/// A value as a time of day or span; None is NULL or no time at all, which is reported.
 pub(crate) fn value_to_time(
-    _v: ValueRef<'_>,
-    _ty: &SqlType,
-    _cx: &mut EvalContext<'_, '_>,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Time>> {
-    unimplemented!()
+    match value {
+        ValueRef::Null => Ok(None),
+        ValueRef::Time(v) => Ok(Some(v)),
+        ValueRef::DateTime(v) => Ok(Some(time_of_day(v))),
+        ValueRef::Date(_) => Ok(Some(Time::default())),
+        other => {
+            let zone = cx.session.vars.time_zone.clone();
+            let context =
+                StoreContext { mode: cx.session.vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
+            let to = SqlType::temporal(TypeKind::Time, 6);
+            match convert::store(&to, ty, other, &context) {
+                Ok((cell, problem)) => {
+                    let time = match cell.as_ref() {
+                        ValueRef::Time(v) => Some(v),
+                        _ => None,
+                    };
+                    if problem.is_some() {
+                        report_time(other, ty, cx)?;
+                        if !begins_with_digit(other) {
+                            return Ok(None);
+                        }
+                    }
+                    Ok(time)
+                }
+                Err(_) => {
+                    report_time(other, ty, cx)?;
+                    Ok(None)
+                }
+            }
+        }
+    }
+}
+
+fn begins_with_digit(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Bytes(text) => {
+            text.trim_ascii().first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.' | b':'))
+        }
+        _ => true,
+    }
+}
+
+fn report_time(value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
+    let mut text = Vec::new();
+    convert::to_text(value, ty, &mut text);
+    cx.warn(errors::truncated_wrong_value("time", String::from_utf8_lossy(&text)))
+}
+
+/// The time of day of a point in time.
+pub(crate) fn time_of_day(v: DateTime) -> Time {
+    let seconds = i64::from(v.hour) * 3600 + i64::from(v.minute) * 60 + i64::from(v.second);
+    Time { micros: seconds * 1_000_000 + i64::from(v.micros) }
 }

@@ -1,1 +1,360 @@
-//! Types of expressions.
+//! Types of operations, and how types and collations of several operands become one, after MariaDB's
+//! `fix_length_and_dec`, `Type_handler::aggregate_for_result` and `DTCollation::aggregate`.
+
+use keel_base::{SqlResult, errors};
+use keel_value::collation::Charset;
+use keel_value::types::{Class, NOT_FIXED};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
+
+use super::{ArithOp, Derivation, Expr, Node};
+
+/// Most digits after the point of a computed DECIMAL.
+pub const SCALE_MAX: u32 = 38;
+/// Most digits of a DECIMAL.
+pub const PRECISION_MAX: u32 = 65;
+/// `decimals` of strings whose value may have any number of digits after the point.
+pub const STRING_DECIMALS: u8 = 39;
+/// From this display length on, computed integers are BIGINT to the client.
+const BIGINT_LENGTH_MIN: u32 = 10;
+
+/// An integer type as MariaDB describes computed integers of a display length.
+pub fn int_type(length: u32, unsigned: bool) -> SqlType {
+    let kind = if length >= BIGINT_LENGTH_MIN { TypeKind::BigInt } else { TypeKind::Int };
+    SqlType { unsigned, ..SqlType::new(kind).with_length(length) }
+}
+
+/// BIGINT UNSIGNED(21), as bit operators have.
+pub fn bits_type() -> SqlType {
+    SqlType { unsigned: true, ..SqlType::bigint().with_length(21) }
+}
+
+/// A computed DOUBLE with so many fixed decimals, or not fixed.
+pub fn real_type(decimals: u8) -> SqlType {
+    if decimals >= NOT_FIXED {
+        SqlType::double().with_length(23)
+    } else {
+        SqlType::double().with_length(17 + u32::from(decimals)).with_decimals(decimals)
+    }
+}
+
+/// A computed DECIMAL, cut to what DECIMAL can hold.
+pub fn decimal_type(precision: u32, scale: u32, unsigned: bool) -> SqlType {
+    let scale = scale.min(SCALE_MAX);
+    SqlType { unsigned, ..SqlType::decimal(precision.clamp(1, PRECISION_MAX).max(scale), scale as u8) }
+}
+
+/// Digits of a numeric operand.
+pub fn precision(expr: &Expr) -> u32 {
+    match expr.ty.class() {
+        Class::Decimal => expr.ty.length,
+        Class::Date => 8,
+        Class::Time => 7 + u32::from(expr.ty.decimals),
+        Class::DateTime => 14 + u32::from(expr.ty.decimals),
+        Class::Int if is_literal(expr) => expr.ty.length.max(1),
+        _ => (expr.ty.display_length().saturating_sub(u32::from(!expr.ty.unsigned))).clamp(1, PRECISION_MAX),
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match &expr.node {
+        Node::Constant(keel_value::Value::Int(v)) => *v >= 0,
+        Node::Constant(_) | Node::Param(_) => true,
+        _ => false,
+    }
+}
+
+/// Digits after the point of an exact numeric operand.
+pub fn scale(expr: &Expr) -> u32 {
+    match expr.ty.class() {
+        Class::Decimal | Class::Time | Class::DateTime => u32::from(expr.ty.decimals),
+        _ => 0,
+    }
+}
+
+fn float_decimals(expr: &Expr) -> u8 {
+    match expr.ty.class() {
+        Class::Int | Class::Null | Class::Date => 0,
+        Class::String => NOT_FIXED,
+        _ => expr.ty.decimals.min(NOT_FIXED),
+    }
+}
+
+/// How an operand takes part in arithmetic.
+fn arithmetic_class(expr: &Expr) -> Class {
+    match expr.ty.class() {
+        Class::Date => Class::Int,
+        Class::Time | Class::DateTime if expr.ty.decimals == 0 => Class::Int,
+        Class::Time | Class::DateTime => Class::Decimal,
+        Class::String if is_hex(expr) => Class::Int,
+        Class::String | Class::Null => Class::Real,
+        other => other,
+    }
+}
+
+/// `0x..` and `b'..'`: numbers where a number is wanted.
+pub fn is_hex(expr: &Expr) -> bool {
+    expr.ty.kind == TypeKind::VarBinary && expr.ty.unsigned
+}
+
+/// The type of `left op right`, and whether it may be NULL.
+pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increment: u8) -> (SqlType, bool) {
+    let nullable = left.nullable || right.nullable;
+    let (a, b) = (arithmetic_class(left), arithmetic_class(right));
+    let unsigned = (left.ty.unsigned && left.class() != Class::Real) || (right.ty.unsigned && right.class() != Class::Real);
+    let (p, q) = (precision(left), precision(right));
+    let (s, t) = (scale(left), scale(right));
+    let (whole_left, whole_right) = (p.saturating_sub(s), q.saturating_sub(t));
+    if op == ArithOp::IntDiv {
+        let digits = match a {
+            Class::Real => 22,
+            _ => whole_left.max(1),
+        };
+        return (int_type(digits.min(22), left.ty.unsigned || right.ty.unsigned), true);
+    }
+    let real = a == Class::Real || b == Class::Real;
+    let decimals = float_decimals(left).max(float_decimals(right));
+    match op {
+        ArithOp::Add | ArithOp::Sub | ArithOp::Mod | ArithOp::Mul if real => {
+            let decimals = if op == ArithOp::Mul && decimals < NOT_FIXED {
+                (float_decimals(left) + float_decimals(right)).min(NOT_FIXED)
+            } else {
+                decimals
+            };
+            (real_type(decimals), nullable || op == ArithOp::Mod)
+        }
+        ArithOp::Div if real => {
+            let decimals =
+                if decimals >= NOT_FIXED { NOT_FIXED } else { (decimals.saturating_add(increment)).min(NOT_FIXED) };
+            (real_type(decimals), true)
+        }
+        ArithOp::Add | ArithOp::Sub => {
+            let scale = s.max(t);
+            let digits = whole_left.max(whole_right) + 1 + scale;
+            let unsigned =
+                unsigned && !(op == ArithOp::Sub && mode.has(SqlMode::NO_UNSIGNED_SUBTRACTION));
+            let unsigned_sum = if a == Class::Int && b == Class::Int {
+                unsigned
+            } else {
+                left.ty.unsigned && right.ty.unsigned && op == ArithOp::Add
+            };
+            (exact(a, b, digits, scale, unsigned_sum), nullable)
+        }
+        ArithOp::Mul => (exact(a, b, p + q, s + t, if a == Class::Int && b == Class::Int { unsigned } else { left.ty.unsigned && right.ty.unsigned }), nullable),
+        ArithOp::Mod => (exact(a, b, p.max(q), s.max(t), left.ty.unsigned), true),
+        ArithOp::Div | ArithOp::IntDiv => {
+            let increment = u32::from(increment);
+            let unsigned = left.ty.unsigned && right.ty.unsigned;
+            (decimal_type(p + t + increment, s + increment, unsigned), true)
+        }
+    }
+}
+
+fn exact(a: Class, b: Class, digits: u32, scale: u32, unsigned: bool) -> SqlType {
+    if a == Class::Int && b == Class::Int {
+        int_type(digits + u32::from(!unsigned), unsigned)
+    } else {
+        decimal_type(digits, scale, unsigned)
+    }
+}
+
+/// Characters of the longest text an expression gives.
+pub fn text_chars(ty: &SqlType) -> u32 {
+    match ty.class() {
+        Class::String if ty.has_members() => ty.display_length(),
+        Class::String if ty.is_text() && ty.is_blob() => ty.length / ty.collation.charset().max_bytes(),
+        Class::String => ty.length,
+        _ => ty.display_length(),
+    }
+}
+
+/// A string type for results of up to so many characters: VARCHAR, or TEXT and BLOB where that is too short.
+pub fn string_type(chars: u64, collation: CollationId) -> SqlType {
+    let binary = collation == CollationId::BINARY;
+    let octets = chars * u64::from(collation.charset().max_bytes());
+    let kind = match (octets, binary) {
+        (0..=65_535, false) => TypeKind::VarChar,
+        (0..=65_535, true) => TypeKind::VarBinary,
+        (..=16_777_215, false) => TypeKind::MediumText,
+        (..=16_777_215, true) => TypeKind::MediumBlob,
+        (_, false) => TypeKind::LongText,
+        (_, true) => TypeKind::LongBlob,
+    };
+    let length = if matches!(kind, TypeKind::VarChar) { chars } else { octets };
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    SqlType { length, collation, decimals: STRING_DECIMALS, ..SqlType::new(kind) }
+}
+
+/// The type of CASE, COALESCE, UNION and their like, and its collation's derivation.
+pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(SqlType, Derivation)> {
+    let mut present: Vec<&Expr> = parts.iter().copied().filter(|e| e.class() != Class::Null).collect();
+    if present.is_empty() {
+        return Ok((SqlType::null(), Derivation::Ignorable));
+    }
+    let first = present[0].class();
+    let class = present.iter().skip(1).fold(first, |class, e| merge(class, e.class()));
+    let ty = match class {
+        Class::String => {
+            let (collation, derivation) = text_collation(&present, connection, op)?;
+            let chars = present.iter().map(|e| text_chars(&e.ty)).max().unwrap_or(0);
+            return Ok((joined_text(&present, chars, collation), derivation));
+        }
+        Class::Int => integers(&present),
+        Class::Decimal => {
+            let scale = present.iter().map(|e| scale(e)).max().unwrap_or(0);
+            let whole = present.iter().map(|e| precision(e).saturating_sub(self::scale(e))).max().unwrap_or(1);
+            decimal_type(whole + scale, scale, present.iter().all(|e| e.ty.unsigned))
+        }
+        Class::Real => {
+            let decimals = present.iter().map(|e| float_decimals(e)).max().unwrap_or(NOT_FIXED);
+            if present.iter().all(|e| e.ty.kind == TypeKind::Float) {
+                present[0].ty.clone()
+            } else {
+                real_type(decimals)
+            }
+        }
+        Class::Date => SqlType::new(TypeKind::Date),
+        Class::Time | Class::DateTime => {
+            let fraction = present.iter().map(|e| scale(e)).max().unwrap_or(0) as u8;
+            let all_timestamps = present.iter().all(|e| e.ty.kind == TypeKind::Timestamp);
+            let kind = match class {
+                Class::Time => TypeKind::Time,
+                _ if all_timestamps => TypeKind::Timestamp,
+                _ => TypeKind::DateTime,
+            };
+            SqlType::temporal(kind, fraction)
+        }
+        Class::Null => SqlType::null(),
+    };
+    present.clear();
+    Ok((ty, Derivation::Numeric))
+}
+
+fn merge(a: Class, b: Class) -> Class {
+    use Class::*;
+    match (a, b) {
+        _ if a == b => a,
+        (Null, other) | (other, Null) => other,
+        (Int, Decimal) | (Decimal, Int) => Decimal,
+        (Int | Decimal, Real) | (Real, Int | Decimal) => Real,
+        (Date | Time | DateTime, Date | Time | DateTime) => DateTime,
+        _ => String,
+    }
+}
+
+fn integers(parts: &[&Expr]) -> SqlType {
+    if parts.iter().all(|e| e.ty == parts[0].ty && !is_literal(e)) {
+        return parts[0].ty.clone();
+    }
+    let unsigned = parts.iter().all(|e| e.ty.unsigned);
+    let digits = parts.iter().map(|e| precision(e)).max().unwrap_or(1);
+    let mixed = !unsigned && parts.iter().any(|e| e.ty.unsigned && e.ty.kind == TypeKind::BigInt);
+    if mixed {
+        return decimal_type(digits, 0, false);
+    }
+    let literals_only = parts.iter().all(|e| is_literal(e));
+    let length = digits + u32::from(!unsigned);
+    if literals_only {
+        return int_type(length, unsigned);
+    }
+    let kind = parts.iter().map(|e| e.ty.kind).max().unwrap_or(TypeKind::BigInt);
+    let kind = if kind > TypeKind::BigInt { TypeKind::BigInt } else { kind };
+    SqlType { unsigned, length, ..SqlType::new(kind) }
+}
+
+fn joined_text(parts: &[&Expr], chars: u32, collation: CollationId) -> SqlType {
+    let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
+    if same && parts[0].ty.collation == collation {
+        return match parts[0].ty.kind {
+            TypeKind::Char => SqlType { kind: TypeKind::VarChar, ..parts[0].ty.clone() },
+            TypeKind::Binary => SqlType { kind: TypeKind::VarBinary, ..parts[0].ty.clone() },
+            _ => parts[0].ty.clone(),
+        };
+    }
+    if parts.iter().any(|e| e.ty.is_blob()) {
+        let octets = u64::from(chars) * u64::from(collation.charset().max_bytes());
+        let binary = collation == CollationId::BINARY;
+        let kind = match (octets, binary) {
+            (..=255, false) => TypeKind::TinyText,
+            (..=255, true) => TypeKind::TinyBlob,
+            (..=65_535, false) => TypeKind::Text,
+            (..=65_535, true) => TypeKind::Blob,
+            (..=16_777_215, false) => TypeKind::MediumText,
+            (..=16_777_215, true) => TypeKind::MediumBlob,
+            (_, false) => TypeKind::LongText,
+            (_, true) => TypeKind::LongBlob,
+        };
+        return SqlType::new(kind).with_collation(collation);
+    }
+    let decimals = parts.iter().map(|e| e.ty.decimals).max().unwrap_or(0);
+    string_type(u64::from(chars), collation).with_decimals(decimals)
+}
+
+/// The collation of several operands together; 1267 where they do not agree. Numbers do not count beside text.
+pub fn text_collation(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(CollationId, Derivation)> {
+    let mut result: Option<(CollationId, Derivation)> = None;
+    for part in parts.iter().filter(|e| is_text(e)) {
+        let next = (part.ty.collation, part.derivation);
+        result = Some(match result {
+            None => next,
+            Some(before) => agree(before, next).ok_or_else(|| illegal_mix(before, next, op))?,
+        });
+    }
+    Ok(result.unwrap_or((connection, Derivation::Coercible)))
+}
+
+fn is_text(expr: &Expr) -> bool {
+    expr.ty.is_string() || expr.ty.has_members()
+}
+
+fn illegal_mix(a: (CollationId, Derivation), b: (CollationId, Derivation), op: &str) -> keel_base::SqlError {
+    errors::cant_aggregate_2collations(a.0.name(), derivation_name(a.1), b.0.name(), derivation_name(b.1), op)
+}
+
+fn derivation_name(derivation: Derivation) -> &'static str {
+    match derivation {
+        Derivation::Explicit => "EXPLICIT",
+        Derivation::None => "NONE",
+        Derivation::Implicit => "IMPLICIT",
+        Derivation::System => "SYSCONST",
+        Derivation::Coercible => "COERCIBLE",
+        Derivation::Numeric => "NUMERIC",
+        Derivation::Ignorable => "IGNORABLE",
+    }
+}
+
+/// What two collations become together; None where they cannot.
+pub fn agree(
+    a: (CollationId, Derivation),
+    b: (CollationId, Derivation),
+) -> Option<(CollationId, Derivation)> {
+    if a.0 == b.0 {
+        return Some((a.0, a.1.min(b.1)));
+    }
+    if a.0 == CollationId::BINARY || b.0 == CollationId::BINARY {
+        let (binary, other) = if a.0 == CollationId::BINARY { (a, b) } else { (b, a) };
+        return Some(if binary.1 <= other.1 { binary } else { other });
+    }
+    if a.1 != b.1 {
+        return Some(if a.1 < b.1 { a } else { b });
+    }
+    if a.1 == Derivation::Explicit {
+        return None;
+    }
+    let (x, y) = (a.0.charset(), b.0.charset());
+    if x == y {
+        let binary = x.binary_collation();
+        return Some((binary, Derivation::None.max(a.1)));
+    }
+    match (is_unicode(x), is_unicode(y)) {
+        (true, false) => Some(a),
+        (false, true) => Some(b),
+        (true, true) => Some(if x == Charset::Utf8mb4 { a } else { b }),
+        (false, false) if x == Charset::Ascii => Some(b),
+        (false, false) if y == Charset::Ascii => Some(a),
+        _ => None,
+    }
+}
+
+fn is_unicode(charset: Charset) -> bool {
+    matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4)
+}
