@@ -162,6 +162,7 @@ catalogue! {
     TOO_MANY_FIELDS too_many_fields(1117, "HY000") "Too many columns";
     TOO_BIG_ROWSIZE too_big_rowsize(1118, "42000", max) "Row size too large. The maximum row size for the used table type, not counting BLOBs, is {max}. This includes storage overhead, check the manual. You have to change some columns to TEXT or BLOBs";
     WRONG_VALUE_COUNT_ON_ROW wrong_value_count_on_row(1136, "21S01", row) "Column count doesn't match value count at row {row}";
+    REGEXP_ERROR regexp_error(1139, "42000", reason) "Regex error '{reason}'";
     MIX_OF_GROUP_FUNC_AND_FIELDS mix_of_group_func_and_fields(1140, "42000") "Mixing of GROUP columns (MIN(),MAX(),COUNT(),...) with no GROUP columns is illegal if there is no GROUP BY clause";
     NONEXISTING_GRANT nonexisting_grant(1141, "42000", user, host) "There is no such grant defined for user '{user}' on host '{host}'";
     NO_SUCH_TABLE no_such_table(1146, "42S02", db, table) "Table '{db}.{table}' doesn't exist";
@@ -268,6 +269,7 @@ catalogue! {
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
 }
 
 #[cfg(test)]

@@ -1,1 +1,194 @@
-//! Binding of aggregates.
+//! Binding of aggregate calls: which function, arguments, type.
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlType, TypeKind};
+
+use super::{AggregateCall, AggregateKind};
+use crate::bind::Binder;
+use crate::expr::typing;
+use crate::expr::{Derivation, Expr, Node, walk};
+
+/// The aggregate of a function's name.
+fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
+    Some(match call.name.as_str() {
+        "count" if call.star => AggregateKind::CountStar,
+        "count" => AggregateKind::Count,
+        "sum" => AggregateKind::Sum,
+        "avg" => AggregateKind::Avg,
+        "min" => AggregateKind::Min,
+        "max" => AggregateKind::Max,
+        "group_concat" => AggregateKind::GroupConcat,
+        "bit_and" => AggregateKind::BitAnd,
+        "bit_or" => AggregateKind::BitOr,
+        "bit_xor" => AggregateKind::BitXor,
+        "std" => AggregateKind::StdPop,
+        "stddev_samp" => AggregateKind::StdSamp,
+        "variance" => AggregateKind::VarPop,
+        "var_samp" => AggregateKind::VarSamp,
+        "any_value" => AggregateKind::AnyValue,
+        _ => return None,
+    })
+}
+
+/// Digits that a sum has more than what is summed.
+const SUM_DIGITS: u32 = 22;
+
+impl Binder<'_> {
+    /// An aggregate call; None if the function is none.
+    pub(crate) fn aggregate(&mut self, call: &FunctionCall) -> SqlResult<Option<Expr>> {
+        let Some(kind) = kind_of(call) else { return Ok(None) };
+        if self.in_aggregate || !self.clause.takes_aggregates() || !self.scope().takes_aggregates {
+            return Err(errors::invalid_group_func_use());
+        }
+        let bound = self.bind_aggregate(kind, call)?;
+        Ok(Some(self.keep_aggregate(bound)))
+    }
+
+    fn bind_aggregate(&mut self, kind: AggregateKind, call: &FunctionCall) -> SqlResult<AggregateCall> {
+        self.in_aggregate = true;
+        let args = call.args.iter().map(|a| self.scalar(a)).collect::<SqlResult<Vec<_>>>();
+        let order = call
+            .order_by
+            .iter()
+            .map(|item| Ok((self.aggregate_order(&item.expr, &call.args)?, item.desc)))
+            .collect::<SqlResult<Vec<_>>>();
+        self.in_aggregate = false;
+        let (mut args, order) = (args?, order?);
+        for arg in &mut args {
+            self.hoist(arg);
+        }
+        let limit = match &call.limit {
+            Some(limit) => {
+                Some((constant(limit.offset.as_ref())?.unwrap_or(0), constant(limit.count.as_ref())?.unwrap_or(u64::MAX)))
+            }
+            None => None,
+        };
+        let (ty, nullable) = self.aggregate_type(kind, &mut args)?;
+        // A set knows nothing of duplicates where they change nothing.
+        let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
+        let separator = call.separator.clone().unwrap_or_else(|| ByteStr::from(","));
+        Ok(AggregateCall { kind, distinct, args, order, separator, limit, ty, nullable })
+    }
+
+    /// ORDER BY inside GROUP_CONCAT: an ordinal names an argument.
+    fn aggregate_order(&mut self, tree: &ast::Expr, args: &[ast::Expr]) -> SqlResult<Expr> {
+        if let ast::Expr::Literal(ast::Literal { value: LiteralValue::Int(n), .. }) = tree {
+            let index = (*n as usize).checked_sub(1).filter(|i| *i < args.len());
+            return match index {
+                Some(i) => self.scalar(&args[i]),
+                None => Err(errors::bad_field(n, "order clause")),
+            };
+        }
+        self.scalar(tree)
+    }
+
+    /// The expression of an aggregate: the one met before, if it is the same.
+    fn keep_aggregate(&mut self, call: AggregateCall) -> Expr {
+        let derivation = if call.ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let (ty, nullable) = (call.ty.clone(), call.nullable);
+        let known = self.scope().aggregates.iter().position(|other| same_call(other, &call));
+        let index = known.unwrap_or_else(|| {
+            let scope = self.scope_mut();
+            scope.aggregates.push(call);
+            scope.aggregates.len() - 1
+        });
+        Expr { node: Node::Aggregate(index as u32), ty, nullable, derivation }
+    }
+
+    fn aggregate_type(&self, kind: AggregateKind, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+        let increment = u32::from(self.cx.session.vars.div_precision_increment);
+        let connection = self.cx.session.vars.connection_collation;
+        Ok(match kind {
+            AggregateKind::CountStar | AggregateKind::Count => (SqlType::bigint().with_length(21), false),
+            AggregateKind::BitAnd | AggregateKind::BitOr | AggregateKind::BitXor => (typing::bits_type(), false),
+            AggregateKind::Sum => {
+                let arg = &args[0];
+                let ty = match arg.class() {
+                    Class::Real | Class::String => typing::real_type(fixed_decimals(arg)),
+                    Class::Null => typing::real_type(0),
+                    _ => {
+                        let scale = typing::scale(arg);
+                        typing::decimal_type(typing::precision(arg) + SUM_DIGITS, scale, false)
+                    }
+                };
+                (ty, true)
+            }
+            AggregateKind::Avg => {
+                let arg = &args[0];
+                let ty = match arg.class() {
+                    Class::Real | Class::String | Class::Null => {
+                        let decimals = fixed_decimals(arg);
+                        typing::real_type(if decimals >= 31 { 31 } else { decimals + increment as u8 })
+                    }
+                    _ => {
+                        let scale = typing::scale(arg) + increment;
+                        typing::decimal_type(typing::precision(arg) + increment, scale, false)
+                    }
+                };
+                (ty, true)
+            }
+            AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => (min_max_type(&args[0]), true),
+            AggregateKind::StdPop | AggregateKind::StdSamp | AggregateKind::VarPop | AggregateKind::VarSamp => {
+                let arg = &args[0];
+                let ty = match arg.class() {
+                    Class::Int | Class::Decimal => {
+                        let scale = typing::scale(arg) + increment;
+                        let length = typing::precision(arg) + increment + 3;
+                        SqlType::double().with_length(length).with_decimals(scale.min(30) as u8)
+                    }
+                    _ => typing::real_type(31),
+                };
+                (ty, true)
+            }
+            AggregateKind::GroupConcat => {
+                let all: Vec<&Expr> = args.iter().collect();
+                let (collation, _) = typing::text_collation(&all, connection, "group_concat")?;
+                let octets = self.cx.session.vars.group_concat_max_len;
+                let binary = collation == CollationId::BINARY;
+                let kind = match (octets <= 65_535 * 16, binary) {
+                    (true, false) => TypeKind::MediumText,
+                    (true, true) => TypeKind::MediumBlob,
+                    (false, false) => TypeKind::LongText,
+                    (false, true) => TypeKind::LongBlob,
+                };
+                (SqlType::new(kind).with_collation(collation), true)
+            }
+        })
+    }
+}
+
+fn fixed_decimals(arg: &Expr) -> u8 {
+    match arg.class() {
+        Class::Null => 0,
+        Class::Real => arg.ty.decimals.min(31),
+        _ => 31,
+    }
+}
+
+fn min_max_type(arg: &Expr) -> SqlType {
+    match arg.class() {
+        Class::Null => SqlType::varbinary(0),
+        _ => arg.ty.clone(),
+    }
+}
+
+fn constant(tree: Option<&ast::Expr>) -> SqlResult<Option<u64>> {
+    match tree {
+        None => Ok(None),
+        Some(ast::Expr::Literal(ast::Literal { value: LiteralValue::Int(n), .. })) => Ok(Some(*n)),
+        Some(_) => Err(errors::not_supported_yet("parameters in LIMIT of GROUP_CONCAT")),
+    }
+}
+
+fn same_call(a: &AggregateCall, b: &AggregateCall) -> bool {
+    a.kind == b.kind
+        && a.distinct == b.distinct
+        && a.separator == b.separator
+        && a.limit == b.limit
+        && a.args.len() == b.args.len()
+        && a.order.len() == b.order.len()
+        && a.args.iter().zip(&b.args).all(|(x, y)| walk::same(x, y))
+        && a.order.iter().zip(&b.order).all(|(x, y)| x.1 == y.1 && walk::same(&x.0, &y.0))
+}

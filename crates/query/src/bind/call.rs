@@ -1,1 +1,235 @@
-//! Function calls.
+//! Function calls: lookup by name, argument counts, types; functions with a syntax of their own.
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{self, FunctionCall, IntervalUnit, TrimSide};
+use keel_value::collation::Charset;
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlType, TypeKind, Value};
+
+use super::Binder;
+use crate::expr::typing::{self, STRING_DECIMALS};
+use crate::expr::{CompareOp, Derivation, Expr, Node};
+use crate::func;
+
+impl Binder<'_> {
+    pub(super) fn call(&mut self, call: &FunctionCall) -> SqlResult<Expr> {
+        if call.over.is_some() {
+            return Err(errors::not_supported_yet("window functions"));
+        }
+        if let Some(db) = &call.db {
+            return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
+        }
+        if let Some(aggregate) = self.aggregate(call)? {
+            return Ok(aggregate);
+        }
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            args.push(self.scalar(arg)?);
+        }
+        self.with_name(&call.name, &call.written, args)
+    }
+
+    /// A call of a built-in function by its name in lower case.
+    pub(crate) fn named_call(&mut self, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
+        self.with_name(name, name, args)
+    }
+
+    fn with_name(&mut self, name: &str, written: &str, mut args: Vec<Expr>) -> SqlResult<Expr> {
+        if let Some(special) = self.special(name, written, &mut args)? {
+            return Ok(special);
+        }
+        let Some(function) = func::lookup(name) else { return Err(self.unknown_function(name, written)) };
+        if args.len() < function.min || args.len() > function.max {
+            return Err(errors::wrong_paramcount_to_native_fct(written));
+        }
+        if func::caches_pattern(function) {
+            let constant = args.get(1).is_some_and(Expr::is_constant);
+            let cell = if constant { i64::from(self.new_once()) } else { -1 };
+            args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
+        }
+        let (ty, nullable) = (function.typing)(&self.cx, &mut args)?;
+        let derivation = if !ty.is_string() {
+            Derivation::Numeric
+        } else if func::is_system_constant(function) {
+            Derivation::System
+        } else {
+            args.iter()
+                .filter(|a| a.ty.is_string() || a.ty.has_members())
+                .map(|a| a.derivation)
+                .min()
+                .unwrap_or(Derivation::Coercible)
+        };
+        Ok(Expr { node: Node::Call(function, args.into()), ty, nullable, derivation })
+    }
+
+    fn unknown_function(&self, name: &str, written: &str) -> SqlError {
+        if func::KNOWN_MISSING.contains(&name) {
+            return errors::not_supported_yet(format!("{}()", name.to_uppercase()));
+        }
+        let shown = match &self.cx.session.database {
+            Some(db) => format!("{db}.{written}"),
+            None => written.to_string(),
+        };
+        errors::sp_does_not_exist("FUNCTION", shown)
+    }
+
+    /// Functions that are nodes of their own.
+    fn special(&mut self, name: &str, written: &str, args: &mut Vec<Expr>) -> SqlResult<Option<Expr>> {
+        let wrong = || errors::wrong_paramcount_to_native_fct(written);
+        let take = |args: &mut Vec<Expr>| std::mem::take(args).into_iter();
+        Ok(Some(match name {
+            "if" | "nvl2" => {
+                if args.len() != 3 {
+                    return Err(wrong());
+                }
+                let mut args = take(args);
+                let (mut condition, yes, no) =
+                    (args.next().expect("3"), args.next().expect("3"), args.next().expect("3"));
+                if name == "nvl2" {
+                    condition = Expr::boolean(Node::IsNull { negated: true, value: Box::new(condition) }, false);
+                }
+                self.conditional(vec![(condition, yes)], Some(no), "if")?
+            }
+            "ifnull" | "nvl" | "coalesce" => {
+                if args.is_empty() || (name != "coalesce" && args.len() != 2) {
+                    return Err(wrong());
+                }
+                let parts = std::mem::take(args);
+                let all: Vec<&Expr> = parts.iter().collect();
+                let (ty, derivation) = typing::aggregate(&all, self.cx.session.vars.connection_collation, name)?;
+                let nullable = parts.iter().all(|p| p.nullable);
+                Expr { node: Node::Coalesce(parts), ty, nullable, derivation }
+            }
+            "nullif" => {
+                if args.len() != 2 {
+                    return Err(wrong());
+                }
+                let mut args = take(args);
+                let (a, b) = (args.next().expect("2"), args.next().expect("2"));
+                let (ty, derivation) = (a.ty.clone(), a.derivation);
+                let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
+                let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
+                Expr { node, ty, nullable: true, derivation }
+            }
+            "isnull" => {
+                if args.len() != 1 {
+                    return Err(wrong());
+                }
+                let value = Box::new(take(args).next().expect("1"));
+                Expr::boolean(Node::IsNull { negated: false, value }, false)
+            }
+            "mod" => {
+                if args.len() != 2 {
+                    return Err(wrong());
+                }
+                let mut args = take(args);
+                let (a, b) = (args.next().expect("2"), args.next().expect("2"));
+                self.arithmetic_of(crate::expr::ArithOp::Mod, a, b)
+            }
+            "adddate" | "date_add" | "subdate" | "date_sub" => {
+                if args.len() != 2 {
+                    return Err(wrong());
+                }
+                let mut args = take(args);
+                let (date, days) = (args.next().expect("2"), args.next().expect("2"));
+                self.date_arithmetic(date, days, IntervalUnit::Day, name.starts_with("sub"))
+            }
+            "name_const" => {
+                if args.len() != 2 {
+                    return Err(wrong());
+                }
+                args.pop().expect("2")
+            }
+            "charset" | "collation" | "coercibility" => {
+                if args.len() != 1 {
+                    return Err(wrong());
+                }
+                self.about_collation(name, &args[0])
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// CHARSET(), COLLATION() and COERCIBILITY() know their answer when bound.
+    fn about_collation(&self, name: &str, arg: &Expr) -> Expr {
+        let collation = if arg.ty.is_text() { arg.ty.collation } else { CollationId::BINARY };
+        let text = match name {
+            "charset" => collation.charset().name(),
+            "collation" => collation.name(),
+            _ => return Expr::constant(Value::Int(arg.derivation as i64), typing::int_type(10, false).with_length(10)),
+        };
+        let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
+        Expr { nullable: true, derivation: Derivation::System, ..Expr::constant(Value::bytes(text.as_bytes()), ty) }
+    }
+
+    /// `date +- INTERVAL amount unit`.
+    pub(crate) fn date_arithmetic(&self, date: Expr, amount: Expr, unit: IntervalUnit, subtract: bool) -> Expr {
+        use IntervalUnit as U;
+        let days_only = matches!(unit, U::Day | U::Week | U::Month | U::Quarter | U::Year | U::YearMonth);
+        let micros = matches!(
+            unit,
+            U::Microsecond | U::SecondMicrosecond | U::MinuteMicrosecond | U::HourMicrosecond | U::DayMicrosecond
+        );
+        let amount_digits = match (unit, amount.class()) {
+            _ if micros => 6,
+            (U::Second, Class::Decimal) => amount.ty.decimals.min(6),
+            (U::Second, Class::Real | Class::String) if amount.ty.decimals != 0 && amount.class() == Class::Real => 6,
+            _ => 0,
+        };
+        let digits = |own: u8| own.min(6).max(amount_digits);
+        let ty = match date.class() {
+            Class::Date if days_only => SqlType::new(TypeKind::Date),
+            Class::Date => SqlType::temporal(TypeKind::DateTime, digits(0)),
+            Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits(date.ty.decimals)),
+            Class::Time => SqlType::temporal(TypeKind::Time, digits(date.ty.decimals)),
+            _ => {
+                let connection = self.cx.session.vars.connection_collation;
+                let fraction = if amount_digits > 0 { 1 + u32::from(amount_digits) } else { 0 };
+                SqlType::char(19 + fraction, connection).with_decimals(amount_digits)
+            }
+        };
+        let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
+        let node = Node::DateArith { date: Box::new(date), amount: Box::new(amount), unit, subtract };
+        Expr { node, ty, nullable: true, derivation }
+    }
+
+    pub(super) fn extract(&mut self, unit: IntervalUnit, tree: &ast::Expr) -> SqlResult<Expr> {
+        let value = self.scalar(tree)?;
+        self.named_call("extract", vec![func::datetime::unit_constant(unit), value])
+    }
+
+    pub(super) fn timestamp_diff(
+        &mut self,
+        unit: IntervalUnit,
+        from: &ast::Expr,
+        to: &ast::Expr,
+    ) -> SqlResult<Expr> {
+        let (from, to) = (self.scalar(from)?, self.scalar(to)?);
+        self.named_call("timestampdiff", vec![func::datetime::unit_constant(unit), from, to])
+    }
+
+    pub(super) fn trim(&mut self, side: TrimSide, what: Option<&ast::Expr>, tree: &ast::Expr) -> SqlResult<Expr> {
+        let value = self.scalar(tree)?;
+        let name = match side {
+            TrimSide::Both => "trim",
+            TrimSide::Leading => "ltrim",
+            TrimSide::Trailing => "rtrim",
+        };
+        let mut args = vec![value];
+        if let Some(what) = what {
+            args.push(self.scalar(what)?);
+        }
+        self.named_call(name, args)
+    }
+
+    pub(super) fn char_function(&mut self, args: &[ast::Expr], charset: Option<&str>) -> SqlResult<Expr> {
+        let args = args.iter().map(|a| self.scalar(a)).collect::<SqlResult<Vec<_>>>()?;
+        let count = args.len() as u64;
+        let mut call = self.named_call("char", args)?;
+        if let Some(name) = charset {
+            let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))?;
+            call.ty = typing::string_type(count * 4 / u64::from(charset.max_bytes()), charset.default_collation());
+        }
+        Ok(call)
+    }
+}

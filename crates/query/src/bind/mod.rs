@@ -14,6 +14,7 @@ mod expr;
 mod literal;
 mod scope;
 
+pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub use scope::{Scope, ScopeColumn, ScopeTable};
 

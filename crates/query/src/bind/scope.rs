@@ -67,6 +67,8 @@ pub struct Scope {
     pub aliases: Vec<(Arc<str>, Expr)>,
     /// Aggregates met so far.
     pub aggregates: Vec<AggregateCall>,
+    /// Whether this is a query block, whose rows can be grouped.
+    pub takes_aggregates: bool,
     /// Cells needed per execution.
     pub once: u32,
     /// How many scopes outwards an expression reached; 0 = not correlated.

@@ -139,7 +139,7 @@ pub(crate) fn text_in<'f>(
 }
 
 /// The value in the type's own representation, without CAST's warnings about length.
-pub(super) fn convert<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+pub(crate) fn convert<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
     let null = Cell::Ref(ValueRef::Null);
     Ok(match ty.class() {
         Class::Null => value.eval(cx)?,

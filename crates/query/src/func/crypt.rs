@@ -1,1 +1,72 @@
-//! crypt functions.
+//! Digests: MD5, SHA-1, SHA-2, PASSWORD.
+
+use keel_base::{SqlResult, errors};
+use keel_value::{SqlType, Value};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+
+use super::{Function, function, given, known_integer, text_value};
+use crate::bind::BindContext;
+use crate::expr::typing::string_type;
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("md5", 1, 1, |cx, _| hex_type(cx, 32), |_, a, cx| digest::<Md5>(&a[0], cx)),
+    function!("sha", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
+    function!("sha1", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
+    function!("sha2", 2, 2, sha2_type, sha2),
+    function!("password", 1, 1, |cx, _| hex_type(cx, 41), password),
+];
+
+fn hex_type(cx: &BindContext<'_>, digits: u64) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(digits, cx.session.vars.connection_collation), true))
+}
+
+fn hex(bytes: &[u8]) -> Value {
+    let mut text = super::search::hex_text(bytes);
+    text.make_ascii_lowercase();
+    Value::Bytes(text.into())
+}
+
+fn digest<'f, D: Digest>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(arg.text(cx)?);
+    Ok(hex(&D::digest(&*text)))
+}
+
+fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let bits = match known_integer(&args[1]) {
+        Some(0) => 256,
+        Some(bits @ (224 | 256 | 384 | 512)) => bits,
+        Some(_) => 0,
+        None => 512,
+    };
+    hex_type(cx, bits as u64 / 4)
+}
+
+fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let bits = given!(args[1].int64(cx)?);
+    Ok(match bits {
+        224 => hex(&Sha224::digest(&*text)),
+        0 | 256 => hex(&Sha256::digest(&*text)),
+        384 => hex(&Sha384::digest(&*text)),
+        512 => hex(&Sha512::digest(&*text)),
+        _ => {
+            cx.warn(errors::wrong_parameters_to_native_fct("sha2"))?;
+            Value::Null
+        }
+    })
+}
+
+fn password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    if text.is_empty() {
+        return Ok(text_value(""));
+    }
+    let twice = Sha1::digest(Sha1::digest(&*text));
+    let mut out = vec![b'*'];
+    out.extend_from_slice(&super::search::hex_text(&twice));
+    Ok(Value::Bytes(out.into()))
+}

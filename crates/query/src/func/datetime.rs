@@ -1,17 +1,600 @@
-//! Functions of dates.
-use keel_base::SqlResult;
+//! Functions that make dates and times: the clock, arithmetic with intervals, conversions.
+
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
-use keel_value::{SqlType, Value};
+use keel_value::temporal::Interval;
+use keel_value::types::Class;
+use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
-use crate::expr::{EvalContext, Expr};
+use super::{Function, any_nullable, calendar, function, given, int, known_integer, or_null};
+use crate::bind::BindContext;
+use crate::expr::typing::{int_type, string_type};
+use crate::expr::{EvalContext, Expr, cast};
 
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("now", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_local().cut(ty.decimals)))),
+    function!(volatile "sysdate", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_local().cut(ty.decimals)))),
+    function!("utc_timestamp", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_utc().cut(ty.decimals)))),
+    function!("curdate", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_local().date))),
+    function!("utc_date", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_utc().date))),
+    function!("curtime", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(cx.session.now_local().time().cut(ty.decimals)))),
+    function!("utc_time", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(cx.session.now_utc().time().cut(ty.decimals)))),
+    function!("unix_timestamp", 0, 1, unix_timestamp_type, unix_timestamp),
+    function!("from_unixtime", 1, 2, from_unixtime_type, from_unixtime),
+    function!("date", 1, 1, |_, _| Ok((SqlType::new(TypeKind::Date), true)), |_, a, cx| {
+        Ok(or_null(a[0].datetime(cx)?, |v| Value::Date(v.date)))
+    }),
+    function!("time", 1, 1, time_type, |ty, a, cx| {
+        Ok(or_null(a[0].time(cx)?, |v| Value::Time(v.cut(ty.decimals))))
+    }),
+    function!("timestamp", 1, 2, timestamp_type, timestamp),
+    function!("last_day", 1, 1, |_, _| Ok((SqlType::new(TypeKind::Date), true)), last_day),
+    function!("from_days", 1, 1, |_, _| Ok((SqlType::new(TypeKind::Date), true)), from_days),
+    function!("makedate", 2, 2, |_, _| Ok((SqlType::new(TypeKind::Date), true)), makedate),
+    function!("maketime", 3, 3, maketime_type, maketime),
+    function!("sec_to_time", 1, 1, sec_to_time_type, sec_to_time),
+    function!("addtime", 2, 2, addtime_type, |ty, a, cx| addtime(ty, a, cx, 1)),
+    function!("subtime", 2, 2, addtime_type, |ty, a, cx| addtime(ty, a, cx, -1)),
+    function!("timediff", 2, 2, timediff_type, timediff),
+    function!("datediff", 2, 2, |_, _| Ok((int(8), true)), datediff),
+    function!("timestampdiff", 3, 3, |_, _| Ok((SqlType::bigint().with_length(21), true)), timestampdiff),
+    function!("convert_tz", 3, 3, convert_tz_type, convert_tz),
+    function!("period_add", 2, 2, |_, a| Ok((int(6), any_nullable(a))), period_add),
+    function!("period_diff", 2, 2, |_, a| Ok((int(6), any_nullable(a))), period_diff),
+];
+
+/// A unit as a constant argument of the functions that take one.
+pub(crate) fn unit_constant(unit: IntervalUnit) -> Expr {
+    Expr::constant(Value::Int(unit as i64), int_type(2, false))
+}
+
+/// The unit that an argument made by [`unit_constant`] stands for.
+pub(crate) fn unit_of(arg: &Expr) -> IntervalUnit {
+    let number = known_integer(arg).expect("units are bound as constants");
+    *UNITS.iter().find(|(unit, _)| *unit as i64 == number).map(|(unit, _)| unit).expect("every unit is listed")
+}
+
+const UNITS: &[(IntervalUnit, &str)] = &[
+    (IntervalUnit::Microsecond, "microsecond"),
+    (IntervalUnit::Second, "second"),
+    (IntervalUnit::Minute, "minute"),
+    (IntervalUnit::Hour, "hour"),
+    (IntervalUnit::Day, "day"),
+    (IntervalUnit::Week, "week"),
+    (IntervalUnit::Month, "month"),
+    (IntervalUnit::Quarter, "quarter"),
+    (IntervalUnit::Year, "year"),
+    (IntervalUnit::SecondMicrosecond, "second_microsecond"),
+    (IntervalUnit::MinuteMicrosecond, "minute_microsecond"),
+    (IntervalUnit::MinuteSecond, "minute_second"),
+    (IntervalUnit::HourMicrosecond, "hour_microsecond"),
+    (IntervalUnit::HourSecond, "hour_second"),
+    (IntervalUnit::HourMinute, "hour_minute"),
+    (IntervalUnit::DayMicrosecond, "day_microsecond"),
+    (IntervalUnit::DaySecond, "day_second"),
+    (IntervalUnit::DayMinute, "day_minute"),
+    (IntervalUnit::DayHour, "day_hour"),
+    (IntervalUnit::YearMonth, "year_month"),
+];
+
+/// The unit's name in lower case.
+pub(crate) fn unit_name(unit: IntervalUnit) -> &'static str {
+    UNITS.iter().find(|(u, _)| *u == unit).map_or("", |(_, name)| name)
+}
+
+fn fraction_argument(args: &[Expr], name: &str) -> SqlResult<u8> {
+    match args.first() {
+        None => Ok(0),
+        Some(arg) => match known_integer(arg) {
+            Some(digits) if (0..=6).contains(&digits) => Ok(digits as u8),
+            Some(digits) => Err(errors::too_big_precision(digits, name, 6)),
+            None => Err(errors::wrong_arguments(name)),
+        },
+    }
+}
+
+fn now_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "now")?), false))
+}
+
+fn curtime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::Time, fraction_argument(args, "curtime")?), false))
+}
+
+fn date_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::new(TypeKind::Date), false))
+}
+
+/// Fraction digits that an argument brings along.
+pub(super) fn fraction_of(arg: &Expr) -> u8 {
+    match arg.class() {
+        Class::Time | Class::DateTime | Class::Decimal => arg.ty.decimals.min(6),
+        Class::Real => 6,
+        Class::String => match &arg.node {
+            crate::expr::Node::Constant(Value::Bytes(text)) => {
+                text.iter().position(|b| *b == b'.').map_or(0, |at| (text.len() - at - 1).min(6) as u8)
+            }
+            _ => 6,
+        },
+        _ => 0,
+    }
+}
+
+fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[0])), true))
+}
+
+fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
+}
+
+fn timestamp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].datetime(cx)?);
+    let Some(arg) = args.get(1) else { return Ok(Value::DateTime(v)) };
+    let span = given!(arg.time(cx)?);
+    Ok(or_null(calendar::add_micros(v, span.micros), Value::DateTime))
+}
+
+fn unix_timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let digits = args.first().map_or(0, fraction_of);
+    if digits == 0 {
+        return Ok((SqlType::bigint().with_length(17), true));
+    }
+    Ok((SqlType::decimal(16 + u32::from(digits), digits), true))
+}
+
+/// Unix times end with the year 2038 here, as in MariaDB 10.11.
+const UNIX_TIME_MAX: i64 = i32::MAX as i64;
+
+fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(arg) = args.first() else { return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000))) };
+    let local = given!(arg.datetime(cx)?);
+    if !local.date.is_real() {
+        return Ok(Value::Null);
+    }
+    let utc = given!(cx.session.vars.time_zone.to_utc(local));
+    let seconds = utc.to_unix();
+    if !(0..=UNIX_TIME_MAX).contains(&seconds) {
+        return Ok(Value::Null);
+    }
+    if ty.decimals == 0 {
+        return Ok(Value::Int(seconds));
+    }
+    let micros = seconds as u128 * 1_000_000 + u128::from(utc.micros);
+    Ok(Value::Decimal(Decimal::from_parts(false, micros, 6).truncate(i32::from(ty.decimals))))
+}
+
+fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    if let Some(pattern) = args.get(1) {
+        let length = super::dateformat::formatted_chars(pattern);
+        return Ok((string_type(length, cx.session.vars.connection_collation).with_decimals(0), true));
+    }
+    let digits = match args[0].class() {
+        Class::Decimal => args[0].ty.decimals.min(6),
+        Class::String | Class::Real => 6,
+        _ => 0,
+    };
+    Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
+}
+
+fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].decimal(cx)?);
+    let micros = v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or(i64::MAX));
+    if !(0..=UNIX_TIME_MAX * 1_000_000 + 999_999).contains(&micros) {
+        return Ok(Value::Null);
+    }
+    let utc = DateTime::from_unix(micros / 1_000_000, (micros % 1_000_000) as u32);
+    let local = keel_value::convert::timestamp_to_local(utc, &*cx.session.vars.time_zone);
+    match args.get(1) {
+        None => Ok(Value::DateTime(local.cut(ty.decimals))),
+        Some(pattern) => {
+            let pattern = given!(pattern.text(cx)?);
+            Ok(or_null(super::dateformat::format(local, local.time(), &pattern), |t| Value::Bytes(t.into())))
+        }
+    }
+}
+
+fn last_day<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let date = given!(args[0].datetime(cx)?).date;
+    if date.month == 0 {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Date(Date { day: keel_value::temporal::days_in_month(date.year, date.month), ..date }))
+}
+
+fn from_days<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let number = given!(args[0].int64(cx)?);
+    Ok(Value::Date(Date::from_day_number(number).unwrap_or(Date::ZERO)))
+}
+
+fn makedate<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let year = given!(args[0].int64(cx)?);
+    let day = given!(args[1].int64(cx)?);
+    let year = match year {
+        0..=69 => year + 2000,
+        70..=99 => year + 1900,
+        _ => year,
+    };
+    if !(0..=9999).contains(&year) || day <= 0 {
+        return Ok(Value::Null);
+    }
+    let number = calendar::day_number(Date::new(year as u16, 1, 1)).saturating_add(day - 1);
+    Ok(or_null(Date::from_day_number(number), Value::Date))
+}
+
+fn maketime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[2])), true))
+}
+
+/// The longest time: 838:59:59.999999.
+pub(super) const TIME_MAX_MICROS: i64 = (838 * 3600 + 59 * 60 + 59) * 1_000_000 + 999_999;
+
+/// A time cut to the longest, with MariaDB's warning.
+fn bounded_time(micros: i128, shown: impl FnOnce() -> String, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+    let bound = i128::from(TIME_MAX_MICROS);
+    if micros.abs() > bound {
+        cx.warn(errors::truncated_wrong_value("time", shown()))?;
+    }
+    let kept = micros.clamp(-bound, bound) as i64;
+    let whole = if micros.abs() > bound { kept - kept % 1_000_000 } else { kept };
+    Ok(Value::Time(Time { micros: whole }))
+}
+
+fn maketime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let hours = given!(args[0].int64(cx)?);
+    let minutes = given!(args[1].int64(cx)?);
+    let seconds = given!(args[2].decimal(cx)?);
+    let micros = seconds.mul(&Decimal::from_i64(1_000_000)).map_or(-1, |m| m.truncate(0).to_i64().unwrap_or(-1));
+    if !(0..60).contains(&minutes) || !(0..60_000_000).contains(&micros) {
+        return Ok(Value::Null);
+    }
+    let total = (i128::from(hours.unsigned_abs()) * 3600 + i128::from(minutes) * 60) * 1_000_000 + i128::from(micros);
+    let signed = if hours < 0 { -total } else { total };
+    match bounded_time(signed, || format!("{hours}:{minutes:02}:{:02}", micros / 1_000_000), cx)? {
+        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
+        other => Ok(other),
+    }
+}
+
+fn sec_to_time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[0])), true))
+}
+
+fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let seconds = given!(args[0].decimal(cx)?);
+    let micros = match seconds.mul(&Decimal::from_i64(1_000_000)).map(|m| m.truncate(0).to_i64()) {
+        Ok(Ok(v)) => i128::from(v),
+        _ if seconds.is_negative() => i128::from(i64::MIN),
+        _ => i128::from(i64::MAX),
+    };
+    match bounded_time(micros, || seconds.to_string(), cx)? {
+        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
+        other => Ok(other),
+    }
+}
+
+fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    let ty = match args[0].class() {
+        Class::Date | Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits),
+        Class::Time => SqlType::temporal(TypeKind::Time, digits),
+        _ => SqlType::char(26, cx.session.vars.connection_collation).with_decimals(39),
+    };
+    Ok((ty, true))
+}
+
+/// Whether an argument is a point in time rather than a span; text is one if it has a date.
+fn is_datetime(arg: &Expr, text: &[u8]) -> bool {
+    match arg.class() {
+        Class::Date | Class::DateTime => true,
+        Class::Time => false,
+        _ => text.iter().filter(|b| **b == b'-').count() >= 2,
+    }
+}
+
+fn addtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, sign: i64) -> SqlResult<Value> {
+    let shown = given!(args[0].text(cx)?);
+    let span = given!(args[1].time(cx)?);
+    if is_datetime(&args[1], &given!(args[1].text(cx)?)) {
+        return Ok(Value::Null);
+    }
+    let moved = span.micros * sign;
+    if is_datetime(&args[0], &shown) {
+        let v = given!(args[0].datetime(cx)?);
+        let sum = given!(calendar::add_micros(v, moved));
+        return Ok(as_result(ty, sum, true));
+    }
+    let v = given!(args[0].time(cx)?);
+    let total = i128::from(v.micros) + i128::from(moved);
+    let Value::Time(sum) = bounded_time(total, || String::from_utf8_lossy(&shown).into_owned(), cx)? else {
+        return Ok(Value::Null);
+    };
+    Ok(time_result(ty, sum))
+}
+
+/// A point in time in a call's own type: itself, its date, or text as long as it needs to be.
+fn as_result(ty: &SqlType, v: DateTime, with_time: bool) -> Value {
+    match ty.class() {
+        Class::Date => Value::Date(v.date),
+        Class::DateTime => Value::DateTime(v.cut(ty.decimals)),
+        Class::Time => Value::Time(v.time()),
+        _ => {
+            let mut out = Vec::new();
+            if with_time {
+                text::append_datetime(&mut out, v, text_digits(ty, v.micros));
+            } else {
+                text::append_date(&mut out, v.date);
+            }
+            Value::Bytes(out.into())
+        }
+    }
+}
+
+/// Fraction digits of a result that is text.
+fn text_digits(ty: &SqlType, micros: u32) -> u8 {
+    if ty.decimals > 0 && ty.decimals <= 6 {
+        ty.decimals
+    } else if micros != 0 {
+        6
+    } else {
+        0
+    }
+}
+
+fn time_result(ty: &SqlType, v: Time) -> Value {
+    if ty.class() == Class::Time {
+        return Value::Time(v.cut(ty.decimals));
+    }
+    let mut out = Vec::new();
+    text::append_time(&mut out, v, text_digits(ty, (v.micros % 1_000_000) as u32));
+    Value::Bytes(out.into())
+}
+
+fn timediff_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    Ok((SqlType::temporal(TypeKind::Time, digits), true))
+}
+
+fn timediff<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let a = given!(args[0].text(cx)?);
+    let b = given!(args[1].text(cx)?);
+    let (first, second) = (is_datetime(&args[0], &a), is_datetime(&args[1], &b));
+    if first != second {
+        return Ok(Value::Null);
+    }
+    let micros = if first {
+        let (a, b) = (given!(args[0].datetime(cx)?), given!(args[1].datetime(cx)?));
+        i128::from(calendar::to_micros(a)) - i128::from(calendar::to_micros(b))
+    } else {
+        let (a, b) = (given!(args[0].time(cx)?), given!(args[1].time(cx)?));
+        i128::from(a.micros) - i128::from(b.micros)
+    };
+    let shown = || format!("{}", micros / 1_000_000);
+    match bounded_time(micros, shown, cx)? {
+        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
+        other => Ok(other),
+    }
+}
+
+fn datediff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let a = given!(given!(args[0].datetime(cx)?).date.day_number());
+    let b = given!(given!(args[1].datetime(cx)?).date.day_number());
+    Ok(Value::Int(a - b))
+}
+
+fn timestampdiff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let unit = unit_of(&args[0]);
+    let from = given!(args[1].datetime(cx)?);
+    let to = given!(args[2].datetime(cx)?);
+    let micros = calendar::to_micros(to) - calendar::to_micros(from);
+    let seconds = micros / 1_000_000;
+    use IntervalUnit as U;
+    Ok(Value::Int(match unit {
+        U::Microsecond => micros,
+        U::Second => seconds,
+        U::Minute => seconds / 60,
+        U::Hour => seconds / 3600,
+        U::Day => seconds / 86_400,
+        U::Week => seconds / 604_800,
+        U::Month => whole_months(from, to),
+        U::Quarter => whole_months(from, to) / 3,
+        U::Year => whole_months(from, to) / 12,
+        _ => return Ok(Value::Null),
+    }))
+}
+
+/// Whole months from one point to another.
+fn whole_months(from: DateTime, to: DateTime) -> i64 {
+    if to < from {
+        return -whole_months(to, from);
+    }
+    let count = |d: DateTime| i64::from(d.date.year) * 12 + i64::from(d.date.month);
+    let months = count(to) - count(from);
+    let rest = |d: DateTime| (d.date.day, d.time().micros);
+    if rest(to) < rest(from) { months - 1 } else { months }
+}
+
+fn convert_tz_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::DateTime, fraction_of(&args[0])), true))
+}
+
+/// Seconds east of Greenwich of `+hh:mm`; other zones need the session's tables.
+fn offset(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.eq_ignore_ascii_case("utc") {
+        return Some(0);
+    }
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'+' => (1, &text[1..]),
+        b'-' => (-1, &text[1..]),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+fn convert_tz<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].datetime(cx)?);
+    let from = given!(offset(&given!(args[1].text(cx)?)));
+    let to = given!(offset(&given!(args[2].text(cx)?)));
+    Ok(or_null(calendar::add_micros(v, (to - from) * 1_000_000), Value::DateTime))
+}
+
+/// Months since year 0 of a period YYMM or YYYYMM; None where it is none.
+fn period_months(period: i64) -> Option<i64> {
+    if period <= 0 {
+        return None;
+    }
+    let (year, month) = (period / 100, period % 100);
+    let year = match year {
+        0..=69 => year + 2000,
+        70..=99 => year + 1900,
+        _ => year,
+    };
+    (1..=12).contains(&month).then_some(year * 12 + month - 1)
+}
+
+fn wrong_period(name: &str) -> SqlError {
+    errors::wrong_arguments(name)
+}
+
+fn period_add<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let period = given!(args[0].int64(cx)?);
+    let months = given!(args[1].int64(cx)?);
+    let total = period_months(period).ok_or_else(|| wrong_period("period_add"))?.saturating_add(months);
+    Ok(Value::Int(total / 12 * 100 + total % 12 + 1))
+}
+
+fn period_diff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let a = given!(args[0].int64(cx)?);
+    let b = given!(args[1].int64(cx)?);
+    let months = |p| period_months(p).ok_or_else(|| wrong_period("period_diff"));
+    Ok(Value::Int(months(a)? - months(b)?))
+}
+
+/// The span of `INTERVAL amount unit`; None is NULL.
+fn interval_of<'f>(amount: &'f Expr, unit: IntervalUnit, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Interval>> {
+    use IntervalUnit as U;
+    let mut span = Interval::default();
+    match unit {
+        U::Second => {
+            let Some(v) = amount.decimal(cx)? else { return Ok(None) };
+            let micros = v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.round(0).to_i64().unwrap_or_else(|b| b));
+            span.seconds = micros / 1_000_000;
+            span.micros = micros % 1_000_000;
+            return Ok(Some(span));
+        }
+        U::Microsecond | U::Minute | U::Hour | U::Day | U::Week | U::Month | U::Quarter | U::Year => {
+            let Some(v) = amount.int64(cx)? else { return Ok(None) };
+            match unit {
+                U::Microsecond => span.micros = v,
+                U::Minute => span.seconds = v.saturating_mul(60),
+                U::Hour => span.seconds = v.saturating_mul(3600),
+                U::Day => span.days = v,
+                U::Week => span.days = v.saturating_mul(7),
+                U::Month => span.months = v,
+                U::Quarter => span.months = v.saturating_mul(3),
+                _ => span.months = v.saturating_mul(12),
+            }
+            return Ok(Some(span));
+        }
+        _ => {}
+    }
+    let Some(text) = amount.text(cx)? else { return Ok(None) };
+    let names: &[U] = match unit {
+        U::YearMonth => &[U::Year, U::Month],
+        U::DayHour => &[U::Day, U::Hour],
+        U::DayMinute => &[U::Day, U::Hour, U::Minute],
+        U::DaySecond => &[U::Day, U::Hour, U::Minute, U::Second],
+        U::DayMicrosecond => &[U::Day, U::Hour, U::Minute, U::Second, U::Microsecond],
+        U::HourMinute => &[U::Hour, U::Minute],
+        U::HourSecond => &[U::Hour, U::Minute, U::Second],
+        U::HourMicrosecond => &[U::Hour, U::Minute, U::Second, U::Microsecond],
+        U::MinuteSecond => &[U::Minute, U::Second],
+        U::MinuteMicrosecond => &[U::Minute, U::Second, U::Microsecond],
+        _ => &[U::Second, U::Microsecond],
+    };
+    let (negative, numbers) = fields(&text, names.last() == Some(&U::Microsecond));
+    if numbers.len() > names.len() {
+        return Ok(None);
+    }
+    // Fewer numbers than units: the first units are missing.
+    for (name, number) in names[names.len() - numbers.len()..].iter().zip(numbers) {
+        match name {
+            U::Year => span.months += number.saturating_mul(12),
+            U::Month => span.months += number,
+            U::Day => span.days += number,
+            U::Hour => span.seconds = span.seconds.saturating_add(number.saturating_mul(3600)),
+            U::Minute => span.seconds = span.seconds.saturating_add(number.saturating_mul(60)),
+            U::Second => span.seconds = span.seconds.saturating_add(number),
+            _ => span.micros += number,
+        }
+    }
+    Ok(Some(if negative { span.neg() } else { span }))
+}
+
+/// The numbers of an interval's text, whatever stands between them; the last as microseconds if it is a fraction.
+fn fields(text: &[u8], fraction_last: bool) -> (bool, Vec<i64>) {
+    let text = text.trim_ascii();
+    let negative = text.first() == Some(&b'-');
+    let mut numbers = Vec::new();
+    let groups: Vec<&[u8]> = text.split(|b| !b.is_ascii_digit()).filter(|g| !g.is_empty()).collect();
+    for (index, group) in groups.iter().enumerate() {
+        let mut number = 0i64;
+        for digit in group.iter() {
+            number = number.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
+        }
+        if fraction_last && index + 1 == groups.len() && group.len() < 6 {
+            number = number.saturating_mul(10i64.pow(6 - group.len() as u32));
+        }
+        numbers.push(number);
+    }
+    (negative, numbers)
+}
+
+/// DATE_ADD and DATE_SUB.
 pub(crate) fn add_interval<'f>(
-    _ty: &'f SqlType,
-    _d: &'f Expr,
-    _a: &'f Expr,
-    _u: IntervalUnit,
-    _s: bool,
-    _cx: &mut EvalContext<'_, 'f>,
+    ty: &'f SqlType,
+    date: &'f Expr,
+    amount: &'f Expr,
+    unit: IntervalUnit,
+    subtract: bool,
+    cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Value> {
-    unimplemented!()
+    let cell: Cell<'f> = date.eval(cx)?;
+    if cell.as_ref().is_null() {
+        return Ok(Value::Null);
+    }
+    let span = given!(interval_of(amount, unit, cx)?);
+    let span = if subtract { span.neg() } else { span };
+    if ty.class() == Class::Time {
+        let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, cx)?);
+        let moved = (i128::from(span.days) * 86_400 + i128::from(span.seconds)) * 1_000_000 + i128::from(span.micros);
+        let total = i128::from(v.micros) + moved;
+        if span.months != 0 || total.abs() > i128::from(TIME_MAX_MICROS) {
+            cx.warn(errors::datetime_function_overflow("time"))?;
+            return Ok(Value::Null);
+        }
+        return Ok(Value::Time(Time { micros: total as i64 }.cut(ty.decimals)));
+    }
+    let v = given!(cast::value_to_datetime(cell.as_ref(), &date.ty, cx)?);
+    let with_time = match cell.as_ref() {
+        keel_value::ValueRef::Bytes(text) => text.trim_ascii().len() > 10 || span.has_time() || !is_day_unit(unit),
+        _ => v.time().micros != 0 || !is_day_unit(unit),
+    };
+    match v.add_interval(span) {
+        Some(sum) => Ok(as_result(ty, sum, with_time)),
+        None => {
+            cx.warn(errors::datetime_function_overflow("datetime"))?;
+            Ok(Value::Null)
+        }
+    }
+}
+
+fn is_day_unit(unit: IntervalUnit) -> bool {
+    use IntervalUnit as U;
+    matches!(unit, U::Day | U::Week | U::Month | U::Quarter | U::Year | U::YearMonth)
 }

@@ -1,1 +1,99 @@
-//! info functions.
+//! Functions about the server, the session and the last statement.
+
+use keel_base::SqlResult;
+use keel_storage::runtime;
+use keel_value::{CollationId, SqlType, Value};
+
+use super::{Function, any_nullable, function, given, int, or_null, text_value};
+use crate::bind::BindContext;
+use crate::expr::typing::{STRING_DECIMALS, bits_type, int_type};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("database", 0, 0, |_, _| Ok((system_text(64), true)), |_, _, cx| {
+        Ok(or_null(cx.session.database.clone(), |db| text_value(db.as_bytes())))
+    }),
+    function!("user", 0, 0, |_, _| Ok((system_text(384), true)), user),
+    function!("current_user", 0, 0, |_, _| Ok((system_text(384), true)), user),
+    function!("current_role", 0, 0, |_, _| Ok((system_text(384), true)), |_, _, _| Ok(Value::Null)),
+    function!("version", 0, 0, version_type, |_, _, cx| Ok(text_value(cx.session.host.version()))),
+    function!("connection_id", 0, 0, |_, _| Ok((SqlType::int().with_unsigned().with_length(10), false)), |_, _, cx| {
+        Ok(Value::UInt(cx.session.id))
+    }),
+    function!(volatile "last_insert_id", 0, 1, last_insert_id_type, last_insert_id),
+    function!("row_count", 0, 0, |_, _| Ok((SqlType::bigint().with_length(21), false)), |_, _, cx| {
+        Ok(Value::Int(cx.session.row_count))
+    }),
+    function!("found_rows", 0, 0, |_, _| Ok((SqlType::bigint().with_length(21), false)), |_, _, cx| {
+        Ok(Value::Int(cx.session.found_rows as i64))
+    }),
+    function!(volatile "sleep", 1, 1, |_, _| Ok((int(1), false)), sleep),
+    function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), true)), benchmark),
+];
+
+/// Text of the server's own: utf8mb3, as MariaDB's system character set.
+fn system_text(chars: u32) -> SqlType {
+    SqlType::varchar(chars, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS)
+}
+
+fn version_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((system_text(cx.session.host.version().len() as u32), false))
+}
+
+fn user<'f>(_: &'f SqlType, _: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    Ok(text_value(format!("{}@{}", cx.session.user, cx.session.client_host)))
+}
+
+fn last_insert_id_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    match args.first() {
+        None => Ok((bits_type(), false)),
+        Some(arg) => {
+            let length = arg.ty.display_length().min(21);
+            let ty = SqlType { kind: keel_value::TypeKind::BigInt, ..int_type(length, true) };
+            Ok((ty, any_nullable(args)))
+        }
+    }
+}
+
+fn last_insert_id<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(arg) = args.first() else { return Ok(Value::UInt(cx.session.last_insert_id)) };
+    let new = given!(arg.integer(cx)?) as u64;
+    cx.session.last_insert_id = new;
+    cx.session.statement_insert_id = new;
+    Ok(Value::UInt(new))
+}
+
+/// SLEEP(): 0 when the time has passed; a kill ends it with the statement.
+fn sleep<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let seconds = match args[0].real(cx)? {
+        Some(seconds) if seconds >= 0.0 => seconds.min(31_536_000.0),
+        _ => {
+            cx.warn(keel_base::errors::wrong_arguments("sleep"))?;
+            return Ok(Value::Int(0));
+        }
+    };
+    let deadline = runtime::time::now() + std::time::Duration::from_secs_f64(seconds);
+    let session = &*cx.session;
+    session.interrupt.woken_during(|| {
+        while runtime::time::now() < deadline && session.check_interrupt().is_ok() {
+            runtime::fiber::park_until(runtime::wait::WaitEvent::Sleep, deadline);
+        }
+    });
+    session.check_interrupt()?;
+    Ok(Value::Int(0))
+}
+
+/// BENCHMARK(): computes an expression so many times.
+fn benchmark<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let count = given!(args[0].int64(cx)?);
+    if count < 0 {
+        return Ok(Value::Null);
+    }
+    for _ in 0..count {
+        args[1].eval(cx)?;
+        runtime::fiber::tick();
+        cx.session.check_interrupt()?;
+    }
+    Ok(Value::Int(0))
+}

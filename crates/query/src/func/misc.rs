@@ -1,1 +1,124 @@
-//! misc functions.
+//! UUIDs and addresses.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use keel_base::SqlResult;
+use keel_storage::runtime;
+use keel_value::{CollationId, SqlType, Value};
+
+use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value};
+use crate::bind::BindContext;
+use crate::expr::typing::{STRING_DECIMALS, bits_type, string_type};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!(volatile "uuid", 0, 0, uuid_type, |_, _, _| Ok(text_value(uuid()))),
+    function!(volatile "sys_guid", 0, 0, uuid_type, |_, _, _| {
+        Ok(text_value(uuid().replace('-', "").to_uppercase()))
+    }),
+    function!(volatile "uuid_short", 0, 0, |_, _| Ok((bits_type(), false)), |_, _, _| {
+        let micros = runtime::time::unix_micros() as u64;
+        Ok(Value::UInt((micros << 12 | runtime::rand::u64() & 0xfff) & (u64::MAX >> 1)))
+    }),
+    function!(volatile "random_bytes", 1, 1, random_bytes_type, random_bytes),
+    function!("inet_aton", 1, 1, |_, _| Ok((bits_type(), true)), inet_aton),
+    function!("inet_ntoa", 1, 1, |cx, _| address_type(cx, 31), inet_ntoa),
+    function!("inet6_aton", 1, 1, |_, _| Ok((SqlType::varbinary(16), true)), inet6_aton),
+    function!("inet6_ntoa", 1, 1, |cx, _| address_type(cx, 39), inet6_ntoa),
+    function!("is_ipv4", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+        let text = given!(a[0].text(cx)?);
+        Ok(Value::Int(i64::from(parse::<Ipv4Addr>(&text).is_some())))
+    }),
+    function!("is_ipv6", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+        let text = given!(a[0].text(cx)?);
+        Ok(Value::Int(i64::from(parse::<Ipv6Addr>(&text).is_some())))
+    }),
+];
+
+fn uuid_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::char(36, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS), true))
+}
+
+/// 100 ns steps from the start of the Gregorian calendar, where version 1 counts from, to 1970.
+const GREGORIAN_TO_UNIX: u64 = 0x01b2_1dd2_1381_4000;
+
+/// A version 1 UUID (RFC 4122): the time, and random bits in place of a network address.
+fn uuid() -> String {
+    let random = runtime::rand::u64();
+    let time = runtime::time::unix_micros() as u64 * 10 + random % 10 + GREGORIAN_TO_UNIX;
+    let sequence = (random >> 48 & 0x3fff) | 0x8000;
+    // The multicast bit says that the node is no real address.
+    let node = runtime::rand::u64() & 0xffff_ffff_ffff | 1 << 40;
+    format!(
+        "{:08x}-{:04x}-1{:03x}-{sequence:04x}-{node:012x}",
+        time & 0xffff_ffff,
+        time >> 32 & 0xffff,
+        time >> 48 & 0xfff
+    )
+}
+
+fn random_bytes_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let length = known_integer(&args[0]).unwrap_or(1024).clamp(0, 1024);
+    Ok((SqlType::varbinary(length as u32), true))
+}
+
+fn random_bytes<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let count = given!(args[0].int64(cx)?);
+    if !(0..=1024).contains(&count) {
+        return Ok(Value::Null);
+    }
+    let mut bytes = vec![0; count as usize];
+    runtime::rand::fill(&mut bytes);
+    Ok(Value::Bytes(bytes.into()))
+}
+
+fn address_type(cx: &BindContext<'_>, chars: u64) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
+}
+
+fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// One to four groups; missing ones are zero before the last, as in MariaDB: `127.1` is 127.0.0.1.
+fn inet_aton<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let groups: Vec<&[u8]> = text.split(|b| *b == b'.').collect();
+    if groups.len() > 4 {
+        return Ok(Value::Null);
+    }
+    let numbers: Option<Vec<u64>> = groups.iter().map(|g| parse::<u8>(g).map(u64::from)).collect();
+    let numbers = given!(numbers);
+    let (last, first) = numbers.split_last().expect("split gives at least one group");
+    let high = first.iter().enumerate().fold(0, |n, (i, g)| n | g << (24 - 8 * i));
+    Ok(Value::UInt(high | last))
+}
+
+fn inet_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let number = given!(args[0].integer(cx)?);
+    Ok(or_null(u32::try_from(number).ok(), |n| text_value(Ipv4Addr::from(n).to_string())))
+}
+
+fn inet6_aton<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    if let Some(v4) = parse::<Ipv4Addr>(&text) {
+        return Ok(text_value(v4.octets()));
+    }
+    Ok(or_null(parse::<Ipv6Addr>(&text), |v6| text_value(v6.octets())))
+}
+
+fn inet6_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let bytes = given!(args[0].text(cx)?);
+    Ok(match bytes.len() {
+        4 => {
+            let octets: [u8; 4] = (*bytes).try_into().expect("four octets");
+            text_value(Ipv4Addr::from(octets).to_string())
+        }
+        16 => {
+            let octets: [u8; 16] = (*bytes).try_into().expect("sixteen octets");
+            text_value(Ipv6Addr::from(octets).to_string())
+        }
+        _ => Value::Null,
+    })
+}

@@ -5,20 +5,24 @@
 //! gets the call's own type. Functions that MariaDB has and Keel has not are unknown names here, except for those listed
 //! in [`KNOWN_MISSING`], which give 1235.
 
+pub(crate) mod calendar;
 pub mod crypt;
+pub mod dateformat;
 pub mod datetime;
-pub mod format;
+pub mod dateparts;
 pub mod info;
 pub mod misc;
 pub mod numeric;
 pub mod pattern;
+pub mod search;
 pub mod string;
 
 use keel_base::SqlResult;
-use keel_value::{SqlType, Value};
+use keel_value::{CollationId, SqlType, Value};
 
 use crate::bind::BindContext;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::typing;
+use crate::expr::{EvalContext, Expr, Node};
 
 /// What a call's type is, and whether it may be NULL.
 pub type Typing = fn(&BindContext<'_>, &mut [Expr]) -> SqlResult<(SqlType, bool)>;
@@ -47,3 +51,125 @@ impl std::fmt::Debug for Function {
         f.write_str(self.name)
     }
 }
+
+/// Functions of MariaDB that give 1235 rather than 1305.
+pub const KNOWN_MISSING: &[&str] = &[
+    "aes_encrypt", "aes_decrypt", "compress", "uncompress", "uncompressed_length", "encode", "decode", "encrypt",
+    "des_encrypt", "des_decrypt", "extractvalue", "updatexml", "load_file", "master_pos_wait", "master_gtid_wait",
+    "json_valid", "json_extract", "json_object", "json_array", "json_value", "json_query", "json_set", "json_insert",
+    "json_replace", "json_remove", "json_contains", "json_length", "json_keys", "json_type", "json_quote",
+    "json_unquote", "json_merge", "json_merge_patch", "json_merge_preserve", "json_search", "json_exists",
+    "json_depth", "json_detailed", "json_compact", "json_loose", "json_contains_path", "natural_sort_key",
+    "row_number", "rank", "dense_rank", "json_arrayagg", "json_objectagg", "median", "sformat", "get_lock", "release_lock", "release_all_locks",
+    "is_free_lock", "is_used_lock",
+];
+
+const TABLES: &[&[Function]] = &[
+    string::FUNCTIONS,
+    search::FUNCTIONS,
+    numeric::FUNCTIONS,
+    datetime::FUNCTIONS,
+    dateparts::FUNCTIONS,
+    dateformat::FUNCTIONS,
+    crypt::FUNCTIONS,
+    info::FUNCTIONS,
+    misc::FUNCTIONS,
+    pattern::FUNCTIONS,
+];
+
+/// The function of a name in lower case.
+pub fn lookup(name: &str) -> Option<&'static Function> {
+    TABLES.iter().flat_map(|table| table.iter()).find(|f| f.name == name)
+}
+
+/// Whether calls of it get a cell for their compiled pattern as last argument.
+pub(crate) fn caches_pattern(function: &Function) -> bool {
+    function.name.starts_with("regexp")
+}
+
+/// Whether its text is the server's own, which any other collation overrules.
+pub(crate) fn is_system_constant(function: &Function) -> bool {
+    matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
+}
+
+/// Whether any argument may be NULL.
+pub(crate) fn any_nullable(args: &[Expr]) -> bool {
+    args.iter().any(|a| a.nullable)
+}
+
+/// INT of a display length.
+pub(crate) fn int(length: u32) -> SqlType {
+    SqlType::int().with_length(length)
+}
+
+/// Converts the arguments in a range to one character set; gives their collation.
+pub(crate) fn unify(
+    cx: &BindContext<'_>,
+    args: &mut [Expr],
+    range: std::ops::Range<usize>,
+    op: &str,
+) -> SqlResult<CollationId> {
+    let chosen: Vec<&Expr> = args[range.clone()].iter().collect();
+    let (collation, _) = typing::text_collation(&chosen, cx.session.vars.connection_collation, op)?;
+    for arg in &mut args[range] {
+        let taken = std::mem::replace(arg, Expr::null());
+        *arg = crate::bind::to_charset(taken, collation);
+    }
+    Ok(collation)
+}
+
+/// The integer that an argument is known to be when bound.
+pub(crate) fn known_integer(arg: &Expr) -> Option<i64> {
+    match &arg.node {
+        Node::Constant(Value::Int(v)) => Some(*v),
+        Node::Constant(Value::UInt(v)) => Some(i64::try_from(*v).unwrap_or(i64::MAX)),
+        Node::Constant(Value::Decimal(d)) => d.to_i64().ok(),
+        _ => None,
+    }
+}
+
+/// Text as a value.
+pub(crate) fn text_value(text: impl AsRef<[u8]>) -> Value {
+    Value::bytes(text.as_ref())
+}
+
+/// The value of an optional result.
+pub(crate) fn or_null<T>(value: Option<T>, make: impl FnOnce(T) -> Value) -> Value {
+    value.map_or(Value::Null, make)
+}
+
+/// Takes a value out of an argument's evaluation, or makes the call NULL.
+macro_rules! given {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return Ok(::keel_value::Value::Null),
+        }
+    };
+}
+pub(crate) use given;
+
+/// One row of a table of functions.
+macro_rules! function {
+    ($name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
+        $crate::func::Function {
+            name: $name,
+            min: $min,
+            max: $max,
+            pure: true,
+            typing: $typing,
+            eval: $eval,
+        }
+    };
+    (volatile $name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
+        $crate::func::Function {
+            name: $name,
+            min: $min,
+            max: $max,
+            pure: false,
+            typing: $typing,
+            eval: $eval,
+        }
+    };
+}
+pub(crate) use function;

@@ -1,1 +1,391 @@
-//! numeric functions.
+//! Functions of numbers.
+
+use keel_base::{SqlResult, errors};
+use keel_value::types::{Class, NOT_FIXED};
+use keel_value::{SqlType, Value};
+
+use super::{Function, any_nullable, function, given, int, known_integer, or_null};
+use crate::bind::BindContext;
+use crate::expr::typing::{self, decimal_type, int_type, real_type};
+use crate::expr::{Comparison, EvalContext, Expr, arith, cast, compare};
+
+const ANY: usize = usize::MAX;
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("abs", 1, 1, abs_type, abs),
+    function!("ceil", 1, 1, whole_type, |ty, a, cx| whole(ty, a, cx, true)),
+    function!("ceiling", 1, 1, whole_type, |ty, a, cx| whole(ty, a, cx, true)),
+    function!("floor", 1, 1, whole_type, |ty, a, cx| whole(ty, a, cx, false)),
+    function!("round", 1, 2, round_type, |ty, a, cx| round(ty, a, cx, true)),
+    function!("truncate", 2, 2, truncate_type, |ty, a, cx| round(ty, a, cx, false)),
+    function!("sign", 1, 1, |_, a| Ok((int(2), any_nullable(a))), sign),
+    function!("pow", 2, 2, real_result, pow),
+    function!("power", 2, 2, real_result, pow),
+    function!("sqrt", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v >= 0.0).then(|| v.sqrt()))),
+    function!("exp", 1, 1, real_result, exp),
+    function!("ln", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::ln)),
+    function!("log2", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::log2)),
+    function!("log10", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::log10)),
+    function!("log", 1, 2, real_result, log),
+    function!("sin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.sin()))),
+    function!("cos", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.cos()))),
+    function!("tan", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.tan()))),
+    function!("asin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0).then(|| v.asin()))),
+    function!("acos", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0).then(|| v.acos()))),
+    function!("atan", 1, 2, real_result, atan),
+    function!("atan2", 1, 2, real_result, atan),
+    function!("cot", 1, 1, real_result, cot),
+    function!("degrees", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_degrees()))),
+    function!("radians", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_radians()))),
+    function!("pi", 0, 0, |_, _| Ok((SqlType::double().with_length(8).with_decimals(6), false)), |_, _, _| {
+        Ok(Value::Double(std::f64::consts::PI))
+    }),
+    function!(volatile "rand", 0, 1, |_, _| Ok((real_type(NOT_FIXED), false)), rand),
+    function!("greatest", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Greater)),
+    function!("least", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Less)),
+    function!("interval", 2, ANY, |_, _| Ok((int(2), false)), interval),
+    function!("crc32", 1, 1, |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))), |_, a, cx| {
+        Ok(or_null(a[0].text(cx)?, |t| Value::UInt(u64::from(crc32fast::hash(&t)))))
+    }),
+    function!("format", 2, 3, format_type, format),
+];
+
+/// How an argument counts as a number: dates and text without digits behind the point are what their class says.
+fn number_class(arg: &Expr) -> Class {
+    match arg.class() {
+        Class::String | Class::Null => Class::Real,
+        Class::Date => Class::Int,
+        Class::Time | Class::DateTime if arg.ty.decimals == 0 => Class::Int,
+        Class::Time | Class::DateTime => Class::Decimal,
+        other => other,
+    }
+}
+
+fn real_result(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((real_type(NOT_FIXED), true))
+}
+
+fn angle_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((real_type(NOT_FIXED), any_nullable(args)))
+}
+
+fn abs_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let arg = &args[0];
+    let ty = match number_class(arg) {
+        Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
+        Class::Decimal => decimal_type(typing::precision(arg), typing::scale(arg), arg.ty.unsigned),
+        _ => real_type(if arg.class() == Class::Real { arg.ty.decimals } else { NOT_FIXED }),
+    };
+    Ok((ty, any_nullable(args)))
+}
+
+fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    Ok(match ty.class() {
+        Class::Int => {
+            let v = given!(args[0].integer(cx)?).abs();
+            match (i64::try_from(v), ty.unsigned) {
+                (Ok(v), _) => Value::Int(v),
+                (Err(_), true) => Value::UInt(v as u64),
+                (Err(_), false) => {
+                    let text = format!("abs({})", crate::expr::print::text(&args[0]));
+                    return Err(errors::data_out_of_range("BIGINT", text));
+                }
+            }
+        }
+        Class::Decimal => Value::Decimal(given!(args[0].decimal(cx)?).abs()),
+        _ => Value::Double(given!(args[0].real(cx)?).abs()),
+    })
+}
+
+fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let arg = &args[0];
+    let ty = match number_class(arg) {
+        Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
+        Class::Decimal => {
+            let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
+            if digits + 1 <= 19 { int_type(digits + 1, arg.ty.unsigned) } else { decimal_type(digits, 0, arg.ty.unsigned) }
+        }
+        _ => real_type(0),
+    };
+    Ok((ty, any_nullable(args)))
+}
+
+fn whole<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, up: bool) -> SqlResult<Value> {
+    Ok(match number_class(&args[0]) {
+        Class::Int => given!(args[0].eval(cx).map(|c| Some(c.into_value()))?),
+        Class::Decimal => {
+            let v = given!(args[0].decimal(cx)?);
+            arith::whole(if up { v.ceil() } else { v.floor() }, ty.class() == Class::Int)
+        }
+        _ => {
+            let v = given!(args[0].real(cx)?);
+            Value::Double(if up { v.ceil() } else { v.floor() })
+        }
+    })
+}
+
+fn round_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    rounding_type(args, true)
+}
+
+fn truncate_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    rounding_type(args, false)
+}
+
+fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
+    let arg = &args[0];
+    let digits = match args.get(1) {
+        Some(digits) => known_integer(digits),
+        None => Some(0),
+    };
+    let ty = match number_class(arg) {
+        Class::Int => {
+            let carries = rounds && digits.is_none_or(|d| d < 0);
+            int_type(arg.ty.display_length().max(1) + u32::from(carries), arg.ty.unsigned)
+        }
+        Class::Decimal => {
+            let scale = typing::scale(arg);
+            let wanted = digits.map_or(scale, |d| d.clamp(0, 38) as u32);
+            let whole = typing::precision(arg).saturating_sub(scale);
+            let grows = u32::from(rounds && wanted < scale);
+            let kept = wanted.min(if rounds { 38 } else { scale.max(wanted) });
+            decimal_type(whole + grows + kept, kept, arg.ty.unsigned)
+        }
+        _ => match digits {
+            Some(d) => real_type(d.clamp(0, 31) as u8),
+            None => real_type(NOT_FIXED),
+        },
+    };
+    Ok((ty, any_nullable(args)))
+}
+
+fn round<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, rounds: bool) -> SqlResult<Value> {
+    let digits = match args.get(1) {
+        Some(arg) => given!(arg.int64(cx)?).clamp(-80, 80) as i32,
+        None => 0,
+    };
+    Ok(match number_class(&args[0]) {
+        Class::Int if digits >= 0 => given!(args[0].eval(cx).map(|c| Some(c.into_value()))?),
+        Class::Int => {
+            let v = given!(args[0].integer(cx)?);
+            let unit = 10i128.checked_pow(digits.unsigned_abs()).unwrap_or(i128::MAX);
+            let rest = v % unit;
+            let mut result = v - rest;
+            if rounds && rest.abs() >= unit - rest.abs() {
+                result += unit * rest.signum();
+            }
+            if ty.unsigned {
+                Value::UInt(u64::try_from(result).map_err(|_| errors::data_out_of_range("BIGINT UNSIGNED", "round"))?)
+            } else {
+                Value::Int(i64::try_from(result).map_err(|_| errors::data_out_of_range("BIGINT", "round"))?)
+            }
+        }
+        Class::Decimal => {
+            let v = given!(args[0].decimal(cx)?);
+            let digits = digits.min(38);
+            let cut = if rounds { v.round(digits) } else { v.truncate(digits) };
+            Value::Decimal(cut.round(i32::from(ty.decimals)))
+        }
+        _ => Value::Double(round_real(given!(args[0].real(cx)?), digits, rounds)),
+    })
+}
+
+/// A double at so many digits after the point, as MariaDB computes it: scaled, ties to even.
+fn round_real(v: f64, digits: i32, rounds: bool) -> f64 {
+    let unit = 10f64.powi(digits.abs());
+    let scaled = if digits < 0 { v / unit } else { v * unit };
+    if !scaled.is_finite() || !unit.is_finite() {
+        return if digits < 0 { 0.0 } else { v };
+    }
+    let cut = if rounds { scaled.round_ties_even() } else { scaled.trunc() };
+    if digits < 0 { cut * unit } else { cut / unit }
+}
+
+fn sign<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].real(cx)?);
+    Ok(Value::Int(i64::from(v > 0.0) - i64::from(v < 0.0)))
+}
+
+/// A function that has no value for some arguments.
+fn partial<'f>(
+    arg: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+    compute: impl FnOnce(f64) -> Option<f64>,
+) -> SqlResult<Value> {
+    let v = given!(arg.real(cx)?);
+    Ok(compute(v).map_or(Value::Null, Value::Double))
+}
+
+fn finite(v: f64, name: &str, args: &[Expr]) -> SqlResult<Value> {
+    if v.is_finite() {
+        return Ok(Value::Double(v));
+    }
+    let shown: Vec<String> = args.iter().map(crate::expr::print::text).collect();
+    Err(errors::data_out_of_range("DOUBLE", format!("{name}({})", shown.join(","))))
+}
+
+fn pow<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let base = given!(args[0].real(cx)?);
+    let exponent = given!(args[1].real(cx)?);
+    finite(base.powf(exponent), "pow", args)
+}
+
+fn exp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    finite(given!(args[0].real(cx)?).exp(), "exp", args)
+}
+
+fn cot<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    finite(given!(args[0].real(cx)?).tan().recip(), "cot", args)
+}
+
+fn logarithm<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, compute: fn(f64) -> f64) -> SqlResult<Value> {
+    let v = given!(arg.real(cx)?);
+    if v <= 0.0 {
+        arith::division_by_zero(cx)?;
+        return Ok(Value::Null);
+    }
+    Ok(Value::Double(compute(v)))
+}
+
+fn log<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(of) = args.get(1) else { return logarithm(&args[0], cx, f64::ln) };
+    let base = given!(args[0].real(cx)?);
+    let v = given!(of.real(cx)?);
+    if base <= 0.0 || base == 1.0 || v <= 0.0 {
+        arith::division_by_zero(cx)?;
+        return Ok(Value::Null);
+    }
+    Ok(Value::Double(v.ln() / base.ln()))
+}
+
+fn atan<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let y = given!(args[0].real(cx)?);
+    match args.get(1) {
+        None => Ok(Value::Double(y.atan())),
+        Some(x) => Ok(Value::Double(y.atan2(given!(x.real(cx)?)))),
+    }
+}
+
+/// The modulus of MariaDB's pair of generators.
+const RAND_MODULUS: u64 = 0x3FFF_FFFF;
+
+/// The next number of a pair of seeds, in 0..1.
+fn next_random(seeds: &mut (u32, u32)) -> f64 {
+    let first = (u64::from(seeds.0) * 3 + u64::from(seeds.1)) % RAND_MODULUS;
+    let second = (first + u64::from(seeds.1) + 33) % RAND_MODULUS;
+    *seeds = (first as u32, second as u32);
+    first as f64 / RAND_MODULUS as f64
+}
+
+fn rand<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(seed) = args.first() else {
+        let mut seeds = cx.session.rand;
+        let value = next_random(&mut seeds);
+        cx.session.rand = seeds;
+        return Ok(Value::Double(value));
+    };
+    let seed = seed.int64(cx)?.unwrap_or(0) as u32;
+    let first = seed.wrapping_mul(0x10001).wrapping_add(55_555_555);
+    let second = seed.wrapping_mul(0x1000_0001);
+    let mut seeds =
+        ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32);
+    Ok(Value::Double(next_random(&mut seeds)))
+}
+
+fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(args);
+    let numbers = args.iter().any(|a| matches!(a.class(), Class::Int | Class::Decimal | Class::Real));
+    let text = args.iter().any(|a| a.class() == Class::String);
+    if numbers && text {
+        return Ok((real_type(NOT_FIXED), nullable));
+    }
+    if args.iter().any(|a| a.class() == Class::Null) && numbers {
+        return Ok((real_type(0), true));
+    }
+    if text && args.iter().all(|a| matches!(a.class(), Class::String | Class::Null)) {
+        let count = args.len();
+        super::unify(cx, args, 0..count, "greatest")?;
+    }
+    let all: Vec<&Expr> = args.iter().collect();
+    let (ty, _) = typing::aggregate(&all, cx.session.vars.connection_collation, "greatest")?;
+    Ok((ty, nullable))
+}
+
+fn extreme<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    wanted: std::cmp::Ordering,
+) -> SqlResult<Value> {
+    let by = match ty.class() {
+        Class::Int => Comparison::Int,
+        Class::Decimal => Comparison::Decimal,
+        Class::Real => Comparison::Real,
+        Class::Date | Class::DateTime => Comparison::DateTime,
+        Class::Time => Comparison::Time,
+        Class::String | Class::Null => Comparison::Text(ty.collation),
+    };
+    let mut best: Option<Value> = None;
+    for arg in args {
+        let cell = if cast::same_representation(ty, &arg.ty) { arg.eval(cx)? } else { cast::convert(ty, arg, cx)? };
+        if cell.as_ref().is_null() {
+            return Ok(Value::Null);
+        }
+        let better = match &best {
+            None => true,
+            Some(value) => compare::values(by, cell.as_ref(), ty, value.as_ref(), ty, cx)? == Some(wanted),
+        };
+        if better {
+            best = Some(cell.into_value());
+        }
+    }
+    Ok(best.unwrap_or(Value::Null))
+}
+
+fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(v) = args[0].real(cx)? else { return Ok(Value::Int(-1)) };
+    for (index, bound) in args.iter().enumerate().skip(1) {
+        if bound.real(cx)?.is_some_and(|b| v < b) {
+            return Ok(Value::Int(index as i64 - 1));
+        }
+    }
+    Ok(Value::Int(args.len() as i64 - 1))
+}
+
+/// Most digits that FORMAT shows after the point.
+const FORMAT_DIGITS_MAX: i64 = 38;
+
+fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let decimals = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
+    let whole = match args[0].class() {
+        Class::Int | Class::Decimal => u64::from(typing::precision(&args[0]) - typing::scale(&args[0])) + 1,
+        _ => 310,
+    };
+    let point = if decimals > 0 { decimals + 1 } else { 0 };
+    let length = whole + whole / 3 + point + 2;
+    Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
+}
+
+fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let digits = given!(args[1].int64(cx)?).clamp(0, FORMAT_DIGITS_MAX) as i32;
+    let mut plain = Vec::new();
+    match args[0].class() {
+        Class::Int | Class::Decimal => given!(args[0].decimal(cx)?).round(digits).append_to(&mut plain),
+        _ => {
+            let v = round_real(given!(args[0].real(cx)?), digits, true);
+            plain.extend_from_slice(format!("{v:.*}", digits as usize).as_bytes());
+        }
+    }
+    let (sign, rest) = if plain.first() == Some(&b'-') { plain.split_at(1) } else { plain.split_at(0) };
+    let whole = rest.iter().position(|b| *b == b'.').unwrap_or(rest.len());
+    let mut out = sign.to_vec();
+    for (index, digit) in rest[..whole].iter().enumerate() {
+        if index > 0 && (whole - index) % 3 == 0 {
+            out.push(b',');
+        }
+        out.push(*digit);
+    }
+    out.extend_from_slice(&rest[whole..]);
+    Ok(Value::Bytes(out.into()))
+}

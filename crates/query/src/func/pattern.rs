@@ -1,1 +1,128 @@
-//! pattern functions.
+//! REGEXP and its functions.
+//!
+//! Patterns compile once per execution where they are constant: the call's last argument, added when it is bound, is the
+//! cell that keeps the compiled one, or -1. MariaDB's library is PCRE; this is the `regex` crate: no look-around, no back
+//! references, linear time.
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::{Function, any_nullable, function, given, int, known_integer, text_value, unify};
+use crate::bind::BindContext;
+use crate::expr::frame::Kept;
+use crate::expr::typing::{string_type, text_chars};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("regexp", 2, 2, regexp_type, regexp),
+    function!("regexp_instr", 2, 2, instr_type, regexp_instr),
+    function!("regexp_substr", 2, 2, substr_type, regexp_substr),
+    function!("regexp_replace", 3, 3, replace_type, regexp_replace),
+];
+
+/// Bytes that a compiled pattern may take.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+fn regexp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(&args[..2]);
+    unify(cx, args, 0..2, "regexp")?;
+    Ok((int(1), nullable))
+}
+
+fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(&args[..2]);
+    unify(cx, args, 0..2, "regexp_instr")?;
+    Ok((int(11), nullable))
+}
+
+fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = unify(cx, args, 0..2, "regexp_substr")?;
+    Ok((string_type(u64::from(text_chars(&args[0].ty)), collation), true))
+}
+
+fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = unify(cx, args, 0..3, "regexp_replace")?;
+    let kind = if collation == CollationId::BINARY { TypeKind::MediumBlob } else { TypeKind::MediumText };
+    Ok((SqlType::new(kind).with_collation(collation), true))
+}
+
+fn compile(pattern: &[u8], by: CollationId) -> SqlResult<Regex> {
+    let text = std::str::from_utf8(pattern).map_err(|_| bad_pattern("pattern is not UTF-8"))?;
+    RegexBuilder::new(text)
+        .case_insensitive(!collation::is_binary(by))
+        .unicode(by != CollationId::BINARY)
+        .size_limit(COMPILED_BYTES_MAX)
+        .build()
+        .map_err(|error| bad_pattern(&error.to_string()))
+}
+
+fn bad_pattern(text: &str) -> SqlError {
+    errors::regexp_error(text.lines().last().unwrap_or(text))
+}
+
+/// The compiled pattern of a call; None is NULL.
+fn with_pattern<'f, T>(
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    run: impl FnOnce(&Regex) -> T,
+) -> SqlResult<Option<T>> {
+    let by = args[0].ty.collation;
+    let cell = args.last().and_then(known_integer).and_then(|cell| usize::try_from(cell).ok());
+    let Some(kept) = cell.and_then(|cell| cx.frame.once.get(cell)) else {
+        let Some(pattern) = args[1].text(cx)? else { return Ok(None) };
+        return Ok(Some(run(&compile(&pattern, by)?)));
+    };
+    if kept.get().is_none() {
+        let compiled = match args[1].text(cx)? {
+            Some(pattern) => Some(Box::new(compile(&pattern, by)?)),
+            None => None,
+        };
+        let _ = kept.set(Kept::Regex(compiled));
+    }
+    match kept.get() {
+        Some(Kept::Regex(compiled)) => Ok(compiled.as_deref().map(run)),
+        _ => unreachable!("the cell holds a pattern"),
+    }
+}
+
+fn regexp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let found = given!(with_pattern(args, cx, |regex| regex.is_match(&text))?);
+    Ok(Value::Int(i64::from(found)))
+}
+
+fn regexp_instr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let by = args[0].ty.collation;
+    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.start()))?);
+    Ok(Value::Int(place.map_or(0, |at| collation::char_len(by, &text[..at]) as i64 + 1)))
+}
+
+fn regexp_substr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let found = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.range()))?);
+    Ok(text_value(found.map_or(&[][..], |range| &text[range])))
+}
+
+fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let with = given!(args[2].text(cx)?);
+    // MariaDB writes groups as \1; `$` has no meaning in its replacements.
+    let mut template = Vec::with_capacity(with.len());
+    let mut rest = with.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'$' => template.extend_from_slice(b"$$"),
+            b'\\' => match rest.next() {
+                Some(digit) if digit.is_ascii_digit() => template.extend_from_slice(&[b'$', b'{', *digit, b'}']),
+                Some(other) => template.push(*other),
+                None => template.push(b'\\'),
+            },
+            other => template.push(*other),
+        }
+    }
+    let replaced = given!(with_pattern(args, cx, |regex| regex.replace_all(&text, &template[..]).into_owned())?);
+    Ok(Value::Bytes(replaced.into()))
+}

@@ -1,1 +1,515 @@
-//! string functions.
+//! Functions that make strings out of strings.
+
+use std::borrow::Cow;
+
+use keel_base::{SqlResult, errors};
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlType, Value, collation};
+
+use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
+use crate::bind::BindContext;
+use crate::expr::typing::{string_type, text_chars};
+use crate::expr::{EvalContext, Expr};
+
+const ANY: usize = usize::MAX;
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("concat", 1, ANY, concat_type, concat),
+    function!("concat_ws", 2, ANY, concat_ws_type, concat_ws),
+    function!("length", 1, 1, length_type, |_, a, cx| Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))),
+    function!("octet_length", 1, 1, length_type, |_, a, cx| {
+        Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))
+    }),
+    function!("bit_length", 1, 1, |_, a| Ok((SqlType::bigint().with_length(11), any_nullable(a))), |_, a, cx| {
+        Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64 * 8)))
+    }),
+    function!("char_length", 1, 1, length_type, char_length),
+    function!("character_length", 1, 1, length_type, char_length),
+    function!("substring", 2, 3, substring_type, substring),
+    function!("left", 2, 2, side_type, left),
+    function!("right", 2, 2, side_type, right),
+    function!("upper", 1, 1, same_text, upper),
+    function!("ucase", 1, 1, same_text, upper),
+    function!("lower", 1, 1, same_text, lower),
+    function!("lcase", 1, 1, same_text, lower),
+    function!("trim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, true, true)),
+    function!("ltrim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, true, false)),
+    function!("rtrim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, false, true)),
+    function!("lpad", 2, 3, pad_type, |ty, a, cx| pad(ty, a, cx, true)),
+    function!("rpad", 2, 3, pad_type, |ty, a, cx| pad(ty, a, cx, false)),
+    function!("repeat", 2, 2, repeat_type, repeat),
+    function!("space", 1, 1, space_type, space),
+    function!("replace", 3, 3, replace_type, replace),
+    function!("reverse", 1, 1, same_text, reverse),
+    function!("insert", 4, 4, insert_type, insert),
+    function!("substring_index", 3, 3, substring_index_type, substring_index),
+    function!("elt", 2, ANY, elt_type, elt),
+    function!("make_set", 2, ANY, make_set_type, make_set),
+    function!("export_set", 3, 5, export_set_type, export_set),
+    function!("quote", 1, 1, quote_type, quote),
+    function!("soundex", 1, 1, soundex_type, soundex),
+];
+
+fn length_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((int(10), any_nullable(args)))
+}
+
+fn chars(arg: &Expr) -> u64 {
+    u64::from(text_chars(&arg.ty))
+}
+
+/// A result longer than a packet is NULL with 1301.
+fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
+    let max = cx.session.vars.max_allowed_packet;
+    if octets <= max {
+        return Ok(false);
+    }
+    cx.warn(errors::warn_allowed_packet_overflowed(name, max))?;
+    Ok(true)
+}
+
+fn concat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let count = args.len();
+    let collation = unify(cx, args, 0..count, "concat")?;
+    Ok((string_type(args.iter().map(chars).sum(), collation), true))
+}
+
+fn concat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut out = Vec::new();
+    for arg in args {
+        out.extend_from_slice(&given!(arg.text(cx)?));
+    }
+    if too_long("concat", out.len() as u64, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn concat_ws_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let count = args.len();
+    let collation = unify(cx, args, 0..count, "concat_ws")?;
+    let separators = chars(&args[0]) * (count as u64 - 2);
+    Ok((string_type(args[1..].iter().map(chars).sum::<u64>() + separators, collation), true))
+}
+
+fn concat_ws<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let separator = given!(args[0].text(cx)?);
+    let mut out = Vec::new();
+    let mut first = true;
+    for arg in &args[1..] {
+        if let Some(text) = arg.text(cx)? {
+            if !first {
+                out.extend_from_slice(&separator);
+            }
+            first = false;
+            out.extend_from_slice(&text);
+        }
+    }
+    if too_long("concat_ws", out.len() as u64, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn char_length<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    Ok(Value::Int(collation::char_len(args[0].ty.collation, &text) as i64))
+}
+
+/// The collation of an argument as text: numbers print in ASCII, which every character set shares.
+fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
+    if arg.class() == Class::String { arg.ty.collation } else { cx.session.vars.connection_collation }
+}
+
+fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = collation_of(cx, &args[0]);
+    let whole = chars(&args[0]);
+    let mut length = whole;
+    match known_integer(&args[1]) {
+        Some(0) => length = 0,
+        Some(from) if from > 0 => length = length.saturating_sub(from as u64 - 1),
+        Some(from) => length = length.min(from.unsigned_abs()),
+        None => {}
+    }
+    if let Some(count) = args.get(2).and_then(known_integer) {
+        length = length.min(count.max(0) as u64);
+    }
+    Ok((string_type(length, collation), true))
+}
+
+fn substring<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let from = given!(args[1].int64(cx)?);
+    let count = match args.get(2) {
+        Some(arg) => given!(arg.int64(cx)?),
+        None => i64::MAX,
+    };
+    if from == 0 || count <= 0 {
+        return Ok(text_value(""));
+    }
+    let start = if from > 0 {
+        from as usize - 1
+    } else {
+        let length = collation::char_len(ty.collation, &text);
+        match length.checked_sub(from.unsigned_abs() as usize) {
+            Some(start) => start,
+            None => return Ok(text_value("")),
+        }
+    };
+    Ok(text_value(collation::substring(ty.collation, &text, start, count as usize)))
+}
+
+fn side_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = collation_of(cx, &args[0]);
+    let length = known_integer(&args[1]).map_or(chars(&args[0]), |n| chars(&args[0]).min(n.max(0) as u64));
+    Ok((string_type(length, collation), true))
+}
+
+fn left<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let count = given!(args[1].int64(cx)?);
+    Ok(text_value(collation::substring(ty.collation, &text, 0, count.max(0) as usize)))
+}
+
+fn right<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let count = given!(args[1].int64(cx)?).max(0) as usize;
+    let length = collation::char_len(ty.collation, &text);
+    Ok(text_value(collation::substring(ty.collation, &text, length.saturating_sub(count), count)))
+}
+
+fn same_text(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars(&args[0]), collation_of(cx, &args[0])), true))
+}
+
+fn upper<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    Ok(Value::Bytes(collation::upper(ty.collation, &text).into()))
+}
+
+fn lower<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    Ok(Value::Bytes(collation::lower(ty.collation, &text).into()))
+}
+
+fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let count = args.len();
+    let collation = unify(cx, args, 0..count, "trim")?;
+    Ok((string_type(chars(&args[0]), collation), true))
+}
+
+fn trim<'f>(
+    _: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    leading: bool,
+    trailing: bool,
+) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let what = match args.get(1) {
+        Some(arg) => given!(arg.text(cx)?),
+        None => Cow::Borrowed(&b" "[..]),
+    };
+    let mut rest: &[u8] = &text;
+    if what.is_empty() {
+        return Ok(text_value(rest));
+    }
+    while leading && let Some(shorter) = rest.strip_prefix(&*what) {
+        rest = shorter;
+    }
+    while trailing && let Some(shorter) = rest.strip_suffix(&*what) {
+        rest = shorter;
+    }
+    Ok(text_value(rest))
+}
+
+fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = if args.len() == 3 {
+        args.swap(1, 2);
+        let collation = unify(cx, args, 0..2, "lpad");
+        args.swap(1, 2);
+        collation?
+    } else {
+        collation_of(cx, &args[0])
+    };
+    let length = known_integer(&args[1]).map_or(16_777_216, |n| n.max(0) as u64);
+    Ok((string_type(length, collation), true))
+}
+
+fn pad<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, before: bool) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let length = given!(args[1].int64(cx)?);
+    let filler = match args.get(2) {
+        Some(arg) => given!(arg.text(cx)?),
+        None => Cow::Borrowed(&b" "[..]),
+    };
+    let Ok(length) = usize::try_from(length) else { return Ok(Value::Null) };
+    let have = collation::char_len(ty.collation, &text);
+    if length <= have {
+        return Ok(text_value(collation::substring(ty.collation, &text, 0, length)));
+    }
+    let unit = collation::char_len(ty.collation, &filler);
+    if unit == 0 {
+        return Ok(Value::Null);
+    }
+    let missing = length - have;
+    let octets = text.len() as u64 + (missing as u64).div_ceil(unit as u64) * filler.len() as u64;
+    if too_long(if before { "lpad" } else { "rpad" }, octets, cx)? {
+        return Ok(Value::Null);
+    }
+    let mut padding = filler.repeat(missing / unit);
+    padding.extend_from_slice(collation::substring(ty.collation, &filler, 0, missing % unit));
+    let out = if before { [&padding, &*text].concat() } else { [&*text, &padding].concat() };
+    Ok(Value::Bytes(out.into()))
+}
+
+fn repeat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = collation_of(cx, &args[0]);
+    let length =
+        known_integer(&args[1]).map_or(16_777_216, |n| chars(&args[0]).saturating_mul(n.max(0) as u64));
+    Ok((string_type(length.min(u64::from(u32::MAX)), collation), true))
+}
+
+fn repeat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let count = given!(args[1].int64(cx)?).max(0) as u64;
+    if too_long("repeat", (text.len() as u64).saturating_mul(count), cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(if text.is_empty() { Vec::new() } else { text.repeat(count as usize) }.into()))
+}
+
+fn space_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let length = known_integer(&args[0]).map_or(16_777_216, |n| n.max(0) as u64);
+    Ok((string_type(length, cx.session.vars.connection_collation), true))
+}
+
+fn space<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let count = given!(args[0].int64(cx)?).max(0) as u64;
+    if too_long("space", count, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(vec![b' '; count as usize].into()))
+}
+
+fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = unify(cx, args, 0..3, "replace")?;
+    let growth = chars(&args[2]).saturating_sub(chars(&args[1]));
+    let times = chars(&args[0]) / chars(&args[1]).max(1);
+    let length = chars(&args[0]).saturating_add(times.saturating_mul(growth)).min(u64::from(u32::MAX));
+    Ok((string_type(length, collation), true))
+}
+
+fn replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let from = given!(args[1].text(cx)?);
+    let to = given!(args[2].text(cx)?);
+    if from.is_empty() {
+        return Ok(text_value(&text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest: &[u8] = &text;
+    while let Some(at) = super::search::find(rest, &from) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&to);
+        rest = &rest[at + from.len()..];
+        if too_long("replace", out.len() as u64, cx)? {
+            return Ok(Value::Null);
+        }
+    }
+    out.extend_from_slice(rest);
+    Ok(Value::Bytes(out.into()))
+}
+
+fn reverse<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    if ty.collation.charset().max_bytes() == 1 {
+        return Ok(Value::Bytes(text.iter().rev().copied().collect()));
+    }
+    let reversed: String = String::from_utf8_lossy(&text).chars().rev().collect();
+    Ok(text_value(reversed))
+}
+
+fn insert_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    args.swap(1, 3);
+    let collation = unify(cx, args, 0..2, "insert");
+    args.swap(1, 3);
+    Ok((string_type(chars(&args[0]) + chars(&args[3]), collation?), true))
+}
+
+fn insert<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let from = given!(args[1].int64(cx)?);
+    let count = given!(args[2].int64(cx)?);
+    let new = given!(args[3].text(cx)?);
+    let length = collation::char_len(ty.collation, &text) as i64;
+    if from < 1 || from > length {
+        return Ok(text_value(&text));
+    }
+    let start = from as usize - 1;
+    let count = if count < 0 || count > length - from + 1 { (length - from + 1) as usize } else { count as usize };
+    let before = collation::substring(ty.collation, &text, 0, start);
+    let gone = collation::substring(ty.collation, &text, start, count);
+    let after = &text[before.len() + gone.len()..];
+    Ok(Value::Bytes([before, &new, after].concat().into()))
+}
+
+fn substring_index_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = unify(cx, args, 0..2, "substring_index")?;
+    Ok((string_type(chars(&args[0]), collation), true))
+}
+
+fn substring_index<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let delimiter = given!(args[1].text(cx)?);
+    let count = given!(args[2].int64(cx)?);
+    if count == 0 || delimiter.is_empty() {
+        return Ok(text_value(""));
+    }
+    let mut places = Vec::new();
+    let mut at = 0;
+    while let Some(found) = super::search::find(&text[at..], &delimiter) {
+        places.push(at + found);
+        at += found + delimiter.len();
+    }
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if wanted > places.len() {
+        return Ok(text_value(&text));
+    }
+    Ok(text_value(if count > 0 {
+        &text[..places[wanted - 1]]
+    } else {
+        &text[places[places.len() - wanted] + delimiter.len()..]
+    }))
+}
+
+fn elt_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let count = args.len();
+    let collation = unify(cx, args, 1..count, "elt")?;
+    Ok((string_type(args[1..].iter().map(chars).max().unwrap_or(0), collation), true))
+}
+
+fn elt<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let index = given!(args[0].int64(cx)?);
+    let Some(chosen) = usize::try_from(index).ok().filter(|i| *i > 0).and_then(|i| args.get(i)) else {
+        return Ok(Value::Null);
+    };
+    Ok(text_value(given!(chosen.text(cx)?)))
+}
+
+fn make_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let count = args.len();
+    let collation = unify(cx, args, 1..count, "make_set")?;
+    let total: u64 = args[1..].iter().map(chars).sum();
+    Ok((string_type(total + count as u64 - 2, collation), true))
+}
+
+fn make_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let bits = given!(crate::expr::arith::to_bits(&args[0], cx)?);
+    let mut out = Vec::new();
+    let mut first = true;
+    for (bit, arg) in args[1..].iter().take(64).enumerate() {
+        if bits & (1 << bit) == 0 {
+            continue;
+        }
+        if let Some(text) = arg.text(cx)? {
+            if !first {
+                out.push(b',');
+            }
+            first = false;
+            out.extend_from_slice(&text);
+        }
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn export_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let last = args.len().min(4);
+    let collation = unify(cx, args, 1..last, "export_set")?;
+    let widest = chars(&args[1]).max(chars(&args[2]));
+    let separator = args.get(3).map_or(1, chars);
+    Ok((string_type(widest * 64 + separator * 63, collation), true))
+}
+
+fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let bits = given!(crate::expr::arith::to_bits(&args[0], cx)?);
+    let on = given!(args[1].text(cx)?);
+    let off = given!(args[2].text(cx)?);
+    let separator = match args.get(3) {
+        Some(arg) => given!(arg.text(cx)?),
+        None => Cow::Borrowed(&b","[..]),
+    };
+    let count = match args.get(4) {
+        Some(arg) => given!(arg.int64(cx)?).clamp(0, 64),
+        None => 64,
+    };
+    let mut out = Vec::new();
+    for bit in 0..count {
+        if bit > 0 {
+            out.extend_from_slice(&separator);
+        }
+        out.extend_from_slice(if bits & (1 << bit) != 0 { &on } else { &off });
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn quote_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars(&args[0]) * 2 + 2, collation_of(cx, &args[0])), true))
+}
+
+fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(text) = args[0].text(cx)? else { return Ok(text_value("NULL")) };
+    let mut out = vec![b'\''];
+    for byte in text.iter() {
+        match byte {
+            0 => out.extend_from_slice(b"\\0"),
+            0x1a => out.extend_from_slice(b"\\Z"),
+            b'\'' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            other => out.push(*other),
+        }
+    }
+    out.push(b'\'');
+    Ok(Value::Bytes(out.into()))
+}
+
+fn soundex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars(&args[0]).max(4), collation_of(cx, &args[0])), true))
+}
+
+fn soundex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let letters: Vec<char> = String::from_utf8_lossy(&text).chars().filter(|c| c.is_alphabetic()).collect();
+    let Some(first) = letters.first() else { return Ok(text_value("")) };
+    let mut out: String = first.to_uppercase().collect();
+    let mut last = soundex_code(*first);
+    for letter in &letters[1..] {
+        match soundex_code(*letter) {
+            // H and W do not part two letters of the same code.
+            None if matches!(letter.to_ascii_uppercase(), 'H' | 'W') => {}
+            None => last = None,
+            code => {
+                if code != last {
+                    out.extend(code);
+                }
+                last = code;
+            }
+        }
+    }
+    while out.chars().count() < 4 {
+        out.push('0');
+    }
+    Ok(text_value(out))
+}
+
+fn soundex_code(letter: char) -> Option<char> {
+    Some(match letter.to_ascii_uppercase() {
+        'B' | 'F' | 'P' | 'V' => '1',
+        'C' | 'G' | 'J' | 'K' | 'Q' | 'S' | 'X' | 'Z' => '2',
+        'D' | 'T' => '3',
+        'L' => '4',
+        'M' | 'N' => '5',
+        'R' => '6',
+        _ => return None,
+    })
+}

@@ -1,0 +1,182 @@
+//! Functions that take dates and times apart.
+
+use keel_base::SqlResult;
+use keel_sql::ast::IntervalUnit;
+use keel_value::types::Class;
+use keel_value::{DateTime, SqlType, Time, Value};
+
+use super::datetime::{fraction_of, unit_of};
+use super::{Function, function, given, int, or_null, text_value};
+use crate::bind::BindContext;
+use crate::expr::typing::{int_type, string_type};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("year", 1, 1, |_, _| Ok((int(4), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.year))),
+    function!("month", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.month))),
+    function!("day", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.day))),
+    function!("dayofmonth", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.day))),
+    function!("quarter", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
+        part(&a[0], cx, |v| (i64::from(v.date.month) + 2) / 3)
+    }),
+    function!("hour", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.hours()))),
+    function!("minute", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.minutes()))),
+    function!("second", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.seconds()))),
+    function!("microsecond", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
+        clock(&a[0], cx, |t| i64::from(t.fraction()))
+    }),
+    function!("week", 1, 2, |_, _| Ok((int(2), true)), week),
+    function!("weekofyear", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.week(3), |(_, week)| Value::Int(i64::from(week))))
+    }),
+    function!("yearweek", 1, 2, |_, _| Ok((int(6), true)), yearweek),
+    function!("dayofweek", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.weekday(), |d| Value::Int((i64::from(d) + 1) % 7 + 1)))
+    }),
+    function!("weekday", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.weekday(), |d| Value::Int(i64::from(d))))
+    }),
+    function!("dayofyear", 1, 1, |_, _| Ok((int(3), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.day_of_year(), |d| Value::Int(i64::from(d))))
+    }),
+    function!("dayname", 1, 1, name_type, |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.weekday(), |d| text_value(super::dateformat::DAYS[usize::from(d)])))
+    }),
+    function!("monthname", 1, 1, name_type, |_, a, cx| {
+        let month = given!(a[0].datetime(cx)?).date.month;
+        Ok(or_null(super::dateformat::MONTHS.get(usize::from(month).wrapping_sub(1)), text_value))
+    }),
+    function!("to_days", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        Ok(or_null(v.date.day_number(), Value::Int))
+    }),
+    function!("to_seconds", 1, 1, |_, _| Ok((SqlType::bigint().with_length(12), true)), |_, a, cx| {
+        let v = given!(a[0].datetime(cx)?);
+        let days = given!(v.date.day_number());
+        Ok(Value::Int(days * 86_400 + v.time().micros / 1_000_000))
+    }),
+    function!("time_to_sec", 1, 1, time_to_sec_type, time_to_sec),
+    function!("extract", 2, 2, extract_type, extract),
+];
+
+fn part<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(DateTime) -> i64) -> SqlResult<Value> {
+    Ok(or_null(arg.datetime(cx)?, |v| Value::Int(take(v))))
+}
+
+fn clock<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(Time) -> i64) -> SqlResult<Value> {
+    Ok(or_null(arg.time(cx)?, |v| Value::Int(take(v))))
+}
+
+fn name_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(9, cx.session.vars.connection_collation).with_decimals(0), true))
+}
+
+fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u8>> {
+    match args.get(1) {
+        None => Ok(Some(default)),
+        Some(arg) => Ok(arg.int64(cx)?.map(|m| (m & 7) as u8)),
+    }
+}
+
+fn week<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].datetime(cx)?);
+    let default = cx.session.vars.default_week_format;
+    let mode = given!(mode_argument(args, default, cx)?);
+    Ok(or_null(v.date.week(mode), |(_, week)| Value::Int(i64::from(week))))
+}
+
+fn yearweek<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].datetime(cx)?);
+    let mode = given!(mode_argument(args, 0, cx)?);
+    Ok(or_null(v.date.week(mode | 2), |(year, week)| Value::Int(i64::from(year) * 100 + i64::from(week))))
+}
+
+fn time_to_sec_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let digits = fraction_of(&args[0]);
+    if digits == 0 {
+        return Ok((SqlType::bigint().with_length(17), true));
+    }
+    Ok((SqlType::decimal(16 + u32::from(digits), digits), true))
+}
+
+fn time_to_sec<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let v = given!(args[0].time(cx)?);
+    if ty.decimals == 0 {
+        return Ok(Value::Int(v.micros / 1_000_000));
+    }
+    let micros = keel_value::Decimal::from_parts(v.micros < 0, u128::from(v.micros.unsigned_abs()), 6);
+    Ok(Value::Decimal(micros.truncate(i32::from(ty.decimals))))
+}
+
+fn extract_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    use IntervalUnit as U;
+    let length = match unit_of(&args[0]) {
+        U::Year => 4,
+        U::YearMonth => 6,
+        U::Quarter | U::Month | U::Week | U::Day => 2,
+        U::Hour | U::Minute | U::Second => 3,
+        U::Microsecond => 7,
+        U::DayHour | U::HourMinute | U::MinuteSecond => 5,
+        U::DayMinute => 12,
+        U::HourSecond => 7,
+        U::DaySecond => 14,
+        U::DayMicrosecond => 20,
+        U::HourMicrosecond => 14,
+        U::MinuteMicrosecond => 11,
+        U::SecondMicrosecond => 9,
+    };
+    Ok((int_type(length, false), true))
+}
+
+fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    use IntervalUnit as U;
+    let unit = unit_of(&args[0]);
+    let arg = &args[1];
+    let of_date = matches!(unit, U::Year | U::YearMonth | U::Quarter | U::Month | U::Week | U::Day);
+    let has_date = matches!(arg.class(), Class::Date | Class::DateTime)
+        || matches!(arg.text(cx)?, Some(text) if text.iter().filter(|b| **b == b'-').count() >= 2);
+    if of_date {
+        let v = given!(arg.datetime(cx)?);
+        let date = v.date;
+        return Ok(Value::Int(match unit {
+            U::Year => i64::from(date.year),
+            U::YearMonth => i64::from(date.year) * 100 + i64::from(date.month),
+            U::Quarter => (i64::from(date.month) + 2) / 3,
+            U::Month => i64::from(date.month),
+            U::Week => i64::from(given!(date.week(cx.session.vars.default_week_format)).1),
+            _ => i64::from(date.day),
+        }));
+    }
+    let (day, time) = if has_date {
+        let v = given!(arg.datetime(cx)?);
+        (i64::from(v.date.day), v.time())
+    } else {
+        let t = given!(arg.time(cx)?);
+        (0, t)
+    };
+    let (hours, minutes, seconds, micros) =
+        (i64::from(time.hours()), i64::from(time.minutes()), i64::from(time.seconds()), i64::from(time.fraction()));
+    let value = match unit {
+        U::Hour => hours,
+        U::Minute => minutes,
+        U::Second => seconds,
+        U::Microsecond => micros,
+        U::DayHour => day * 100 + hours,
+        U::DayMinute => day * 10_000 + hours * 100 + minutes,
+        U::DaySecond => day * 1_000_000 + hours * 10_000 + minutes * 100 + seconds,
+        U::DayMicrosecond => (day * 1_000_000 + hours * 10_000 + minutes * 100 + seconds) * 1_000_000 + micros,
+        U::HourMinute => hours * 100 + minutes,
+        U::HourSecond => hours * 10_000 + minutes * 100 + seconds,
+        U::HourMicrosecond => (hours * 10_000 + minutes * 100 + seconds) * 1_000_000 + micros,
+        U::MinuteSecond => minutes * 100 + seconds,
+        U::MinuteMicrosecond => (minutes * 100 + seconds) * 1_000_000 + micros,
+        _ => seconds * 1_000_000 + micros,
+    };
+    Ok(Value::Int(if time.micros < 0 { -value } else { value }))
+}

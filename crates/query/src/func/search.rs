@@ -1,0 +1,365 @@
+//! Functions that look into strings, compare them, and turn them into codes and back.
+
+use keel_base::SqlResult;
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
+
+use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
+use crate::bind::BindContext;
+use crate::expr::arith::to_bits;
+use crate::expr::typing::{STRING_DECIMALS, string_type, text_chars};
+use crate::expr::{Comparison, EvalContext, Expr, compare};
+
+const ANY: usize = usize::MAX;
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("locate", 2, 3, locate_type, locate),
+    function!("position", 2, 2, locate_type, locate),
+    function!("instr", 2, 2, locate_type, |ty, a, cx| position(ty, &a[1], &a[0], None, cx)),
+    function!("strcmp", 2, 2, strcmp_type, strcmp),
+    function!("field", 2, ANY, field_type, field),
+    function!("find_in_set", 2, 2, find_in_set_type, find_in_set),
+    function!("ascii", 1, 1, |_, a| Ok((int(3), any_nullable(a))), |_, a, cx| {
+        Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.first().map_or(0, |b| i64::from(*b)))))
+    }),
+    function!("ord", 1, 1, |_, a| Ok((int(7), any_nullable(a))), ord),
+    function!("char", 1, ANY, char_type, char_of),
+    function!("chr", 1, 1, chr_type, char_of),
+    function!("hex", 1, 1, hex_type, hex),
+    function!("unhex", 1, 1, unhex_type, unhex),
+    function!("bin", 1, 1, conv_type, |_, a, cx| radix(&a[0], 2, cx)),
+    function!("oct", 1, 1, conv_type, |_, a, cx| radix(&a[0], 8, cx)),
+    function!("conv", 3, 3, conv_type, conv),
+    function!("to_base64", 1, 1, to_base64_type, to_base64),
+    function!("from_base64", 1, 1, from_base64_type, from_base64),
+    function!("bit_count", 1, 1, |_, a| Ok((int(2), any_nullable(a))), |_, a, cx| {
+        Ok(or_null(to_bits(&a[0], cx)?, |v| Value::Int(i64::from(v.count_ones()))))
+    }),
+];
+
+/// The first place of one octet string in another.
+pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    if what.is_empty() {
+        return Some(0);
+    }
+    text.windows(what.len()).position(|window| window == what)
+}
+
+fn locate_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(args);
+    unify(cx, args, 0..2, "locate")?;
+    Ok((int(11), nullable))
+}
+
+fn locate<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    position(ty, &args[0], &args[1], args.get(2), cx)
+}
+
+/// The collation that two unified operands compare by.
+fn common_collation(a: &Expr, b: &Expr) -> CollationId {
+    let text = |e: &Expr| e.class() == Class::String;
+    match (text(a), text(b)) {
+        (true, true) => crate::expr::typing::agree((a.ty.collation, a.derivation), (b.ty.collation, b.derivation))
+            .map_or(a.ty.collation, |(collation, _)| collation),
+        (true, false) => a.ty.collation,
+        (false, true) => b.ty.collation,
+        (false, false) => CollationId::UTF8MB4_GENERAL_CI,
+    }
+}
+
+fn position<'f>(
+    _: &'f SqlType,
+    what: &'f Expr,
+    within: &'f Expr,
+    from: Option<&'f Expr>,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Value> {
+    let collation = common_collation(what, within);
+    let what = given!(what.text(cx)?);
+    let text = given!(within.text(cx)?);
+    let from = match from {
+        Some(arg) => given!(arg.int64(cx)?),
+        None => 1,
+    };
+    let length = collation::char_len(collation, &text);
+    if from < 1 || from as usize > length + 1 {
+        return Ok(Value::Int(0));
+    }
+    let found = find_collated(collation, &text, &what, from as usize - 1);
+    Ok(Value::Int(found.map_or(0, |at| at as i64 + 1)))
+}
+
+/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it.
+fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let wanted = collation::char_len(by, what);
+    let mut rest = &text[collation::substring(by, text, 0, from).len()..];
+    let mut at = from;
+    loop {
+        let window = collation::substring(by, rest, 0, wanted);
+        if collation::char_len(by, window) < wanted {
+            return None;
+        }
+        if window == what || (!collation::is_binary(by) && collation::compare(by, window, what).is_eq()) {
+            return Some(at);
+        }
+        let step = collation::substring(by, rest, 0, 1).len();
+        if step == 0 {
+            return None;
+        }
+        rest = &rest[step..];
+        at += 1;
+    }
+}
+
+fn strcmp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(args);
+    unify(cx, args, 0..2, "strcmp")?;
+    Ok((int(2), nullable))
+}
+
+fn strcmp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let by = common_collation(&args[0], &args[1]);
+    let a = given!(args[0].text(cx)?);
+    let b = given!(args[1].text(cx)?);
+    Ok(Value::Int(collation::compare(by, &a, &b) as i64))
+}
+
+fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    if args.iter().all(|a| a.class() == Class::String) {
+        let count = args.len();
+        unify(cx, args, 0..count, "field")?;
+    }
+    Ok((int(3), false))
+}
+
+fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let by = if args.iter().all(|a| a.class() == Class::String) {
+        Comparison::Text(args[0].ty.collation)
+    } else if args.iter().all(|a| a.class() == Class::Int) {
+        Comparison::Int
+    } else if args.iter().all(|a| matches!(a.class(), Class::Int | Class::Decimal)) {
+        Comparison::Decimal
+    } else {
+        Comparison::Real
+    };
+    let wanted = args[0].eval(cx)?;
+    for (index, arg) in args.iter().enumerate().skip(1) {
+        let value = arg.eval(cx)?;
+        let order = compare::values(by, wanted.as_ref(), &args[0].ty, value.as_ref(), &arg.ty, cx)?;
+        if order.is_some_and(|o| o.is_eq()) {
+            return Ok(Value::Int(index as i64));
+        }
+    }
+    Ok(Value::Int(0))
+}
+
+fn find_in_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(args);
+    unify(cx, args, 0..2, "find_in_set")?;
+    Ok((int(3), nullable))
+}
+
+fn find_in_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let by = common_collation(&args[0], &args[1]);
+    let what = given!(args[0].text(cx)?);
+    let set = given!(args[1].text(cx)?);
+    if set.is_empty() || what.contains(&b',') {
+        return Ok(Value::Int(0));
+    }
+    let found = set.split(|b| *b == b',').position(|member| collation::compare(by, member, &what).is_eq());
+    Ok(Value::Int(found.map_or(0, |i| i as i64 + 1)))
+}
+
+fn ord<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let first = if args[0].ty.is_text() {
+        collation::substring(args[0].ty.collation, &text, 0, 1)
+    } else {
+        &text[..text.len().min(1)]
+    };
+    Ok(Value::Int(first.iter().fold(0, |code, b| code << 8 | i64::from(*b))))
+}
+
+fn char_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::varbinary(args.len() as u32 * 4).with_decimals(STRING_DECIMALS), true))
+}
+
+fn chr_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::varchar(4, cx.session.vars.database_collation).with_decimals(STRING_DECIMALS), true))
+}
+
+fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut out = Vec::new();
+    for arg in args {
+        if let Some(code) = arg.integer(cx)? {
+            let bytes = (code as u32).to_be_bytes();
+            let skip = bytes.iter().take_while(|b| **b == 0).count().min(3);
+            out.extend_from_slice(&bytes[skip..]);
+        }
+    }
+    if ty.is_text() && collation::well_formed_len(ty.collation, &out) < out.len() {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let chars = match args[0].class() {
+        Class::String => (args[0].ty.max_octets() * 2).min(u64::from(u32::MAX)),
+        Class::Date | Class::Time | Class::DateTime => u64::from(text_chars(&args[0].ty)) * 2,
+        _ => 16,
+    };
+    Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
+}
+
+fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if args[0].ty.is_numeric() {
+        let number = given!(args[0].integer(cx)?);
+        return Ok(text_value(format!("{:X}", number as u64)));
+    }
+    Ok(text_value(hex_text(&given!(args[0].text(cx)?))))
+}
+
+/// Octets as hexadecimal digits in upper case.
+pub(crate) fn hex_text(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).collect()
+}
+
+fn unhex_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let octets = args[0].ty.max_octets().div_ceil(2);
+    Ok((string_type(octets, CollationId::BINARY).with_decimals(0), true))
+}
+
+fn unhex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let digit = |b: &u8| (*b as char).to_digit(16).map(|d| d as u8);
+    let digits: Option<Vec<u8>> = text.iter().map(digit).collect();
+    let digits = given!(digits);
+    let odd = digits.len() % 2;
+    let mut out = Vec::with_capacity(digits.len() / 2 + 1);
+    if odd == 1 {
+        out.push(digits[0]);
+    }
+    out.extend(digits[odd..].chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
+    Ok(Value::Bytes(out.into()))
+}
+
+fn conv_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = cx.session.vars.connection_collation;
+    Ok((SqlType::varchar(65, collation).with_decimals(STRING_DECIMALS), true))
+}
+
+fn radix<'f>(arg: &'f Expr, base: u32, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if arg.class() == Class::String {
+        let text = given!(arg.text(cx)?);
+        return Ok(convert_base(&text, 10, base as i64));
+    }
+    let number = given!(arg.integer(cx)?);
+    Ok(text_value(in_base(number as u64, base)))
+}
+
+fn in_base(mut number: u64, base: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        let digit = (number % u64::from(base)) as u32;
+        digits.push(char::from_digit(digit, base).expect("bases are 2 to 36").to_ascii_uppercase());
+        number /= u64::from(base);
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
+fn conv<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let from = given!(args[1].int64(cx)?);
+    let to = given!(args[2].int64(cx)?);
+    Ok(convert_base(&text, from, to))
+}
+
+/// CONV(): digits read in one base and written in another; negative bases mean signed numbers.
+fn convert_base(text: &[u8], from: i64, to: i64) -> Value {
+    let base_of = |base: i64| u32::try_from(base.unsigned_abs()).ok().filter(|b| (2..=36).contains(b));
+    let (Some(read), Some(written)) = (base_of(from), base_of(to)) else { return Value::Null };
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text.first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let mut magnitude: u64 = 0;
+    for digit in digits.iter().map_while(|b| (*b as char).to_digit(read)) {
+        let next = magnitude.checked_mul(u64::from(read)).and_then(|m| m.checked_add(u64::from(digit)));
+        magnitude = next.unwrap_or(u64::MAX);
+    }
+    let number = if negative { magnitude.wrapping_neg() } else { magnitude };
+    if to < 0 && (number as i64) < 0 {
+        return text_value(format!("-{}", in_base((number as i64).unsigned_abs(), written)));
+    }
+    text_value(in_base(number, written))
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// TO_BASE64 breaks its lines after so many characters.
+const BASE64_LINE: usize = 76;
+
+fn to_base64_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let octets = if args[0].class() == Class::String {
+        args[0].ty.max_octets()
+    } else {
+        u64::from(text_chars(&args[0].ty))
+    };
+    let length = octets.div_ceil(3) * 4;
+    Ok((string_type(length + length / BASE64_LINE as u64, cx.session.vars.connection_collation), true))
+}
+
+fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let mut out: Vec<u8> = Vec::new();
+    let mut column = 0;
+    for chunk in text.chunks(3) {
+        if column == BASE64_LINE {
+            out.push(b'\n');
+            column = 0;
+        }
+        let mut bits = [0; 3];
+        bits[..chunk.len()].copy_from_slice(chunk);
+        let number = u32::from(bits[0]) << 16 | u32::from(bits[1]) << 8 | u32::from(bits[2]);
+        for place in 0..4 {
+            let digit = (number >> (18 - 6 * place)) & 63;
+            out.push(if place <= chunk.len() { BASE64[digit as usize] } else { b'=' });
+        }
+        column += 4;
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+fn from_base64_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let octets = args[0].ty.max_octets().div_ceil(4) * 3;
+    let ty = string_type(octets, CollationId::BINARY);
+    Ok((SqlType { kind: if ty.is_blob() { ty.kind } else { TypeKind::VarBinary }, ..ty }, true))
+}
+
+fn from_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let mut digits = Vec::new();
+    let mut padding = 0;
+    for byte in text.iter().filter(|b| !b.is_ascii_whitespace()) {
+        match BASE64.iter().position(|d| d == byte) {
+            Some(digit) if padding == 0 => digits.push(digit as u32),
+            None if *byte == b'=' => padding += 1,
+            _ => return Ok(Value::Null),
+        }
+    }
+    if padding > 2 || (digits.len() + padding) % 4 != 0 {
+        return Ok(Value::Null);
+    }
+    let mut out = Vec::new();
+    for chunk in digits.chunks(4) {
+        let number = chunk.iter().fold(0, |n, d| n << 6 | d) << (6 * (4 - chunk.len()));
+        out.extend_from_slice(&number.to_be_bytes()[1..chunk.len()]);
+    }
+    Ok(Value::Bytes(out.into()))
+}
