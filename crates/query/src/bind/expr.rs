@@ -50,7 +50,8 @@ impl Binder<'_> {
             T::Subquery(query) => self.scalar_subquery(query),
             T::Like { negated, expr, pattern, escape } => self.like(*negated, expr, pattern, escape.as_deref()),
             T::Regexp { negated, expr, pattern } => {
-                let call = self.named_call("regexp", vec![self.scalar_of(expr)?, self.scalar_of(pattern)?])?;
+                let args = vec![self.scalar(expr)?, self.scalar(pattern)?];
+                let call = self.named_call("regexp", args)?;
                 Ok(if *negated { not(call) } else { call })
             }
             T::Case { operand, whens, otherwise } => self.case(operand.as_deref(), whens, otherwise.as_deref()),
@@ -96,10 +97,6 @@ impl Binder<'_> {
             Node::Row(_) => Err(errors::operand_columns(1)),
             _ => Ok(bound),
         }
-    }
-
-    fn scalar_of(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
-        self.scalar(tree)
     }
 
     fn parameter(&mut self, index: u32) -> Expr {

@@ -13,6 +13,7 @@ mod call;
 mod expr;
 mod literal;
 mod scope;
+mod subquery;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
@@ -115,6 +116,11 @@ impl<'a> Binder<'a> {
             scopes: vec![Scope::default()],
             clause: Clause::Fields,
             in_aggregate: false,
+            pins_literals: false,
+            pins_decimals: false,
+            pinned: Vec::new(),
+            cacheable: true,
+            values_slot: None,
             common: Vec::new(),
         }
     }
