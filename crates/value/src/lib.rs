@@ -17,7 +17,6 @@ pub mod temporal;
 pub mod text;
 pub mod types;
 pub mod value;
-mod wide;
 
 pub use collation::CollationId;
 pub use decimal::Decimal;

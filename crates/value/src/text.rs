@@ -180,6 +180,8 @@ pub fn append_f32_within(out: &mut Vec<u8>, v: f32, width: usize) -> bool {
 const UNBOUNDED: usize = 400;
 /// Significant digits of FLOAT.
 const FLOAT_DIGITS: usize = 6;
+/// Doubles of fewer shortest digits are not halfway between two texts.
+const TIE_DIGITS_MIN: usize = 15;
 /// Digits that every double has at most when printed shortest.
 const DOUBLE_DIGITS: usize = 17;
 
@@ -202,12 +204,22 @@ struct Digits {
 impl Digits {
     /// The shortest digits that tell a double from its neighbours, rounded to at most `max`.
     fn shortest(v: f64, max: usize) -> Digits {
-        let shortest = Digits::scan(format_args!("{v:e}"));
+        let shortest = Digits::scan(format_args!("{v:e}")).tie_to_even(v);
         if shortest.len <= max {
             shortest
         } else {
             Digits::scan(format_args!("{:.*e}", max.min(DOUBLE_DIGITS) - 1, v))
         }
+    }
+
+    /// Where two shortest texts are equally near, MariaDB takes the even digit. Only numbers of many digits can be halfway.
+    fn tie_to_even(self, v: f64) -> Digits {
+        if self.len < TIE_DIGITS_MIN {
+            return self;
+        }
+        let nearest = Digits::scan(format_args!("{:.*e}", self.len - 1, v));
+        let is_same = nearest.digits[..nearest.len] == self.digits[..self.len];
+        if is_same || format!("{:.*e}", self.len - 1, v).parse() != Ok(v) { self } else { nearest }
     }
 
     /// Digits down to `decimals` after the point.
@@ -273,26 +285,27 @@ impl Digits {
         let only_zeros = point <= 0 && width <= 2 - point && width >= 3 + exponent_digits;
         let worth_cutting = point <= width && (point >= -1 || point == -2 && len > 1) && !only_zeros;
         let is_plain = point > -PLAIN_POINT_MAX && (point <= PLAIN_POINT_MAX || len > point);
-        if v < 0.0 {
-            out.push(b'-');
-        }
+        let is_negative = v < 0.0;
         if fits && is_plain {
-            self.write_plain(out);
+            self.write_plain(is_negative, out);
         } else if !fits && worth_cutting {
             let room = width - i32::from(point < len) - if point <= 0 { 1 - point } else { 0 };
-            Digits::fixed(v, (room.max(point) - point).max(0) as usize).write_plain(out);
+            Digits::fixed(v, (room.max(point) - point).max(0) as usize).write_plain(is_negative, out);
         } else {
             let sign = i32::from(point < 1);
             let room = width - 1 - exponent_digits - sign - i32::from(len > 1);
             let cut = if room < len { Digits::shortest(v, room.max(1) as usize) } else { self };
-            cut.write_scientific(out);
+            cut.write_scientific(is_negative, out);
             return room > 0;
         }
         true
     }
 
-    fn write_plain(&self, out: &mut Vec<u8>) {
+    fn write_plain(&self, is_negative: bool, out: &mut Vec<u8>) {
         let digits = &self.digits[..self.len];
+        if is_negative && !matches!(digits, [] | b"0") {
+            out.push(b'-');
+        }
         match usize::try_from(self.point) {
             _ if digits.is_empty() || digits == b"0" => out.push(b'0'),
             Err(_) | Ok(0) => {
@@ -312,8 +325,11 @@ impl Digits {
         }
     }
 
-    fn write_scientific(&self, out: &mut Vec<u8>) {
+    fn write_scientific(&self, is_negative: bool, out: &mut Vec<u8>) {
         let digits = &self.digits[..self.len];
+        if is_negative {
+            out.push(b'-');
+        }
         out.push(digits[0]);
         if digits.len() > 1 {
             out.push(b'.');

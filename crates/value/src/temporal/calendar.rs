@@ -59,7 +59,7 @@ pub struct Interval {
 
 impl Interval {
     /// The opposite; saturates.
-    pub fn neg(self) -> Interval {
+    pub fn neg(&self) -> Interval {
         Interval {
             months: self.months.saturating_neg(),
             days: self.days.saturating_neg(),
@@ -110,7 +110,7 @@ impl Date {
     pub fn week(self, mode: u8) -> Option<(u16, u8)> {
         let monday_first = mode & 1 != 0;
         let mut counts_from_one = mode & 2 != 0;
-        let first_weekday = (mode & 4 != 0) != monday_first;
+        let first_weekday = (mode & 4 != 0) == monday_first;
         let today = self.day_number()?;
         let new_year = Date::new(self.year, 1, 1).day_number()?;
         let weekday_of = |days: i64| (days + if monday_first { 5 } else { 6 }) % 7;
@@ -123,12 +123,10 @@ impl Date {
                 return Some((year, 0));
             }
             counts_from_one = true;
-            if starts_late(weekday) {
-                year = year.checked_sub(1)?;
-                let days = if is_leap(year) { 366 } else { 365 };
-                start -= days;
-                weekday = (weekday + 53 * 7 - days) % 7;
-            }
+            year = year.checked_sub(1)?;
+            let days = if is_leap(year) { 366 } else { 365 };
+            start -= days;
+            weekday = (weekday + 53 * 7 - days) % 7;
         }
         let days =
             if starts_late(weekday) { today - (start + 7 - weekday) } else { today - (start - weekday) };

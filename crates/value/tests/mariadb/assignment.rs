@@ -1,17 +1,15 @@
-//! What MariaDB 10.11 answered, frozen in `tests/data`, against what this crate answers.
+//! Column types on the wire, and what columns take of every kind of literal.
 
-mod support;
-
+use crate::support::{literal, parse_type};
 use keel_value::convert::{Problem, StoreContext, Target, store};
 use keel_value::temporal::{Date, FixedOffset};
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, ValueRef, collation, text};
-use support::{literal, parse_type};
 
 /// The columns of `types.txt`: declaration, its line in SHOW CREATE TABLE, and the column definition on the wire (type,
 /// length, decimals, flags, character set) for results in utf8mb4.
 #[test]
 fn types_look_as_they_do_on_the_wire() {
-    for line in include_str!("data/types.txt").lines() {
+    for line in include_str!("../data/types.txt").lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         let ty = parse_type(fields[0]);
         let results = CollationId::UTF8MB4_GENERAL_CI;
@@ -35,7 +33,7 @@ fn types_look_as_they_do_on_the_wire() {
 fn columns_take_values_as_mariadb_does() {
     let mut failures = Vec::new();
     let mut count = 0;
-    for line in include_str!("data/store.txt").lines() {
+    for line in include_str!("../data/store.txt").lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         let [ty, kind, name, shown, warning, outcome, strict] = fields[..] else {
             panic!("seven fields: {line}")

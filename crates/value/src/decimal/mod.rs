@@ -5,11 +5,16 @@
 //!    expression's type rounds it, as MariaDB's does (`1/3*3` is 1.0000 only after the last step).
 //! 3. Numbers that fit 128 bits never touch the wide arithmetic.
 
+mod parse;
+mod stored;
+mod wide;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::wide::Wide;
+pub use parse::Parsed;
+use wide::Wide;
 
 /// The most digits of a DECIMAL.
 pub const MAX_PRECISION: u32 = 65;
@@ -42,17 +47,6 @@ pub enum Fit {
     OutOfRange,
 }
 
-/// What [`Decimal::parse_prefix`] found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parsed {
-    /// The number, or the nearest bound.
-    pub value: Decimal,
-    /// Octets read, white space before the number included.
-    pub used: usize,
-    /// Whether it has more than 65 digits before the point.
-    pub overflow: bool,
-}
-
 const POW10: [u128; 39] = {
     let mut table = [1u128; 39];
     let mut i = 1;
@@ -62,9 +56,6 @@ const POW10: [u128; 39] = {
     }
     table
 };
-
-/// Octets of a group of 0-9 digits in the stored form.
-const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
 impl Decimal {
     /// 0.
@@ -403,36 +394,6 @@ impl Decimal {
         }
     }
 
-    /// Reads a whole literal such as `-12.50` or `1.5e3`; `None` if there is anything else or too many digits.
-    pub fn parse(text: &[u8]) -> Option<Decimal> {
-        let parsed = Decimal::parse_prefix(text)?;
-        (parsed.used == text.len() && !parsed.overflow).then_some(parsed.value)
-    }
-
-    /// Reads the number at the start of a text after white space; `None` if there is no digit.
-    pub fn parse_prefix(text: &[u8]) -> Option<Parsed> {
-        let mut at = text.iter().position(|b| !b.is_ascii_whitespace())?;
-        let negative = text[at] == b'-';
-        if negative || text[at] == b'+' {
-            at += 1;
-        }
-        let whole = digits_at(text, at);
-        at += whole.len();
-        let mut fraction: &[u8] = &[];
-        if text.get(at) == Some(&b'.') {
-            fraction = digits_at(text, at + 1);
-            if whole.len() + fraction.len() > 0 {
-                at += 1 + fraction.len();
-            }
-        }
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let (exponent, used) = exponent_at(text, at);
-        let (value, overflow) = assemble(negative, whole, fraction, exponent);
-        Some(Parsed { value, used, overflow })
-    }
-
     /// Appends the digits, with exactly `scale` after the point.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         let mut digits = [b'0'; 80];
@@ -472,172 +433,13 @@ impl Decimal {
         }
         at
     }
-
-    /// Octets of a stored DECIMAL(precision, scale).
-    pub const fn stored_bytes(precision: u32, scale: u8) -> usize {
-        let (whole, fraction) = (precision as usize - scale as usize, scale as usize);
-        whole / 9 * 4 + GROUP_BYTES[whole % 9] + fraction / 9 * 4 + GROUP_BYTES[fraction % 9]
-    }
-
-    /// Appends the form that rows, keys and binary logs share: groups of nine digits, big-endian, sign bit inverted, all
-    /// bits inverted for negative numbers, so that memcmp orders it. The value must fit the type.
-    pub fn store(&self, precision: u32, scale: u8, out: &mut Vec<u8>) {
-        let value = if self.scale == scale { *self } else { self.fit(precision, scale).0 };
-        let start = out.len();
-        out.resize(start + Decimal::stored_bytes(precision, scale), 0);
-        let bytes = &mut out[start..];
-        let mut source = match value.small() {
-            Some(v) if v >> 64 == 0 => Digits::Small(v as u64),
-            _ => Digits::Wide(value.wide()),
-        };
-        let (whole, fraction) = (precision as usize - usize::from(scale), usize::from(scale));
-        let mut end = bytes.len();
-        let mut put = |digit_count: usize, end: &mut usize| {
-            let group = source.take(digit_count);
-            let len = GROUP_BYTES[digit_count];
-            bytes[*end - len..*end].copy_from_slice(&group.to_be_bytes()[4 - len..]);
-            *end -= len;
-        };
-        if !fraction.is_multiple_of(9) {
-            put(fraction % 9, &mut end);
-        }
-        for _ in 0..fraction / 9 + whole / 9 {
-            put(9, &mut end);
-        }
-        if !whole.is_multiple_of(9) {
-            put(whole % 9, &mut end);
-        }
-        bytes[0] ^= 0x80;
-        if value.negative {
-            bytes.iter_mut().for_each(|b| *b = !*b);
-        }
-    }
-
-    /// Reads what [`Decimal::store`] wrote; octets that are missing count as zero.
-    pub fn load(precision: u32, scale: u8, bytes: &[u8]) -> Decimal {
-        let (whole, fraction) = (precision as usize - usize::from(scale), usize::from(scale));
-        let negative = bytes.first().is_some_and(|b| b & 0x80 == 0);
-        let mask = if negative { 0xFF } else { 0 };
-        let mut at = 0;
-        let mut read = |digit_count: usize| {
-            let len = GROUP_BYTES[digit_count];
-            let mut group = 0u32;
-            for _ in 0..len {
-                let byte = bytes.get(at).copied().unwrap_or(mask) ^ mask ^ if at == 0 { 0x80 } else { 0 };
-                group = group << 8 | u32::from(byte);
-                at += 1;
-            }
-            group
-        };
-        let head = std::iter::once(whole % 9);
-        let middle = std::iter::repeat_n(9, whole / 9 + fraction / 9);
-        let groups = head.chain(middle).chain(std::iter::once(fraction % 9)).filter(|n| *n > 0);
-        if precision <= 18 {
-            let digits = groups
-                .fold(0u64, |sum, n| sum.wrapping_mul(10u64.pow(n as u32)).wrapping_add(u64::from(read(n))));
-            return Decimal::from_parts(negative, u128::from(digits), scale);
-        }
-        let mut digits = Wide::ZERO;
-        for n in groups {
-            digits.mul_small(10u32.pow(n as u32));
-            digits.add_small(read(n));
-        }
-        Decimal::from_wide(negative, digits, u32::from(scale)).unwrap_or(Decimal::ZERO)
-    }
 }
 
 /// The most that a 65-digit dividend is shifted: 10^146 still fits 512 bits.
 const WIDE_SHIFT_MAX: u32 = 81;
 
-/// Takes groups of digits from the low end.
-enum Digits {
-    Small(u64),
-    Wide(Wide),
-}
-
-impl Digits {
-    fn take(&mut self, count: usize) -> u32 {
-        let unit = 10u32.pow(count as u32);
-        match self {
-            Digits::Small(v) => {
-                let rest = *v % u64::from(unit);
-                *v /= u64::from(unit);
-                rest as u32
-            }
-            Digits::Wide(v) => v.div_small(unit),
-        }
-    }
-}
-
 fn grouped(scale: u8) -> u32 {
     u32::from(scale).div_ceil(9) * 9
-}
-
-fn digits_at(text: &[u8], from: usize) -> &[u8] {
-    let rest = text.get(from..).unwrap_or(&[]);
-    let len = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
-    &rest[..len]
-}
-
-/// The exponent at `at` and where it ends; without digits it is none.
-fn exponent_at(text: &[u8], at: usize) -> (i64, usize) {
-    if !matches!(text.get(at), Some(b'e' | b'E')) {
-        return (0, at);
-    }
-    let mut from = at + 1;
-    let negative = text.get(from) == Some(&b'-');
-    if negative || text.get(from) == Some(&b'+') {
-        from += 1;
-    }
-    let digits = digits_at(text, from);
-    if digits.is_empty() {
-        return (0, at);
-    }
-    let size = digits.iter().fold(0i64, |sum, d| (sum * 10 + i64::from(d - b'0')).min(100_000));
-    (if negative { -size } else { size }, from + digits.len())
-}
-
-/// Builds the number; digits far behind the point are rounded away, those before it overflow.
-fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (Decimal, bool) {
-    let zeros = whole.iter().take_while(|d| **d == b'0').count();
-    let whole = &whole[zeros..];
-    let is_zero = whole.is_empty() && fraction.iter().all(|d| *d == b'0');
-    let point = whole.len() as i64 + exponent;
-    let leading =
-        if whole.is_empty() { fraction.iter().take_while(|d| **d == b'0').count() as i64 } else { 0 };
-    if !is_zero && point - leading > i64::from(MAX_PRECISION) {
-        let bound = Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) };
-        return (bound, true);
-    }
-    let scale = fraction.len() as i64 - exponent;
-    let mut digits = Wide::ZERO;
-    let mut kept = 0i64;
-    let available = whole.len() as i64 + fraction.len() as i64;
-    // One digit more than a Decimal holds, for rounding.
-    let wanted = available
-        .min(leading + i64::from(MAX_PRECISION) + 1)
-        .min(point + i64::from(MAX_PRECISION) + 1)
-        .max(0);
-    for digit in whole.iter().chain(fraction).take(wanted as usize) {
-        digits.mul_small(10);
-        digits.add_small(u32::from(digit - b'0'));
-        kept += 1;
-    }
-    let mut scale = scale - (available - kept);
-    if scale < 0 {
-        digits.mul_pow10((-scale).min(i64::from(MAX_PRECISION)) as u32);
-        scale = 0;
-    }
-    let excess = i64::from(digits.digits()) - i64::from(MAX_PRECISION);
-    let excess = excess.max(scale - i64::from(MAX_PRECISION)).clamp(0, scale) as u32;
-    let (last, _) = digits.div_pow10(excess);
-    if last >= 5 {
-        digits.add_small(1);
-    }
-    match Decimal::from_wide(negative, digits, scale as u32 - excess) {
-        Ok(value) => (value, false),
-        Err(Overflow) => (Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) }, true),
-    }
 }
 
 impl PartialEq for Decimal {
@@ -770,26 +572,6 @@ mod tests {
         }
         assert_eq!(d("-1.5").ceil().to_string(), "-1");
         assert_eq!(d("-1.5").floor().to_string(), "-2");
-    }
-
-    #[test]
-    fn stored_form_orders_as_numbers_do() {
-        let values = ["-999.99", "-1.10", "-1", "-0.01", "0", "0.01", "1", "1.1", "12.34", "999.99"];
-        let stored: Vec<Vec<u8>> = values
-            .iter()
-            .map(|v| {
-                let mut out = Vec::new();
-                d(v).store(5, 2, &mut out);
-                assert_eq!(Decimal::load(5, 2, &out), d(v));
-                assert_eq!(out.len(), Decimal::stored_bytes(5, 2));
-                out
-            })
-            .collect();
-        assert!(stored.is_sorted());
-        let long = d("-12345678901234567890123456789012345.123456789012345678901234567890");
-        let mut out = Vec::new();
-        long.store(65, 30, &mut out);
-        assert_eq!(Decimal::load(65, 30, &out), long);
     }
 
     #[test]

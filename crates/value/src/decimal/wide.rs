@@ -90,7 +90,7 @@ impl Wide {
             sticky |= last != 0;
             let unit = 10u32.pow(step - 1);
             last = rest / unit;
-            sticky |= rest % unit != 0;
+            sticky |= !rest.is_multiple_of(unit);
             exponent -= step;
         }
         (last, sticky)
