@@ -154,6 +154,7 @@ pub(crate) fn encode_end(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: Undo
 }
 
 /// Writes a change record into `out`. `old` is the replaced header and row, `new_row` what stands in its place.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn encode_change(
     out: &mut Vec<u8>,
     kind: Kind,
