@@ -156,7 +156,7 @@ impl Binder<'_> {
         let text = match name {
             "charset" => collation.charset().name(),
             "collation" => collation.name(),
-            _ => return Expr::constant(Value::Int(arg.derivation as i64), typing::int_type(10, false).with_length(10)),
+            _ => return Expr::constant(Value::Int(arg.derivation as i64), SqlType::int().with_length(10)),
         };
         let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
         Expr { nullable: true, derivation: Derivation::System, ..Expr::constant(Value::bytes(text.as_bytes()), ty) }
