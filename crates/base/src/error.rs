@@ -148,6 +148,7 @@ catalogue! {
     NO_SUCH_THREAD no_such_thread(1094, "HY000", id) "Unknown thread id: {id}";
     KILL_DENIED kill_denied(1095, "HY000", id) "You are not owner of thread {id}";
     NO_TABLES_USED no_tables_used(1096, "HY000") "No tables used";
+    TOO_BIG_SET too_big_set(1097, "HY000", column) "Too many strings for column {column} and SET";
     BLOB_CANT_HAVE_DEFAULT blob_cant_have_default(1101, "42000", column) "BLOB, TEXT, GEOMETRY or JSON column '{column}' can't have a default value";
     WRONG_DB_NAME wrong_db_name(1102, "42000", db) "Incorrect database name '{db}'";
     WRONG_TABLE_NAME wrong_table_name(1103, "42000", table) "Incorrect table name '{table}'";
@@ -213,6 +214,7 @@ catalogue! {
     WARN_USING_OTHER_HANDLER warn_using_other_handler(1266, "HY000", engine, table) "Using storage engine {engine} for table '{table}'";
     CANT_AGGREGATE_2COLLATIONS cant_aggregate_2collations(1267, "HY000", a, ac, b, bc, op) "Illegal mix of collations ({a},{ac}) and ({b},{bc}) for operation '{op}'";
     UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";
+    WRONG_NAME_FOR_INDEX wrong_name_for_index(1280, "42000", name) "Incorrect index name '{name}'";
     UNKNOWN_STORAGE_ENGINE unknown_storage_engine(1286, "42000", name) "Unknown storage engine '{name}'";
     WARN_DEPRECATED warn_deprecated(1287, "HY000", old, new) "'{old}' is deprecated and will be removed in a future release. Please use {new} instead";
     NON_UPDATABLE_TABLE non_updatable_table(1288, "HY000", table, op) "The target table {table} of the {op} is not updatable";
@@ -235,6 +237,7 @@ catalogue! {
     PASSWD_LENGTH passwd_length(1372, "HY000", len) "Password hash should be a {len}-digit hexadecimal number";
     NO_BINARY_LOGGING no_binary_logging(1381, "HY000") "You are not using binary logging";
     PS_MANY_PARAM ps_many_param(1390, "HY000") "Prepared statement contains too many placeholders";
+    KEY_PART_0 key_part_0(1391, "HY000", name) "Key part '{name}' length cannot be 0";
     DATA_TOO_LONG data_too_long(1406, "22001", column, row) "Data too long for column '{column}' at row {row}";
     SP_BAD_SQLSTATE sp_bad_sqlstate(1407, "42000", state) "Bad SQLSTATE: '{state}'";
     WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
@@ -257,6 +260,8 @@ catalogue! {
     WRONG_PARAMETERS_TO_NATIVE_FCT wrong_parameters_to_native_fct(1583, "42000", name) "Incorrect parameters in the call to native function '{name}'";
     VARIABLE_IS_READONLY variable_is_readonly(1621, "HY000", scope, name, other) "{scope} variable '{name}' is read-only. Use SET {other} to assign the value";
     UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
+    TOO_LONG_TABLE_COMMENT too_long_table_comment(1628, "HY000", table, max) "Comment for table '{table}' is too long (max = {max})";
+    TOO_LONG_FIELD_COMMENT too_long_field_comment(1629, "HY000", field, max) "Comment for field '{field}' is too long (max = {max})";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN/ANALYZE format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";

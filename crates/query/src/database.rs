@@ -1,17 +1,25 @@
-//! The face to the server: one statement at a time, from plan to completion.
+//! The face to the server: statements become plans here, and plans run.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::Statement;
+use keel_sql::Literal;
+use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
-use keel_value::Value;
+use keel_value::{SqlType, Value};
 
-use crate::catalog::{Catalog, TableDef};
+use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::cache::{self, PlanCache, Scan};
+use crate::catalog::store::CatalogTree;
+use crate::catalog::{Catalog, TableDef, show_create};
+use crate::dml::{delete, insert, update};
 use crate::host::Host;
-use crate::plan::Plan;
-use crate::result::{Completion, RowSink};
+use crate::mdl::TableLock;
+use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
+use crate::point::PointSelect;
+use crate::select;
 use crate::session::Session;
 
 /// All databases of a server.
@@ -19,19 +27,45 @@ pub struct Database {
     engine: Arc<Engine>,
     host: Arc<dyn Host>,
     catalog: ArcSwap<Catalog>,
+    catalog_tree: CatalogTree,
+    /// Owned by the definition that changes the catalog.
+    definition_lock: Arc<TableLock>,
+    plans: PlanCache,
 }
 
 /// The parameters of one execution.
-#[derive(Debug, Default, Clone)]
+#[derive(Default)]
 pub struct Params {
     /// In order.
     pub values: Vec<Value>,
+    /// What the last scan of a text found.
+    scan: Scan,
+}
+
+/// What a statement is bound for.
+struct Inputs<'a> {
+    /// The literals of a text, which are its parameters.
+    literals: Option<&'a [Literal]>,
+    /// Kinds of the parameters.
+    shapes: Vec<Shape>,
+    /// Values of the first execution.
+    values: &'a [Value],
 }
 
 impl Database {
     /// Opens the catalog in `engine`, making it on the first start. Waits.
     pub fn open(engine: Arc<Engine>, host: Arc<dyn Host>) -> SqlResult<Arc<Database>> {
-        Ok(Arc::new(Database { engine, host, catalog: ArcSwap::default() }))
+        let catalog_tree = CatalogTree::open(&engine)?;
+        let catalog = ArcSwap::from_pointee(catalog_tree.load(&engine)?);
+        let definition_lock = Arc::default();
+        Ok(Arc::new(Database {
+            engine,
+            host,
+            catalog,
+            catalog_tree,
+            definition_lock,
+            plans: PlanCache::new(),
+        }))
     }
 
     /// The engine below.
@@ -49,50 +83,251 @@ impl Database {
         self.catalog.load_full()
     }
 
+    pub(crate) fn catalog_tree(&self) -> &CatalogTree {
+        &self.catalog_tree
+    }
+
+    pub(crate) fn definition_lock(&self) -> &Arc<TableLock> {
+        &self.definition_lock
+    }
+
+    /// Shows the next version of the catalog to everybody.
+    pub(crate) fn publish(&self, catalog: Catalog) {
+        self.catalog.store(Arc::new(catalog));
+    }
+
+    /// SHOW CREATE TABLE's text.
+    pub fn show_create_table(&self, table: &TableDef) -> String {
+        show_create::table(table, self.next_auto_increment(table))
+    }
+
+    /// The next AUTO_INCREMENT value of a table; 0 where it has no such column.
+    pub fn next_auto_increment(&self, table: &TableDef) -> u64 {
+        let Some(auto) = table.auto_increment else { return 0 };
+        let tree = table.indexes[auto.index].entries();
+        table.shared.auto_increment.last(&self.engine, tree).map_or(1, |last| last + 1)
+    }
+
     /// The plan of a statement that was seen before under the same database and modes. `params` receives its literals.
-    pub fn cached(&self, _session: &mut Session, _sql: &[u8], params: &mut Params) -> Option<Arc<Plan>> {
+    pub fn cached(&self, session: &mut Session, sql: &[u8], params: &mut Params) -> Option<Arc<Plan>> {
         params.values.clear();
-        None
+        cache::scan(session, sql, &mut params.scan);
+        self.plans.find(session, sql, &params.scan, &mut params.values)
     }
 
     /// Binds and optimises a parsed statement that is to be prepared: `?` are its parameters, literals are constants.
     pub fn prepare(
         &self,
-        _session: &mut Session,
-        _statement: Arc<Statement>,
-        _params: u32,
+        session: &mut Session,
+        statement: Arc<Statement>,
+        params: u32,
     ) -> SqlResult<Arc<Plan>> {
-        Err(errors::not_supported_yet("statements"))
+        let shapes = vec![Shape::Unknown; params as usize];
+        let plan = self.bind(session, statement, Inputs { literals: None, shapes, values: &[] })?;
+        Ok(Arc::new(plan))
     }
 
     /// Binds and optimises a statement that is to run once or again as text: literals become parameters where they can,
-    /// and the plan goes to the cache. `params` receives this execution's values.
+    /// and the plan goes to the cache. `params` receives this execution's values; it is the one that
+    /// [`Database::cached`] filled for the same text.
     pub fn plan_text(
         &self,
-        _session: &mut Session,
-        _sql: &[u8],
-        _parsed: keel_sql::Parsed,
+        session: &mut Session,
+        sql: &[u8],
+        parsed: keel_sql::Parsed,
         params: &mut Params,
     ) -> SqlResult<Arc<Plan>> {
-        params.values.clear();
-        Err(errors::not_supported_yet("statements"))
+        let options = cache::parse_options(session);
+        let known =
+            cache::literal_values(session, sql, &parsed.literals, &options, &mut params.values).is_some();
+        let key =
+            params.scan.key.take().filter(|_| known && params.scan.literals().len() == parsed.literals.len());
+        if key.is_none() {
+            params.values.clear();
+            return self.prepare(session, Arc::new(parsed.statement), parsed.param_count);
+        }
+        let shapes = params.values.iter().map(Shape::of).collect();
+        let inputs = Inputs { literals: Some(&parsed.literals), shapes, values: &params.values };
+        let plan = Arc::new(self.bind(session, Arc::new(parsed.statement), inputs)?);
+        if plan.cacheable
+            && let Some(key) = key
+        {
+            self.plans.keep(sql, key, &parsed.literals, &plan);
+        }
+        Ok(plan)
     }
 
-    /// Runs a plan. Rows go to `sink`; warnings to the session. On error the statement left nothing behind.
-    pub fn execute(
+    /// The plan itself if it fits the catalog and the parameters, else one bound anew for them.
+    pub(crate) fn current(
         &self,
-        _session: &mut Session,
-        _plan: &Arc<Plan>,
-        _params: &[Value],
-        _sink: &mut dyn RowSink,
-    ) -> SqlResult<Completion> {
-        Err(errors::not_supported_yet("statements"))
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+    ) -> SqlResult<Arc<Plan>> {
+        let catalog = self.catalog.load();
+        if plan.fits(params) && plan.is_current(&catalog) {
+            return Ok(plan.clone());
+        }
+        if let Some(next) = plan.successor.load_full()
+            && next.fits(params)
+            && next.is_current(&catalog)
+        {
+            return Ok(next);
+        }
+        drop(catalog);
+        if params.len() != plan.shapes.len() {
+            return Err(errors::wrong_arguments("EXECUTE"));
+        }
+        let shapes = params.iter().map(Shape::of).collect();
+        let inputs = Inputs { literals: plan.literals.as_deref(), shapes, values: params };
+        let next = Arc::new(self.bind(session, plan.statement.clone(), inputs)?);
+        plan.successor.store(Some(next.clone()));
+        Ok(next)
     }
 
-    /// SHOW CREATE TABLE's text.
-    pub fn show_create_table(&self, table: &TableDef) -> String {
-        table.name.to_string()
+    fn bind(&self, session: &Session, statement: Arc<Statement>, inputs: Inputs<'_>) -> SqlResult<Plan> {
+        let catalog = self.catalog();
+        let connection = session.vars.connection_collation;
+        let types: Vec<SqlType> = match inputs.literals {
+            Some(_) => Vec::new(),
+            None => inputs.shapes.iter().map(|shape| shape.ty(connection)).collect(),
+        };
+        let params = ParamSource { literals: inputs.literals, types: &types, values: inputs.values };
+        let cx = BindContext { catalog: &catalog, session, params };
+        let mut notes = Notes::default();
+        let (kind, body) = self.body(cx, &statement, &mut notes)?;
+        let dependencies = dependencies(&body);
+        Ok(Plan {
+            kind,
+            statement,
+            literals: inputs.literals.map(Box::from),
+            cacheable: !notes.unique && !matches!(body, Body::Direct),
+            pinned: notes.pinned.into(),
+            database: session.database.clone(),
+            param_count: inputs.shapes.len() as u32,
+            shapes: inputs.shapes.into(),
+            dependencies,
+            body,
+            seen_version: AtomicU64::new(catalog.version),
+            successor: ArcSwapOption::empty(),
+        })
     }
+
+    fn body(
+        &self,
+        cx: BindContext<'_>,
+        statement: &Statement,
+        notes: &mut Notes,
+    ) -> SqlResult<(StatementKind, Body)> {
+        use StatementKind as K;
+        let find = |name: &ast::ObjectName| self.table_of(cx, name);
+        Ok(match statement {
+            Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
+            Statement::Insert(tree) => {
+                let of_query = matches!(tree.source, ast::InsertSource::Query(_));
+                let kind = match (tree.replace, of_query) {
+                    (false, false) => K::Insert,
+                    (false, true) => K::InsertSelect,
+                    (true, false) => K::Replace,
+                    (true, true) => K::ReplaceSelect,
+                };
+                (kind, Body::Insert(Box::new(insert::plan(cx, tree, &find, notes)?)))
+            }
+            Statement::Update(tree) => {
+                (K::Update, Body::Update(Box::new(update::plan(cx, tree, &find, notes)?)))
+            }
+            Statement::Delete(tree) => {
+                (K::Delete, Body::Delete(Box::new(delete::plan(cx, tree, &find, notes)?)))
+            }
+            Statement::Do(list) => {
+                let mut binder = Binder::new(cx);
+                let bound: SqlResult<Vec<_>> = list.iter().map(|e| binder.bind(e, Clause::Fields)).collect();
+                notes.take(&binder);
+                (K::Do, Body::Do(bound?))
+            }
+            other => (direct_kind(other)?, Body::Direct),
+        })
+    }
+
+    fn query(&self, cx: BindContext<'_>, query: &ast::Query, notes: &mut Notes) -> SqlResult<Body> {
+        let mut binder = Binder::new(cx);
+        let general = select::plan_select(&mut binder, query)?;
+        notes.take(&binder);
+        let find = |name: &ast::ObjectName| self.table_of(cx, name);
+        Ok(match PointSelect::recognise(cx, query, general, &find)? {
+            Ok(point) => Body::PointSelect(Box::new(point)),
+            Err(general) => Body::Select(Box::new(general)),
+        })
+    }
+
+    /// A table by name, virtual ones included; 1146 where there is none.
+    pub(crate) fn table_of(&self, cx: BindContext<'_>, name: &ast::ObjectName) -> SqlResult<Arc<TableDef>> {
+        let schema = match &name.db {
+            Some(db) => db.as_str(),
+            None => cx.session.require_database()?,
+        };
+        if let Some(table) = cx.catalog.table(schema, &name.name) {
+            return Ok(table.clone());
+        }
+        self.host.virtual_table(schema, &name.name).ok_or_else(|| errors::no_such_table(schema, &name.name))
+    }
+}
+
+/// The tables that a body reads and writes.
+fn dependencies(body: &Body) -> Vec<Dependency> {
+    let read = |tables: &[Arc<TableDef>]| {
+        tables.iter().map(|table| Dependency { table: table.clone(), written: false }).collect::<Vec<_>>()
+    };
+    let written = |table: &Arc<TableDef>| Dependency { table: table.clone(), written: true };
+    let mut all = match body {
+        Body::Direct => Vec::new(),
+        Body::PointSelect(plan) => read(std::slice::from_ref(&plan.table)),
+        Body::Select(plan) => read(plan.tables()),
+        Body::Insert(plan) => {
+            let mut all = plan.query().map(|q| read(q.tables())).unwrap_or_default();
+            all.push(written(&plan.table));
+            all
+        }
+        Body::Update(plan) => vec![written(&plan.targets.table)],
+        Body::Delete(plan) => vec![written(&plan.targets.table)],
+        Body::Do(_) => Vec::new(),
+    };
+    all.sort_by_key(|d| (d.table.id, !d.written));
+    all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
+    all
+}
+
+/// The kind of a statement that needs no binding.
+fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
+    use StatementKind as K;
+    Ok(match statement {
+        Statement::StartTransaction(_) => K::Begin,
+        Statement::Commit(_) => K::Commit,
+        Statement::Rollback(_) => K::Rollback,
+        Statement::Savepoint(_) => K::Savepoint,
+        Statement::RollbackTo(_) => K::RollbackToSavepoint,
+        Statement::ReleaseSavepoint(_) => K::ReleaseSavepoint,
+        Statement::CreateDatabase(_) => K::CreateDatabase,
+        Statement::AlterDatabase { .. } => K::AlterDatabase,
+        Statement::DropDatabase { .. } => K::DropDatabase,
+        Statement::CreateTable(_) => K::CreateTable,
+        Statement::DropTable(_) => K::DropTable,
+        Statement::AlterTable(_) => K::AlterTable,
+        Statement::RenameTable { .. } => K::RenameTable,
+        Statement::Truncate { .. } => K::Truncate,
+        Statement::CreateIndex(_) => K::CreateIndex,
+        Statement::DropIndex(_) => K::DropIndex,
+        Statement::Maintain(maintain) => match maintain.op {
+            ast::MaintainOp::Check => K::Check,
+            ast::MaintainOp::Analyze => K::Analyze,
+            ast::MaintainOp::Optimize => K::Optimize,
+            ast::MaintainOp::Repair => K::Repair,
+            ast::MaintainOp::Checksum => K::Checksum,
+        },
+        Statement::Explain(_) => K::Explain,
+        Statement::Unsupported { what } => return Err(errors::not_supported_yet(what)),
+        _ => return Err(errors::not_supported_yet("this statement")),
+    })
 }
 
 /// What a client sees of an engine's error.

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwapOption;
+use keel_sql::Literal;
 use keel_sql::ast::Statement;
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
+use crate::bind::Binder;
 use crate::catalog::{Catalog, TableDef};
 use crate::result::ResultColumns;
 
@@ -94,30 +98,115 @@ pub struct Plan {
     pub kind: StatementKind,
     /// Its tree, from which it is bound anew when a table changes.
     pub statement: Arc<Statement>,
-    /// Whether literals were bound as parameters.
-    pub literals_are_params: bool,
+    /// The text's literals, where they were bound as parameters.
+    pub(crate) literals: Option<Box<[Literal]>>,
     /// Whether the plan cache may keep it.
     pub cacheable: bool,
     /// The default database it was bound under.
     pub database: Option<Arc<str>>,
     pub(crate) param_count: u32,
+    /// Literals that the plan holds for, beside those that the parser fixed.
+    pub(crate) pinned: Box<[u32]>,
+    /// The kinds of values that parameters were bound for.
+    pub(crate) shapes: Box<[Shape]>,
+    /// The same statement bound anew, for other kinds of values or after a table changed.
+    pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) body: Body,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
 }
 
+/// What binding says about the plan's use for other executions.
+#[derive(Default)]
+pub(crate) struct Notes {
+    pub pinned: Vec<u32>,
+    /// It serves this execution only.
+    pub unique: bool,
+}
+
+impl Notes {
+    /// Takes what a binder noted.
+    pub fn take(&mut self, binder: &Binder<'_>) {
+        self.pinned.extend_from_slice(&binder.pinned);
+        self.unique |= !binder.cacheable;
+    }
+}
+
+/// What kind of value a parameter has, as far as types of expressions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// NULL, or not known when the plan was made.
+    Unknown,
+    Int,
+    UInt,
+    Real,
+    /// With its digits and its scale.
+    Decimal(u8, u8),
+    Bytes,
+    Date,
+    Time,
+    DateTime,
+}
+
+impl Shape {
+    /// Of a value.
+    pub fn of(value: &Value) -> Shape {
+        match value {
+            Value::Null => Shape::Unknown,
+            Value::Int(_) => Shape::Int,
+            Value::UInt(_) => Shape::UInt,
+            Value::Double(_) | Value::Float(_) => Shape::Real,
+            Value::Decimal(v) => Shape::Decimal(v.precision() as u8, v.scale()),
+            Value::Bytes(_) => Shape::Bytes,
+            Value::Date(_) => Shape::Date,
+            Value::Time(_) => Shape::Time,
+            Value::DateTime(_) => Shape::DateTime,
+        }
+    }
+
+    /// The type that a parameter of this kind is bound with.
+    pub fn ty(self, connection: CollationId) -> SqlType {
+        match self {
+            Shape::Unknown => SqlType::null(),
+            Shape::Int => SqlType::bigint(),
+            Shape::UInt => SqlType::bigint_unsigned(),
+            Shape::Real => SqlType::double(),
+            Shape::Decimal(precision, scale) => SqlType::decimal(u32::from(precision), scale),
+            Shape::Bytes => SqlType::varchar(255, connection),
+            Shape::Date => SqlType::new(TypeKind::Date),
+            Shape::Time => SqlType::temporal(TypeKind::Time, 6),
+            Shape::DateTime => SqlType::temporal(TypeKind::DateTime, 6),
+        }
+    }
+}
+
 /// How a plan runs.
 pub(crate) enum Body {
     /// Nothing to prepare: definitions, transactions, maintenance. The tree says all.
     Direct,
+    /// A single-row SELECT.
+    PointSelect(Box<crate::point::PointSelect>),
+    /// Any other SELECT.
+    Select(Box<crate::select::SelectPlan>),
+    /// INSERT and REPLACE.
+    Insert(Box<crate::dml::InsertPlan>),
+    /// UPDATE of one table.
+    Update(Box<crate::dml::UpdatePlan>),
+    /// DELETE from one table.
+    Delete(Box<crate::dml::DeletePlan>),
+    /// DO.
+    Do(Vec<crate::expr::Expr>),
 }
 
 impl Plan {
     /// The result's columns; none for statements that answer OK.
     pub fn columns(&self) -> Option<&Arc<ResultColumns>> {
         match &self.body {
-            Body::Direct => None,
+            Body::PointSelect(plan) => Some(plan.columns()),
+            Body::Select(plan) if plan.is_into() => None,
+            Body::Select(plan) => Some(plan.columns()),
+            Body::Direct | Body::Insert(_) | Body::Update(_) | Body::Delete(_) | Body::Do(_) => None,
         }
     }
 
@@ -129,6 +218,16 @@ impl Plan {
     /// The tables it reads or changes.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.dependencies.iter().map(|d| &d.table)
+    }
+
+    /// Whether it was made for such values; NULL fits everywhere.
+    #[inline]
+    pub(crate) fn fits(&self, params: &[Value]) -> bool {
+        params.len() == self.shapes.len()
+            && params
+                .iter()
+                .zip(&self.shapes)
+                .all(|(value, shape)| value.is_null() || Shape::of(value) == *shape)
     }
 
     /// Whether it still fits the catalog: one comparison where nothing changed at all.

@@ -221,8 +221,6 @@ pub struct Session {
 pub(crate) struct Scratch {
     /// An encoded key.
     pub key: Vec<u8>,
-    /// A second one.
-    pub upper: Vec<u8>,
     /// A row.
     pub row: Vec<u8>,
 }
@@ -326,6 +324,14 @@ impl Session {
     /// The default database, or 1046.
     pub fn require_database(&self) -> SqlResult<&Arc<str>> {
         self.database.as_ref().ok_or_else(errors::no_db)
+    }
+
+    /// Whether the open transaction, or else the next one, may not write.
+    pub fn is_read_only(&self) -> bool {
+        if self.in_transaction() {
+            return self.transaction.read_only;
+        }
+        self.vars.next_read_only.unwrap_or(self.vars.read_only)
     }
 
     /// Whether a transaction is open: BEGIN, or work done under `autocommit=0`.

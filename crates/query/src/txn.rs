@@ -31,6 +31,16 @@ impl TransactionState {
         self.open
     }
 
+    /// Whether the transaction keeps this lock already.
+    pub(crate) fn holds(&self, lock: &Arc<TableLock>) -> bool {
+        self.locks.iter().any(|held| Arc::ptr_eq(held, lock))
+    }
+
+    /// Keeps locks to the end of the transaction.
+    pub(crate) fn keep(&mut self, locks: &mut Vec<Arc<TableLock>>) {
+        self.locks.append(locks);
+    }
+
     pub(crate) fn release_locks(&mut self) {
         self.locks.drain(..).for_each(|lock| lock.unshare());
     }
@@ -73,6 +83,32 @@ impl Database {
         };
         end(session);
         result
+    }
+
+    /// COMMIT or ROLLBACK with what follows it: AND CHAIN begins the next transaction with the same characteristics. RELEASE
+    /// is the server's.
+    pub(crate) fn end_transaction(
+        &self,
+        session: &mut Session,
+        how: ast::Completion,
+        commit: bool,
+    ) -> SqlResult<()> {
+        let chain = how.chain.unwrap_or(session.vars.completion_type == 1);
+        let isolation = session.txn.as_ref().map(keel_storage::Txn::isolation);
+        let read_only = session.transaction.read_only;
+        if commit {
+            self.commit(session)?
+        } else {
+            self.rollback(session)?
+        }
+        if chain {
+            session.vars.next_isolation = isolation.or(session.vars.next_isolation);
+            self.begin(
+                session,
+                ast::StartTransaction { consistent_snapshot: false, read_only: Some(read_only) },
+            )?;
+        }
+        Ok(())
     }
 
     /// SAVEPOINT: one of the same name moves.

@@ -33,7 +33,6 @@ pub mod wait;
 mod worker;
 
 use std::io;
-use std::time::Duration;
 
 /// Which way a worker talks to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -58,23 +57,15 @@ pub struct Config {
     pub stack_bytes: usize,
     /// Fibers alive at once over all workers; jobs beyond wait for one.
     pub fibers_max: usize,
-    /// How long [`Runtime::shutdown`] waits for fibers before it abandons them.
-    pub shutdown_wait: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config {
-            workers: 0,
-            reactor: ReactorChoice::Auto,
-            stack_bytes: 256 << 10,
-            fibers_max: 16 << 10,
-            shutdown_wait: Duration::from_secs(10),
-        }
+        Config { workers: 0, reactor: ReactorChoice::Auto, stack_bytes: 256 << 10, fibers_max: 16 << 10 }
     }
 }
 
-/// The real world: workers that run fibers until [`Runtime::shutdown`], or until the process ends.
+/// The real world: workers that run fibers until [`Runtime::shutdown`].
 pub struct Runtime {
     threads: worker::Threads,
 }
@@ -96,8 +87,7 @@ impl Runtime {
         worker::block_on(self.threads.group(), f)
     }
 
-    /// Closes all connections and stops the workers once their fibers have ended, or after `shutdown_wait`. True if all had
-    /// ended by themselves; those that had not are abandoned, and what they own is leaked.
+    /// Stops the workers once their fibers have ended, or after a bounded wait. True if all had ended by themselves.
     pub fn shutdown(self) -> bool {
         self.threads.stop()
     }

@@ -34,8 +34,8 @@ use std::time::Duration;
 pub(crate) const SERVICES_MAX: usize = 30;
 /// Queue items run between two looks at the reactor.
 const PASS_MAX: usize = 64;
-/// How long an abandoned worker may take to notice.
-const ABANDON_WAIT: Duration = Duration::from_secs(1);
+/// How long `shutdown` waits for fibers before it abandons them.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 
 /// What other threads may touch of a worker. Never freed.
 pub(crate) struct Shared {
@@ -151,7 +151,6 @@ pub(crate) struct Group {
     services: parking_lot::Mutex<Vec<Option<&'static Shared>>>,
     choice: ReactorChoice,
     fibers_max_per_worker: usize,
-    shutdown_wait: Duration,
     stacks: Arc<StackPool>,
     pub blocking: Arc<BlockingPool>,
     stopping: AtomicBool,
@@ -175,7 +174,6 @@ impl Group {
             services: parking_lot::Mutex::new(vec![None; SERVICES_MAX]),
             choice: config.reactor,
             fibers_max_per_worker: (config.fibers_max / workers).max(16),
-            shutdown_wait: config.shutdown_wait,
             stacks,
             blocking: Arc::default(),
             stopping: AtomicBool::new(false),
@@ -701,11 +699,11 @@ impl Threads {
     pub fn stop(&self) -> bool {
         self.group.stopping.store(true, Ordering::Release);
         self.group.signal_all();
-        let orderly = self.wait_for_threads(self.group.shutdown_wait);
+        let orderly = self.wait_for_threads(SHUTDOWN_WAIT);
         if !orderly {
             self.group.abandoning.store(true, Ordering::Release);
             self.group.signal_all();
-            self.wait_for_threads(ABANDON_WAIT);
+            self.wait_for_threads(Duration::from_secs(1));
         }
         self.group.blocking.stop();
         let mut default = DEFAULT.lock();

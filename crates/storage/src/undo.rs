@@ -12,7 +12,6 @@
 
 use keel_base::{TreeId, TrxId};
 
-use crate::page::{common_prefix, common_suffix};
 use crate::row::{HEADER_BYTES, Header};
 
 /// Where an undo record stands; page 0 is nowhere.
@@ -155,7 +154,6 @@ pub(crate) fn encode_end(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: Undo
 }
 
 /// Writes a change record into `out`. `old` is the replaced header and row, `new_row` what stands in its place.
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn encode_change(
     out: &mut Vec<u8>,
     kind: Kind,
@@ -182,8 +180,10 @@ pub(crate) fn encode_change(
 }
 
 fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
-    let prefix = common_prefix(a, b);
-    (prefix, common_suffix(&a[prefix..], &b[prefix..]))
+    let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let rest = a.len().min(b.len()) - prefix;
+    let suffix = a.iter().rev().zip(b.iter().rev()).take(rest).take_while(|(x, y)| x == y).count();
+    (prefix, suffix)
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {

@@ -374,7 +374,7 @@ enum Edge {
 
 /// Encodes a point of all parts from values that are ready; false if some value is NULL or cannot be one of the column.
 /// The second flag says whether the order could tell at all.
-pub(super) fn encode_point(
+pub(crate) fn encode_point(
     index: &IndexDef,
     key: &[Expr],
     session: &mut Session,
@@ -402,7 +402,7 @@ pub(super) fn encode_point(
 
 /// What became of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Point {
+pub(crate) enum Point {
     /// It is encoded.
     At,
     /// No row can be there.

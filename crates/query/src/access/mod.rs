@@ -18,6 +18,7 @@ use crate::catalog::TableDef;
 use crate::expr::Expr;
 
 pub use bounds::KeyRange;
+pub(crate) use bounds::{Point, encode_point};
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
 pub(crate) use reader::clustered_key;
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};

@@ -60,9 +60,10 @@ impl Binder<'_> {
             self.hoist(arg);
         }
         let limit = match &call.limit {
-            Some(limit) => {
-                Some((constant(limit.offset.as_ref())?.unwrap_or(0), constant(limit.count.as_ref())?.unwrap_or(u64::MAX)))
-            }
+            Some(limit) => Some((
+                constant(limit.offset.as_ref())?.unwrap_or(0),
+                constant(limit.count.as_ref())?.unwrap_or(u64::MAX),
+            )),
             None => None,
         };
         let (ty, nullable) = self.aggregate_type(kind, &mut args)?;
@@ -102,7 +103,9 @@ impl Binder<'_> {
         let connection = self.cx.session.vars.connection_collation;
         Ok(match kind {
             AggregateKind::CountStar | AggregateKind::Count => (SqlType::bigint().with_length(21), false),
-            AggregateKind::BitAnd | AggregateKind::BitOr | AggregateKind::BitXor => (typing::bits_type(), false),
+            AggregateKind::BitAnd | AggregateKind::BitOr | AggregateKind::BitXor => {
+                (typing::bits_type(), false)
+            }
             AggregateKind::Sum => {
                 let arg = &args[0];
                 let ty = match arg.class() {
@@ -129,8 +132,13 @@ impl Binder<'_> {
                 };
                 (ty, true)
             }
-            AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => (min_max_type(&args[0]), true),
-            AggregateKind::StdPop | AggregateKind::StdSamp | AggregateKind::VarPop | AggregateKind::VarSamp => {
+            AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => {
+                (min_max_type(&args[0]), true)
+            }
+            AggregateKind::StdPop
+            | AggregateKind::StdSamp
+            | AggregateKind::VarPop
+            | AggregateKind::VarSamp => {
                 let arg = &args[0];
                 let ty = match arg.class() {
                     Class::Int | Class::Decimal => {

@@ -86,7 +86,8 @@ impl Binder<'_> {
                 let (mut condition, yes, no) =
                     (args.next().expect("3"), args.next().expect("3"), args.next().expect("3"));
                 if name == "nvl2" {
-                    condition = Expr::boolean(Node::IsNull { negated: true, value: Box::new(condition) }, false);
+                    condition =
+                        Expr::boolean(Node::IsNull { negated: true, value: Box::new(condition) }, false);
                 }
                 self.conditional(vec![(condition, yes)], Some(no), "if")?
             }
@@ -96,7 +97,8 @@ impl Binder<'_> {
                 }
                 let parts = std::mem::take(args);
                 let all: Vec<&Expr> = parts.iter().collect();
-                let (ty, derivation) = typing::aggregate(&all, self.cx.session.vars.connection_collation, name)?;
+                let (ty, derivation) =
+                    typing::aggregate(&all, self.cx.session.vars.connection_collation, name)?;
                 let nullable = parts.iter().all(|p| p.nullable);
                 Expr { node: Node::Coalesce(parts), ty, nullable, derivation }
             }
@@ -156,24 +158,47 @@ impl Binder<'_> {
         let text = match name {
             "charset" => collation.charset().name(),
             "collation" => collation.name(),
-            _ => return Expr::constant(Value::Int(arg.derivation as i64), SqlType::int().with_length(10)),
+            _ => {
+                return Expr::constant(
+                    Value::Int(arg.derivation as i64),
+                    typing::int_type(10, false).with_length(10),
+                );
+            }
         };
         let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
-        Expr { nullable: true, derivation: Derivation::System, ..Expr::constant(Value::bytes(text.as_bytes()), ty) }
+        Expr {
+            nullable: true,
+            derivation: Derivation::System,
+            ..Expr::constant(Value::bytes(text.as_bytes()), ty)
+        }
     }
 
     /// `date +- INTERVAL amount unit`.
-    pub(crate) fn date_arithmetic(&self, date: Expr, amount: Expr, unit: IntervalUnit, subtract: bool) -> Expr {
+    pub(crate) fn date_arithmetic(
+        &self,
+        date: Expr,
+        amount: Expr,
+        unit: IntervalUnit,
+        subtract: bool,
+    ) -> Expr {
         use IntervalUnit as U;
         let days_only = matches!(unit, U::Day | U::Week | U::Month | U::Quarter | U::Year | U::YearMonth);
         let micros = matches!(
             unit,
-            U::Microsecond | U::SecondMicrosecond | U::MinuteMicrosecond | U::HourMicrosecond | U::DayMicrosecond
+            U::Microsecond
+                | U::SecondMicrosecond
+                | U::MinuteMicrosecond
+                | U::HourMicrosecond
+                | U::DayMicrosecond
         );
         let amount_digits = match (unit, amount.class()) {
             _ if micros => 6,
             (U::Second, Class::Decimal) => amount.ty.decimals.min(6),
-            (U::Second, Class::Real | Class::String) if amount.ty.decimals != 0 && amount.class() == Class::Real => 6,
+            (U::Second, Class::Real | Class::String)
+                if amount.ty.decimals != 0 && amount.class() == Class::Real =>
+            {
+                6
+            }
             _ => 0,
         };
         let digits = |own: u8| own.min(6).max(amount_digits);
@@ -208,7 +233,12 @@ impl Binder<'_> {
         self.named_call("timestampdiff", vec![func::datetime::unit_constant(unit), from, to])
     }
 
-    pub(super) fn trim(&mut self, side: TrimSide, what: Option<&ast::Expr>, tree: &ast::Expr) -> SqlResult<Expr> {
+    pub(super) fn trim(
+        &mut self,
+        side: TrimSide,
+        what: Option<&ast::Expr>,
+        tree: &ast::Expr,
+    ) -> SqlResult<Expr> {
         let value = self.scalar(tree)?;
         let name = match side {
             TrimSide::Both => "trim",
@@ -228,7 +258,8 @@ impl Binder<'_> {
         let mut call = self.named_call("char", args)?;
         if let Some(name) = charset {
             let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))?;
-            call.ty = typing::string_type(count * 4 / u64::from(charset.max_bytes()), charset.default_collation());
+            call.ty =
+                typing::string_type(count * 4 / u64::from(charset.max_bytes()), charset.default_collation());
         }
         Ok(call)
     }

@@ -48,13 +48,17 @@ impl Binder<'_> {
             T::Quantified { op, all, left, query } => self.quantified(*op, *all, left, query),
             T::Exists(query) => self.exists(query),
             T::Subquery(query) => self.scalar_subquery(query),
-            T::Like { negated, expr, pattern, escape } => self.like(*negated, expr, pattern, escape.as_deref()),
+            T::Like { negated, expr, pattern, escape } => {
+                self.like(*negated, expr, pattern, escape.as_deref())
+            }
             T::Regexp { negated, expr, pattern } => {
                 let args = vec![self.scalar(expr)?, self.scalar(pattern)?];
                 let call = self.named_call("regexp", args)?;
                 Ok(if *negated { not(call) } else { call })
             }
-            T::Case { operand, whens, otherwise } => self.case(operand.as_deref(), whens, otherwise.as_deref()),
+            T::Case { operand, whens, otherwise } => {
+                self.case(operand.as_deref(), whens, otherwise.as_deref())
+            }
             T::Cast { expr, to } => {
                 let value = self.scalar(expr)?;
                 self.cast(value, to)
@@ -62,8 +66,14 @@ impl Binder<'_> {
             T::ConvertUsing { expr, charset } => {
                 let value = self.scalar(expr)?;
                 let to = Charset::by_name(charset).ok_or_else(|| errors::unknown_character_set(charset))?;
-                let ty = typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
-                Ok(Expr { node: Node::Convert(Box::new(value)), ty, nullable: true, derivation: Derivation::Implicit })
+                let ty =
+                    typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
+                Ok(Expr {
+                    node: Node::Convert(Box::new(value)),
+                    ty,
+                    nullable: true,
+                    derivation: Derivation::Implicit,
+                })
             }
             T::Collate { expr, collation } => self.collate(expr, collation),
             T::DateArithmetic { expr, amount, unit, subtract } => {
@@ -85,7 +95,9 @@ impl Binder<'_> {
                 Ok(Expr::new(Node::Row(parts), SqlType::null(), true))
             }
             T::Default(Some(name)) => self.default_of(name),
-            T::Default(None) | T::Ignore => Err(errors::not_supported_yet("DEFAULT or IGNORE within an expression")),
+            T::Default(None) | T::Ignore => {
+                Err(errors::not_supported_yet("DEFAULT or IGNORE within an expression"))
+            }
             T::Values(name) => self.values_of(name),
         }
     }
@@ -237,7 +249,12 @@ impl Binder<'_> {
         let (l, r) = (as_number(left), as_number(right));
         let vars = &self.cx.session.vars;
         let (ty, nullable) = typing::arithmetic(op, &l, &r, vars.sql_mode, vars.div_precision_increment);
-        Expr { node: Node::Arith(op, Box::new(l), Box::new(r)), ty, nullable, derivation: Derivation::Numeric }
+        Expr {
+            node: Node::Arith(op, Box::new(l), Box::new(r)),
+            ty,
+            nullable,
+            derivation: Derivation::Numeric,
+        }
     }
 
     /// A comparison of two scalars or two rows.
@@ -339,7 +356,13 @@ impl Binder<'_> {
         Ok(by)
     }
 
-    fn between(&mut self, negated: bool, value: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> SqlResult<Expr> {
+    fn between(
+        &mut self,
+        negated: bool,
+        value: &ast::Expr,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> SqlResult<Expr> {
         let mut sides = vec![self.scalar(value)?, self.scalar(low)?, self.scalar(high)?];
         let nullable = sides.iter().any(|s| s.nullable);
         let by = self.common_domain(&mut sides, "between")?;
@@ -470,8 +493,9 @@ impl Binder<'_> {
     ) -> SqlResult<Expr> {
         let values: Vec<&Expr> = whens.iter().map(|(_, v)| v).chain(&otherwise).collect();
         let (ty, derivation) = typing::aggregate(&values, self.cx.session.vars.connection_collation, op)?;
-        let nullable =
-            otherwise.is_none() || values.iter().any(|v| v.nullable) || whens.iter().any(|(when, _)| when.class() == Class::Null);
+        let nullable = otherwise.is_none()
+            || values.iter().any(|v| v.nullable)
+            || (op == "if" && whens[0].0.class() == Class::Null);
         let node = Node::Case { whens, otherwise: otherwise.map(Box::new) };
         Ok(Expr { node, ty, nullable, derivation })
     }
@@ -531,7 +555,11 @@ impl Binder<'_> {
     fn collate(&mut self, tree: &ast::Expr, name: &str) -> SqlResult<Expr> {
         let value = self.scalar(tree)?;
         let wanted = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
-        let text = if value.ty.is_text() { value } else { self.cast(value, &CastType::Char { length: None, charset: None, collation: None })? };
+        let text = if value.ty.is_text() {
+            value
+        } else {
+            self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
+        };
         let charset = text.ty.collation.charset();
         if charset != wanted.charset() {
             return Err(errors::collation_charset_mismatch(name, charset.name()));
@@ -542,13 +570,17 @@ impl Binder<'_> {
 
     fn default_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
         let column = self.column(name)?;
-        let Node::Column(place) = &column.node else { return Err(errors::bad_field(&name.column, "field list")) };
+        let Node::Column(place) = &column.node else {
+            return Err(errors::bad_field(&name.column, "field list"));
+        };
         let table = self.scope().tables.iter().find(|t| t.slot == place.slot);
         let Some(def) = table.and_then(|t| t.def.as_ref()) else {
             return Err(errors::no_default_for_field(&name.column));
         };
         match &def.columns[place.column as usize].default {
-            ColumnDefault::Value(value) => Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) }),
+            ColumnDefault::Value(value) => {
+                Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) })
+            }
             ColumnDefault::None => Err(errors::no_default_for_field(&name.column)),
             ColumnDefault::Now | ColumnDefault::Expression(_) => {
                 Err(errors::not_supported_yet("DEFAULT() of a column whose default is an expression"))
@@ -590,9 +622,9 @@ fn cast_collation(
 ) -> SqlResult<CollationId> {
     match (charset, collation_name) {
         (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
-        (Some(name), None) => {
-            Charset::by_name(name).map(Charset::default_collation).ok_or_else(|| errors::unknown_character_set(name))
-        }
+        (Some(name), None) => Charset::by_name(name)
+            .map(Charset::default_collation)
+            .ok_or_else(|| errors::unknown_character_set(name)),
         (None, None) => Ok(connection),
     }
 }
@@ -605,7 +637,9 @@ fn merge_domains(a: Comparison, b: Comparison) -> Comparison {
     match (a, b) {
         _ if a == b => a,
         (Comparison::Int | Comparison::Decimal, Comparison::Int | Comparison::Decimal) => Comparison::Decimal,
-        (Comparison::DateTime | Comparison::Date, Comparison::DateTime | Comparison::Date) => Comparison::DateTime,
+        (Comparison::DateTime | Comparison::Date, Comparison::DateTime | Comparison::Date) => {
+            Comparison::DateTime
+        }
         _ => Comparison::Real,
     }
 }
@@ -618,9 +652,7 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
         (Comparison::DateTime, Class::Date | Class::DateTime)
         | (Comparison::Date, Class::Date)
         | (Comparison::Time, Class::Time) => return expr,
-        (Comparison::DateTime | Comparison::Date, _) if constant => {
-            SqlType::temporal(TypeKind::DateTime, 6)
-        }
+        (Comparison::DateTime | Comparison::Date, _) if constant => SqlType::temporal(TypeKind::DateTime, 6),
         (Comparison::Time, _) if constant => SqlType::temporal(TypeKind::Time, 6),
         (Comparison::Real, Class::String) if constant => SqlType::double(),
         (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),
@@ -645,8 +677,12 @@ pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
 pub(crate) fn not(value: Expr) -> Expr {
     let nullable = value.nullable;
     let node = match value.node {
-        Node::Between { negated, by, value, low, high } => Node::Between { negated: !negated, by, value, low, high },
-        Node::In { negated, by, value, list, sorted } => Node::In { negated: !negated, by, value, list, sorted },
+        Node::Between { negated, by, value, low, high } => {
+            Node::Between { negated: !negated, by, value, low, high }
+        }
+        Node::In { negated, by, value, list, sorted } => {
+            Node::In { negated: !negated, by, value, list, sorted }
+        }
         Node::IsNull { negated, value } => Node::IsNull { negated: !negated, value },
         Node::IsTruth { negated, test, value } => Node::IsTruth { negated: !negated, test, value },
         Node::Like { negated, collation, value, pattern, escape } => {
@@ -692,7 +728,9 @@ fn negate(value: Expr) -> Expr {
         Node::Constant(Value::UInt(v)) if *v == i64::MIN.unsigned_abs() => {
             return Expr::constant(Value::Int(i64::MIN), typing::int_type(20, false));
         }
-        Node::Constant(Value::Decimal(d)) => return Expr::constant(Value::Decimal(d.neg()), value.ty.clone()),
+        Node::Constant(Value::Decimal(d)) => {
+            return Expr::constant(Value::Decimal(d.neg()), value.ty.clone());
+        }
         Node::Constant(Value::Double(d)) => {
             let ty = value.ty.clone().with_length(value.ty.length + 1);
             return Expr::constant(Value::Double(-d), ty);
@@ -709,7 +747,9 @@ fn negate(value: Expr) -> Expr {
         Class::String => typing::real_type(31).with_length(typing::text_chars(&value.ty) + 2),
         Class::Date => typing::int_type(10, false),
         Class::Time | Class::DateTime if value.ty.decimals == 0 => typing::int_type(17, false),
-        Class::Time | Class::DateTime => typing::decimal_type(14 + u32::from(value.ty.decimals), u32::from(value.ty.decimals), false),
+        Class::Time | Class::DateTime => {
+            typing::decimal_type(14 + u32::from(value.ty.decimals), u32::from(value.ty.decimals), false)
+        }
         _ => typing::real_type(value.ty.decimals),
     };
     Expr { node: Node::Negate(Box::new(value)), ty, nullable, derivation: Derivation::Numeric }

@@ -46,8 +46,8 @@ fn integer(value: u64) -> (Value, SqlType) {
 }
 
 fn decimal(text: &str) -> SqlResult<(Value, SqlType)> {
-    let value = Decimal::parse(text.as_bytes())
-        .ok_or_else(|| errors::illegal_value_for_type("DECIMAL", text))?;
+    let value =
+        Decimal::parse(text.as_bytes()).ok_or_else(|| errors::illegal_value_for_type("DECIMAL", text))?;
     let fraction = text.split_once('.').map_or(0, |(_, f)| f.len()).min(38) as u8;
     let whole = text.split('.').next().unwrap_or("").trim_start_matches('0').len() as u32;
     let written = text.split('.').next().unwrap_or("").len() as u32;
@@ -84,7 +84,11 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
 /// The type of a string literal in its own character set.
 pub(crate) fn string_literal_type(stored: &[u8], collation: CollationId) -> SqlType {
     let chars = collation::char_len(collation, stored) as u32;
-    let ty = if collation == CollationId::BINARY { SqlType::varbinary(chars) } else { SqlType::varchar(chars, collation) };
+    let ty = if collation == CollationId::BINARY {
+        SqlType::varbinary(chars)
+    } else {
+        SqlType::varchar(chars, collation)
+    };
     ty.with_decimals(STRING_DECIMALS)
 }
 

@@ -64,7 +64,12 @@ impl Database {
         Ok(Completion { affected_rows: 1, ..Completion::default() })
     }
 
-    pub(super) fn drop_database(&self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<Completion> {
+    pub(super) fn drop_database(
+        &self,
+        session: &mut Session,
+        name: &str,
+        if_exists: bool,
+    ) -> SqlResult<Completion> {
         self.refuse_virtual(session, name)?;
         loop {
             let Some(seen) = self.catalog().schema(name).cloned() else {
@@ -96,7 +101,11 @@ impl Database {
     }
 }
 
-fn schema_collation(session: &Session, options: &DatabaseOptions, before: CollationId) -> SqlResult<CollationId> {
+fn schema_collation(
+    session: &Session,
+    options: &DatabaseOptions,
+    before: CollationId,
+) -> SqlResult<CollationId> {
     let server = session.vars.server_collation;
     choose_collation(options.charset.as_deref(), options.collation.as_deref(), before, server)
 }

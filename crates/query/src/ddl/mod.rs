@@ -29,24 +29,26 @@ use crate::result::Completion;
 use crate::session::Session;
 use crate::{Database, engine_error};
 
-pub use create::default_storage_engine_is_ours;
+pub(crate) use columns::implicit_default;
 
 impl Database {
     /// Runs a definition. What was open is committed already.
     pub(crate) fn define(&self, session: &mut Session, statement: &Statement) -> SqlResult<Completion> {
         match statement {
             Statement::CreateDatabase(create) => self.create_database(session, create),
-            Statement::AlterDatabase { name, options } => self.alter_database(session, name.as_deref(), options),
+            Statement::AlterDatabase { name, options } => {
+                self.alter_database(session, name.as_deref(), options)
+            }
             Statement::DropDatabase { name, if_exists } => self.drop_database(session, name, *if_exists),
             Statement::CreateTable(create) => self.create_table(session, create),
             Statement::DropTable(drop) => self.drop_tables(session, drop),
             Statement::AlterTable(alter) => self.alter_table(session, alter),
+            Statement::CreateIndex(create) => self.create_index(session, create),
+            Statement::DropIndex(drop) => self.drop_index(session, drop),
             Statement::RenameTable { renames, if_exists, wait } => {
                 self.rename_tables(session, renames, *if_exists, wait.as_ref())
             }
             Statement::Truncate { table, wait } => self.truncate(session, table, wait.as_ref()),
-            Statement::CreateIndex(create) => self.create_index(session, create),
-            Statement::DropIndex(drop) => self.drop_index(session, drop),
             _ => Err(errors::not_supported_yet("this statement")),
         }
     }
@@ -66,7 +68,12 @@ impl Database {
     }
 
     /// The table of that name and its exclusive lock. Waits for statements and transactions that use it.
-    fn own_table(&self, session: &Session, name: &ObjectName, wait: Option<&LockWait>) -> SqlResult<(Arc<TableDef>, Owned)> {
+    fn own_table(
+        &self,
+        session: &Session,
+        name: &ObjectName,
+        wait: Option<&LockWait>,
+    ) -> SqlResult<(Arc<TableDef>, Owned)> {
         loop {
             let table = self.find_table(session, name)?;
             let mut owned = Owned::default();
@@ -79,7 +86,12 @@ impl Database {
     }
 
     /// The exclusive locks of several tables, none of them held while another is waited for.
-    fn own_locks(&self, session: &Session, locks: &[Arc<TableLock>], wait: Option<&LockWait>) -> SqlResult<Owned> {
+    fn own_locks(
+        &self,
+        session: &Session,
+        locks: &[Arc<TableLock>],
+        wait: Option<&LockWait>,
+    ) -> SqlResult<Owned> {
         let timeout = lock_timeout(session, wait);
         loop {
             let mut owned = Owned::default();
@@ -143,9 +155,9 @@ impl Definition<'_> {
     }
 
     fn drop_trees(&mut self, trees: &[TreeId]) -> SqlResult<()> {
-        trees.iter().try_for_each(|tree| {
-            self.database.engine().drop_tree(&mut self.txn, *tree).map_err(engine_error)
-        })
+        trees
+            .iter()
+            .try_for_each(|tree| self.database.engine().drop_tree(&mut self.txn, *tree).map_err(engine_error))
     }
 
     /// Adds a table or puts it in the place of the one of the same name.

@@ -100,7 +100,8 @@ pub fn is_hex(expr: &Expr) -> bool {
 pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increment: u8) -> (SqlType, bool) {
     let nullable = left.nullable || right.nullable;
     let (a, b) = (arithmetic_class(left), arithmetic_class(right));
-    let unsigned = (left.ty.unsigned && left.class() != Class::Real) || (right.ty.unsigned && right.class() != Class::Real);
+    let unsigned = (left.ty.unsigned && left.class() != Class::Real)
+        || (right.ty.unsigned && right.class() != Class::Real);
     let (p, q) = (precision(left), precision(right));
     let (s, t) = (scale(left), scale(right));
     let (whole_left, whole_right) = (p.saturating_sub(s), q.saturating_sub(t));
@@ -123,15 +124,17 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
             (real_type(decimals), nullable || op == ArithOp::Mod)
         }
         ArithOp::Div if real => {
-            let decimals =
-                if decimals >= NOT_FIXED { NOT_FIXED } else { (decimals.saturating_add(increment)).min(NOT_FIXED) };
+            let decimals = if decimals >= NOT_FIXED {
+                NOT_FIXED
+            } else {
+                (decimals.saturating_add(increment)).min(NOT_FIXED)
+            };
             (real_type(decimals), true)
         }
         ArithOp::Add | ArithOp::Sub => {
             let scale = s.max(t);
             let digits = whole_left.max(whole_right) + 1 + scale;
-            let unsigned =
-                unsigned && !(op == ArithOp::Sub && mode.has(SqlMode::NO_UNSIGNED_SUBTRACTION));
+            let unsigned = unsigned && !(op == ArithOp::Sub && mode.has(SqlMode::NO_UNSIGNED_SUBTRACTION));
             let unsigned_sum = if a == Class::Int && b == Class::Int {
                 unsigned
             } else {
@@ -139,7 +142,20 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
             };
             (exact(a, b, digits, scale, unsigned_sum), nullable)
         }
-        ArithOp::Mul => (exact(a, b, p + q, s + t, if a == Class::Int && b == Class::Int { unsigned } else { left.ty.unsigned && right.ty.unsigned }), nullable),
+        ArithOp::Mul => (
+            exact(
+                a,
+                b,
+                p + q,
+                s + t,
+                if a == Class::Int && b == Class::Int {
+                    unsigned
+                } else {
+                    left.ty.unsigned && right.ty.unsigned
+                },
+            ),
+            nullable,
+        ),
         ArithOp::Mod => (exact(a, b, p.max(q), s.max(t), left.ty.unsigned), true),
         ArithOp::Div | ArithOp::IntDiv => {
             let increment = u32::from(increment);
@@ -201,7 +217,8 @@ pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResul
         Class::Int => integers(&present),
         Class::Decimal => {
             let scale = present.iter().map(|e| scale(e)).max().unwrap_or(0);
-            let whole = present.iter().map(|e| precision(e).saturating_sub(self::scale(e))).max().unwrap_or(1);
+            let whole =
+                present.iter().map(|e| precision(e).saturating_sub(self::scale(e))).max().unwrap_or(1);
             decimal_type(whole + scale, scale, present.iter().all(|e| e.ty.unsigned))
         }
         Class::Real => {
@@ -290,7 +307,11 @@ fn joined_text(parts: &[&Expr], chars: u32, collation: CollationId) -> SqlType {
 }
 
 /// The collation of several operands together; 1267 where they do not agree. Numbers do not count beside text.
-pub fn text_collation(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(CollationId, Derivation)> {
+pub fn text_collation(
+    parts: &[&Expr],
+    connection: CollationId,
+    op: &str,
+) -> SqlResult<(CollationId, Derivation)> {
     let mut result: Option<(CollationId, Derivation)> = None;
     for part in parts.iter().filter(|e| is_text(e)) {
         let next = (part.ty.collation, part.derivation);

@@ -21,13 +21,25 @@ pub(super) const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 /// Names of months.
 pub(super) const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 
 /// Most characters that a pattern gives.
 pub(super) fn formatted_chars(pattern: &Expr) -> u64 {
-    let Node::Constant(Value::Bytes(text)) = &pattern.node else { return u64::from(text_chars(&pattern.ty)) * 10 };
+    let Node::Constant(Value::Bytes(text)) = &pattern.node else {
+        return u64::from(text_chars(&pattern.ty)) * 10;
+    };
     let mut length = 0;
     let mut rest = text.iter();
     while let Some(byte) = rest.next() {
@@ -159,7 +171,9 @@ fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
         if *byte == b'%' {
             match rest.next() {
                 Some(b'f') => parts = (parts.0, true, true),
-                Some(b'H' | b'S' | b'I' | b'T' | b'h' | b'i' | b'k' | b'l' | b'p' | b'r' | b's') => parts.1 = true,
+                Some(b'H' | b'S' | b'I' | b'T' | b'h' | b'i' | b'k' | b'l' | b'p' | b'r' | b's') => {
+                    parts.1 = true
+                }
                 Some(b'%') | None => {}
                 Some(_) => parts.0 = true,
             }
@@ -249,7 +263,8 @@ fn number(rest: &mut &[u8], max: usize) -> Option<i64> {
 fn name(rest: &mut &[u8], names: &[&str], short: bool) -> Option<usize> {
     names.iter().position(|name| {
         let wanted = if short { &name[..3] } else { name };
-        let found = rest.len() >= wanted.len() && rest[..wanted.len()].eq_ignore_ascii_case(wanted.as_bytes());
+        let found =
+            rest.len() >= wanted.len() && rest[..wanted.len()].eq_ignore_ascii_case(wanted.as_bytes());
         if found {
             *rest = &rest[wanted.len()..];
         }

@@ -13,16 +13,26 @@ use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("year", 1, 1, |_, _| Ok((int(4), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.year))),
-    function!("month", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.month))),
+    function!("year", 1, 1, |_, _| Ok((int(4), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(
+        v.date.year
+    ))),
+    function!("month", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(
+        v.date.month
+    ))),
     function!("day", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.day))),
-    function!("dayofmonth", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(v.date.day))),
+    function!("dayofmonth", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| part(&a[0], cx, |v| i64::from(
+        v.date.day
+    ))),
     function!("quarter", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
         part(&a[0], cx, |v| (i64::from(v.date.month) + 2) / 3)
     }),
     function!("hour", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.hours()))),
-    function!("minute", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.minutes()))),
-    function!("second", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(t.seconds()))),
+    function!("minute", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(
+        t.minutes()
+    ))),
+    function!("second", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| clock(&a[0], cx, |t| i64::from(
+        t.seconds()
+    ))),
     function!("microsecond", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
         clock(&a[0], cx, |t| i64::from(t.fraction()))
     }),
@@ -160,8 +170,12 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         let t = given!(arg.time(cx)?);
         (0, t)
     };
-    let (hours, minutes, seconds, micros) =
-        (i64::from(time.hours()), i64::from(time.minutes()), i64::from(time.seconds()), i64::from(time.fraction()));
+    let (hours, minutes, seconds, micros) = (
+        i64::from(time.hours()),
+        i64::from(time.minutes()),
+        i64::from(time.seconds()),
+        i64::from(time.fraction()),
+    );
     let value = match unit {
         U::Hour => hours,
         U::Minute => minutes,
@@ -170,7 +184,9 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         U::DayHour => day * 100 + hours,
         U::DayMinute => day * 10_000 + hours * 100 + minutes,
         U::DaySecond => day * 1_000_000 + hours * 10_000 + minutes * 100 + seconds,
-        U::DayMicrosecond => (day * 1_000_000 + hours * 10_000 + minutes * 100 + seconds) * 1_000_000 + micros,
+        U::DayMicrosecond => {
+            (day * 1_000_000 + hours * 10_000 + minutes * 100 + seconds) * 1_000_000 + micros
+        }
         U::HourMinute => hours * 100 + minutes,
         U::HourSecond => hours * 10_000 + minutes * 100 + seconds,
         U::HourMicrosecond => (hours * 10_000 + minutes * 100 + seconds) * 1_000_000 + micros,

@@ -13,13 +13,21 @@ use crate::expr::{EvalContext, Expr, cast};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("now", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_local().cut(ty.decimals)))),
+    function!("now", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
+        cx.session.now_local().cut(ty.decimals)
+    ))),
     function!(volatile "sysdate", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_local().cut(ty.decimals)))),
-    function!("utc_timestamp", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_utc().cut(ty.decimals)))),
+    function!("utc_timestamp", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
+        cx.session.now_utc().cut(ty.decimals)
+    ))),
     function!("curdate", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_local().date))),
     function!("utc_date", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_utc().date))),
-    function!("curtime", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(cx.session.now_local().time().cut(ty.decimals)))),
-    function!("utc_time", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(cx.session.now_utc().time().cut(ty.decimals)))),
+    function!("curtime", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(
+        cx.session.now_local().time().cut(ty.decimals)
+    ))),
+    function!("utc_time", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(
+        cx.session.now_utc().time().cut(ty.decimals)
+    ))),
     function!("unix_timestamp", 0, 1, unix_timestamp_type, unix_timestamp),
     function!("from_unixtime", 1, 2, from_unixtime_type, from_unixtime),
     function!("date", 1, 1, |_, _| Ok((SqlType::new(TypeKind::Date), true)), |_, a, cx| {
@@ -52,7 +60,11 @@ pub(crate) fn unit_constant(unit: IntervalUnit) -> Expr {
 /// The unit that an argument made by [`unit_constant`] stands for.
 pub(crate) fn unit_of(arg: &Expr) -> IntervalUnit {
     let number = known_integer(arg).expect("units are bound as constants");
-    *UNITS.iter().find(|(unit, _)| *unit as i64 == number).map(|(unit, _)| unit).expect("every unit is listed")
+    *UNITS
+        .iter()
+        .find(|(unit, _)| *unit as i64 == number)
+        .map(|(unit, _)| unit)
+        .expect("every unit is listed")
 }
 
 const UNITS: &[(IntervalUnit, &str)] = &[
@@ -149,7 +161,9 @@ fn unix_timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
 const UNIX_TIME_MAX: i64 = i32::MAX as i64;
 
 fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let Some(arg) = args.first() else { return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000))) };
+    let Some(arg) = args.first() else {
+        return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000)));
+    };
     let local = given!(arg.datetime(cx)?);
     if !local.date.is_real() {
         return Ok(Value::Null);
@@ -181,7 +195,8 @@ fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
 
 fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].decimal(cx)?);
-    let micros = v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or(i64::MAX));
+    let micros =
+        v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or(i64::MAX));
     if !(0..=UNIX_TIME_MAX * 1_000_000 + 999_999).contains(&micros) {
         return Ok(Value::Null);
     }
@@ -232,7 +247,11 @@ fn maketime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
 pub(super) const TIME_MAX_MICROS: i64 = (838 * 3600 + 59 * 60 + 59) * 1_000_000 + 999_999;
 
 /// A time cut to the longest, with MariaDB's warning.
-fn bounded_time(micros: i128, shown: impl FnOnce() -> String, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+fn bounded_time(
+    micros: i128,
+    shown: impl FnOnce() -> String,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Value> {
     let bound = i128::from(TIME_MAX_MICROS);
     if micros.abs() > bound {
         cx.warn(errors::truncated_wrong_value("time", shown()))?;
@@ -246,11 +265,13 @@ fn maketime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let hours = given!(args[0].int64(cx)?);
     let minutes = given!(args[1].int64(cx)?);
     let seconds = given!(args[2].decimal(cx)?);
-    let micros = seconds.mul(&Decimal::from_i64(1_000_000)).map_or(-1, |m| m.truncate(0).to_i64().unwrap_or(-1));
+    let micros =
+        seconds.mul(&Decimal::from_i64(1_000_000)).map_or(-1, |m| m.truncate(0).to_i64().unwrap_or(-1));
     if !(0..60).contains(&minutes) || !(0..60_000_000).contains(&micros) {
         return Ok(Value::Null);
     }
-    let total = (i128::from(hours.unsigned_abs()) * 3600 + i128::from(minutes) * 60) * 1_000_000 + i128::from(micros);
+    let total =
+        (i128::from(hours.unsigned_abs()) * 3600 + i128::from(minutes) * 60) * 1_000_000 + i128::from(micros);
     let signed = if hours < 0 { -total } else { total };
     match bounded_time(signed, || format!("{hours}:{minutes:02}:{:02}", micros / 1_000_000), cx)? {
         Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
@@ -294,7 +315,12 @@ fn is_datetime(arg: &Expr, text: &[u8]) -> bool {
     }
 }
 
-fn addtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, sign: i64) -> SqlResult<Value> {
+fn addtime<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    sign: i64,
+) -> SqlResult<Value> {
     let shown = given!(args[0].text(cx)?);
     let span = given!(args[1].time(cx)?);
     if is_datetime(&args[1], &given!(args[1].text(cx)?)) {
@@ -476,13 +502,19 @@ fn period_diff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
 }
 
 /// The span of `INTERVAL amount unit`; None is NULL.
-fn interval_of<'f>(amount: &'f Expr, unit: IntervalUnit, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Interval>> {
+fn interval_of<'f>(
+    amount: &'f Expr,
+    unit: IntervalUnit,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<Interval>> {
     use IntervalUnit as U;
     let mut span = Interval::default();
     match unit {
         U::Second => {
             let Some(v) = amount.decimal(cx)? else { return Ok(None) };
-            let micros = v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.round(0).to_i64().unwrap_or_else(|b| b));
+            let micros = v
+                .mul(&Decimal::from_i64(1_000_000))
+                .map_or(i64::MAX, |m| m.round(0).to_i64().unwrap_or_else(|b| b));
             span.seconds = micros / 1_000_000;
             span.micros = micros % 1_000_000;
             return Ok(Some(span));
@@ -572,7 +604,8 @@ pub(crate) fn add_interval<'f>(
     let span = if subtract { span.neg() } else { span };
     if ty.class() == Class::Time {
         let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, cx)?);
-        let moved = (i128::from(span.days) * 86_400 + i128::from(span.seconds)) * 1_000_000 + i128::from(span.micros);
+        let moved =
+            (i128::from(span.days) * 86_400 + i128::from(span.seconds)) * 1_000_000 + i128::from(span.micros);
         let total = i128::from(v.micros) + moved;
         if span.months != 0 || total.abs() > i128::from(TIME_MAX_MICROS) {
             cx.warn(errors::datetime_function_overflow("time"))?;
@@ -582,7 +615,9 @@ pub(crate) fn add_interval<'f>(
     }
     let v = given!(cast::value_to_datetime(cell.as_ref(), &date.ty, cx)?);
     let with_time = match cell.as_ref() {
-        keel_value::ValueRef::Bytes(text) => text.trim_ascii().len() > 10 || span.has_time() || !is_day_unit(unit),
+        keel_value::ValueRef::Bytes(text) => {
+            text.trim_ascii().len() > 10 || span.has_time() || !is_day_unit(unit)
+        }
         _ => v.time().micros != 0 || !is_day_unit(unit),
     };
     match v.add_interval(span) {

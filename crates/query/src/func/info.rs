@@ -18,9 +18,13 @@ pub const FUNCTIONS: &[Function] = &[
     function!("current_user", 0, 0, |_, _| Ok((system_text(384), true)), user),
     function!("current_role", 0, 0, |_, _| Ok((system_text(384), true)), |_, _, _| Ok(Value::Null)),
     function!("version", 0, 0, version_type, |_, _, cx| Ok(text_value(cx.session.host.version()))),
-    function!("connection_id", 0, 0, |_, _| Ok((SqlType::int().with_unsigned().with_length(10), false)), |_, _, cx| {
-        Ok(Value::UInt(cx.session.id))
-    }),
+    function!(
+        "connection_id",
+        0,
+        0,
+        |_, _| Ok((SqlType::int().with_unsigned().with_length(10), false)),
+        |_, _, cx| { Ok(Value::UInt(cx.session.id)) }
+    ),
     function!(volatile "last_insert_id", 0, 1, last_insert_id_type, last_insert_id),
     function!("row_count", 0, 0, |_, _| Ok((SqlType::bigint().with_length(21), false)), |_, _, cx| {
         Ok(Value::Int(cx.session.row_count))
@@ -29,7 +33,7 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(Value::Int(cx.session.found_rows as i64))
     }),
     function!(volatile "sleep", 1, 1, |_, _| Ok((int(1), false)), sleep),
-    function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), false)), benchmark),
+    function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), true)), benchmark),
 ];
 
 /// Text of the server's own: utf8mb3, as MariaDB's system character set.

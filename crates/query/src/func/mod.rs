@@ -8,8 +8,8 @@
 pub(crate) mod calendar;
 pub mod crypt;
 pub mod dateformat;
-pub mod datetime;
 pub mod dateparts;
+pub mod datetime;
 pub mod info;
 pub mod misc;
 pub mod numeric;
@@ -54,14 +54,60 @@ impl std::fmt::Debug for Function {
 
 /// Functions of MariaDB that give 1235 rather than 1305.
 pub const KNOWN_MISSING: &[&str] = &[
-    "aes_encrypt", "aes_decrypt", "compress", "uncompress", "uncompressed_length", "encode", "decode", "encrypt",
-    "des_encrypt", "des_decrypt", "extractvalue", "updatexml", "load_file", "master_pos_wait", "master_gtid_wait",
-    "json_valid", "json_extract", "json_object", "json_array", "json_value", "json_query", "json_set", "json_insert",
-    "json_replace", "json_remove", "json_contains", "json_length", "json_keys", "json_type", "json_quote",
-    "json_unquote", "json_merge", "json_merge_patch", "json_merge_preserve", "json_search", "json_exists",
-    "json_depth", "json_detailed", "json_compact", "json_loose", "json_contains_path", "natural_sort_key",
-    "row_number", "rank", "dense_rank", "json_arrayagg", "json_objectagg", "median", "sformat", "get_lock", "release_lock", "release_all_locks",
-    "is_free_lock", "is_used_lock",
+    "aes_encrypt",
+    "aes_decrypt",
+    "compress",
+    "uncompress",
+    "uncompressed_length",
+    "encode",
+    "decode",
+    "encrypt",
+    "des_encrypt",
+    "des_decrypt",
+    "extractvalue",
+    "updatexml",
+    "load_file",
+    "master_pos_wait",
+    "master_gtid_wait",
+    "json_valid",
+    "json_extract",
+    "json_object",
+    "json_array",
+    "json_value",
+    "json_query",
+    "json_set",
+    "json_insert",
+    "json_replace",
+    "json_remove",
+    "json_contains",
+    "json_length",
+    "json_keys",
+    "json_type",
+    "json_quote",
+    "json_unquote",
+    "json_merge",
+    "json_merge_patch",
+    "json_merge_preserve",
+    "json_search",
+    "json_exists",
+    "json_depth",
+    "json_detailed",
+    "json_compact",
+    "json_loose",
+    "json_contains_path",
+    "natural_sort_key",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "json_arrayagg",
+    "json_objectagg",
+    "median",
+    "sformat",
+    "get_lock",
+    "release_lock",
+    "release_all_locks",
+    "is_free_lock",
+    "is_used_lock",
 ];
 
 const TABLES: &[&[Function]] = &[
@@ -152,14 +198,7 @@ pub(crate) use given;
 /// One row of a table of functions.
 macro_rules! function {
     ($name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
-        $crate::func::Function {
-            name: $name,
-            min: $min,
-            max: $max,
-            pure: true,
-            typing: $typing,
-            eval: $eval,
-        }
+        $crate::func::Function { name: $name, min: $min, max: $max, pure: true, typing: $typing, eval: $eval }
     };
     (volatile $name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
         $crate::func::Function {

@@ -31,23 +31,33 @@ pub const FUNCTIONS: &[Function] = &[
     function!("sin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.sin()))),
     function!("cos", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.cos()))),
     function!("tan", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.tan()))),
-    function!("asin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0).then(|| v.asin()))),
-    function!("acos", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0).then(|| v.acos()))),
+    function!("asin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0)
+        .then(|| v.asin()))),
+    function!("acos", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v.abs() <= 1.0)
+        .then(|| v.acos()))),
     function!("atan", 1, 2, real_result, atan),
     function!("atan2", 1, 2, real_result, atan),
     function!("cot", 1, 1, real_result, cot),
     function!("degrees", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_degrees()))),
     function!("radians", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_radians()))),
-    function!("pi", 0, 0, |_, _| Ok((SqlType::double().with_length(8).with_decimals(6), false)), |_, _, _| {
-        Ok(Value::Double(std::f64::consts::PI))
-    }),
+    function!(
+        "pi",
+        0,
+        0,
+        |_, _| Ok((SqlType::double().with_length(8).with_decimals(6), false)),
+        |_, _, _| { Ok(Value::Double(std::f64::consts::PI)) }
+    ),
     function!(volatile "rand", 0, 1, |_, _| Ok((real_type(NOT_FIXED), false)), rand),
     function!("greatest", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Greater)),
     function!("least", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Less)),
     function!("interval", 2, ANY, |_, _| Ok((int(2), false)), interval),
-    function!("crc32", 1, 1, |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))), |_, a, cx| {
-        Ok(or_null(a[0].text(cx)?, |t| Value::UInt(u64::from(crc32fast::hash(&t)))))
-    }),
+    function!(
+        "crc32",
+        1,
+        1,
+        |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))),
+        |_, a, cx| { Ok(or_null(a[0].text(cx)?, |t| Value::UInt(u64::from(crc32fast::hash(&t))))) }
+    ),
     function!("format", 2, 3, format_type, format),
 ];
 
@@ -104,7 +114,11 @@ fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
         Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
         Class::Decimal => {
             let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
-            if digits + 1 <= 19 { int_type(digits + 1, arg.ty.unsigned) } else { decimal_type(digits, 0, arg.ty.unsigned) }
+            if digits + 1 <= 19 {
+                int_type(digits + 1, arg.ty.unsigned)
+            } else {
+                decimal_type(digits, 0, arg.ty.unsigned)
+            }
         }
         _ => real_type(0),
     };
@@ -160,7 +174,12 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
     Ok((ty, any_nullable(args)))
 }
 
-fn round<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, rounds: bool) -> SqlResult<Value> {
+fn round<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    rounds: bool,
+) -> SqlResult<Value> {
     let digits = match args.get(1) {
         Some(arg) => given!(arg.int64(cx)?).clamp(-80, 80) as i32,
         None => 0,
@@ -176,7 +195,10 @@ fn round<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, ro
                 result += unit * rest.signum();
             }
             if ty.unsigned {
-                Value::UInt(u64::try_from(result).map_err(|_| errors::data_out_of_range("BIGINT UNSIGNED", "round"))?)
+                Value::UInt(
+                    u64::try_from(result)
+                        .map_err(|_| errors::data_out_of_range("BIGINT UNSIGNED", "round"))?,
+                )
             } else {
                 Value::Int(i64::try_from(result).map_err(|_| errors::data_out_of_range("BIGINT", "round"))?)
             }
@@ -288,8 +310,7 @@ fn rand<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
     let seed = seed.int64(cx)?.unwrap_or(0) as u32;
     let first = seed.wrapping_mul(0x10001).wrapping_add(55_555_555);
     let second = seed.wrapping_mul(0x1000_0001);
-    let mut seeds =
-        ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32);
+    let mut seeds = ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32);
     Ok(Value::Double(next_random(&mut seeds)))
 }
 
@@ -328,7 +349,8 @@ fn extreme<'f>(
     };
     let mut best: Option<Value> = None;
     for arg in args {
-        let cell = if cast::same_representation(ty, &arg.ty) { arg.eval(cx)? } else { cast::convert(ty, arg, cx)? };
+        let cell =
+            if cast::same_representation(ty, &arg.ty) { arg.eval(cx)? } else { cast::convert(ty, arg, cx)? };
         if cell.as_ref().is_null() {
             return Ok(Value::Null);
         }
@@ -363,7 +385,7 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
         _ => 310,
     };
     let point = if decimals > 0 { decimals + 1 } else { 0 };
-    let length = whole + whole / 3 + point + 1;
+    let length = whole + whole / 3 + point + 2;
     Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
 }
 

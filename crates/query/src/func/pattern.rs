@@ -116,13 +116,16 @@ fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
         match byte {
             b'$' => template.extend_from_slice(b"$$"),
             b'\\' => match rest.next() {
-                Some(digit) if digit.is_ascii_digit() => template.extend_from_slice(&[b'$', b'{', *digit, b'}']),
+                Some(digit) if digit.is_ascii_digit() => {
+                    template.extend_from_slice(&[b'$', b'{', *digit, b'}'])
+                }
                 Some(other) => template.push(*other),
                 None => template.push(b'\\'),
             },
             other => template.push(*other),
         }
     }
-    let replaced = given!(with_pattern(args, cx, |regex| regex.replace_all(&text, &template[..]).into_owned())?);
+    let replaced =
+        given!(with_pattern(args, cx, |regex| regex.replace_all(&text, &template[..]).into_owned())?);
     Ok(Value::Bytes(replaced.into()))
 }

@@ -60,8 +60,10 @@ fn locate<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 fn common_collation(a: &Expr, b: &Expr) -> CollationId {
     let text = |e: &Expr| e.class() == Class::String;
     match (text(a), text(b)) {
-        (true, true) => crate::expr::typing::agree((a.ty.collation, a.derivation), (b.ty.collation, b.derivation))
-            .map_or(a.ty.collation, |(collation, _)| collation),
+        (true, true) => {
+            crate::expr::typing::agree((a.ty.collation, a.derivation), (b.ty.collation, b.derivation))
+                .map_or(a.ty.collation, |(collation, _)| collation)
+        }
         (true, false) => a.ty.collation,
         (false, true) => b.ty.collation,
         (false, false) => CollationId::UTF8MB4_GENERAL_CI,

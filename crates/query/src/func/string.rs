@@ -17,13 +17,19 @@ const ANY: usize = usize::MAX;
 pub const FUNCTIONS: &[Function] = &[
     function!("concat", 1, ANY, concat_type, concat),
     function!("concat_ws", 2, ANY, concat_ws_type, concat_ws),
-    function!("length", 1, 1, length_type, |_, a, cx| Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))),
+    function!("length", 1, 1, length_type, |_, a, cx| Ok(or_null(a[0].text(cx)?, |t| Value::Int(
+        t.len() as i64
+    )))),
     function!("octet_length", 1, 1, length_type, |_, a, cx| {
         Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))
     }),
-    function!("bit_length", 1, 1, |_, a| Ok((SqlType::bigint().with_length(11), any_nullable(a))), |_, a, cx| {
-        Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64 * 8)))
-    }),
+    function!(
+        "bit_length",
+        1,
+        1,
+        |_, a| Ok((SqlType::bigint().with_length(11), any_nullable(a))),
+        |_, a, cx| { Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64 * 8))) }
+    ),
     function!("char_length", 1, 1, length_type, char_length),
     function!("character_length", 1, 1, length_type, char_length),
     function!("substring", 2, 3, substring_type, substring),
@@ -237,7 +243,12 @@ fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     Ok((string_type(length, collation), true))
 }
 
-fn pad<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, before: bool) -> SqlResult<Value> {
+fn pad<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    before: bool,
+) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let length = given!(args[1].int64(cx)?);
     let filler = match args.get(2) {
@@ -348,7 +359,8 @@ fn insert<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         return Ok(text_value(&text));
     }
     let start = from as usize - 1;
-    let count = if count < 0 || count > length - from + 1 { (length - from + 1) as usize } else { count as usize };
+    let count =
+        if count < 0 || count > length - from + 1 { (length - from + 1) as usize } else { count as usize };
     let before = collation::substring(ty.collation, &text, 0, start);
     let gone = collation::substring(ty.collation, &text, start, count);
     let after = &text[before.len() + gone.len()..];

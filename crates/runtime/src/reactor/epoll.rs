@@ -26,12 +26,10 @@ pub(crate) struct Epoll {
     events: RefCell<Vec<(u64, u32)>>,
     scratch: RefCell<Vec<u8>>,
     shared: &'static Shared,
-    /// A service has its thread to itself and may as well block it: the log must not queue behind slow calls in the pool.
-    is_service: bool,
 }
 
 impl Epoll {
-    pub fn new(shared: &'static Shared, is_service: bool) -> io::Result<Epoll> {
+    pub fn new(shared: &'static Shared) -> io::Result<Epoll> {
         // SAFETY: plain system call.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
@@ -45,7 +43,6 @@ impl Epoll {
             events: RefCell::default(),
             scratch: RefCell::new(vec![0; READ_BYTES]),
             shared,
-            is_service,
         };
         epoll.control(libc::EPOLL_CTL_ADD, shared.eventfd(), libc::EPOLLIN, SIGNAL)?;
         Ok(epoll)
@@ -99,11 +96,7 @@ impl Epoll {
 
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         w.shared.counters.file_ops.add(1);
-        if self.is_service {
-            FileOp::complete(op, op.perform());
-        } else {
-            submit_to_pool(&w.group.blocking, op);
-        }
+        submit_to_pool(&w.group.blocking, op);
     }
 
     // ---- connections ----

@@ -34,7 +34,7 @@ macro_rules! each {
 impl Reactor {
     /// Must be called on the worker's own thread. A service falls back to epoll even if io_uring was demanded.
     pub fn new(choice: ReactorChoice, shared: &'static Shared, is_service: bool) -> io::Result<Reactor> {
-        let epoll = || epoll::Epoll::new(shared, is_service).map(|e| Reactor::Epoll(Box::new(e)));
+        let epoll = || epoll::Epoll::new(shared).map(|e| Reactor::Epoll(Box::new(e)));
         if choice == ReactorChoice::Epoll {
             return epoll();
         }

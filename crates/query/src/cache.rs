@@ -1,0 +1,191 @@
+//! Plans of text statements, found by the digest of the text.
+//!
+//! The digest leaves literals out, so under one digest there may be several plans: for other literals that the tree
+//! depends on (`fixed`: ordinals, unaliased select items) and for other kinds of parameters. Both are compared before a
+//! plan is used. The cache holds so many digests and so many plans each; what was used least recently of a full shard
+//! goes. Plans that no longer fit the catalog are bound anew by their next execution.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use keel_sql::digest::{self, Digest};
+use keel_sql::{Literal, ParseOptions};
+use keel_value::{SqlMode, Value};
+use parking_lot::Mutex;
+
+use crate::bind::literal_value;
+use crate::plan::Plan;
+use crate::session::Session;
+
+const SHARDS: usize = 16;
+/// Digests in a shard.
+const ENTRIES_MAX: usize = 512;
+/// Plans under one digest.
+const VARIANTS_MAX: usize = 8;
+
+/// What a plan depends on beside its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    digest: Digest,
+    context: u64,
+}
+
+/// The literals of one text, and the key of its plan.
+#[derive(Default)]
+pub(crate) struct Scan {
+    scratch: digest::Scratch,
+    pub key: Option<Key>,
+}
+
+impl Scan {
+    /// The literals of the text, in order.
+    pub fn literals(&self) -> &[Literal] {
+        &self.scratch.literals
+    }
+}
+
+struct Variant {
+    /// Literals that must be the same, by index and text.
+    fixed: Box<[(u32, Box<[u8]>)]>,
+    plan: Arc<Plan>,
+}
+
+#[derive(Default)]
+struct Entry {
+    variants: Vec<Variant>,
+    used: u64,
+}
+
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
+    clock: u64,
+}
+
+/// The plan cache.
+pub(crate) struct PlanCache {
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+impl PlanCache {
+    pub fn new() -> PlanCache {
+        PlanCache { shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    /// The plan for a scanned text, if there is one; `values` receives its parameters.
+    pub fn find(
+        &self,
+        session: &Session,
+        sql: &[u8],
+        scan: &Scan,
+        values: &mut Vec<Value>,
+    ) -> Option<Arc<Plan>> {
+        let key = scan.key?;
+        let mut shard = self.shard(&key).lock();
+        shard.clock += 1;
+        let now = shard.clock;
+        let entry = shard.entries.get_mut(&key)?;
+        entry.used = now;
+        let options = parse_options(session);
+        let mut known = false;
+        for variant in &entry.variants {
+            if !variant
+                .fixed
+                .iter()
+                .all(|(index, text)| text_of(sql, scan.literals(), *index) == Some(&**text))
+            {
+                continue;
+            }
+            if !known {
+                literal_values(session, sql, scan.literals(), &options, values)?;
+                known = true;
+            }
+            if variant.plan.fits(values) {
+                return Some(variant.plan.clone());
+            }
+        }
+        None
+    }
+
+    /// Keeps a plan.
+    pub fn keep(&self, sql: &[u8], key: Key, literals: &[Literal], plan: &Arc<Plan>) {
+        let fixed: Box<[_]> = literals
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (i as u32, l))
+            .filter(|(i, l)| l.fixed || plan.pinned.contains(i))
+            .map(|(i, l)| (i, l.span.of(sql).into()))
+            .collect();
+        let mut shard = self.shard(&key).lock();
+        shard.clock += 1;
+        let now = shard.clock;
+        if shard.entries.len() >= ENTRIES_MAX && !shard.entries.contains_key(&key) {
+            let oldest = shard.entries.iter().min_by_key(|(_, e)| e.used).map(|(k, _)| *k);
+            oldest.and_then(|oldest| shard.entries.remove(&oldest));
+        }
+        let entry = shard.entries.entry(key).or_default();
+        entry.used = now;
+        entry.variants.retain(|v| v.fixed != fixed || v.plan.shapes != plan.shapes);
+        if entry.variants.len() >= VARIANTS_MAX {
+            entry.variants.remove(0);
+        }
+        entry.variants.push(Variant { fixed, plan: plan.clone() });
+    }
+
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
+        &self.shards[key.digest.0 as usize % SHARDS]
+    }
+}
+
+fn text_of<'s>(sql: &'s [u8], literals: &[Literal], index: u32) -> Option<&'s [u8]> {
+    literals.get(index as usize).map(|l| l.span.of(sql))
+}
+
+/// Scans a text for its digest and literals.
+pub(crate) fn scan(session: &Session, sql: &[u8], out: &mut Scan) {
+    let options = parse_options(session);
+    out.key = digest::digest(sql, &options, &mut out.scratch)
+        .map(|digest| Key { digest, context: context(session) });
+}
+
+/// A number for what binding depends on beside text and catalog.
+fn context(session: &Session) -> u64 {
+    use std::hash::{BuildHasher, Hash, Hasher};
+    let mut hasher = foldhash::fast::FixedState::with_seed(7).build_hasher();
+    session.database.as_deref().hash(&mut hasher);
+    session.vars.sql_mode.0.hash(&mut hasher);
+    session.vars.connection_collation.0.hash(&mut hasher);
+    session.vars.div_precision_increment.hash(&mut hasher);
+    session.vars.group_concat_max_len.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How the session wants text to be read.
+pub(crate) fn parse_options(session: &Session) -> ParseOptions {
+    let mode = session.vars.sql_mode;
+    ParseOptions {
+        ansi_quotes: mode.has(SqlMode::ANSI_QUOTES),
+        pipes_as_concat: mode.has(SqlMode::PIPES_AS_CONCAT),
+        no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
+        ignore_space: mode.has(SqlMode::IGNORE_SPACE),
+        high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        ..ParseOptions::default()
+    }
+}
+
+/// The values of all literals of a text; none where one cannot be read, which the parser then explains.
+pub(crate) fn literal_values(
+    session: &Session,
+    sql: &[u8],
+    literals: &[Literal],
+    options: &ParseOptions,
+    values: &mut Vec<Value>,
+) -> Option<()> {
+    values.clear();
+    values.reserve(literals.len());
+    for literal in literals {
+        let tree = keel_sql::value_of(literal.kind, literal.span.of(sql), options).ok()?;
+        values.push(literal_value(&tree, session.vars.connection_collation).ok()?.0);
+    }
+    Some(())
+}

@@ -1,0 +1,442 @@
+//! ALTER TABLE, CREATE INDEX and DROP INDEX: what a table becomes, and the cheapest way there.
+//!
+//! An [`Alteration`] edits the table's record and remembers where each new column and index comes from. If rows keep their
+//! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
+//! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, TableOption};
+use keel_value::CollationId;
+
+use super::columns::{self, ColumnContext};
+use super::database::choose_collation;
+use super::{create, keys, schema_of};
+use crate::Database;
+use crate::catalog::{ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, names};
+use crate::result::Completion;
+use crate::session::Session;
+
+/// A table's definition on its way to the next.
+pub(super) struct Alteration {
+    /// What it becomes. Trees of new indexes are not made yet.
+    pub record: TableRecord,
+    /// For each column of `record` its place in the old table; none for new ones.
+    pub column_origin: Vec<Option<usize>>,
+    /// Names of the old indexes whose trees stay, by their name in `record`.
+    pub kept_indexes: Vec<std::sync::Arc<str>>,
+    /// Rows change their bytes or their order.
+    pub copies: bool,
+    /// AUTO_INCREMENT=n.
+    pub next_auto: Option<u64>,
+}
+
+impl Database {
+    pub(super) fn alter_table(
+        &self,
+        session: &mut Session,
+        alter: &ast::AlterTable,
+    ) -> SqlResult<Completion> {
+        if alter.if_exists && self.find_table(session, &alter.table).is_err() {
+            let schema = schema_of(session, &alter.table)?.to_string();
+            session.note(errors::no_such_table(schema, &alter.table.name));
+            return Ok(Completion::default());
+        }
+        let (table, owned) = self.own_table(session, &alter.table, alter.wait.as_ref())?;
+        let mut alteration = Alteration::of(&table);
+        for action in &alter.actions {
+            self.apply(session, &table, &mut alteration, action)?;
+        }
+        let rows = self.carry_out(session, &table, alteration)?;
+        drop(owned);
+        Ok(done(session, rows))
+    }
+
+    pub(super) fn create_index(
+        &self,
+        session: &mut Session,
+        create: &ast::CreateIndex,
+    ) -> SqlResult<Completion> {
+        let (table, owned) = self.own_table(session, &create.table, create.wait.as_ref())?;
+        let mut alteration = Alteration::of(&table);
+        if create.or_replace {
+            let name = create.key.name.clone().unwrap_or_default();
+            alteration.drop_key(session, &name, true, true)?;
+        }
+        alteration.add_key(session, &create.key)?;
+        let rows = self.carry_out(session, &table, alteration)?;
+        drop(owned);
+        Ok(done(session, rows))
+    }
+
+    pub(super) fn drop_index(&self, session: &mut Session, drop: &ast::DropIndex) -> SqlResult<Completion> {
+        let (table, _owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
+        let mut alteration = Alteration::of(&table);
+        alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
+        let rows = self.carry_out(session, &table, alteration)?;
+        Ok(done(session, rows))
+    }
+
+    fn apply(
+        &self,
+        session: &mut Session,
+        table: &TableDef,
+        alteration: &mut Alteration,
+        action: &AlterAction,
+    ) -> SqlResult<()> {
+        let catalog = self.catalog();
+        let collation = alteration.record.options.collation;
+        let mut cx = ColumnContext { session, catalog: &catalog, collation };
+        match action {
+            AlterAction::AddColumn { if_not_exists, column, position } => {
+                alteration.add_column(&mut cx, column, position.as_ref(), *if_not_exists)
+            }
+            AlterAction::DropColumn { if_exists, name } => alteration.drop_column(session, name, *if_exists),
+            AlterAction::ChangeColumn { if_exists, old, column, position } => {
+                alteration.change_column(&mut cx, old, column, position.as_ref(), *if_exists)
+            }
+            AlterAction::RenameColumn { if_exists, old, new } => {
+                alteration.rename_column(session, old, new, *if_exists)
+            }
+            AlterAction::SetDefault { if_exists, name, default } => {
+                alteration.set_default(&mut cx, name, default.as_ref(), *if_exists)
+            }
+            AlterAction::AddKey(key) => alteration.add_key(session, key),
+            AlterAction::DropKey { if_exists, name } => alteration.drop_key(session, name, *if_exists, false),
+            AlterAction::DropPrimaryKey { if_exists } => {
+                alteration.drop_key(session, "PRIMARY", *if_exists, false)
+            }
+            AlterAction::RenameKey { if_exists, old, new } => {
+                alteration.rename_key(session, old, new, *if_exists)
+            }
+            AlterAction::Rename(name) => {
+                let schema = schema_of(session, name)?;
+                names::check_table(&name.name)?;
+                let home = catalog.require_schema(schema)?;
+                if home.table(&name.name).is_some()
+                    && (schema, name.name.as_str()) != (&table.schema, &table.name)
+                {
+                    return Err(errors::table_exists(&name.name));
+                }
+                alteration.record.schema = home.name.clone();
+                alteration.record.name = name.name.as_str().into();
+                Ok(())
+            }
+            AlterAction::Option(option) => alteration.option(session, option),
+            AlterAction::ConvertTo { charset, collation } => {
+                let server = session.vars.server_collation;
+                let to = choose_collation(Some(charset), collation.as_deref(), server, server)?;
+                alteration.convert_to(to);
+                Ok(())
+            }
+            AlterAction::Force => {
+                alteration.copies = true;
+                Ok(())
+            }
+            AlterAction::OrderBy(_)
+            | AlterAction::EnableKeys(_)
+            | AlterAction::Algorithm(_)
+            | AlterAction::Lock(_) => Ok(()),
+            AlterAction::AddCheck(_) => Err(errors::not_supported_yet("CHECK constraints")),
+            AlterAction::DropForeignKey { name, .. } => {
+                Err(errors::cant_drop_field_or_key("FOREIGN KEY", name))
+            }
+            AlterAction::DropConstraint { if_exists, name } => {
+                alteration.drop_key(session, name, *if_exists, false)
+            }
+            AlterAction::IgnoreKey { .. } => Err(errors::not_supported_yet("IGNORED indexes")),
+            AlterAction::Unsupported(what) => Err(errors::not_supported_yet(what)),
+        }
+    }
+}
+
+fn done(session: &Session, rows: u64) -> Completion {
+    let warnings = session.diagnostics.warning_count;
+    let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
+    Completion { affected_rows: rows, info: Some(info), ..Completion::default() }
+}
+
+impl Alteration {
+    fn of(table: &TableDef) -> Alteration {
+        let record = table.record();
+        Alteration {
+            column_origin: (0..record.columns.len()).map(Some).collect(),
+            kept_indexes: record.indexes.iter().map(|i| i.name.clone()).collect(),
+            record,
+            copies: false,
+            next_auto: None,
+        }
+    }
+
+    fn column(&self, name: &str) -> Option<usize> {
+        self.record.columns.iter().position(|c| names::same(&c.name, name))
+    }
+
+    fn require_column(&self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<Option<usize>> {
+        let found = self.column(name);
+        if found.is_none() {
+            let error = errors::bad_field(name, &*self.record.name);
+            if !if_exists {
+                return Err(error);
+            }
+            session.note(error);
+        }
+        Ok(found)
+    }
+
+    fn add_column(
+        &mut self,
+        cx: &mut ColumnContext<'_>,
+        column: &ast::ColumnDef,
+        position: Option<&ColumnPosition>,
+        if_not_exists: bool,
+    ) -> SqlResult<()> {
+        if self.column(&column.name).is_some() {
+            let error = errors::dup_fieldname(&column.name);
+            if !if_not_exists {
+                return Err(error);
+            }
+            cx.session.note(error);
+            return Ok(());
+        }
+        let mut made = columns::define_one(cx, column)?;
+        let place = self.place(position)?;
+        let at_end = place == self.record.columns.len();
+        if at_end && !made.auto_increment {
+            made.added_with = columns::value_for_old_rows(cx.session, &made)?;
+        } else {
+            self.copies = true;
+        }
+        self.insert_column(place, made, None);
+        columns::check_all(&self.record.columns)?;
+        if let Some(key) = create::column_key(column) {
+            self.add_key(cx.session, &key)?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, position: Option<&ColumnPosition>) -> SqlResult<usize> {
+        match position {
+            None => Ok(self.record.columns.len()),
+            Some(ColumnPosition::First) => Ok(0),
+            Some(ColumnPosition::After(name)) => {
+                let after = self.column(name).ok_or_else(|| errors::bad_field(name, &*self.record.name))?;
+                Ok(after + 1)
+            }
+        }
+    }
+
+    fn insert_column(&mut self, place: usize, column: crate::catalog::ColumnDef, origin: Option<usize>) {
+        for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
+            part.column += usize::from(part.column >= place);
+        }
+        self.record.columns.insert(place, column);
+        self.column_origin.insert(place, origin);
+    }
+
+    /// Takes a column out; parts of indexes over it become `usize::MAX`.
+    fn take_column(&mut self, place: usize) -> (crate::catalog::ColumnDef, Option<usize>) {
+        for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
+            if part.column == place {
+                part.column = usize::MAX;
+            } else if part.column != usize::MAX && part.column > place {
+                part.column -= 1;
+            }
+        }
+        (self.record.columns.remove(place), self.column_origin.remove(place))
+    }
+
+    fn drop_column(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
+        let Some(place) = self.column(name) else {
+            let error = errors::cant_drop_field_or_key("COLUMN", name);
+            if !if_exists {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(());
+        };
+        if self.record.columns.len() == 1 {
+            return Err(errors::cant_remove_all_fields());
+        }
+        self.take_column(place);
+        for index in &mut self.record.indexes {
+            index.parts.retain(|p| p.column != usize::MAX);
+        }
+        self.record.indexes.retain(|i| !i.parts.is_empty());
+        self.copies = true;
+        Ok(())
+    }
+
+    fn change_column(
+        &mut self,
+        cx: &mut ColumnContext<'_>,
+        old: &str,
+        column: &ast::ColumnDef,
+        position: Option<&ColumnPosition>,
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        let Some(place) = self.require_column(cx.session, old, if_exists)? else { return Ok(()) };
+        if !names::same(old, &column.name) && self.column(&column.name).is_some() {
+            return Err(errors::dup_fieldname(&column.name));
+        }
+        let mut made = columns::define_one(cx, column)?;
+        let in_primary =
+            |i: &IndexRecord| i.kind == IndexKind::Primary && i.parts.iter().any(|p| p.column == place);
+        if self.record.indexes.iter().any(in_primary) {
+            keys::make_not_null(&mut made);
+        }
+        let before = &self.record.columns[place];
+        if before.ty != made.ty
+            || before.nullable != made.nullable
+            || made.auto_increment != before.auto_increment
+        {
+            self.copies = true;
+        }
+        made.added_with = before.added_with.clone();
+        self.record.columns[place] = made;
+        if let Some(position) = position {
+            self.move_column(place, position)?;
+        }
+        columns::check_all(&self.record.columns)?;
+        if let Some(key) = create::column_key(column) {
+            self.add_key(cx.session, &key)?;
+        }
+        Ok(())
+    }
+
+    fn move_column(&mut self, place: usize, position: &ColumnPosition) -> SqlResult<()> {
+        let name = self.record.columns[place].name.clone();
+        if matches!(position, ColumnPosition::After(after) if names::same(after, &name)) {
+            return Err(errors::bad_field(&*name, &*self.record.name));
+        }
+        let (column, origin) = self.take_column(place);
+        let to = self.place(Some(position))?;
+        for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
+            if part.column == usize::MAX {
+                part.column = to;
+            } else {
+                part.column += usize::from(part.column >= to);
+            }
+        }
+        self.record.columns.insert(to, column);
+        self.column_origin.insert(to, origin);
+        self.copies = true;
+        Ok(())
+    }
+
+    fn rename_column(
+        &mut self,
+        session: &mut Session,
+        old: &str,
+        new: &str,
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        let Some(place) = self.require_column(session, old, if_exists)? else { return Ok(()) };
+        names::check_column(new)?;
+        if self.column(new).is_some_and(|other| other != place) {
+            return Err(errors::dup_fieldname(new));
+        }
+        self.record.columns[place].name = new.into();
+        Ok(())
+    }
+
+    fn set_default(
+        &mut self,
+        cx: &mut ColumnContext<'_>,
+        name: &str,
+        default: Option<&ast::Expr>,
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        let Some(place) = self.require_column(cx.session, name, if_exists)? else { return Ok(()) };
+        let column = &mut self.record.columns[place];
+        column.default = match default {
+            Some(tree) => columns::default_value(cx, &column.name, tree, &column.ty, column.nullable)?,
+            None => ColumnDefault::None,
+        };
+        Ok(())
+    }
+
+    fn add_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
+        let taken =
+            key.name.as_ref().is_some_and(|n| self.record.indexes.iter().any(|i| names::same(&i.name, n)));
+        if key.if_not_exists
+            && taken
+            && let Some(name) = &key.name
+        {
+            session.note(errors::dup_keyname(name));
+            return Ok(());
+        }
+        keys::add(session, &mut self.record.columns, &mut self.record.indexes, key)
+    }
+
+    fn drop_key(&mut self, session: &mut Session, name: &str, if_exists: bool, quiet: bool) -> SqlResult<()> {
+        let Some(place) = self.record.indexes.iter().position(|i| names::same(&i.name, name)) else {
+            let error = errors::cant_drop_field_or_key("INDEX", name);
+            if !if_exists {
+                return Err(error);
+            }
+            if !quiet {
+                session.note(error);
+            }
+            return Ok(());
+        };
+        self.record.indexes.remove(place);
+        self.kept_indexes.retain(|kept| !names::same(kept, name));
+        Ok(())
+    }
+
+    fn rename_key(&mut self, session: &mut Session, old: &str, new: &str, if_exists: bool) -> SqlResult<()> {
+        let Some(place) = self.record.indexes.iter().position(|i| names::same(&i.name, old)) else {
+            let error = errors::key_does_not_exist(old, &*self.record.name);
+            if !if_exists {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(());
+        };
+        if names::same(old, "PRIMARY") || names::same(new, "PRIMARY") {
+            return Err(errors::wrong_name_for_index("PRIMARY"));
+        }
+        let taken =
+            self.record.indexes.iter().enumerate().any(|(i, x)| i != place && names::same(&x.name, new));
+        if taken {
+            return Err(errors::dup_keyname(new));
+        }
+        for kept in self.kept_indexes.iter_mut().filter(|kept| names::same(kept, old)) {
+            *kept = new.into();
+        }
+        self.record.indexes[place].name = new.into();
+        Ok(())
+    }
+
+    fn option(&mut self, session: &mut Session, option: &TableOption) -> SqlResult<()> {
+        let table = self.record.name.clone();
+        let before = self.record.options.clone();
+        let (options, next) =
+            create::options(session, before.collation, &table, std::slice::from_ref(option))?;
+        match option {
+            TableOption::Engine(_) => {}
+            TableOption::AutoIncrement(_) => self.next_auto = Some(next),
+            TableOption::Charset(_) | TableOption::Collate(_) => {
+                self.record.options.collation = options.collation
+            }
+            TableOption::Comment(_) => self.record.options.comment = options.comment,
+            TableOption::RowFormat(_) => self.record.options.row_format = options.row_format,
+            TableOption::SystemVersioning => {}
+            TableOption::Other(name, _) => {
+                self.record.options.others.retain(|(n, _)| n != name);
+                self.record.options.others.extend(options.others);
+            }
+        }
+        Ok(())
+    }
+
+    fn convert_to(&mut self, to: CollationId) {
+        self.record.options.collation = to;
+        for column in self.record.columns.iter_mut().filter(|c| c.ty.is_text()) {
+            if column.ty.collation != to {
+                column.ty.collation = to;
+                self.copies = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Column definitions of CREATE and ALTER TABLE: types, defaults, attributes, and what MariaDB refuses.
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr, LiteralValue};
+use keel_value::collation::Charset;
+use keel_value::types::NOT_FIXED;
+use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
+
+use super::database::choose_collation;
+use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, names};
+use crate::expr::{EvalContext, Frame};
+use crate::session::Session;
+
+/// Most columns of a table.
+const COLUMNS_MAX: usize = 1017;
+/// Octets of a row, BLOBs not counted.
+const ROW_OCTETS_MAX: u64 = 65_535;
+/// Octets of a VARCHAR's or VARBINARY's longest value.
+const VARIABLE_OCTETS_MAX: u64 = 65_532;
+const COMMENT_CHARS_MAX: usize = 1024;
+
+/// What column definitions depend on.
+pub(super) struct ColumnContext<'a> {
+    pub session: &'a mut Session,
+    pub catalog: &'a Catalog,
+    /// The table's default collation.
+    pub collation: CollationId,
+}
+
+/// Makes columns of their definitions; primary keys make theirs NOT NULL later.
+pub(super) fn define(cx: &mut ColumnContext<'_>, columns: &[ast::ColumnDef]) -> SqlResult<Vec<ColumnDef>> {
+    if columns.is_empty() {
+        return Err(errors::table_must_have_columns());
+    }
+    let mut defined: Vec<ColumnDef> = Vec::with_capacity(columns.len());
+    for column in columns {
+        if defined.iter().any(|c| names::same(&c.name, &column.name)) {
+            return Err(errors::dup_fieldname(&column.name));
+        }
+        defined.push(define_one(cx, column)?);
+    }
+    check_all(&defined)?;
+    Ok(defined)
+}
+
+/// Checks that hold for all columns together.
+pub(super) fn check_all(columns: &[ColumnDef]) -> SqlResult<()> {
+    if columns.len() > COLUMNS_MAX {
+        return Err(errors::too_many_fields());
+    }
+    let octets: u64 = columns.iter().map(row_octets).sum();
+    if octets > ROW_OCTETS_MAX {
+        return Err(errors::too_big_rowsize(ROW_OCTETS_MAX));
+    }
+    Ok(())
+}
+
+/// Octets of a column in MariaDB's row format, by which it limits rows.
+fn row_octets(column: &ColumnDef) -> u64 {
+    let ty = &column.ty;
+    match ty.kind {
+        _ if ty.is_blob() => 12,
+        TypeKind::VarChar | TypeKind::VarBinary => {
+            let octets = ty.max_octets();
+            octets + if octets > 255 { 2 } else { 1 }
+        }
+        TypeKind::Char | TypeKind::Binary => ty.max_octets(),
+        _ if ty.is_integer() => ty.integer_bytes() as u64,
+        TypeKind::Decimal => u64::from(ty.length).div_ceil(2),
+        _ => 8,
+    }
+}
+
+/// Makes one column.
+pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
+    names::check_column(&column.name)?;
+    refuse_unsupported(column)?;
+    let ty = sql_type(cx, column)?;
+    if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
+        return Err(errors::wrong_field_spec(&column.name));
+    }
+    if column.auto_increment && column.default.is_some() {
+        return Err(errors::invalid_default(&column.name));
+    }
+    let nullable = column.nullable.unwrap_or(true) && !column.auto_increment;
+    let comment = column.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
+    if comment.chars().count() > COMMENT_CHARS_MAX {
+        return Err(errors::too_long_field_comment(&column.name, COMMENT_CHARS_MAX));
+    }
+    let default = default_of(cx, column, &ty, nullable)?;
+    if column.on_update.is_some() && !matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime) {
+        return Err(errors::invalid_on_update(&column.name));
+    }
+    Ok(ColumnDef {
+        name: column.name.as_str().into(),
+        ty,
+        nullable,
+        default,
+        on_update_now: column.on_update.is_some(),
+        auto_increment: column.auto_increment,
+        invisible: column.invisible,
+        comment,
+        added_with: Value::Null,
+    })
+}
+
+fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
+    let what = if column.generated.is_some() {
+        "generated columns"
+    } else if column.check.is_some() {
+        "CHECK constraints"
+    } else if column.references.is_some() {
+        "FOREIGN KEY"
+    } else {
+        return Ok(());
+    };
+    Err(errors::not_supported_yet(what))
+}
+
+fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    use DataTypeKind as D;
+    use TypeKind as T;
+    let data = &column.data_type;
+    let mut ty = match data.kind {
+        D::TinyInt => integer(T::TinyInt, column)?,
+        D::SmallInt => integer(T::SmallInt, column)?,
+        D::MediumInt => integer(T::MediumInt, column)?,
+        D::Int => integer(T::Int, column)?,
+        D::BigInt => integer(T::BigInt, column)?,
+        D::Decimal => decimal(column)?,
+        D::Float | D::Double => real(column)?,
+        D::Bit => match data.length.unwrap_or(1) {
+            0 => SqlType::new(T::Bit),
+            n @ 1..=64 => SqlType::new(T::Bit).with_length(n as u32),
+            _ => return Err(errors::too_big_displaywidth(&column.name, 64)),
+        },
+        D::Year => SqlType::new(T::Year),
+        D::Date => SqlType::new(T::Date),
+        D::Time => temporal(T::Time, column)?,
+        D::DateTime => temporal(T::DateTime, column)?,
+        D::Timestamp => temporal(T::Timestamp, column)?,
+        D::Enum => members(T::Enum, cx, column)?,
+        D::Set => members(T::Set, cx, column)?,
+        D::Char | D::VarChar | D::Binary | D::VarBinary => characters(cx, column)?,
+        D::TinyText | D::Text | D::MediumText | D::LongText => long_text(cx, column)?,
+        D::TinyBlob => SqlType::new(T::TinyBlob),
+        D::Blob => by_octets(data.length, [T::TinyBlob, T::Blob, T::MediumBlob, T::LongBlob]),
+        D::MediumBlob => SqlType::new(T::MediumBlob),
+        D::LongBlob => SqlType::new(T::LongBlob),
+        other => return Err(errors::not_supported_yet(format!("{other:?} columns"))),
+    };
+    if ty.is_numeric() && !matches!(ty.kind, T::Bit | T::Year) {
+        if data.zerofill {
+            ty = SqlType { zerofill: true, unsigned: true, ..widened(ty, column) };
+        } else if data.unsigned {
+            ty = SqlType { unsigned: true, ..widened(ty, column) };
+        }
+    }
+    Ok(ty)
+}
+
+/// Default display widths differ for unsigned integers.
+fn widened(ty: SqlType, column: &ast::ColumnDef) -> SqlType {
+    match column.data_type.length {
+        Some(n) if n > 0 => ty,
+        _ if ty.is_integer() => ty.with_unsigned(),
+        _ => ty,
+    }
+}
+
+fn integer(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    match column.data_type.length {
+        None | Some(0) => Ok(SqlType::new(kind)),
+        Some(n @ 1..=255) => Ok(SqlType::new(kind).with_length(n as u32)),
+        Some(_) => Err(errors::too_big_displaywidth(&column.name, 255)),
+    }
+}
+
+fn decimal(column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    let data = &column.data_type;
+    let scale = data.decimals.unwrap_or(0);
+    if scale > 38 {
+        return Err(errors::too_big_scale(scale, &column.name, 38));
+    }
+    let precision = match data.length {
+        None | Some(0) => 10.max(scale),
+        Some(n) if n > 65 => return Err(errors::too_big_precision(n, &column.name, 65)),
+        Some(n) => n as u32,
+    };
+    if scale > precision {
+        return Err(errors::m_bigger_than_d(&column.name));
+    }
+    Ok(SqlType::decimal(precision, scale as u8))
+}
+
+fn real(column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    let data = &column.data_type;
+    let single = data.kind == DataTypeKind::Float;
+    let kind = if single { TypeKind::Float } else { TypeKind::Double };
+    let Some(length) = data.length else { return Ok(SqlType::new(kind)) };
+    let Some(decimals) = data.decimals else {
+        return match length {
+            0..=24 if single => Ok(SqlType::new(TypeKind::Float)),
+            25..=53 if single => Ok(SqlType::new(TypeKind::Double)),
+            _ => Err(errors::wrong_field_spec(&column.name)),
+        };
+    };
+    if length > 255 {
+        return Err(errors::too_big_displaywidth(&column.name, 255));
+    }
+    if decimals >= u32::from(NOT_FIXED) {
+        return Err(errors::too_big_scale(decimals, &column.name, 30));
+    }
+    if u64::from(decimals) > length {
+        return Err(errors::m_bigger_than_d(&column.name));
+    }
+    Ok(SqlType::new(kind).with_length(length as u32).with_decimals(decimals as u8))
+}
+
+fn temporal(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    match column.data_type.length.unwrap_or(0) {
+        n @ 0..=6 => Ok(SqlType::temporal(kind, n as u8)),
+        n => Err(errors::too_big_precision(n, &column.name, 6)),
+    }
+}
+
+/// The collation of a text column; none where CHARACTER SET binary makes octets of it.
+fn text_collation(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
+    let data = &column.data_type;
+    let collate = column.collation.as_deref().or(data.collation.as_deref());
+    let chosen = choose_collation(data.charset.as_deref(), collate, cx.collation, cx.collation)?;
+    if chosen.charset() == Charset::Binary {
+        return Ok(None);
+    }
+    Ok(Some(if data.binary && collate.is_none() { chosen.charset().binary_collation() } else { chosen }))
+}
+
+fn characters(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    use DataTypeKind as D;
+    let data = &column.data_type;
+    let fixed = matches!(data.kind, D::Char | D::Binary);
+    let text = matches!(data.kind, D::Char | D::VarChar);
+    let collation = if text { text_collation(cx, column)? } else { None };
+    let length = match data.length {
+        Some(n) => n,
+        None if fixed => 1,
+        None => return Err(errors::wrong_field_spec(&column.name)),
+    };
+    let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
+    let max = if fixed { 255 } else { VARIABLE_OCTETS_MAX / per_char };
+    if length > max {
+        return Err(errors::too_big_fieldlength(&column.name, max));
+    }
+    let length = length as u32;
+    Ok(match (collation, fixed) {
+        (Some(collation), true) => SqlType::char(length, collation),
+        (Some(collation), false) => SqlType::varchar(length, collation),
+        (None, true) => SqlType::new(TypeKind::Binary).with_length(length),
+        (None, false) => SqlType::varbinary(length),
+    })
+}
+
+fn long_text(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    use DataTypeKind as D;
+    use TypeKind as T;
+    let data = &column.data_type;
+    let collation = text_collation(cx, column)?;
+    let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
+    let kinds = match collation {
+        Some(_) => [T::TinyText, T::Text, T::MediumText, T::LongText],
+        None => [T::TinyBlob, T::Blob, T::MediumBlob, T::LongBlob],
+    };
+    let ty = match data.kind {
+        D::TinyText => SqlType::new(kinds[0]),
+        D::MediumText => SqlType::new(kinds[2]),
+        D::LongText => SqlType::new(kinds[3]),
+        _ => by_octets(data.length.map(|n| n.saturating_mul(per_char)), kinds),
+    };
+    Ok(match collation {
+        Some(collation) => ty.with_collation(collation),
+        None => ty,
+    })
+}
+
+/// The smallest of four kinds that holds so many octets; the second where nothing is said.
+fn by_octets(octets: Option<u64>, kinds: [TypeKind; 4]) -> SqlType {
+    let kind = match octets {
+        None | Some(0) => kinds[1],
+        Some(1..=255) => kinds[0],
+        Some(256..=65_535) => kinds[1],
+        Some(65_536..=16_777_215) => kinds[2],
+        Some(_) => kinds[3],
+    };
+    SqlType::new(kind)
+}
+
+fn members(kind: TypeKind, cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    let collation = text_collation(cx, column)?.unwrap_or(CollationId::BINARY);
+    let name = if kind == TypeKind::Enum { "ENUM" } else { "SET" };
+    let mut texts: Vec<String> = Vec::with_capacity(column.data_type.members.len());
+    for member in &column.data_type.members {
+        let text = member.to_text().trim_end_matches(' ').to_string();
+        if kind == TypeKind::Set && text.contains(',') {
+            return Err(errors::illegal_value_for_type("set", text));
+        }
+        if texts.iter().any(|t| collation::compare(collation, t.as_bytes(), text.as_bytes()).is_eq()) {
+            return Err(errors::duplicated_value_in_type(&column.name, text, name));
+        }
+        texts.push(text);
+    }
+    let max = if kind == TypeKind::Set { 64 } else { 65_535 };
+    if texts.len() > max {
+        return Err(errors::too_big_set(&column.name));
+    }
+    Ok(SqlType::members_of(kind, texts, collation))
+}
+
+fn default_of(
+    cx: &mut ColumnContext<'_>,
+    column: &ast::ColumnDef,
+    ty: &SqlType,
+    nullable: bool,
+) -> SqlResult<ColumnDefault> {
+    let Some(tree) = &column.default else {
+        return Ok(if nullable { ColumnDefault::Value(Value::Null) } else { ColumnDefault::None });
+    };
+    default_value(cx, &column.name, tree, ty, nullable)
+}
+
+/// What a DEFAULT clause says for a column.
+pub(super) fn default_value(
+    cx: &mut ColumnContext<'_>,
+    name: &str,
+    tree: &Expr,
+    ty: &SqlType,
+    nullable: bool,
+) -> SqlResult<ColumnDefault> {
+    if is_now(tree) {
+        return Ok(ColumnDefault::Now);
+    }
+    if !is_constant(tree) {
+        return Err(errors::not_supported_yet("DEFAULT of an expression"));
+    }
+    let params = ParamSource::default();
+    let mut binder = Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params });
+    let bound = binder.bind(tree, Clause::Fields)?;
+    drop(binder);
+    let today = cx.session.now_local().date;
+    let value = bound.eval(&mut EvalContext::new(cx.session, Frame::EMPTY))?.into_value();
+    if value.is_null() {
+        return if nullable {
+            Ok(ColumnDefault::Value(Value::Null))
+        } else {
+            Err(errors::invalid_default(name))
+        };
+    }
+    let context = cx.session.store_context(true, today);
+    match convert::store(ty, &bound.ty, value.as_ref(), &context) {
+        Ok((cell, problem)) if problem.as_ref().is_none_or(|p| p.is_note()) => {
+            let value = cell.into_value();
+            Ok(ColumnDefault::Value(padded(ty, value)))
+        }
+        _ => Err(errors::invalid_default(name)),
+    }
+}
+
+/// BINARY(n) defaults show their padding.
+fn padded(ty: &SqlType, value: Value) -> Value {
+    match value.as_ref() {
+        ValueRef::Bytes(bytes) if ty.kind == TypeKind::Binary && bytes.len() < ty.length as usize => {
+            let mut bytes = bytes.to_vec();
+            bytes.resize(ty.length as usize, 0);
+            Value::Bytes(bytes.into())
+        }
+        _ => value,
+    }
+}
+
+fn is_now(tree: &Expr) -> bool {
+    match tree {
+        Expr::Function(call) => call.db.is_none() && call.name == "now" && call.args.len() <= 1,
+        _ => false,
+    }
+}
+
+fn is_constant(tree: &Expr) -> bool {
+    match tree {
+        Expr::Literal(literal) => !matches!(&literal.value, LiteralValue::String { charset: Some(_), .. }),
+        Expr::Unary { op: ast::UnaryOp::Minus | ast::UnaryOp::Plus, expr } => {
+            matches!(**expr, Expr::Literal(_))
+        }
+        _ => false,
+    }
+}
+
+/// What rows that exist already show in a column added to their table; 1235 where that is not one value.
+pub(super) fn value_for_old_rows(session: &mut Session, column: &ColumnDef) -> SqlResult<Value> {
+    Ok(match &column.default {
+        ColumnDefault::Value(value) => value.clone(),
+        ColumnDefault::Now => {
+            let now =
+                if column.ty.kind == TypeKind::Timestamp { session.now_utc() } else { session.now_local() };
+            let from = SqlType::temporal(TypeKind::DateTime, 6);
+            let today = now.date;
+            let utc = keel_value::temporal::Utc;
+            let mut context = session.store_context(false, today);
+            context.zone = &utc;
+            match convert::store(&column.ty, &from, ValueRef::DateTime(now), &context) {
+                Ok((cell, _)) => cell.into_value(),
+                Err(_) => Value::Null,
+            }
+        }
+        ColumnDefault::Expression(_) => {
+            return Err(errors::not_supported_yet("ADD COLUMN with an expression"));
+        }
+        ColumnDefault::None => implicit_default(&column.ty),
+    })
+}
+
+/// What a NOT NULL column without DEFAULT holds where nothing is given and the mode is not strict.
+pub(crate) fn implicit_default(ty: &SqlType) -> Value {
+    use TypeKind::*;
+    match ty.kind {
+        Null => Value::Null,
+        Bit | Year | Set => Value::UInt(0),
+        Enum => Value::UInt(1),
+        Decimal => Value::Decimal(keel_value::Decimal::from_i64(0).round(i32::from(ty.decimals))),
+        Float => Value::Float(0.0),
+        Double => Value::Double(0.0),
+        Date => Value::Date(keel_value::Date::default()),
+        Time => Value::Time(keel_value::Time::default()),
+        DateTime | Timestamp => Value::DateTime(keel_value::DateTime::default()),
+        _ if ty.is_integer() && ty.unsigned => Value::UInt(0),
+        _ if ty.is_integer() => Value::Int(0),
+        _ => Value::bytes(b""),
+    }
+}

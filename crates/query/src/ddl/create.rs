@@ -1,0 +1,211 @@
+//! CREATE TABLE.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, TreeId, errors};
+use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
+use keel_value::{CollationId, SqlMode};
+
+use super::columns::{self, ColumnContext};
+use super::database::choose_collation;
+use super::{keys, schema_of};
+use crate::Database;
+use crate::catalog::{Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::result::Completion;
+use crate::session::Session;
+
+/// Engines that MariaDB has and Keel puts its own in the place of.
+const ENGINES: [&str; 10] =
+    ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
+
+impl Database {
+    pub(super) fn create_table(
+        &self,
+        session: &mut Session,
+        create: &ast::CreateTable,
+    ) -> SqlResult<Completion> {
+        if create.temporary {
+            return Err(errors::not_supported_yet("CREATE TEMPORARY TABLE"));
+        }
+        if create.select.is_some() {
+            return Err(errors::not_supported_yet("CREATE TABLE ... SELECT"));
+        }
+        let schema = schema_of(session, &create.name)?.to_string();
+        self.refuse_virtual(session, &schema)?;
+        names::check_table(&create.name.name)?;
+        let catalog = self.catalog();
+        let home = catalog.require_schema(&schema)?;
+        if let Some(existing) = home.table(&create.name.name) {
+            if create.or_replace {
+                self.drop_one(session, &existing.clone())?;
+            } else if create.if_not_exists {
+                session.note(errors::table_exists(&create.name.name));
+                return Ok(Completion::default());
+            } else {
+                return Err(errors::table_exists(&create.name.name));
+            }
+        }
+        let (record, next_auto) = match &create.like {
+            Some(like) => (self.like(session, home, &create.name, like)?, 1),
+            None => self.record_of(session, home, create)?,
+        };
+        let table = self.make_table(session, record)?;
+        if next_auto > 1 {
+            self.raise_auto_increment(&table, next_auto - 1)?;
+        }
+        Ok(Completion::default())
+    }
+
+    /// Makes the trees of a new table and shows it.
+    fn make_table(&self, session: &Session, mut record: TableRecord) -> SqlResult<Arc<TableDef>> {
+        let mut definition = self.definition(session)?;
+        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+            return Err(errors::table_exists(&record.name));
+        }
+        record.id = self.catalog_tree().next_table_id(self.engine())?;
+        record.version = definition.catalog.version + 1;
+        record.tree_id = definition.create_tree(record.id)?;
+        let clustered = record.clustered();
+        for position in 0..record.indexes.len() {
+            let own = clustered == Some(position);
+            record.indexes[position].tree_id =
+                if own { record.tree_id } else { definition.create_tree(record.id)? };
+        }
+        let table = definition.put_table(record, Arc::new(Shared::default()))?;
+        definition.commit()?;
+        Ok(table)
+    }
+
+    /// Makes `last` the greatest AUTO_INCREMENT value so far, if the table has such a column.
+    pub(super) fn raise_auto_increment(&self, table: &TableDef, last: u64) -> SqlResult<()> {
+        match table.auto_increment {
+            Some(auto) => {
+                let tree = table.indexes[auto.index].entries();
+                table.shared.auto_increment.raise(self.engine(), tree, last)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn record_of(
+        &self,
+        session: &mut Session,
+        home: &Schema,
+        create: &ast::CreateTable,
+    ) -> SqlResult<(TableRecord, u64)> {
+        if !create.checks.is_empty() {
+            return Err(errors::not_supported_yet("CHECK constraints"));
+        }
+        let (options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
+        let catalog = self.catalog();
+        let mut cx =
+            ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
+        let mut columns = columns::define(&mut cx, &create.columns)?;
+        let mut indexes = Vec::new();
+        let of_columns = create.columns.iter().filter_map(column_key);
+        for key in of_columns.chain(create.keys.iter().cloned()) {
+            keys::add(session, &mut columns, &mut indexes, &key)?;
+        }
+        keys::sort(&columns, &mut indexes);
+        keys::check_auto(&columns, &indexes)?;
+        let record = TableRecord {
+            schema: home.name.clone(),
+            name: create.name.name.as_str().into(),
+            id: 0,
+            version: 0,
+            created: session.now_micros().div_euclid(1_000_000),
+            tree_id: TreeId(0),
+            options,
+            columns,
+            indexes,
+        };
+        Ok((record, next_auto))
+    }
+
+    fn like(
+        &self,
+        session: &mut Session,
+        home: &Schema,
+        name: &ObjectName,
+        like: &ObjectName,
+    ) -> SqlResult<TableRecord> {
+        let model = self.find_table(session, like)?;
+        let mut record = model.record();
+        record.schema = home.name.clone();
+        record.name = name.name.as_str().into();
+        record.created = session.now_micros().div_euclid(1_000_000);
+        Ok(record)
+    }
+}
+
+/// The key that a column definition asks for.
+pub(super) fn column_key(column: &ast::ColumnDef) -> Option<KeyDef> {
+    let kind = match column.key? {
+        ColumnKey::Primary => KeyKind::Primary,
+        ColumnKey::Unique => KeyKind::Unique,
+    };
+    Some(KeyDef {
+        kind,
+        constraint: None,
+        name: None,
+        if_not_exists: false,
+        columns: vec![ast::KeyPart { column: column.name.clone(), length: None, desc: false }],
+        options: KeyOptions::default(),
+        references: None,
+    })
+}
+
+/// Reads table options: what is kept, and AUTO_INCREMENT.
+pub(super) fn options(
+    session: &mut Session,
+    home: CollationId,
+    table: &str,
+    list: &[TableOption],
+) -> SqlResult<(TableOptions, u64)> {
+    let mut options = TableOptions { collation: home, ..TableOptions::default() };
+    let mut next_auto = 1;
+    let (mut charset, mut collate) = (None, None);
+    for option in list {
+        match option {
+            TableOption::Engine(name) => check_engine(session, name, table)?,
+            TableOption::AutoIncrement(next) => next_auto = (*next).max(1),
+            TableOption::Charset(name) => charset = Some(name.as_str()),
+            TableOption::Collate(name) => collate = Some(name.as_str()),
+            TableOption::Comment(text) => options.comment = text.to_text(),
+            TableOption::RowFormat(name) => {
+                options.row_format = (name != "DEFAULT").then(|| name.clone());
+            }
+            TableOption::SystemVersioning => return Err(errors::not_supported_yet("SYSTEM VERSIONING")),
+            TableOption::Other(name, value) => keep_other(&mut options, name, value),
+        }
+    }
+    options.collation = choose_collation(charset, collate, home, home)?;
+    if options.comment.chars().count() > 2048 {
+        return Err(errors::too_long_table_comment(table, 2048));
+    }
+    Ok((options, next_auto))
+}
+
+fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
+    let text = value.to_text();
+    let says_nothing = matches!(text.as_str(), "" | "0" | "DEFAULT") && name != "PACK_KEYS";
+    options.others.retain(|(n, _)| n != name);
+    if !says_nothing && text != "DEFAULT" {
+        options.others.push((name.to_string(), text));
+    }
+}
+
+/// InnoDB is what Keel calls its engine. Others are 1286 under NO_ENGINE_SUBSTITUTION, else a warning.
+pub(super) fn check_engine(session: &mut Session, name: &str, table: &str) -> SqlResult<()> {
+    if name.eq_ignore_ascii_case("innodb") {
+        return Ok(());
+    }
+    if session.vars.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
+        return Err(errors::unknown_storage_engine(name));
+    }
+    if !ENGINES.iter().any(|e| e.eq_ignore_ascii_case(name)) {
+        session.warn(errors::unknown_storage_engine(name));
+    }
+    session.warn(errors::warn_using_other_handler("InnoDB", table));
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Carrying out an alteration: building indexes, copying a table, and showing the result.
+//!
+//! New trees are made and filled in transactions of their own, so many rows at a time, before the definition's transaction
+//! names them: the undo log stays short, and a crash leaves trees that nobody names. The table's exclusive lock keeps all
+//! others out, so the rows stand still.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, TreeId, errors};
+use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn, TxnOptions};
+use keel_value::row::{self, RowRef};
+use keel_value::{TypeKind, Value, convert};
+
+use super::Definition;
+use super::alter::Alteration;
+use super::keys;
+use crate::Database;
+use crate::catalog::{Shared, TableDef, TableRecord, names, store};
+use crate::dml::{
+    EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
+};
+use crate::engine_error;
+use crate::session::Session;
+
+/// Rows written between two commits while trees are filled.
+const BATCH_ROWS: u64 = 4096;
+
+impl Database {
+    /// Makes an altered table real; gives the number of rows copied.
+    pub(super) fn carry_out(
+        &self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        mut alteration: Alteration,
+    ) -> SqlResult<u64> {
+        let old = table.record();
+        keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
+        keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
+        let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
+        let last_auto = self.next_auto_increment(table).saturating_sub(1);
+        let mut definition = self.definition(session)?;
+        let trees = if copies {
+            old.trees()
+        } else {
+            let kept: Vec<TreeId> = alteration.record.trees();
+            old.trees().into_iter().filter(|t| !kept.contains(t)).collect()
+        };
+        let (rows, last_auto) = if copies {
+            let copied = self.copy(session, table, &mut alteration, &mut definition)?;
+            (copied.rows, last_auto.max(copied.last_auto))
+        } else {
+            self.build_indexes(session, table, &mut alteration, &mut definition)?;
+            (0, last_auto)
+        };
+        let mut record = alteration.record;
+        record.version = definition.catalog.version + 1;
+        let shared = Shared { lock: table.shared.lock.clone(), ..Shared::default() };
+        definition.drop_trees(&trees)?;
+        definition.remove_table(table)?;
+        let altered = definition.put_table(record, Arc::new(shared))?;
+        definition.commit()?;
+        let next = alteration.next_auto.unwrap_or(1);
+        self.raise_auto_increment(&altered, last_auto.max(next.saturating_sub(1)))?;
+        Ok(rows)
+    }
+
+    /// Makes the trees of new indexes and fills them from the rows.
+    fn build_indexes(
+        &self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        alteration: &mut Alteration,
+        definition: &mut Definition<'_>,
+    ) -> SqlResult<()> {
+        let clustered = alteration.record.clustered();
+        let mut new = Vec::new();
+        for position in 0..alteration.record.indexes.len() {
+            let index = &alteration.record.indexes[position];
+            let kept = alteration.kept_indexes.iter().any(|k| names::same(k, &index.name));
+            if clustered == Some(position) {
+                alteration.record.indexes[position].tree_id = alteration.record.tree_id;
+            } else if !kept {
+                alteration.record.indexes[position].tree_id = self.new_tree(table.id, definition)?;
+                new.push(position);
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let built = alteration.record.clone().open(self.engine(), Arc::new(Shared::default()))?;
+        self.fill_indexes(session, table, &built, &new)
+    }
+
+    fn fill_indexes(
+        &self,
+        session: &mut Session,
+        source: &TableDef,
+        built: &TableDef,
+        new: &[usize],
+    ) -> SqlResult<()> {
+        let mut reading = self.engine().begin(self.quiet(session));
+        let mut writing = self.engine().begin(self.quiet(session));
+        let mut scan = reading.scan(source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+        let mut entry = EntryBuffers::default();
+        let mut found = Vec::new();
+        let mut count = 0;
+        while let Some((key, bytes)) = scan.next(&mut reading).map_err(engine_error)? {
+            let view = RowRef::new(&built.layout, bytes);
+            for position in new {
+                let index = &built.indexes[*position];
+                write_entry(index, &view, key, &mut entry);
+                let tree = index.entries();
+                let lock = OnDuplicate::LockShared;
+                let outcome = if index.is_unique() && !entry.has_null {
+                    writing.insert_unique(tree, &entry.key, entry.parts_len, &entry.value, lock, &mut found)
+                } else {
+                    writing.insert(tree, &entry.key, &entry.value, lock)
+                };
+                if outcome.map_err(engine_error)? == Insert::Duplicate {
+                    let error = duplicate_error(built, *position, bytes);
+                    writing.rollback().map_err(engine_error)?;
+                    return Err(error);
+                }
+            }
+            count += 1;
+            if count % BATCH_ROWS == 0 {
+                writing = self.next_batch(session, writing)?;
+            }
+        }
+        writing.commit().map_err(engine_error)?;
+        reading.rollback().map_err(engine_error)
+    }
+
+    /// Copies all rows into new trees.
+    fn copy(
+        &self,
+        session: &mut Session,
+        source: &Arc<TableDef>,
+        alteration: &mut Alteration,
+        definition: &mut Definition<'_>,
+    ) -> SqlResult<Copied> {
+        let record = &mut alteration.record;
+        record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
+        record.tree_id = self.new_tree(source.id, definition)?;
+        let clustered = record.clustered();
+        for position in 0..record.indexes.len() {
+            let own = clustered == Some(position);
+            record.indexes[position].tree_id =
+                if own { record.tree_id } else { self.new_tree(source.id, definition)? };
+        }
+        let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
+        let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, last_auto: 0 };
+        let rows = self.copy_rows(session, &mut copier)?;
+        Ok(Copied { rows, last_auto: copier.last_auto })
+    }
+
+    fn copy_rows(&self, session: &mut Session, copier: &mut Copier<'_>) -> SqlResult<u64> {
+        let mut reading = self.engine().begin(self.quiet(session));
+        let mut writing = self.engine().begin(self.quiet(session));
+        let mut scan =
+            reading.scan(copier.source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+        let mut buffers = RowBuffers::default();
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let mut count = 0;
+        loop {
+            match scan.next(&mut reading).map_err(engine_error)? {
+                None => break,
+                Some((_, bytes)) => {
+                    old.clear();
+                    old.extend_from_slice(bytes);
+                }
+            }
+            count += 1;
+            session.current_row = count;
+            copier.convert(session, &old, &mut new)?;
+            let written = insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers)?;
+            if let Written::Duplicate(position) = written {
+                let error = duplicate_error(copier.copy, position, &new);
+                writing.rollback().map_err(engine_error)?;
+                return Err(error);
+            }
+            if count % BATCH_ROWS == 0 {
+                writing = self.next_batch(session, writing)?;
+            }
+        }
+        writing.commit().map_err(engine_error)?;
+        reading.rollback().map_err(engine_error)?;
+        Ok(count)
+    }
+
+    fn quiet(&self, session: &Session) -> TxnOptions {
+        TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() }
+    }
+
+    fn next_batch(&self, session: &Session, mut full: Txn) -> SqlResult<Txn> {
+        session.check_interrupt()?;
+        full.commit().map_err(engine_error)?;
+        Ok(self.engine().begin(self.quiet(session)))
+    }
+
+    /// A tree that exists at once; the definition takes it back if it fails.
+    fn new_tree(&self, table: u64, definition: &mut Definition<'_>) -> SqlResult<TreeId> {
+        let mut txn = self.engine().begin(TxnOptions::default());
+        let id = self.engine().create_tree(&mut txn, &store::table_note(table)).map_err(engine_error)?;
+        txn.commit().map_err(engine_error)?;
+        definition.undo_trees.push(id);
+        Ok(id)
+    }
+}
+
+/// What orders the rows: names and directions of the clustered key's columns.
+fn clustering(record: &TableRecord) -> Option<Vec<(usize, bool)>> {
+    let index = &record.indexes[record.clustered()?];
+    Some(index.parts.iter().map(|p| (p.column, p.descending)).collect())
+}
+
+struct Copied {
+    rows: u64,
+    last_auto: u64,
+}
+
+/// Rows of one table as rows of its altered self.
+struct Copier<'c> {
+    source: &'c TableDef,
+    copy: &'c TableDef,
+    origin: &'c [Option<usize>],
+    last_auto: u64,
+}
+
+impl Copier<'_> {
+    fn convert(&mut self, session: &mut Session, old: &[u8], new: &mut Vec<u8>) -> SqlResult<()> {
+        let view = RowRef::new(&self.source.layout, old);
+        let mut values = Vec::with_capacity(self.origin.len());
+        for (place, origin) in self.origin.iter().enumerate() {
+            let value = match origin {
+                Some(column) => self.converted(session, place, *column, view.get(*column).to_owned())?,
+                None => self.added(session, place)?,
+            };
+            values.push(value);
+        }
+        new.clear();
+        row::encode_values(&self.copy.layout, &values, new);
+        Ok(())
+    }
+
+    fn converted(
+        &self,
+        session: &mut Session,
+        place: usize,
+        column: usize,
+        value: Value,
+    ) -> SqlResult<Value> {
+        let (from, to) = (&self.source.columns[column], &self.copy.columns[place]);
+        if from.ty == to.ty && (to.nullable || !value.is_null()) {
+            return Ok(value);
+        }
+        let value = match value {
+            Value::DateTime(utc) if from.ty.kind == TypeKind::Timestamp => {
+                Value::DateTime(convert::timestamp_to_local(utc, &*session.vars.time_zone))
+            }
+            other => other,
+        };
+        if value.is_null() && !to.nullable {
+            let error = errors::warn_data_truncated(&*to.name, session.current_row);
+            if session.is_strict() {
+                return Err(error);
+            }
+            session.warn(error);
+            return Ok(super::implicit_default(&to.ty));
+        }
+        let strictness = Strictness::of(session, false, false);
+        into_column(session, self.copy, place, &from.ty, value, strictness)
+    }
+
+    fn added(&mut self, session: &mut Session, place: usize) -> SqlResult<Value> {
+        let column = &self.copy.columns[place];
+        if column.auto_increment {
+            self.last_auto += 1;
+            let next = self.last_auto;
+            return Ok(if column.ty.unsigned { Value::UInt(next) } else { Value::Int(next as i64) });
+        }
+        super::columns::value_for_old_rows(session, column)
+    }
+}

@@ -1,0 +1,185 @@
+//! Keys of CREATE TABLE, CREATE INDEX and ALTER TABLE: names, parts, lengths, order.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, TreeId, errors};
+use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
+
+use crate::catalog::{ColumnDef, IndexKind, IndexRecord, KeyPart, names};
+use crate::session::Session;
+
+/// Octets of a key.
+const KEY_OCTETS_MAX: u32 = 3072;
+/// Parts of a key.
+const PARTS_MAX: usize = 32;
+/// Keys of a table.
+const KEYS_MAX: usize = 64;
+
+/// Adds a key to those that a table has; its columns become NOT NULL if it is the primary key. Its tree is not made yet.
+pub(super) fn add(
+    session: &mut Session,
+    columns: &mut [ColumnDef],
+    indexes: &mut Vec<IndexRecord>,
+    key: &ast::KeyDef,
+) -> SqlResult<()> {
+    let kind = match key.kind {
+        KeyKind::Primary => IndexKind::Primary,
+        KeyKind::Unique => IndexKind::Unique,
+        KeyKind::Index => IndexKind::Plain,
+        KeyKind::FullText => return Err(errors::not_supported_yet("FULLTEXT")),
+        KeyKind::Spatial => return Err(errors::not_supported_yet("SPATIAL")),
+        KeyKind::Foreign => return Err(errors::not_supported_yet("FOREIGN KEY")),
+    };
+    if kind == IndexKind::Primary && indexes.iter().any(|i| i.kind == IndexKind::Primary) {
+        return Err(errors::multiple_pri_key());
+    }
+    if indexes.len() >= KEYS_MAX {
+        return Err(errors::too_many_keys(KEYS_MAX));
+    }
+    if key.columns.len() > PARTS_MAX {
+        return Err(errors::too_many_key_parts(PARTS_MAX));
+    }
+    let parts = parts(session, columns, kind, &key.columns)?;
+    let name = name(indexes, columns, kind, key, &parts)?;
+    if kind == IndexKind::Primary {
+        parts.iter().for_each(|p| make_not_null(&mut columns[p.column]));
+    }
+    let using = key.options.algorithm.map(|a| match a {
+        IndexAlgorithm::BTree => "BTREE".to_string(),
+        IndexAlgorithm::Hash => "HASH".to_string(),
+        IndexAlgorithm::RTree => "RTREE".to_string(),
+    });
+    let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
+    indexes.push(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) });
+    Ok(())
+}
+
+pub(super) fn make_not_null(column: &mut ColumnDef) {
+    use crate::catalog::ColumnDefault;
+    column.nullable = false;
+    if matches!(&column.default, ColumnDefault::Value(value) if value.is_null()) {
+        column.default = ColumnDefault::None;
+    }
+}
+
+fn name(
+    indexes: &[IndexRecord],
+    columns: &[ColumnDef],
+    kind: IndexKind,
+    key: &ast::KeyDef,
+    parts: &[KeyPart],
+) -> SqlResult<Arc<str>> {
+    if kind == IndexKind::Primary {
+        return Ok("PRIMARY".into());
+    }
+    let taken = |name: &str| indexes.iter().any(|i| names::same(&i.name, name));
+    if let Some(name) = key.name.as_ref().or(key.constraint.as_ref()) {
+        names::check_length(name)?;
+        if name.is_empty() || name.ends_with(' ') || names::same(name, "PRIMARY") {
+            return Err(errors::wrong_name_for_index(name));
+        }
+        if taken(name) {
+            return Err(errors::dup_keyname(name));
+        }
+        return Ok(name.as_str().into());
+    }
+    let first = &columns[parts[0].column].name;
+    if !taken(first) && !names::same(first, "PRIMARY") {
+        return Ok(first.clone());
+    }
+    let mut number = 2;
+    loop {
+        let name = format!("{first}_{number}");
+        if !taken(&name) {
+            return Ok(name.into());
+        }
+        number += 1;
+    }
+}
+
+fn parts(
+    session: &mut Session,
+    columns: &[ColumnDef],
+    kind: IndexKind,
+    parts: &[ast::KeyPart],
+) -> SqlResult<Vec<KeyPart>> {
+    let mut made: Vec<KeyPart> = Vec::with_capacity(parts.len());
+    let mut total = 0;
+    for part in parts {
+        let column = columns
+            .iter()
+            .position(|c| names::same(&c.name, &part.column))
+            .ok_or_else(|| errors::key_column_does_not_exist(&part.column))?;
+        if made.iter().any(|p| p.column == column) {
+            return Err(errors::dup_fieldname(&part.column));
+        }
+        let (prefix, octets) = prefix(session, &columns[column], kind, part)?;
+        total += octets;
+        made.push(KeyPart { column, prefix, descending: part.desc });
+    }
+    if total > KEY_OCTETS_MAX {
+        return Err(errors::too_long_key(KEY_OCTETS_MAX));
+    }
+    Ok(made)
+}
+
+/// The prefix of a part, none for the whole column, and its greatest octets.
+fn prefix(
+    session: &mut Session,
+    column: &ColumnDef,
+    kind: IndexKind,
+    part: &ast::KeyPart,
+) -> SqlResult<(Option<u32>, u32)> {
+    let ty = &column.ty;
+    if !ty.is_string() {
+        if part.length.is_some() {
+            return Err(errors::wrong_sub_key());
+        }
+        return Ok((None, 8));
+    }
+    let per_char = if ty.is_text() { ty.collation.charset().max_bytes() } else { 1 };
+    let whole = if ty.is_blob() { u32::MAX } else { ty.length };
+    let asked = match part.length {
+        Some(0) => return Err(errors::key_part_0(&column.name)),
+        Some(n) if !ty.is_blob() && n > u64::from(whole) => return Err(errors::wrong_sub_key()),
+        Some(n) => n.min(u64::from(u32::MAX)) as u32,
+        None if ty.is_blob() && kind == IndexKind::Primary => {
+            return Err(errors::blob_key_without_length(&column.name));
+        }
+        None if ty.is_blob() && kind == IndexKind::Unique => {
+            return Err(errors::not_supported_yet("UNIQUE on a BLOB"));
+        }
+        None => whole,
+    };
+    let octets = u64::from(asked) * u64::from(per_char);
+    if octets > u64::from(KEY_OCTETS_MAX) {
+        if kind != IndexKind::Plain {
+            return Err(errors::too_long_key(KEY_OCTETS_MAX));
+        }
+        session.note(errors::too_long_key(KEY_OCTETS_MAX));
+        let chars = KEY_OCTETS_MAX / per_char;
+        return Ok((Some(chars), chars * per_char));
+    }
+    let prefix = (asked < whole).then_some(asked);
+    Ok((prefix, octets as u32))
+}
+
+/// Puts keys into MariaDB's order: primary, unique without NULL, unique, others; else as written.
+pub(super) fn sort(columns: &[ColumnDef], indexes: &mut [IndexRecord]) {
+    indexes.sort_by_key(|index| match index.kind {
+        IndexKind::Primary => 0,
+        IndexKind::Unique if index.parts.iter().all(|p| !columns[p.column].nullable) => 1,
+        IndexKind::Unique => 2,
+        IndexKind::Plain => 3,
+    });
+}
+
+/// At most one AUTO_INCREMENT column, and a key that begins with it.
+pub(super) fn check_auto(columns: &[ColumnDef], indexes: &[IndexRecord]) -> SqlResult<()> {
+    let mut autos = columns.iter().enumerate().filter(|(_, c)| c.auto_increment).map(|(i, _)| i);
+    let Some(auto) = autos.next() else { return Ok(()) };
+    if autos.next().is_some() || !indexes.iter().any(|i| i.parts[0].column == auto) {
+        return Err(errors::wrong_auto_key());
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Assignments of UPDATE and ON DUPLICATE KEY UPDATE: what a row becomes.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast;
+use keel_value::row::{self, RowRef};
+use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
+
+use super::convert::{Strictness, into_column};
+use crate::bind::{Binder, Clause};
+use crate::catalog::{ColumnDefault, TableDef};
+use crate::ddl::implicit_default;
+use crate::expr::{EvalContext, Expr, Frame, Node, walk};
+use crate::session::Session;
+
+/// Where a column's value comes from.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// An expression.
+    Expr(Expr),
+    /// DEFAULT, or nothing said.
+    Default,
+}
+
+/// `column = value` for some columns of a table.
+pub(super) struct Assignments {
+    pub list: Vec<(usize, Source)>,
+    /// Whether an expression reads a column that an earlier one assigned.
+    sequential: bool,
+    /// ON UPDATE CURRENT_TIMESTAMP columns that nothing assigns.
+    on_update: Vec<usize>,
+}
+
+impl Assignments {
+    /// Binds the list; columns are those of `table`, at `slot` of the frame.
+    pub fn bind(
+        binder: &mut Binder<'_>,
+        table: &Arc<TableDef>,
+        slot: u16,
+        list: &[ast::Assignment],
+    ) -> SqlResult<Assignments> {
+        let mut bound: Vec<(usize, Source)> = Vec::with_capacity(list.len());
+        for assignment in list {
+            let column = target_column(binder, slot, &assignment.column)?;
+            let source = match &assignment.value {
+                ast::Expr::Default(None) => Source::Default,
+                ast::Expr::Ignore => continue,
+                tree => {
+                    let mut expr = binder.bind(tree, Clause::Fields)?;
+                    binder.hoist(&mut expr);
+                    Source::Expr(expr)
+                }
+            };
+            bound.push((column, source));
+        }
+        let simultaneous = binder.cx.session.vars.sql_mode.has(SqlMode::SIMULTANEOUS_ASSIGNMENT);
+        let sequential = !simultaneous && reads_assigned(&bound, slot);
+        let on_update = (0..table.columns.len())
+            .filter(|c| table.columns[*c].on_update_now && !bound.iter().any(|(b, _)| b == c))
+            .collect();
+        Ok(Assignments { list: bound, sequential, on_update })
+    }
+
+    /// Whether a column may change.
+    pub fn changes(&self, column: usize) -> bool {
+        self.list.iter().any(|(c, _)| *c == column) || self.on_update.contains(&column)
+    }
+
+    /// Whether working out the values may wait: subqueries and functions that are not pure.
+    pub fn may_wait(&self) -> bool {
+        self.list.iter().any(|(_, source)| match source {
+            Source::Expr(expr) => may_wait(expr),
+            Source::Default => false,
+        })
+    }
+
+    /// Works out the new values over a frame; `old` is the row at `slot` of it. Gives those that differ, by column.
+    pub fn changed(
+        &self,
+        session: &mut Session,
+        table: &TableDef,
+        frame: Frame<'_>,
+        old: &RowRef<'_>,
+        strictness: Strictness,
+        new: &mut Vec<(usize, Value)>,
+    ) -> SqlResult<()> {
+        new.clear();
+        if self.sequential {
+            self.in_order(session, table, frame, old, strictness, new)?;
+        } else {
+            for (column, source) in &self.list {
+                let value = value_of(session, table, *column, source, frame, strictness)?;
+                put(new, *column, value);
+            }
+        }
+        new.retain(|(column, value)| !is_same(old.get(*column), value.as_ref()));
+        if !new.is_empty() {
+            for column in &self.on_update {
+                new.push((*column, now_value(session, &table.columns[*column].ty)));
+            }
+        }
+        Ok(())
+    }
+
+    /// One after the other, each seeing what came before.
+    fn in_order(
+        &self,
+        session: &mut Session,
+        table: &TableDef,
+        frame: Frame<'_>,
+        old: &RowRef<'_>,
+        strictness: Strictness,
+        new: &mut Vec<(usize, Value)>,
+    ) -> SqlResult<()> {
+        use crate::expr::RowSlot;
+        let values: Vec<Value> = (0..table.columns.len()).map(|c| old.get(c).to_owned()).collect();
+        let mut slots: Vec<RowSlot> = frame.slots.to_vec();
+        slots[0] = RowSlot::Values(values);
+        for (column, source) in &self.list {
+            let frame = Frame { slots: &slots, ..frame };
+            let value = value_of(session, table, *column, source, frame, strictness)?;
+            put(new, *column, value.clone());
+            if let RowSlot::Values(values) = &mut slots[0] {
+                values[*column] = value;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A later assignment to the same column wins.
+fn put(new: &mut Vec<(usize, Value)>, column: usize, value: Value) {
+    match new.iter_mut().find(|(c, _)| *c == column) {
+        Some(place) => place.1 = value,
+        None => new.push((column, value)),
+    }
+}
+
+/// The column of the changed table that a name means: 1054 otherwise.
+fn target_column(binder: &mut Binder<'_>, slot: u16, name: &ast::ColumnName) -> SqlResult<usize> {
+    let bound = binder.bind(&ast::Expr::Column(name.clone()), Clause::Fields)?;
+    match bound.as_column() {
+        Some(column) if column.slot == slot => Ok(column.column as usize),
+        _ => Err(errors::bad_field(&name.column, "field list")),
+    }
+}
+
+fn reads_assigned(list: &[(usize, Source)], slot: u16) -> bool {
+    let mut assigned: Vec<usize> = Vec::new();
+    for (column, source) in list {
+        if let Source::Expr(expr) = source {
+            let mut reads = false;
+            walk::for_each_column(expr, &mut |s, c| reads |= s == slot && assigned.contains(&(c as usize)));
+            if reads {
+                return true;
+            }
+        }
+        assigned.push(*column);
+    }
+    false
+}
+
+/// Whether evaluating may park: such expressions must not run on a latched page.
+pub(super) fn may_wait(expr: &Expr) -> bool {
+    let facts = walk::facts(expr);
+    let mut reads_variables = false;
+    walk::visit(expr, &mut |e| reads_variables |= matches!(e.node, Node::SysVar(..)));
+    facts.subquery || facts.volatile || reads_variables
+}
+
+/// A column's value, converted to its type.
+pub(super) fn value_of(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    source: &Source,
+    frame: Frame<'_>,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    match source {
+        Source::Default => default_value(session, table, column, strictness),
+        Source::Expr(expr) => {
+            let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+            into_column(session, table, column, &expr.ty, value, strictness)
+        }
+    }
+}
+
+/// What DEFAULT stands for.
+pub(super) fn default_value(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    let def = &table.columns[column];
+    match &def.default {
+        ColumnDefault::Value(value) => Ok(value.clone()),
+        ColumnDefault::Now => Ok(now_value(session, &def.ty)),
+        ColumnDefault::None if def.auto_increment => Ok(Value::Int(0)),
+        ColumnDefault::None if def.ty.kind == TypeKind::Enum => Ok(implicit_default(&def.ty)),
+        ColumnDefault::None => {
+            let error = errors::no_default_for_field(&def.name);
+            if strictness.strict {
+                return Err(error);
+            }
+            session.warn(error);
+            Ok(implicit_default(&def.ty))
+        }
+        ColumnDefault::Expression(_) => Err(errors::not_supported_yet("DEFAULT of an expression")),
+    }
+}
+
+/// CURRENT_TIMESTAMP as a column of that type keeps it.
+pub(super) fn now_value(session: &mut Session, ty: &SqlType) -> Value {
+    let now = if ty.kind == TypeKind::Timestamp { session.now_utc() } else { session.now_local() };
+    let from = SqlType::temporal(TypeKind::DateTime, 6);
+    let utc = keel_value::temporal::Utc;
+    let mut context = session.store_context(false, now.date);
+    context.zone = &utc;
+    // Fractions are cut, not rounded: NOW(3) never lies ahead of the clock.
+    let unit = 10u32.pow(6 - u32::from(ty.decimals.min(6)));
+    let cut = keel_value::DateTime { micros: now.micros / unit * unit, ..now };
+    match convert::store(ty, &from, ValueRef::DateTime(cut), &context) {
+        Ok((cell, _)) => cell.into_value(),
+        Err(_) => Value::Null,
+    }
+}
+
+/// Whether a column keeps its bytes.
+fn is_same(old: ValueRef<'_>, new: ValueRef<'_>) -> bool {
+    old == new
+}
+
+/// The bytes of a row with some columns replaced.
+pub(super) fn write_row(table: &TableDef, old: &RowRef<'_>, new: &[(usize, Value)], out: &mut Vec<u8>) {
+    out.clear();
+    row::encode_with(
+        &table.layout,
+        |place| match new.iter().find(|(c, _)| *c == place) {
+            Some((_, value)) => value_ref(value),
+            None => old.get(place),
+        },
+        out,
+    );
+}
+
+fn value_ref(value: &Value) -> ValueRef<'_> {
+    value.as_ref()
+}

@@ -1,0 +1,102 @@
+//! Values on their way into columns: conversion, NULL, and what is a warning instead of an error.
+
+use keel_base::{SqlResult, errors};
+use keel_value::convert::{self, Target};
+use keel_value::{Cell, Date, SqlType, Value, ValueRef};
+
+use crate::catalog::TableDef;
+use crate::ddl::implicit_default;
+use crate::session::Session;
+
+/// How a statement treats values that do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strictness {
+    /// Bad values are errors.
+    pub strict: bool,
+    /// NULL for a NOT NULL column is an error even where other bad values are not.
+    pub null_is_error: bool,
+}
+
+impl Strictness {
+    /// Of a statement: `ignore` makes warnings of all errors; `single` says that one row is inserted.
+    pub fn of(session: &Session, ignore: bool, single: bool) -> Strictness {
+        let strict = session.is_strict() && !ignore;
+        Strictness { strict, null_is_error: (strict || single) && !ignore }
+    }
+}
+
+/// Converts a value to what column `column` holds.
+pub(crate) fn into_column(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    from: &SqlType,
+    value: Value,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    let def = &table.columns[column];
+    if value.is_null() {
+        return if def.nullable { Ok(value) } else { null_into(session, table, column, strictness) };
+    }
+    if let Value::Int(v) = value
+        && def.ty.is_integer()
+        && !def.ty.unsigned
+    {
+        let (min, max) = def.ty.integer_range();
+        if v >= min && v <= max as i64 {
+            return Ok(value);
+        }
+    }
+    let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let context = session.store_context(strictness.strict, today);
+    let problem = match convert::store(&def.ty, from, value.as_ref(), &context) {
+        Ok((Cell::Owned(stored), None)) => return Ok(stored),
+        Ok((Cell::Ref(stored), None)) => {
+            return Ok(if stored_is(&value, stored) { value } else { stored.to_owned() });
+        }
+        Ok((cell, Some(problem))) => {
+            let stored = cell.into_value();
+            let error = problem.to_error(target(session, table, column));
+            if problem.is_note() {
+                session.note(error)
+            } else {
+                session.warn(error)
+            }
+            return Ok(stored);
+        }
+        Err(problem) => problem,
+    };
+    Err(problem.to_error(target(session, table, column)))
+}
+
+/// Whether a conversion gave back the very value, so that it need not be copied.
+fn stored_is(value: &Value, stored: ValueRef<'_>) -> bool {
+    match (value, stored) {
+        (Value::Bytes(a), ValueRef::Bytes(b)) => std::ptr::eq(a.as_ptr(), b.as_ptr()) && a.len() == b.len(),
+        _ => false,
+    }
+}
+
+fn null_into(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    let def = &table.columns[column];
+    let error = errors::bad_null(&def.name);
+    if strictness.null_is_error {
+        return Err(error);
+    }
+    session.warn(error);
+    Ok(implicit_default(&def.ty))
+}
+
+fn target<'t>(session: &Session, table: &'t TableDef, column: usize) -> Target<'t> {
+    Target {
+        db: &table.schema,
+        table: &table.name,
+        column: &table.columns[column].name,
+        row: session.current_row,
+    }
+}

@@ -1,0 +1,111 @@
+//! DELETE from one table.
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast;
+use keel_storage::{Change, Changed};
+use keel_value::Value;
+
+use super::filter::{Targets, row_bytes, single_table};
+use super::rows::{self, RowBuffers};
+use crate::access::{Point, encode_point};
+use crate::bind::{BindContext, Binder, ScopeTable};
+use crate::engine_error;
+use crate::expr::frame::once_cells;
+use crate::expr::{Frame, RowSlot};
+use crate::plan::Notes;
+use crate::result::Completion;
+use crate::session::Session;
+
+/// A planned DELETE.
+pub(crate) struct DeletePlan {
+    pub targets: Targets,
+    /// By clustered key, in one descent of the tree.
+    direct: bool,
+}
+
+/// Binds a DELETE from one table.
+pub(crate) fn plan(
+    cx: BindContext<'_>,
+    delete: &ast::Delete,
+    find: super::Find<'_>,
+    notes: &mut Notes,
+) -> SqlResult<DeletePlan> {
+    let single = single_table(&delete.from).filter(|_| delete.targets.is_empty());
+    let Some((name, alias, hints)) = single else {
+        return Err(errors::not_supported_yet("DELETE from several tables"));
+    };
+    if delete.with.is_some() {
+        return Err(errors::not_supported_yet("WITH in DELETE"));
+    }
+    if !delete.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING"));
+    }
+    let table = find(name)?;
+    if table.is_virtual() {
+        return Err(errors::non_updatable_table(&table.name, "DELETE"));
+    }
+    let mut binder = Binder::new(cx);
+    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
+    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    notes.take(&binder);
+    let direct = targets.point().is_some() && !targets.may_wait();
+    Ok(DeletePlan { targets, direct })
+}
+
+/// Runs a DELETE.
+pub(crate) fn run(plan: &DeletePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    let mut buffers = RowBuffers::default();
+    let mut affected_rows = 0;
+    if plan.direct
+        && let Some(count) = direct(plan, session, params, &mut buffers)?
+    {
+        return Ok(Completion { affected_rows: count, ..Completion::default() });
+    }
+    let table = &plan.targets.table;
+    plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        affected_rows += 1;
+        rows::delete(table, txn, primary, row_bytes(&frame), &mut buffers)
+    })?;
+    Ok(Completion { affected_rows, ..Completion::default() })
+}
+
+/// The row at one clustered key, in one descent; none if the key cannot be encoded.
+fn direct(
+    plan: &DeletePlan,
+    session: &mut Session,
+    params: &[Value],
+    buffers: &mut RowBuffers,
+) -> SqlResult<Option<u64>> {
+    let table = &plan.targets.table;
+    let (Some(index), Some(key)) = (table.clustered_index(), plan.targets.point()) else { return Ok(None) };
+    let mut primary = std::mem::take(&mut session.scratch.key);
+    match encode_point(index, key, session, Frame { params, ..Frame::EMPTY }, &mut primary)? {
+        Point::Unknown => return Ok(None),
+        Point::Nothing => return Ok(Some(0)),
+        Point::At => {}
+    }
+    let once = once_cells(plan.targets.once);
+    let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: Vec::new() }];
+    let mut txn = session.txn.take().expect("a plan runs within a transaction of the engine");
+    let outcome = txn.update_by(table.rows(), &primary, |old, _| -> SqlResult<Change> {
+        if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
+            bytes.clear();
+            bytes.extend_from_slice(old);
+        }
+        let frame = Frame { slots: &slots, params, once: &once, outer: None };
+        Ok(if plan.targets.accepts(session, frame, true)? { Change::Delete } else { Change::Keep })
+    });
+    let result = outcome.map_err(engine_error).and_then(|r| r).and_then(|changed| {
+        if changed != Changed::Deleted {
+            return Ok(0);
+        }
+        let frame = Frame { slots: &slots, ..Frame::EMPTY };
+        rows::delete_entries(table, &mut txn, &primary, row_bytes(&frame), buffers)?;
+        Ok(1)
+    });
+    session.txn = Some(txn);
+    session.scratch.key = primary;
+    result.map(Some)
+}

@@ -1,0 +1,75 @@
+//! Keys and index entries of a row.
+
+use keel_value::ValueRef;
+use keel_value::row::{self, RowRef};
+
+use crate::catalog::{IndexDef, TableDef};
+
+/// The bytes of one index entry.
+#[derive(Default)]
+pub(crate) struct EntryBuffers {
+    /// Its key: the parts, then the clustered key.
+    pub key: Vec<u8>,
+    /// Octets of the parts.
+    pub parts_len: usize,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Whether a part is NULL: then it is never a duplicate.
+    pub has_null: bool,
+}
+
+/// Makes the entry of a row in a secondary index. `primary` is the row's clustered key.
+pub(crate) fn write_entry(index: &IndexDef, row: &RowRef<'_>, primary: &[u8], entry: &mut EntryBuffers) {
+    entry.key.clear();
+    entry.has_null = false;
+    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
+        let value = row.get(part.column);
+        entry.has_null |= value.is_null();
+        encoder.encode(value, &mut entry.key);
+    }
+    entry.parts_len = entry.key.len();
+    entry.key.extend_from_slice(primary);
+    entry.value.clear();
+    row::encode_with(&index.entry_layout, |place| row.get(index.entry_columns[place]), &mut entry.value);
+}
+
+/// Makes a row's clustered key; not for tables with hidden row numbers.
+pub(crate) fn write_clustered_key(index: &IndexDef, row: &RowRef<'_>, key: &mut Vec<u8>) {
+    key.clear();
+    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
+        encoder.encode(row.get(part.column), key);
+    }
+}
+
+/// The values of a key as 1062 prints them: joined by `-`.
+pub(crate) fn printed_key(table: &TableDef, index: &IndexDef, row: &RowRef<'_>) -> String {
+    let mut text = Vec::new();
+    for (place, part) in index.parts.iter().enumerate() {
+        if place > 0 {
+            text.push(b'-');
+        }
+        let ty = &table.columns[part.column].ty;
+        match row.get(part.column) {
+            ValueRef::Null => text.extend_from_slice(b"NULL"),
+            ValueRef::Bytes(bytes) => {
+                let cut = match part.prefix {
+                    Some(chars) => keel_value::collation::substring(ty.collation, bytes, 0, chars as usize),
+                    None => bytes,
+                };
+                push_utf8(ty, cut, &mut text);
+            }
+            value => keel_value::text::append(&mut text, ty, value),
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn push_utf8(ty: &keel_value::SqlType, bytes: &[u8], out: &mut Vec<u8>) {
+    use keel_value::collation::{Charset, convert};
+    let (from, to) = (ty.collation.charset(), Charset::Utf8mb4);
+    if from == Charset::Binary || from == to {
+        out.extend_from_slice(bytes);
+    } else {
+        out.extend_from_slice(&convert(from, to, bytes).0);
+    }
+}

@@ -1,0 +1,266 @@
+//! The rows that UPDATE and DELETE work on: found along an access path, locked, checked, in order, up to a limit.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast;
+use keel_storage::Read;
+use keel_value::types::Class;
+use keel_value::{Value, key};
+
+use super::rows;
+use crate::access::{self, AccessPath, AccessRequest, TableReader};
+use crate::bind::{Binder, Clause};
+use crate::catalog::TableDef;
+use crate::expr::frame::{Kept, once_cells};
+use crate::expr::{EvalContext, Expr, Frame, RowSlot};
+use crate::session::Session;
+
+/// Octets of keys that a statement collects before it changes rows.
+const COLLECTED_BYTES_MAX: usize = 512 << 20;
+
+/// Which rows a statement works on.
+pub(crate) struct Targets {
+    pub table: Arc<TableDef>,
+    path: Arc<AccessPath>,
+    predicates: Vec<Expr>,
+    /// Predicates left where the reader's ranges are exact.
+    inexact: Vec<usize>,
+    order: Vec<(Expr, bool)>,
+    limit: Option<Expr>,
+    pub once: u32,
+}
+
+impl Targets {
+    /// Binds WHERE, ORDER BY and LIMIT over the binder's only table and chooses how its rows are found.
+    pub fn bind(
+        binder: &mut Binder<'_>,
+        table: &Arc<TableDef>,
+        filter: Option<&ast::Expr>,
+        order_by: &[ast::OrderItem],
+        limit: Option<&ast::Limit>,
+        hints: &[ast::IndexHint],
+    ) -> SqlResult<Targets> {
+        let predicates = match filter {
+            Some(filter) => binder.bind_condition(filter, Clause::Where)?,
+            None => Vec::new(),
+        };
+        let mut order = Vec::with_capacity(order_by.len());
+        for item in order_by {
+            order.push((binder.bind(&item.expr, Clause::Order)?, item.desc));
+        }
+        let limit = match limit {
+            None => None,
+            Some(limit) if limit.offset.is_some() => {
+                return Err(errors::not_supported_yet("LIMIT with OFFSET here"));
+            }
+            Some(limit) => {
+                limit.count.as_ref().map(|count| binder.bind(count, Clause::Fields)).transpose()?
+            }
+        };
+        let wished: Option<Vec<(u16, bool)>> =
+            order.iter().map(|(e, desc)| e.as_column().map(|c| (c.column, *desc))).collect();
+        let wished = wished.unwrap_or_default();
+        let needed = vec![true; table.columns.len()];
+        let conjuncts: Vec<&Expr> = predicates.iter().collect();
+        let choice = access::choose(&AccessRequest {
+            table,
+            slot: 0,
+            predicates: &conjuncts,
+            known: &|_| false,
+            needed: &needed,
+            order: &wished,
+            limit: limit.as_ref().map(|_| 1),
+            locking: true,
+            hints,
+            session: binder.cx.session,
+            sample: binder.cx.params.values,
+        })?;
+        if choice.ordered {
+            order.clear();
+        }
+        let inexact = (0..predicates.len()).filter(|p| !choice.exact.contains(p)).collect();
+        let path = Arc::new(choice.path.clone());
+        let once = binder.once_count();
+        Ok(Targets { table: table.clone(), path, predicates, inexact, order, limit, once })
+    }
+
+    /// The clustered key that all parts of the path equal, if that is all there is to say: no order, no limit.
+    pub fn point(&self) -> Option<&[Expr]> {
+        match &*self.path {
+            AccessPath::Point { index, key }
+                if self.table.clustered == Some(*index) && self.limit.is_none() && self.order.is_empty() =>
+            {
+                Some(key)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether checking a row may wait.
+    pub fn may_wait(&self) -> bool {
+        self.predicates.iter().any(super::assign::may_wait)
+    }
+
+    /// Whether changing a column could move a row along the path that finds it.
+    pub fn moves(&self, changes: impl Fn(usize) -> bool) -> bool {
+        let of_index = |i: usize| self.table.indexes[i].parts.iter().any(|p| changes(p.column));
+        let of_path = access::path_index(&self.path).is_some_and(of_index);
+        of_path || self.table.clustered.is_some_and(of_index)
+    }
+
+    /// Whether a row fulfils the predicates that its path does not.
+    pub fn accepts(&self, session: &mut Session, frame: Frame<'_>, exact: bool) -> SqlResult<bool> {
+        let mut holds = |number: usize| self.predicates[number].holds(&mut EvalContext::new(session, frame));
+        if exact {
+            for number in &self.inexact {
+                if !holds(*number)? {
+                    return Ok(false);
+                }
+            }
+        } else {
+            for number in 0..self.predicates.len() {
+                if !holds(number)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Calls `f` with each row, which stands in slot 0 of `slots` and is locked, and with its clustered key. Rows are found
+    /// first and changed afterwards where `collect` says that changing one could bring it before the reader again.
+    pub fn for_each(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        collect: bool,
+        f: &mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let once = once_cells(self.once);
+        let limit = self.limit(session, params)?;
+        if limit == 0 {
+            return Ok(());
+        }
+        if collect || !self.order.is_empty() {
+            return self.collected(session, params, &once, limit, f);
+        }
+        let mut slots = [RowSlot::Null];
+        let mut reader = self.open(session, params, &once, &slots)?;
+        let mut count = 0;
+        while reader.next(session, &mut slots[0])? {
+            let frame = Frame { slots: &slots, params, once: &once, outer: None };
+            if !self.accepts(session, frame, reader.is_exact())? {
+                reader.unlock(session);
+                continue;
+            }
+            f(session, frame, reader.primary_key())?;
+            count += 1;
+            if count == limit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        once: &[OnceCell<Kept>],
+        slots: &[RowSlot],
+    ) -> SqlResult<TableReader> {
+        let mut reader = TableReader::new(&self.table, &self.path, false, Read::FOR_UPDATE);
+        reader.open(session, Frame { slots, params, once, outer: None })?;
+        Ok(reader)
+    }
+
+    fn limit(&self, session: &mut Session, params: &[Value]) -> SqlResult<u64> {
+        let Some(limit) = &self.limit else { return Ok(u64::MAX) };
+        let frame = Frame { params, ..Frame::EMPTY };
+        match limit.eval(&mut EvalContext::new(session, frame))?.as_ref() {
+            keel_value::ValueRef::Int(n) if n >= 0 => Ok(n as u64),
+            keel_value::ValueRef::UInt(n) => Ok(n),
+            _ => Err(errors::wrong_arguments("LIMIT")),
+        }
+    }
+
+    /// Finds all rows first, in order, then calls `f` with each that is still there.
+    fn collected(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        once: &[OnceCell<Kept>],
+        limit: u64,
+        f: &mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let mut slots = [RowSlot::Null];
+        let mut reader = self.open(session, params, once, &slots)?;
+        let mut found: Vec<(Box<[u8]>, Box<[u8]>)> = Vec::new();
+        let mut bytes = 0;
+        let mut sort_key = Vec::new();
+        while reader.next(session, &mut slots[0])? {
+            let frame = Frame { slots: &slots, params, once, outer: None };
+            if !self.accepts(session, frame, reader.is_exact())? {
+                reader.unlock(session);
+                continue;
+            }
+            sort_key.clear();
+            self.sort_key(session, frame, &mut sort_key)?;
+            bytes += sort_key.len() + reader.primary_key().len() + 32;
+            if bytes > COLLECTED_BYTES_MAX {
+                return Err(errors::out_of_sortmemory());
+            }
+            found.push((sort_key.as_slice().into(), reader.primary_key().into()));
+            if self.order.is_empty() && found.len() as u64 == limit {
+                break;
+            }
+        }
+        drop(reader);
+        if !self.order.is_empty() {
+            found.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut row = Vec::new();
+        for (_, primary) in &found {
+            let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+            if rows::lock_row(&self.table, txn, primary, &mut row)? {
+                let layout = self.table.layout.clone();
+                slots[0] = RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut row) };
+                f(session, Frame { slots: &slots, params, once, outer: None }, primary)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sort_key(&self, session: &mut Session, frame: Frame<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
+        for (expr, desc) in &self.order {
+            let value = expr.eval(&mut EvalContext::new(session, frame))?;
+            if expr.ty.class() == Class::Null {
+                continue;
+            }
+            let part = key::KeyPart { descending: *desc, ..key::KeyPart::new(expr.ty.clone(), true) };
+            part.encode(value.as_ref(), out);
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the row in slot 0.
+pub(super) fn row_bytes<'f>(frame: &Frame<'f>) -> &'f [u8] {
+    match &frame.slots[0] {
+        RowSlot::Stored { bytes, .. } => bytes,
+        _ => &[],
+    }
+}
+
+/// The one table of a single-table UPDATE or DELETE, with its alias and hints.
+pub(super) fn single_table(
+    tables: &[ast::TableRef],
+) -> Option<(&ast::ObjectName, Option<&str>, &[ast::IndexHint])> {
+    match tables {
+        [ast::TableRef::Table { name, alias, hints, .. }] => Some((name, alias.as_deref(), hints)),
+        _ => None,
+    }
+}

@@ -1,0 +1,575 @@
+//! INSERT and REPLACE.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, code, errors};
+use keel_sql::ast::{self, InsertSource};
+use keel_storage::OnDuplicate;
+use keel_value::row::{self, RowRef};
+use keel_value::{SqlMode, SqlType, Value, ValueRef};
+
+use super::assign::{Assignments, Source, default_value, value_of, write_row};
+use super::convert::{Strictness, into_column};
+use super::rows::{self, RowBuffers, Touched, Written};
+use crate::bind::{BindContext, Binder, Clause, ScopeTable};
+use crate::catalog::TableDef;
+use crate::catalog::counter::Step;
+use crate::engine_error;
+use crate::expr::frame::once_cells;
+use crate::expr::{Frame, RowSlot, walk};
+use crate::plan::Notes;
+use crate::result::{Completion, RowView};
+use crate::select::{self, RowOutput, SelectPlan};
+use crate::session::Session;
+
+/// A planned INSERT or REPLACE.
+pub(crate) struct InsertPlan {
+    pub table: Arc<TableDef>,
+    replace: bool,
+    ignore: bool,
+    /// Columns that values are given for, in their order.
+    columns: Vec<usize>,
+    /// The other columns.
+    unsaid: Vec<usize>,
+    rows: Rows,
+    on_duplicate: Option<(Assignments, Touched)>,
+    once: u32,
+    /// Whether some value reads a column of the row it belongs to.
+    reads_own_row: bool,
+}
+
+enum Rows {
+    Values(Vec<Vec<Source>>),
+    Query { plan: Box<SelectPlan>, reads_target: bool },
+}
+
+impl InsertPlan {
+    /// The query whose rows are inserted.
+    pub fn query(&self) -> Option<&SelectPlan> {
+        match &self.rows {
+            Rows::Query { plan, .. } => Some(plan),
+            Rows::Values(_) => None,
+        }
+    }
+}
+
+/// Rows that INSERT ... SELECT keeps in memory where it reads the table that it writes.
+const KEPT_BYTES_MAX: usize = 512 << 20;
+
+/// Binds an INSERT or REPLACE.
+pub(crate) fn plan(
+    cx: BindContext<'_>,
+    insert: &ast::Insert,
+    find: super::Find<'_>,
+    notes: &mut Notes,
+) -> SqlResult<InsertPlan> {
+    if !insert.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING"));
+    }
+    let table = find(&insert.table)?;
+    if table.is_virtual() {
+        return Err(errors::non_updatable_table(&table.name, "INSERT"));
+    }
+    let mut binder = Binder::new(cx);
+    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
+    let columns = target_columns(&table, insert)?;
+    let unsaid: Vec<usize> = (0..table.columns.len()).filter(|c| !columns.contains(c)).collect();
+    let mut reads_own_row = false;
+    let rows = match &insert.source {
+        InsertSource::Values(lists) => {
+            let mut rows = Vec::with_capacity(lists.len());
+            for (number, list) in lists.iter().enumerate() {
+                rows.push(bind_row(&mut binder, &table, &columns, list, number, &mut reads_own_row)?);
+            }
+            Rows::Values(rows)
+        }
+        InsertSource::Query(query) => {
+            let mut inner = Binder::new(cx);
+            let plan = select::plan_select(&mut inner, query)?;
+            notes.take(&inner);
+            if plan.types().len() != columns.len() {
+                return Err(errors::wrong_value_count_on_row(1));
+            }
+            let reads_target = plan.tables().iter().any(|t| Arc::ptr_eq(t, &table));
+            Rows::Query { plan: Box::new(plan), reads_target }
+        }
+    };
+    let on_duplicate = if insert.on_duplicate.is_empty() {
+        None
+    } else {
+        binder.values_slot = Some(1);
+        let assignments = Assignments::bind(&mut binder, &table, 0, &insert.on_duplicate)?;
+        let touched = Touched::of(&table, |c| assignments.changes(c));
+        Some((assignments, touched))
+    };
+    notes.take(&binder);
+    let once = binder.once_count();
+    let (replace, ignore) = (insert.replace, insert.ignore);
+    Ok(InsertPlan { table, replace, ignore, columns, unsaid, rows, on_duplicate, once, reads_own_row })
+}
+
+fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
+    if insert.columns.is_empty() {
+        let empty = insert.has_column_list
+            || matches!(&insert.source, InsertSource::Values(rows) if rows.iter().all(Vec::is_empty));
+        if empty {
+            return Ok(Vec::new());
+        }
+        return Ok((0..table.columns.len()).filter(|c| !table.columns[*c].invisible).collect());
+    }
+    let mut columns = Vec::with_capacity(insert.columns.len());
+    for name in &insert.columns {
+        let foreign = name.table.as_deref().is_some_and(|t| *t != *table.name);
+        let column = table.column_index(&name.column).filter(|_| !foreign);
+        let column = column.ok_or_else(|| errors::bad_field(qualified(name), "field list"))?;
+        if columns.contains(&column) {
+            return Err(errors::field_specified_twice(&name.column));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+fn bind_row(
+    binder: &mut Binder<'_>,
+    table: &TableDef,
+    columns: &[usize],
+    list: &[ast::Expr],
+    number: usize,
+    reads_own_row: &mut bool,
+) -> SqlResult<Vec<Source>> {
+    if list.len() != columns.len() && !(list.is_empty() && columns.len() == visible(table)) {
+        return Err(errors::wrong_value_count_on_row(number + 1));
+    }
+    let mut row = Vec::with_capacity(list.len());
+    for tree in list {
+        row.push(match tree {
+            ast::Expr::Default(None) | ast::Expr::Ignore => Source::Default,
+            tree => {
+                let mut expr = binder.bind(tree, Clause::Fields)?;
+                // A value is worked out once per row anyway; only what repeats is worth a cell, and rows differ.
+                walk::for_each_column(&expr, &mut |_, _| *reads_own_row = true);
+                if *reads_own_row {
+                    binder.hoist(&mut expr);
+                }
+                Source::Expr(expr)
+            }
+        });
+    }
+    if list.is_empty() {
+        row.resize_with(columns.len(), || Source::Default);
+    }
+    Ok(row)
+}
+
+fn visible(table: &TableDef) -> usize {
+    table.columns.iter().filter(|c| !c.invisible).count()
+}
+
+/// Runs an INSERT or REPLACE.
+pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    let single = matches!(&plan.rows, Rows::Values(rows) if rows.len() == 1);
+    let mut work = Work {
+        plan,
+        strictness: Strictness::of(session, plan.ignore, single),
+        params,
+        values: Vec::with_capacity(plan.table.columns.len()),
+        row: std::mem::take(&mut session.scratch.row),
+        old: Vec::new(),
+        buffers: RowBuffers { key: std::mem::take(&mut session.scratch.key), ..RowBuffers::default() },
+        counts: Counts::default(),
+        auto: AutoValues::default(),
+    };
+    let result = work.all(session);
+    session.scratch.row = std::mem::take(&mut work.row);
+    session.scratch.key = std::mem::take(&mut work.buffers.key);
+    result?;
+    let Work { counts, auto, .. } = work;
+    if let Some(first) = auto.first {
+        session.statement_insert_id = first;
+        session.last_insert_id = first;
+    }
+    let info = (!single).then(|| {
+        let duplicates = if plan.ignore && plan.on_duplicate.is_none() {
+            counts.records - counts.copied
+        } else {
+            counts.displaced
+        };
+        let (records, warnings) = (counts.records, session.diagnostics.warning_count);
+        format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
+    });
+    let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
+    Ok(Completion {
+        affected_rows: counts.copied + counts.displaced + found,
+        last_insert_id: auto.first.or(auto.explicit).unwrap_or(0),
+        info,
+        had_rows: false,
+    })
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Rows given.
+    records: u64,
+    /// Rows that are new, or updated instead.
+    copied: u64,
+    /// Rows that were deleted or updated for them.
+    displaced: u64,
+    /// Rows that ON DUPLICATE KEY UPDATE left as they were.
+    found_same: u64,
+}
+
+/// AUTO_INCREMENT values of one statement.
+#[derive(Default)]
+struct AutoValues {
+    /// The next reserved value and how many there are.
+    reserved: (u64, u64),
+    /// The first that was made and stored.
+    first: Option<u64>,
+    /// The last that was given.
+    explicit: Option<u64>,
+    /// The one made for the current row.
+    made: Option<u64>,
+}
+
+struct Work<'p> {
+    plan: &'p InsertPlan,
+    strictness: Strictness,
+    params: &'p [Value],
+    values: Vec<Value>,
+    row: Vec<u8>,
+    old: Vec<u8>,
+    buffers: RowBuffers,
+    counts: Counts,
+    auto: AutoValues,
+}
+
+impl Work<'_> {
+    fn all(&mut self, session: &mut Session) -> SqlResult<()> {
+        match &self.plan.rows {
+            Rows::Values(rows) => {
+                let count = rows.len() as u64;
+                for (number, row) in rows.iter().enumerate() {
+                    session.current_row = number as u64 + 1;
+                    self.values_of(session, row)?;
+                    self.write(session, count - number as u64)?;
+                }
+                Ok(())
+            }
+            Rows::Query { plan, reads_target: false } => {
+                let params = self.params;
+                select::run_each(plan, session, params, None, self)
+            }
+            Rows::Query { plan, reads_target: true } => {
+                let mut kept = Kept::default();
+                select::run_each(plan, session, self.params, None, &mut kept)?;
+                for row in kept.rows {
+                    self.from_query(session, row)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Works out a row of VALUES into `values`.
+    fn values_of(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
+        let table = &self.plan.table;
+        self.values.clear();
+        self.values.resize(table.columns.len(), Value::Null);
+        for column in &self.plan.unsaid {
+            self.values[*column] = default_value(session, table, *column, self.strictness)?;
+        }
+        if self.plan.reads_own_row {
+            return self.values_over_own_row(session, sources);
+        }
+        let frame = Frame { params: self.params, ..Frame::EMPTY };
+        for (column, source) in self.plan.columns.iter().zip(sources) {
+            self.values[*column] = self.value(session, *column, source, frame)?;
+        }
+        Ok(())
+    }
+
+    /// The same where values read columns of their own row: those said so far, else defaults.
+    fn values_over_own_row(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
+        let table = &self.plan.table;
+        let lenient = Strictness { strict: false, null_is_error: false };
+        for column in &self.plan.columns {
+            let warnings = session.diagnostics.clone();
+            self.values[*column] = default_value(session, table, *column, lenient)?;
+            session.diagnostics = warnings;
+        }
+        let once = once_cells(self.plan.once);
+        for (column, source) in self.plan.columns.iter().zip(sources) {
+            let slots = [RowSlot::Values(std::mem::take(&mut self.values))];
+            let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
+            let value = self.value(session, *column, source, frame);
+            if let [RowSlot::Values(values)] = slots {
+                self.values = values;
+            }
+            self.values[*column] = value?;
+        }
+        Ok(())
+    }
+
+    fn value(
+        &self,
+        session: &mut Session,
+        column: usize,
+        source: &Source,
+        frame: Frame<'_>,
+    ) -> SqlResult<Value> {
+        let table = &self.plan.table;
+        let Source::Expr(expr) = source else {
+            return default_value(session, table, column, self.strictness);
+        };
+        if table.columns[column].auto_increment && is_null_literal(expr, frame) {
+            return Ok(Value::Null);
+        }
+        value_of(session, table, column, source, frame, self.strictness)
+    }
+
+    /// Takes a row of a query.
+    fn from_query(&mut self, session: &mut Session, row: Vec<Value>) -> SqlResult<()> {
+        let plan = self.plan;
+        let table = &plan.table;
+        let Rows::Query { plan: query, .. } = &plan.rows else { return Ok(()) };
+        session.current_row = self.counts.records + 1;
+        self.values.clear();
+        self.values.resize(table.columns.len(), Value::Null);
+        for column in &plan.unsaid {
+            self.values[*column] = default_value(session, table, *column, self.strictness)?;
+        }
+        for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
+            let auto = table.columns[*column].auto_increment && value.is_null();
+            self.values[*column] =
+                if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
+        }
+        self.write(session, 1)
+    }
+
+    /// Writes the row in `values`; `remaining` rows are to come, this one included.
+    fn write(&mut self, session: &mut Session, remaining: u64) -> SqlResult<()> {
+        self.counts.records += 1;
+        self.make_auto_value(session, remaining)?;
+        let table = self.plan.table.clone();
+        self.row.clear();
+        row::encode_values(&table.layout, &self.values, &mut self.row);
+        let goes_on = self.plan.ignore || self.plan.replace || self.plan.on_duplicate.is_some();
+        if !goes_on {
+            let txn = transaction(session);
+            return match rows::insert(&table, txn, &self.row, OnDuplicate::LockShared, &mut self.buffers)? {
+                Written::Done => self.stored(&table),
+                Written::Duplicate(position) => Err(rows::duplicate_error(&table, position, &self.row)),
+            };
+        }
+        self.write_or_displace(session, &table)
+    }
+
+    fn write_or_displace(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
+        let displaces = self.plan.replace || self.plan.on_duplicate.is_some();
+        let lock = if displaces { OnDuplicate::LockExclusive } else { OnDuplicate::LockShared };
+        loop {
+            session.check_interrupt()?;
+            let txn = transaction(session);
+            let savepoint = txn.savepoint();
+            let position = match rows::insert(table, txn, &self.row, lock, &mut self.buffers)? {
+                Written::Done => return self.stored(table),
+                Written::Duplicate(position) => position,
+            };
+            txn.rollback_to(savepoint).map_err(engine_error)?;
+            if !displaces {
+                session.warn(rows::duplicate_error(table, position, &self.row));
+                return Ok(());
+            }
+            let primary = self.buffers.existing.clone();
+            if !rows::lock_row(table, txn, &primary, &mut self.old)? {
+                continue;
+            }
+            if self.plan.on_duplicate.is_some() {
+                return self.update_existing(session, table, &primary);
+            }
+            if self.old == self.row && is_last_unique(table, position) {
+                self.counts.copied += 1;
+                return Ok(());
+            }
+            let old = std::mem::take(&mut self.old);
+            rows::delete(table, txn, &primary, &old, &mut self.buffers)?;
+            self.old = old;
+            self.counts.displaced += 1;
+        }
+    }
+
+    /// ON DUPLICATE KEY UPDATE of the row in `old`.
+    fn update_existing(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        primary: &[u8],
+    ) -> SqlResult<()> {
+        let Some((assignments, touched)) = &self.plan.on_duplicate else { return Ok(()) };
+        let once = once_cells(self.plan.once);
+        let layout = table.layout.clone();
+        let slots = [
+            RowSlot::Stored { layout, map: None, bytes: self.old.clone() },
+            RowSlot::Values(std::mem::take(&mut self.values)),
+        ];
+        let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
+        let view = RowRef::new(&table.layout, &self.old);
+        let mut new = Vec::new();
+        // The made value was not stored: LAST_INSERT_ID() inside the assignments speaks of the existing row.
+        assignments.changed(session, table, frame, &view, self.strictness, &mut new)?;
+        if new.is_empty() {
+            self.counts.found_same += 1;
+            return Ok(());
+        }
+        write_row(table, &view, &new, &mut self.row);
+        let txn = transaction(session);
+        let savepoint = txn.savepoint();
+        match rows::update(table, touched, txn, primary, &self.old, &self.row, &mut self.buffers)? {
+            Written::Done => {
+                self.counts.copied += 1;
+                self.counts.displaced += 1;
+                Ok(())
+            }
+            Written::Duplicate(position) => {
+                let error = rows::duplicate_error(table, position, &self.row);
+                if self.plan.ignore && error.code == code::DUP_ENTRY {
+                    txn.rollback_to(savepoint).map_err(engine_error)?;
+                    session.warn(error);
+                    return Ok(());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The row is in: counts it and keeps the AUTO_INCREMENT counter above its value.
+    fn stored(&mut self, table: &TableDef) -> SqlResult<()> {
+        self.counts.copied += 1;
+        let Some(auto) = table.auto_increment else { return Ok(()) };
+        if let Some(made) = self.auto.made.take() {
+            self.auto.first.get_or_insert(made);
+            return Ok(());
+        }
+        let given = match self.values[auto.column] {
+            Value::Int(v) if v > 0 => v as u64,
+            Value::UInt(v) => v,
+            Value::Double(v) if v > 0.0 => v as u64,
+            Value::Float(v) if v > 0.0 => v as u64,
+            _ => return Ok(()),
+        };
+        self.auto.explicit = Some(given);
+        let engine = table.engine.as_ref().expect("only real tables are written");
+        table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)
+    }
+
+    /// Puts the next AUTO_INCREMENT value where NULL or, usually, 0 was given.
+    fn make_auto_value(&mut self, session: &mut Session, remaining: u64) -> SqlResult<()> {
+        self.auto.made = None;
+        let table = &self.plan.table;
+        let Some(auto) = table.auto_increment else { return Ok(()) };
+        let asked = match self.values[auto.column].as_ref() {
+            ValueRef::Null => true,
+            ValueRef::Int(0) | ValueRef::UInt(0) => {
+                !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO)
+            }
+            ValueRef::Double(v) => v == 0.0 && !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            _ => false,
+        };
+        if !asked {
+            return Ok(());
+        }
+        let ty = &table.columns[auto.column].ty;
+        let step = Step {
+            increment: session.vars.auto_increment_increment,
+            offset: session.vars.auto_increment_offset,
+        };
+        if let Some(id) = session.vars.insert_id.take() {
+            self.auto.reserved = (id, 1);
+        }
+        if self.auto.reserved.1 == 0 {
+            let engine = table.engine.as_ref().expect("only real tables are written");
+            let tree = table.indexes[auto.index].entries();
+            let counter = &table.shared.auto_increment;
+            let first = counter.reserve(engine, tree, remaining.max(1), step, auto_max(ty))?;
+            let first = first.ok_or_else(errors::autoinc_read_failed)?;
+            self.auto.reserved = (first, remaining.max(1));
+        }
+        let (next, count) = self.auto.reserved;
+        self.auto.reserved = (step.after(next).unwrap_or(u64::MAX), count - 1);
+        self.auto.made = Some(next);
+        if next > auto_max(ty) {
+            return Err(errors::autoinc_read_failed());
+        }
+        self.values[auto.column] = match ty.kind {
+            keel_value::TypeKind::Double => Value::Double(next as f64),
+            keel_value::TypeKind::Float => Value::Float(next as f32),
+            _ if ty.unsigned => Value::UInt(next),
+            _ => Value::Int(next as i64),
+        };
+        Ok(())
+    }
+}
+
+impl RowOutput for Work<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        let mut values = Vec::with_capacity(row.len());
+        row.for_each(|_, value| values.push(value.to_owned()));
+        self.from_query(session, values)?;
+        Ok(true)
+    }
+}
+
+/// Rows of a query that reads the table it is inserted into.
+#[derive(Default)]
+struct Kept {
+    rows: Vec<Vec<Value>>,
+    bytes: usize,
+}
+
+impl RowOutput for Kept {
+    fn row(&mut self, _session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        let mut values = Vec::with_capacity(row.len());
+        row.for_each(|_, value| {
+            self.bytes += 32 + value.as_bytes().map_or(0, <[u8]>::len);
+            values.push(value.to_owned());
+        });
+        if self.bytes > KEPT_BYTES_MAX {
+            return Err(errors::out_of_sortmemory());
+        }
+        self.rows.push(values);
+        Ok(true)
+    }
+}
+
+fn transaction(session: &mut Session) -> &mut keel_storage::Txn {
+    session.txn.as_mut().expect("a plan runs within a transaction of the engine")
+}
+
+fn is_null_literal(expr: &crate::expr::Expr, frame: Frame<'_>) -> bool {
+    use crate::expr::Node;
+    match &expr.node {
+        Node::Constant(value) => value.is_null(),
+        Node::Param(index) => frame.params[*index as usize].is_null(),
+        _ => false,
+    }
+}
+
+/// The greatest AUTO_INCREMENT value of a column type.
+fn auto_max(ty: &SqlType) -> u64 {
+    match ty.kind {
+        keel_value::TypeKind::Double => 1 << 53,
+        keel_value::TypeKind::Float => 1 << 24,
+        _ => ty.integer_range().1.min(u64::MAX - 1),
+    }
+}
+
+fn is_last_unique(table: &TableDef, position: usize) -> bool {
+    table.indexes.iter().rposition(|i| i.is_unique()) == Some(position)
+}
+
+/// A column's name as it was written.
+fn qualified(name: &ast::ColumnName) -> String {
+    let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(".")
+}

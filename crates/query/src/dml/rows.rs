@@ -1,0 +1,234 @@
+//! Writing one row and its index entries.
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_storage::{Insert, OnDuplicate, Read, Txn};
+use keel_value::row::RowRef;
+
+use super::entries::{self, EntryBuffers};
+use crate::access::clustered_key;
+use crate::catalog::counter::Step;
+use crate::catalog::{IndexDef, TableDef};
+use crate::engine_error;
+
+/// Buffers for writing rows, kept through a statement.
+#[derive(Default)]
+pub(crate) struct RowBuffers {
+    /// Clustered key of the row being written.
+    pub key: Vec<u8>,
+    /// Clustered key of a row in its way.
+    pub existing: Vec<u8>,
+    pub entry: EntryBuffers,
+    pub old_entry: EntryBuffers,
+    pub found: Vec<u8>,
+}
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is there.
+    Done,
+    /// Another row has the same key in the index of that position (none: the clustered key); its clustered key is in
+    /// [`RowBuffers::existing`].
+    Duplicate(usize),
+}
+
+/// Inserts a row and its entries. After a duplicate, what was written of it stays until the caller undoes it.
+pub(crate) fn insert(
+    table: &TableDef,
+    txn: &mut Txn,
+    row: &[u8],
+    on_duplicate: OnDuplicate,
+    buffers: &mut RowBuffers,
+) -> SqlResult<Written> {
+    let view = RowRef::new(&table.layout, row);
+    match table.clustered_index() {
+        Some(index) => entries::write_clustered_key(index, &view, &mut buffers.key),
+        None => next_row_number(table, &mut buffers.key)?,
+    }
+    if txn.insert(table.rows(), &buffers.key, row, on_duplicate).map_err(engine_error)? == Insert::Duplicate {
+        buffers.existing.clone_from(&buffers.key);
+        return Ok(Written::Duplicate(table.clustered.unwrap_or(0)));
+    }
+    for (position, index) in table.indexes.iter().enumerate() {
+        if table.clustered == Some(position) {
+            continue;
+        }
+        entries::write_entry(index, &view, &buffers.key, &mut buffers.entry);
+        if insert_entry(txn, index, on_duplicate, buffers)? == Insert::Duplicate {
+            return Ok(Written::Duplicate(position));
+        }
+    }
+    Ok(Written::Done)
+}
+
+fn next_row_number(table: &TableDef, key: &mut Vec<u8>) -> SqlResult<()> {
+    let engine = table.engine.as_ref().expect("only real tables are written");
+    let number = table
+        .shared
+        .row_number
+        .reserve(engine, table.rows(), 1, Step::ONE, u64::MAX - 1)?
+        .ok_or_else(errors::autoinc_read_failed)?;
+    key.clear();
+    key.extend_from_slice(&number.to_be_bytes());
+    Ok(())
+}
+
+/// Inserts the entry in `buffers.entry`; on a duplicate leaves the other row's clustered key in `buffers.existing`.
+fn insert_entry(
+    txn: &mut Txn,
+    index: &IndexDef,
+    on_duplicate: OnDuplicate,
+    buffers: &mut RowBuffers,
+) -> SqlResult<Insert> {
+    let RowBuffers { entry, found, existing, .. } = buffers;
+    if !index.is_unique() || entry.has_null {
+        return txn.insert(index.entries(), &entry.key, &entry.value, on_duplicate).map_err(engine_error);
+    }
+    let outcome = txn
+        .insert_unique(index.entries(), &entry.key, entry.parts_len, &entry.value, on_duplicate, found)
+        .map_err(engine_error)?;
+    if outcome == Insert::Duplicate {
+        existing.clear();
+        existing.extend_from_slice(clustered_key(index, found));
+    }
+    Ok(outcome)
+}
+
+/// Deletes a row, which the caller has locked, and its entries.
+pub(super) fn delete(
+    table: &TableDef,
+    txn: &mut Txn,
+    primary: &[u8],
+    row: &[u8],
+    buffers: &mut RowBuffers,
+) -> SqlResult<()> {
+    txn.delete(table.rows(), primary).map_err(engine_error)?;
+    delete_entries(table, txn, primary, row, buffers)
+}
+
+/// Deletes the entries of a row that is gone from the clustered tree.
+pub(super) fn delete_entries(
+    table: &TableDef,
+    txn: &mut Txn,
+    primary: &[u8],
+    row: &[u8],
+    buffers: &mut RowBuffers,
+) -> SqlResult<()> {
+    let view = RowRef::new(&table.layout, row);
+    for (position, index) in table.indexes.iter().enumerate() {
+        if table.clustered != Some(position) {
+            entries::write_entry(index, &view, primary, &mut buffers.old_entry);
+            txn.delete(index.entries(), &buffers.old_entry.key).map_err(engine_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which indexes an update may touch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Touched {
+    /// Whether the clustered key may change.
+    pub clustered: bool,
+    /// Positions of the secondary indexes whose entries may change.
+    pub indexes: Vec<usize>,
+}
+
+impl Touched {
+    /// The indexes of `table` that hold one of the columns that `changes` says.
+    pub fn of(table: &TableDef, changes: impl Fn(usize) -> bool) -> Touched {
+        let holds = |index: &IndexDef| {
+            index.parts.iter().any(|p| changes(p.column)) || index.entry_columns.iter().any(|c| changes(*c))
+        };
+        let clustered = table.clustered_index().is_some_and(|i| i.parts.iter().any(|p| changes(p.column)));
+        let secondary = |i: &usize| table.clustered != Some(*i);
+        let indexes = (0..table.indexes.len())
+            .filter(secondary)
+            .filter(|i| clustered || holds(&table.indexes[*i]))
+            .collect();
+        Touched { clustered, indexes }
+    }
+}
+
+/// Puts `new` in the place of the row `old`, which the caller has locked.
+pub(super) fn update(
+    table: &TableDef,
+    touched: &Touched,
+    txn: &mut Txn,
+    primary: &[u8],
+    old: &[u8],
+    new: &[u8],
+    buffers: &mut RowBuffers,
+) -> SqlResult<Written> {
+    let view = RowRef::new(&table.layout, new);
+    buffers.key.clear();
+    buffers.key.extend_from_slice(primary);
+    if touched.clustered
+        && let Some(index) = table.clustered_index()
+    {
+        entries::write_clustered_key(index, &view, &mut buffers.key);
+    }
+    if buffers.key == primary {
+        txn.update(table.rows(), primary, new).map_err(engine_error)?;
+    } else {
+        txn.delete(table.rows(), primary).map_err(engine_error)?;
+        let inserted =
+            txn.insert(table.rows(), &buffers.key, new, OnDuplicate::LockShared).map_err(engine_error)?;
+        if inserted == Insert::Duplicate {
+            buffers.existing.clone_from(&buffers.key);
+            return Ok(Written::Duplicate(table.clustered.unwrap_or(0)));
+        }
+    }
+    update_entries(table, touched, txn, primary, old, new, buffers)
+}
+
+/// Brings the entries of a row up to date after its change in the clustered tree to the key `buffers.key`.
+pub(super) fn update_entries(
+    table: &TableDef,
+    touched: &Touched,
+    txn: &mut Txn,
+    primary: &[u8],
+    old: &[u8],
+    new: &[u8],
+    buffers: &mut RowBuffers,
+) -> SqlResult<Written> {
+    let (old, new) = (RowRef::new(&table.layout, old), RowRef::new(&table.layout, new));
+    for position in &touched.indexes {
+        let index = &table.indexes[*position];
+        entries::write_entry(index, &old, primary, &mut buffers.old_entry);
+        entries::write_entry(index, &new, &buffers.key, &mut buffers.entry);
+        let (before, after) = (&buffers.old_entry, &buffers.entry);
+        if before.key == after.key {
+            if before.value != after.value {
+                txn.update(index.entries(), &after.key, &after.value).map_err(engine_error)?;
+            }
+            continue;
+        }
+        txn.delete(index.entries(), &before.key).map_err(engine_error)?;
+        if insert_entry(txn, index, OnDuplicate::LockShared, buffers)? == Insert::Duplicate {
+            return Ok(Written::Duplicate(*position));
+        }
+    }
+    Ok(Written::Done)
+}
+
+/// Reads and locks the row at `primary` into `out`; false if it is gone.
+pub(super) fn lock_row(
+    table: &TableDef,
+    txn: &mut Txn,
+    primary: &[u8],
+    out: &mut Vec<u8>,
+) -> SqlResult<bool> {
+    let found = txn.get(table.rows(), primary, Read::FOR_UPDATE, |row| {
+        out.clear();
+        out.extend_from_slice(row);
+    });
+    Ok(found.map_err(engine_error)?.is_some())
+}
+
+/// 1062 for a row and the index in which it is a duplicate.
+#[cold]
+pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8]) -> SqlError {
+    let Some(index) = table.indexes.get(position) else { return errors::dup_entry("?", "PRIMARY") };
+    let view = RowRef::new(&table.layout, row);
+    errors::dup_entry(entries::printed_key(table, index, &view), &index.name)
+}

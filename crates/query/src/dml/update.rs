@@ -1,0 +1,237 @@
+//! UPDATE of one table.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast;
+use keel_storage::{Change, Changed};
+use keel_value::Value;
+use keel_value::row::RowRef;
+
+use super::assign::{Assignments, write_row};
+use super::convert::Strictness;
+use super::filter::{Targets, row_bytes, single_table};
+use super::rows::{self, RowBuffers, Touched, Written};
+use crate::access::{Point, encode_point};
+use crate::bind::{BindContext, Binder, ScopeTable};
+use crate::catalog::TableDef;
+use crate::engine_error;
+use crate::expr::frame::once_cells;
+use crate::expr::{Frame, RowSlot};
+use crate::plan::Notes;
+use crate::result::Completion;
+use crate::session::Session;
+
+/// A planned UPDATE.
+pub(crate) struct UpdatePlan {
+    pub targets: Targets,
+    assignments: Assignments,
+    touched: Touched,
+    ignore: bool,
+    /// Rows are collected before they change.
+    collect: bool,
+    /// By clustered key, in one descent of the tree.
+    direct: bool,
+}
+
+/// Binds an UPDATE of one table.
+pub(crate) fn plan(
+    cx: BindContext<'_>,
+    update: &ast::Update,
+    find: super::Find<'_>,
+    notes: &mut Notes,
+) -> SqlResult<UpdatePlan> {
+    let Some((name, alias, hints)) = single_table(&update.tables) else {
+        return Err(errors::not_supported_yet("UPDATE of several tables"));
+    };
+    if update.with.is_some() {
+        return Err(errors::not_supported_yet("WITH in UPDATE"));
+    }
+    let table = find(name)?;
+    if table.is_virtual() {
+        return Err(errors::non_updatable_table(&table.name, "UPDATE"));
+    }
+    let mut binder = Binder::new(cx);
+    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let assignments = Assignments::bind(&mut binder, &table, 0, &update.assignments)?;
+    let (filter, order, limit) = (update.filter.as_ref(), &update.order_by, update.limit.as_ref());
+    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    notes.take(&binder);
+    let touched = Touched::of(&table, |c| assignments.changes(c));
+    let collect = targets.moves(|c| assignments.changes(c));
+    let direct =
+        targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
+    Ok(UpdatePlan { targets, assignments, touched, ignore: update.ignore, collect, direct })
+}
+
+/// Counts of a running UPDATE.
+#[derive(Default)]
+struct Counts {
+    matched: u64,
+    changed: u64,
+}
+
+/// Runs an UPDATE.
+pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    let strictness = Strictness::of(session, plan.ignore, false);
+    let mut work = Work {
+        plan,
+        strictness,
+        counts: Counts::default(),
+        new: Vec::new(),
+        row: Vec::new(),
+        buffers: RowBuffers::default(),
+    };
+    if !(plan.direct && work.direct(session, params)?) {
+        plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
+            work.row(session, frame, primary)
+        })?;
+    }
+    let Counts { matched, changed } = work.counts;
+    let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
+    let warnings = session.diagnostics.warning_count;
+    let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
+    Ok(Completion { affected_rows, info: Some(info), ..Completion::default() })
+}
+
+struct Work<'p> {
+    plan: &'p UpdatePlan,
+    strictness: Strictness,
+    counts: Counts,
+    new: Vec<(usize, Value)>,
+    row: Vec<u8>,
+    buffers: RowBuffers,
+}
+
+impl Work<'_> {
+    fn table(&self) -> &Arc<TableDef> {
+        &self.plan.targets.table
+    }
+
+    /// The row at one clustered key, in one descent. False if the key cannot be encoded.
+    fn direct(&mut self, session: &mut Session, params: &[Value]) -> SqlResult<bool> {
+        let plan = self.plan;
+        let table = &plan.targets.table;
+        let (Some(index), Some(key)) = (table.clustered_index(), plan.targets.point()) else {
+            return Ok(false);
+        };
+        let mut primary = std::mem::take(&mut session.scratch.key);
+        let frame = Frame { params, ..Frame::EMPTY };
+        match encode_point(index, key, session, frame, &mut primary)? {
+            Point::Unknown => return Ok(false),
+            Point::Nothing => {
+                session.scratch.key = primary;
+                return Ok(true);
+            }
+            Point::At => {}
+        }
+        let once = once_cells(plan.targets.once);
+        let bytes = std::mem::take(&mut session.scratch.row);
+        let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes }];
+        let mut matched = false;
+        let mut txn = session.txn.take().expect("a plan runs within a transaction of the engine");
+        let outcome = txn.update_by(table.rows(), &primary, |old, out| -> SqlResult<Change> {
+            if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
+                bytes.clear();
+                bytes.extend_from_slice(old);
+            }
+            let frame = Frame { slots: &slots, params, once: &once, outer: None };
+            matched = plan.targets.accepts(session, frame, true)?;
+            if !matched {
+                return Ok(Change::Keep);
+            }
+            let view = RowRef::new(&table.layout, old);
+            plan.assignments.changed(session, table, frame, &view, self.strictness, &mut self.new)?;
+            if self.new.is_empty() {
+                return Ok(Change::Keep);
+            }
+            write_row(table, &view, &self.new, out);
+            if !plan.touched.indexes.is_empty() {
+                self.row.clone_from(out);
+            }
+            Ok(Change::Update)
+        });
+        self.counts.matched = u64::from(matched);
+        let result = outcome.map_err(engine_error).and_then(|r| r).and_then(|changed| {
+            if changed != Changed::Updated {
+                return Ok(());
+            }
+            self.counts.changed = 1;
+            if plan.touched.indexes.is_empty() {
+                return Ok(());
+            }
+            let frame = Frame { slots: &slots, ..Frame::EMPTY };
+            let old = row_bytes(&frame);
+            self.buffers.key.clone_from(&primary);
+            let touched = &plan.touched;
+            let written =
+                rows::update_entries(table, touched, &mut txn, &primary, old, &self.row, &mut self.buffers)?;
+            match written {
+                Written::Done => Ok(()),
+                Written::Duplicate(position) => Err(rows::duplicate_error(table, position, &self.row)),
+            }
+        });
+        session.txn = Some(txn);
+        session.scratch.key = primary;
+        if let RowSlot::Stored { bytes, .. } = std::mem::replace(&mut slots[0], RowSlot::Null) {
+            session.scratch.row = bytes;
+        }
+        match result {
+            Err(error) if plan.ignore && error.code == code::DUP_ENTRY => {
+                // The row itself was written before its entry met a duplicate: the caller's savepoint is the statement.
+                self.counts.changed = 0;
+                let txn = session.txn.as_mut().expect("put back above");
+                txn.rollback_statement().map_err(engine_error)?;
+                session.warn(error);
+                Ok(true)
+            }
+            other => other.map(|()| true),
+        }
+    }
+
+    /// One row of several.
+    fn row(&mut self, session: &mut Session, frame: Frame<'_>, primary: &[u8]) -> SqlResult<()> {
+        let table = self.table().clone();
+        self.counts.matched += 1;
+        session.current_row = self.counts.matched;
+        let old = row_bytes(&frame);
+        let view = RowRef::new(&table.layout, old);
+        self.plan.assignments.changed(session, &table, frame, &view, self.strictness, &mut self.new)?;
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        write_row(&table, &view, &self.new, &mut self.row);
+        match self.write(session, &table, primary, old) {
+            Ok(()) => {
+                self.counts.changed += 1;
+                Ok(())
+            }
+            Err(error) if self.plan.ignore && error.code == code::DUP_ENTRY => {
+                session.warn(error);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(
+        &mut self,
+        session: &mut Session,
+        table: &TableDef,
+        primary: &[u8],
+        old: &[u8],
+    ) -> Result<(), SqlError> {
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        let savepoint = self.plan.ignore.then(|| txn.savepoint());
+        let touched = &self.plan.touched;
+        match rows::update(table, touched, txn, primary, old, &self.row, &mut self.buffers)? {
+            Written::Done => Ok(()),
+            Written::Duplicate(position) => {
+                if let Some(savepoint) = savepoint {
+                    txn.rollback_to(savepoint).map_err(engine_error)?;
+                }
+                Err(rows::duplicate_error(table, position, &self.row))
+            }
+        }
+    }
+}

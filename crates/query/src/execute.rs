@@ -1,0 +1,207 @@
+//! Running a plan: locks, transaction, the body, and what becomes of the transaction after it.
+//!
+//! 1. A statement holds its tables' metadata locks from before it looks at their trees; then the plan is compared with the
+//!    catalog once more, and bound anew if a definition came between.
+//! 2. Under autocommit a statement is a transaction; else it is a part of one, and if it fails only it is undone. A deadlock
+//!    ends the whole transaction.
+//! 3. Definitions commit what is open before they begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
+use keel_sql::ast::Statement;
+use keel_value::Value;
+
+use crate::access;
+use crate::database::Database;
+use crate::dml::{delete, insert, update};
+use crate::expr::{EvalContext, Frame};
+use crate::mdl::TableLock;
+use crate::plan::{Body, Plan, StatementKind};
+use crate::result::{Completion, RowSink};
+use crate::session::Session;
+use crate::{engine_error, maintain, select};
+
+/// Times that a plan is bound anew because definitions keep coming between.
+const REBIND_MAX: usize = 32;
+
+impl Database {
+    /// Runs a plan. Rows go to `sink`; warnings to the session. On error the statement left nothing behind.
+    pub fn execute(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        session.start_statement();
+        session.interrupt.clear_query();
+        session.diagnostics.clear();
+        let result = session.check_interrupt().and_then(|()| self.dispatch(session, plan, params, sink));
+        match result {
+            Ok(completion) => {
+                session.row_count = if completion.had_rows { -1 } else { completion.affected_rows as i64 };
+                Ok(completion)
+            }
+            Err(error) => {
+                let error = if error.code == code::QUERY_INTERRUPTED {
+                    session.check_interrupt().err().unwrap_or(error)
+                } else {
+                    error
+                };
+                session.row_count = -1;
+                let message = error.message.clone();
+                session.push_warning(Warning { level: Level::Error, code: error.code, message });
+                Err(error)
+            }
+        }
+    }
+
+    fn dispatch(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        if matches!(plan.body, Body::Direct) {
+            return self.direct(session, plan, sink);
+        }
+        let (plan, held) = self.lock_tables(session, plan, params)?;
+        let result = self.transact(session, &plan, params, sink);
+        held.iter().for_each(|lock| lock.unshare());
+        result
+    }
+
+    /// Shares the plan's tables and makes sure that it still fits. Locks that end with the statement are given back by the
+    /// caller; those of a transaction are kept by the session.
+    fn lock_tables(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+    ) -> SqlResult<(Arc<Plan>, Vec<Arc<TableLock>>)> {
+        let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+        let keep = session.in_transaction() || !session.vars.autocommit;
+        for _ in 0..REBIND_MAX {
+            let current = self.current(session, plan, params)?;
+            let mut held = Vec::new();
+            for dependency in current.dependencies.iter().filter(|d| !d.table.is_virtual()) {
+                let lock = &dependency.table.shared.lock;
+                if session.transaction.holds(lock) {
+                    continue;
+                }
+                if let Err(error) = lock.share(&session.interrupt, timeout) {
+                    held.iter().for_each(|lock: &Arc<TableLock>| lock.unshare());
+                    return Err(error);
+                }
+                held.push(lock.clone());
+            }
+            if current.is_current(&self.catalog()) {
+                if keep {
+                    session.transaction.keep(&mut held);
+                }
+                return Ok((current, held));
+            }
+            held.iter().for_each(|lock| lock.unshare());
+        }
+        Err(errors::table_def_changed())
+    }
+
+    fn transact(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        if plan.kind.changes_rows() && session.is_read_only() {
+            return Err(errors::cant_execute_in_read_only_transaction());
+        }
+        if !plan.dependencies.is_empty() {
+            self.open_if_needed(session);
+        }
+        self.ensure_txn(session).start_statement();
+        let result = self.run(session, plan, params, sink);
+        match result {
+            Ok(completion) => {
+                if !session.in_transaction() {
+                    self.commit(session)?;
+                }
+                Ok(completion)
+            }
+            Err(error) => Err(self.undo(session, error)),
+        }
+    }
+
+    /// Undoes a failed statement, or the transaction where that is its own or is gone.
+    fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
+        let undone = if error.code == code::LOCK_DEADLOCK || !session.in_transaction() {
+            self.rollback(session)
+        } else {
+            match &mut session.txn {
+                Some(txn) => txn.rollback_statement().map_err(engine_error),
+                None => Ok(()),
+            }
+        };
+        // The statement's own error says more than one from a store that has failed meanwhile.
+        drop(undone);
+        error
+    }
+
+    fn run(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        match &plan.body {
+            Body::PointSelect(point) => {
+                let read = access::plain_read(session);
+                let sent = match point.run(session, params, read, sink)? {
+                    Some(sent) => sent,
+                    None => select::run(&point.general, session, params, sink)?,
+                };
+                session.found_rows = sent;
+                Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
+            }
+            Body::Select(select) => {
+                let sent = select::run(select, session, params, sink)?;
+                Ok(Completion { affected_rows: sent, had_rows: !select.is_into(), ..Completion::default() })
+            }
+            Body::Insert(plan) => insert::run(plan, session, params),
+            Body::Update(plan) => update::run(plan, session, params),
+            Body::Delete(plan) => delete::run(plan, session, params),
+            Body::Do(list) => {
+                for expr in list {
+                    expr.eval(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY }))?;
+                }
+                Ok(Completion::default())
+            }
+            Body::Direct => Err(errors::not_supported_yet("this statement")),
+        }
+    }
+
+    fn direct(&self, session: &mut Session, plan: &Plan, sink: &mut dyn RowSink) -> SqlResult<Completion> {
+        if plan.kind.commits_implicitly() {
+            if session.in_transaction() && session.is_read_only() {
+                return Err(errors::cant_execute_in_read_only_transaction());
+            }
+            self.commit(session)?;
+        }
+        match &*plan.statement {
+            Statement::StartTransaction(how) => self.begin(session, *how)?,
+            Statement::Commit(completion) => self.end_transaction(session, *completion, true)?,
+            Statement::Rollback(completion) => self.end_transaction(session, *completion, false)?,
+            Statement::Savepoint(name) => self.savepoint(session, name)?,
+            Statement::RollbackTo(name) => self.rollback_to_savepoint(session, name)?,
+            Statement::ReleaseSavepoint(name) => self.release_savepoint(session, name)?,
+            Statement::Maintain(what) => return maintain::run(self, session, what, sink),
+            definition if plan.kind != StatementKind::Explain => return self.define(session, definition),
+            _ => return Err(errors::not_supported_yet("EXPLAIN")),
+        }
+        Ok(Completion::default())
+    }
+}

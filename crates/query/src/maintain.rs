@@ -1,0 +1,194 @@
+//! CHECK, ANALYZE, OPTIMIZE, REPAIR and CHECKSUM TABLE.
+//!
+//! CHECK compares, in one snapshot, every index entry with its row and every row with its entries, and asks the engine
+//! about the structure of each tree. The others have nothing to do here: the engine counts rows whenever a plan asks, and
+//! gives space back by itself.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
+use keel_storage::{Read, ScanRange, Txn, TxnOptions};
+use keel_value::row::RowRef;
+use keel_value::{CollationId, SqlType, Value};
+
+use crate::access::clustered_key;
+use crate::catalog::{IndexDef, TableDef};
+use crate::database::Database;
+use crate::dml::{EntryBuffers, write_entry};
+use crate::engine_error;
+use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+use crate::session::Session;
+
+/// Problems reported for one table.
+const PROBLEMS_MAX: usize = 20;
+
+/// Runs the statement: four columns, one or more rows per table.
+pub(crate) fn run(
+    database: &Database,
+    session: &mut Session,
+    what: &Maintain,
+    sink: &mut dyn RowSink,
+) -> SqlResult<Completion> {
+    let word = match what.op {
+        MaintainOp::Check => "check",
+        MaintainOp::Analyze => "analyze",
+        MaintainOp::Optimize => "optimize",
+        MaintainOp::Repair => "repair",
+        MaintainOp::Checksum => return Err(errors::not_supported_yet("CHECKSUM TABLE")),
+    };
+    sink.columns(&columns())?;
+    let mut rows = 0;
+    for name in &what.tables {
+        let schema = crate::ddl::schema_of(session, name)?.to_string();
+        for (kind, text) in report(database, session, what.op, &schema, name)? {
+            let cells = [format!("{schema}.{}", name.name), word.to_string(), kind.to_string(), text];
+            let values = cells.map(|c| Value::bytes(c.as_bytes()));
+            sink.row(RowView::Values(&values))?;
+            rows += 1;
+        }
+        sink.breathe()?;
+    }
+    Ok(Completion { affected_rows: rows, had_rows: true, ..Completion::default() })
+}
+
+fn columns() -> Arc<ResultColumns> {
+    let column = |name: &str, length: u32| ColumnMeta {
+        schema: "".into(),
+        table: "".into(),
+        org_table: "".into(),
+        name: name.into(),
+        org_name: "".into(),
+        ty: SqlType::varchar(length, CollationId::UTF8MB4_GENERAL_CI),
+        nullable: true,
+        flags: 0,
+        length: None,
+    };
+    ResultColumns::new(vec![
+        column("Table", 128),
+        column("Op", 10),
+        column("Msg_type", 10),
+        column("Msg_text", 65_536),
+    ])
+}
+
+type Lines = Vec<(&'static str, String)>;
+
+fn report(
+    database: &Database,
+    session: &mut Session,
+    op: MaintainOp,
+    schema: &str,
+    name: &ObjectName,
+) -> SqlResult<Lines> {
+    let status = |text: &str| vec![("status", text.to_string())];
+    let Some(table) = database.catalog().table(schema, &name.name).cloned() else {
+        let missing = errors::no_such_table(schema, &name.name);
+        return Ok(vec![("Error", missing.message.into_owned()), ("status", "Operation failed".to_string())]);
+    };
+    Ok(match op {
+        MaintainOp::Check => {
+            let timeout = std::time::Duration::from_secs(session.vars.lock_wait_timeout);
+            table.shared.lock.share(&session.interrupt, timeout)?;
+            let problems = check_table(database, session, &table);
+            table.shared.lock.unshare();
+            let problems = problems?;
+            if problems.is_empty() {
+                status("OK")
+            } else {
+                let mut lines: Lines = problems.into_iter().map(|p| ("Warning", p)).collect();
+                lines.push(("error", "Corrupt".to_string()));
+                lines
+            }
+        }
+        MaintainOp::Optimize => {
+            let note = "Table does not support optimize, doing recreate + analyze instead";
+            vec![("note", note.to_string()), ("status", "OK".to_string())]
+        }
+        MaintainOp::Repair => {
+            vec![("note", "The storage engine for the table doesn't support repair".to_string())]
+        }
+        MaintainOp::Analyze | MaintainOp::Checksum => status("OK"),
+    })
+}
+
+/// What is wrong with a table, in words; empty is good.
+fn check_table(database: &Database, session: &Session, table: &TableDef) -> SqlResult<Vec<String>> {
+    let engine = database.engine();
+    let options = TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() };
+    let mut txn = engine.begin(options);
+    txn.take_snapshot();
+    let mut problems = engine.check_tree(table.rows()).map_err(engine_error)?;
+    let rows = check_rows(&mut txn, table, &mut problems)?;
+    for (position, index) in table.indexes.iter().enumerate() {
+        if table.clustered == Some(position) {
+            continue;
+        }
+        problems.extend(engine.check_tree(index.entries()).map_err(engine_error)?);
+        check_index(&mut txn, table, index, rows, &mut problems)?;
+    }
+    problems.truncate(PROBLEMS_MAX);
+    txn.rollback().map_err(engine_error)?;
+    Ok(problems)
+}
+
+/// Looks every row's entries up; gives the number of rows.
+fn check_rows(txn: &mut Txn, table: &TableDef, problems: &mut Vec<String>) -> SqlResult<u64> {
+    let mut scan = txn.scan(table.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+    let mut entry = EntryBuffers::default();
+    let (mut primary, mut row) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    loop {
+        match scan.next(txn).map_err(engine_error)? {
+            None => return Ok(count),
+            Some((key, bytes)) => {
+                primary.clear();
+                primary.extend_from_slice(key);
+                row.clear();
+                row.extend_from_slice(bytes);
+            }
+        }
+        count += 1;
+        let view = RowRef::new(&table.layout, &row);
+        for (position, index) in table.indexes.iter().enumerate() {
+            if table.clustered == Some(position) || problems.len() >= PROBLEMS_MAX {
+                continue;
+            }
+            write_entry(index, &view, &primary, &mut entry);
+            let found = txn.get(index.entries(), &entry.key, Read::Snapshot, |value| value == entry.value);
+            match found.map_err(engine_error)? {
+                Some(true) => {}
+                Some(false) => {
+                    problems.push(format!("Index '{}' holds other values than row {count}", index.name))
+                }
+                None => problems.push(format!("Index '{}' lacks row {count}", index.name)),
+            }
+        }
+    }
+}
+
+/// Looks every entry's row up.
+fn check_index(
+    txn: &mut Txn,
+    table: &TableDef,
+    index: &IndexDef,
+    rows: u64,
+    problems: &mut Vec<String>,
+) -> SqlResult<()> {
+    let mut scan = txn.scan(index.entries(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+    let mut primary = Vec::new();
+    let mut count = 0;
+    while let Some((key, _)) = scan.next(txn).map_err(engine_error)? {
+        primary.clear();
+        primary.extend_from_slice(clustered_key(index, key));
+        count += 1;
+        let found = txn.get(table.rows(), &primary, Read::Snapshot, |_| ()).map_err(engine_error)?;
+        if found.is_none() && problems.len() < PROBLEMS_MAX {
+            problems.push(format!("Index '{}' has an entry without a row", index.name));
+        }
+    }
+    if count != rows {
+        problems.push(format!("Index '{}' contains {count} entries, should be {rows}", index.name));
+    }
+    Ok(())
+}
