@@ -52,6 +52,18 @@ static PAGE_OF: [u8; 256] = {
     table
 };
 
+/// Weights of `general_ci` for ASCII; all are ASCII again.
+static ASCII_WEIGHTS: [u8; 256] = {
+    let mut table = [0u8; 256];
+    let mut i = 0;
+    while i < 128 {
+        assert!(unicode_tables::WEIGHTS[0][i] < 0x80);
+        table[i] = unicode_tables::WEIGHTS[0][i] as u8;
+        i += 1;
+    }
+    table
+};
+
 /// Reads one weight after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Weigher {
@@ -78,6 +90,25 @@ impl Weigher {
                 Ok((code, len)) => (general_weight(code), len),
                 Err(octet) => (BAD_OCTET + u32::from(octet), 1),
             },
+        }
+    }
+
+    /// The weights of leading octets that need no decoding, as they stand in a sort key: how many octets, and their table;
+    /// without one they stand for themselves. Stops before what a sort key writes in another way.
+    fn plain_run(self, bytes: &[u8], stop: u8) -> (usize, Option<&'static [u8; 256]>) {
+        let run = |is_plain: fn(u8) -> bool| {
+            bytes.iter().position(|b| *b == stop || !is_plain(*b)).unwrap_or(bytes.len())
+        };
+        match self.weighing {
+            Weighing::Octets => (run(|_| true), None),
+            Weighing::CodePoints => (run(|b| b < 0x80), None),
+            Weighing::General => (run(|b| b < 0x80), Some(&ASCII_WEIGHTS)),
+            // A table may give any octet the weight of `stop`.
+            Weighing::Table(table) => {
+                let weight = table[usize::from(stop)];
+                let len = bytes.iter().position(|b| table[usize::from(*b)] == weight).unwrap_or(bytes.len());
+                (len, Some(table))
+            }
         }
     }
 
@@ -168,22 +199,31 @@ pub(super) fn hash(info: &Info, bytes: &[u8], hasher: &mut impl Hasher) {
         return;
     }
     let weigher = weigher(info);
-    let mut buffer = [0u8; 64];
+    let mut buffer = [0u8; HASH_BUFFER];
     let mut used = 0;
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (weight, len) = weigher.next(rest);
         if used + 4 > buffer.len() {
             hasher.write(&buffer[..used]);
             used = 0;
         }
-        buffer[used..used + 4].copy_from_slice(&weight.to_ne_bytes());
-        used += 4;
+        let (weight, len) = weigher.next(rest);
+        // ASCII, nearly all text, takes one octet; other weights are led by one that no ASCII weight has.
+        if weight < 0x80 {
+            buffer[used] = weight as u8;
+            used += 1;
+        } else {
+            buffer[used..used + 4].copy_from_slice(&(weight | 0xFF00_0000).to_be_bytes());
+            used += 4;
+        }
         rest = &rest[len..];
     }
     hasher.write(&buffer[..used]);
     hasher.write_u8(0xFF);
 }
+
+/// Weights are hashed in pieces of so many octets.
+const HASH_BUFFER: usize = 128;
 
 /// Without trailing spaces; in every set here only the octet 0x20 weighs as a space (checked by a test).
 pub(super) fn trim_spaces(bytes: &[u8]) -> &[u8] {
@@ -214,7 +254,11 @@ pub(super) fn prefix_weights(info: &Info, prefix: &[u8], out: &mut Vec<u8>) {
 fn write_padded(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     let weigher = weigher(info);
     let mut rest = bytes;
-    while !rest.is_empty() {
+    loop {
+        rest = &rest[write_run(weigher, rest, b' ', out)..];
+        if rest.is_empty() {
+            break;
+        }
         let (weight, len) = weigher.next(rest);
         if weight != SPACE {
             write_weight(weigher, weight, out);
@@ -229,10 +273,24 @@ fn write_padded(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Writes the leading octets that need no decoding and returns how many these are.
+fn write_run(weigher: Weigher, bytes: &[u8], stop: u8, out: &mut Vec<u8>) -> usize {
+    let (len, table) = weigher.plain_run(bytes, stop);
+    match table {
+        Some(table) => out.extend(bytes[..len].iter().map(|b| table[usize::from(*b)])),
+        None => out.extend_from_slice(&bytes[..len]),
+    }
+    len
+}
+
 fn write_plain(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     let weigher = weigher(info);
     let mut rest = bytes;
-    while !rest.is_empty() {
+    loop {
+        rest = &rest[write_run(weigher, rest, 0, out)..];
+        if rest.is_empty() {
+            break;
+        }
         let (weight, len) = weigher.next(rest);
         write_weight(weigher, weight, out);
         if weight == 0 {

@@ -89,7 +89,7 @@ fn compare_mixed(
     }
     let as_doubles = either(Class::Real) || either(Class::Decimal) && either(Class::String);
     if as_doubles {
-        let (x, y) = (named_f64(a, a_type, report), named_f64(b, b_type, report));
+        let (x, y) = (to_f64(a, a_type, report), to_f64(b, b_type, report));
         return by_size(x, y);
     }
     to_decimal(a, a_type, report).cmp(&to_decimal(b, b_type, report))
@@ -110,11 +110,6 @@ fn class_of(value: ValueRef<'_>, ty: &SqlType) -> Class {
     }
 }
 
-/// ENUM and SET meet numbers by their number.
-fn named_f64(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> f64 {
-    to_f64(value, ty, report)
-}
-
 fn compare_names(a: ValueRef<'_>, a_type: &SqlType, b: ValueRef<'_>, b_type: &SqlType) -> Ordering {
     let (mut x, mut y) = (Vec::new(), Vec::new());
     text::append(&mut x, a_type, a);
@@ -123,7 +118,8 @@ fn compare_names(a: ValueRef<'_>, a_type: &SqlType, b: ValueRef<'_>, b_type: &Sq
 }
 
 /// The key value with which an index over a column of type `to` finds what equals `value`: `None` where the comparison does
-/// not follow the column's order (a text column and a number), or no value of the column can be equal.
+/// not follow the column's order (a text column and a number), or no value of the column can be equal. That a comparison of
+/// texts uses the column's collation is for the caller to know: an explicit COLLATE does not show in the types.
 pub fn for_index(
     to: &SqlType,
     from: &SqlType,

@@ -7,7 +7,8 @@
 //!
 //! 1. Text is in the character set of its type's collation. All sets here contain ASCII, so that numbers and dates are read
 //!    from the bytes as they are.
-//! 2. A TIMESTAMP is UTC in rows: [`store`] takes the session's wall clock there, [`timestamp_to_local`] back.
+//! 2. A TIMESTAMP is UTC in rows and keys, and the session's wall clock everywhere else: [`store`] and [`for_index`] take
+//!    the wall clock and answer UTC, [`timestamp_to_local`] is for columns as they are read.
 
 mod compare;
 mod number;

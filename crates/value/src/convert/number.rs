@@ -96,12 +96,6 @@ fn report_tail(
     }
 }
 
-/// Text of an ENUM or SET takes part in sums by its number, which is what the value holds.
-#[inline]
-fn text_of<'a>(value: ValueRef<'a>) -> Option<&'a [u8]> {
-    value.as_bytes()
-}
-
 /// As an integer, rounded; unsigned values above `i64::MAX` keep their bits, so pass the type's `unsigned` on. NULL is 0.
 /// Text is read up to the first character that is no digit, as CAST does.
 pub fn to_i64(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> i64 {
@@ -167,7 +161,7 @@ fn fraction(v: Time) -> f64 {
 
 /// As a decimal; NULL is 0.
 pub fn to_decimal(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Decimal {
-    if let Some(text) = text_of(value) {
+    if let Some(text) = value.as_bytes() {
         report_tail(read_number(text), "DECIMAL", value, ty, report);
         return Decimal::parse_prefix(text).map_or(Decimal::ZERO, |parsed| parsed.value);
     }

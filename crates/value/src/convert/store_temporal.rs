@@ -63,11 +63,7 @@ fn read_datetime(
 ) -> Result<Reading<DateTime>, BadTemporal> {
     let parsed = match value {
         ValueRef::Bytes(text) => parse_datetime(text, rules)?,
-        ValueRef::DateTime(v) => {
-            let local =
-                if from.kind == TypeKind::Timestamp { timestamp_to_local(v, context.zone) } else { v };
-            return checked(local, rules);
-        }
+        ValueRef::DateTime(v) => return checked(v, rules),
         ValueRef::Date(v) => return checked(v.midnight(), rules),
         ValueRef::Time(v) => return Ok(Reading { value: on_day(context.today, v)?, flaw: None }),
         _ => {
@@ -100,18 +96,11 @@ fn on_day(day: Date, time: Time) -> Result<DateTime, BadTemporal> {
     day.midnight().add_interval(span).ok_or(BadTemporal::OutOfRange)
 }
 
-fn read_time(
-    value: ValueRef<'_>,
-    from: &SqlType,
-    context: &StoreContext<'_>,
-) -> Result<ParsedTime, BadTemporal> {
+fn read_time(value: ValueRef<'_>, from: &SqlType) -> Result<ParsedTime, BadTemporal> {
     let of_day = |v: DateTime| ParsedTime { value: v.time(), datetime: Some(v), digits: 6, flaw: None };
     match value {
         ValueRef::Bytes(text) => parse_time(text),
         ValueRef::Time(v) => Ok(ParsedTime { value: v, datetime: None, digits: 6, flaw: None }),
-        ValueRef::DateTime(v) if from.kind == TypeKind::Timestamp => {
-            Ok(of_day(timestamp_to_local(v, context.zone)))
-        }
         ValueRef::DateTime(v) => Ok(of_day(v)),
         ValueRef::Date(v) => Ok(of_day(v.midnight())),
         _ => {
@@ -219,7 +208,7 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
 }
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
-    let parsed = read_time(value, from, context)?;
+    let parsed = read_time(value, from)?;
     let mut time = parsed.value;
     if context.mode.has(SqlMode::TIME_ROUND_FRACTIONAL) && to.decimals < 6 {
         time.micros += time.micros.signum() * 5 * 10i64.pow(5 - u32::from(to.decimals));
@@ -275,16 +264,11 @@ pub fn to_date(
 }
 
 /// As a time of day or span; `None`, with a report, where it is none.
-pub fn to_time(
-    value: ValueRef<'_>,
-    ty: &SqlType,
-    context: &StoreContext<'_>,
-    report: Report<'_>,
-) -> Option<Time> {
+pub fn to_time(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<Time> {
     if value.is_null() {
         return None;
     }
-    match read_time(value, ty, context) {
+    match read_time(value, ty) {
         Ok(parsed) => {
             report_flaw(parsed.flaw, "time", value, ty, report);
             Some(parsed.value)

@@ -416,7 +416,10 @@ impl Decimal {
     /// Writes the digits right-aligned and returns where they start.
     fn write_digits(&self, digits: &mut [u8; 80]) -> usize {
         let mut at = digits.len();
-        let mut rest = self.wide();
+        let mut rest = match self.small() {
+            Some(v) if v >> 64 == 0 => return write_u64(v as u64, digits),
+            _ => self.wide(),
+        };
         while rest.len() > 2 {
             let mut group = rest.div_small(1_000_000_000);
             for _ in 0..9 {
@@ -425,18 +428,24 @@ impl Decimal {
                 group /= 10;
             }
         }
-        let mut low = u64::from(rest.0[0]) | u64::from(rest.0[1]) << 32;
-        while low > 0 {
-            at -= 1;
-            digits[at] = b'0' + (low % 10) as u8;
-            low /= 10;
-        }
-        at
+        let low = u64::from(rest.0[0]) | u64::from(rest.0[1]) << 32;
+        write_u64(low, &mut digits[..at])
     }
 }
 
 /// The most that a 65-digit dividend is shifted: 10^146 still fits 512 bits.
 const WIDE_SHIFT_MAX: u32 = 81;
+
+/// Writes digits right-aligned, none for 0, and returns where they start.
+fn write_u64(mut v: u64, digits: &mut [u8]) -> usize {
+    let mut at = digits.len();
+    while v > 0 {
+        at -= 1;
+        digits[at] = b'0' + (v % 10) as u8;
+        v /= 10;
+    }
+    at
+}
 
 fn grouped(scale: u8) -> u32 {
     u32::from(scale).div_ceil(9) * 9

@@ -3,4 +3,5 @@
 mod assignment;
 mod codecs;
 mod expressions;
+mod robust;
 mod support;
