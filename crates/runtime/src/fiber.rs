@@ -11,10 +11,11 @@
 
 use crate::latch;
 use crate::net::ConnId;
+use crate::shared::Shared;
 use crate::stack::{FiberStack, StackPool};
 use crate::time::{self, Instant};
 use crate::wait::WaitEvent;
-use crate::worker::{self, Run, Shared, Worker};
+use crate::worker::{self, Run, Worker};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -316,7 +317,7 @@ pub fn spawn_on(worker: usize, f: impl FnOnce() + Send + 'static) {
 
 /// Starts `f` as a fiber on a worker thread of its own; in a simulated world as a plain fiber.
 pub fn spawn_service(name: &'static str, f: impl FnOnce() + Send + 'static) {
-    worker::spawn_service(name, Box::new(f));
+    crate::threads::spawn_service(name, Box::new(f));
 }
 
 /// Runs `f`, which may block, on a thread of the blocking pool while the fiber is parked. Outside fibers and in a simulated

@@ -21,18 +21,21 @@ pub mod latch;
 pub mod net;
 pub mod rand;
 mod reactor;
+mod shared;
 pub mod signal;
 pub mod sim;
 mod stack;
 pub mod stats;
 pub mod sync;
 pub mod system;
+mod threads;
 pub mod time;
 mod timer;
 pub mod wait;
 mod worker;
 
 use std::io;
+use std::time::Duration;
 
 /// Which way a worker talks to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -57,24 +60,32 @@ pub struct Config {
     pub stack_bytes: usize,
     /// Fibers alive at once over all workers; jobs beyond wait for one.
     pub fibers_max: usize,
+    /// How long [`Runtime::shutdown`] waits for fibers before it abandons them.
+    pub shutdown_wait: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { workers: 0, reactor: ReactorChoice::Auto, stack_bytes: 256 << 10, fibers_max: 16 << 10 }
+        Config {
+            workers: 0,
+            reactor: ReactorChoice::Auto,
+            stack_bytes: 256 << 10,
+            fibers_max: 16 << 10,
+            shutdown_wait: Duration::from_secs(10),
+        }
     }
 }
 
-/// The real world: workers that run fibers until [`Runtime::shutdown`].
+/// The real world: workers that run fibers until [`Runtime::shutdown`], or until the process ends.
 pub struct Runtime {
-    threads: worker::Threads,
+    threads: threads::Threads,
 }
 
 impl Runtime {
     /// Starts the workers. Raises the process's soft limit of open files to the hard one.
     pub fn start(config: Config) -> io::Result<Runtime> {
         system::raise_descriptor_limit();
-        worker::Threads::start(&config).map(|threads| Runtime { threads })
+        threads::Threads::start(&config).map(|threads| Runtime { threads })
     }
 
     /// `io_uring` or `epoll`.
@@ -84,10 +95,11 @@ impl Runtime {
 
     /// Runs `f` on a fiber of worker 0 and waits for it; called from a thread that is no worker. A panic of `f` goes on here.
     pub fn block_on<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        worker::block_on(self.threads.group(), f)
+        threads::block_on(self.threads.group(), f)
     }
 
-    /// Stops the workers once their fibers have ended, or after a bounded wait. True if all had ended by themselves.
+    /// Closes all connections and stops the workers once their fibers have ended, or after `shutdown_wait`. True if all had
+    /// ended by themselves; those that had not are abandoned, and what they own is leaked.
     pub fn shutdown(self) -> bool {
         self.threads.stop()
     }

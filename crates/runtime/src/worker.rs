@@ -3,139 +3,33 @@
 //! **The loop**: take what others have sent, run a bounded pass of the run queue, fire timers, then let the reactor handle
 //! one batch of completions, entering the kernel once; it sleeps there only if nothing is runnable.
 //!
-//! **Invariants.** 1. Before a worker sleeps it sets `asleep` and looks at its inbox once more; a sender pushes first and
-//! then looks at `asleep`: one of the two sees the other. 2. A `Shared` is never freed, so wakes may be late. 3. A worker has
-//! at most `fibers_max` fibers; jobs beyond wait in `waiting` and take the next fiber that finishes.
+//! **Invariants.** 1. A worker sleeps only after it has announced it and found its inbox empty (`shared`). 2. It has at most
+//! `fibers_max` fibers; jobs beyond wait in `waiting` and take the next fiber that finishes. 3. Its cells are never borrowed
+//! while a fiber runs.
 //!
 //! A simulated world is one `Worker` too, with `Reactor::Sim` and a loop of its own (`sim::world`).
 
 use crate::blocking::BlockingPool;
 use crate::fiber::{self, Core, Job};
-use crate::net::{self, Accepted, ConnId, Conns, ListenerCore};
+use crate::net::{self, Conns};
 use crate::reactor::Reactor;
+use crate::shared::{self, Message, Shared};
 use crate::stack::StackPool;
 use crate::stats::Counters;
 use crate::timer::{Target, Timers};
 use crate::wait::WaitEvent;
 use crate::{Config, ReactorChoice, time};
-use crossbeam_queue::SegQueue;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Services that may run at once; more become plain fibers.
 pub(crate) const SERVICES_MAX: usize = 30;
 /// Queue items run between two looks at the reactor.
 const PASS_MAX: usize = 64;
-/// How long `shutdown` waits for fibers before it abandons them.
-const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
-
-/// What other threads may touch of a worker. Never freed.
-pub(crate) struct Shared {
-    /// Woken fibers, newest first.
-    inbox: AtomicPtr<Core>,
-    pub messages: SegQueue<Message>,
-    asleep: AtomicBool,
-    /// Signalled to end a sleep; -1 in a simulated world. Never closed: a late wake must not hit another file.
-    eventfd: RawFd,
-    pub counters: Counters,
-}
-
-/// Word from other threads.
-pub(crate) enum Message {
-    Job(Job),
-    Accepted(Accepted),
-    Listen(ListenerCore),
-    /// Close this listener.
-    Unlisten(u64),
-    /// Shut this connection down.
-    Cut(ConnId),
-    /// Look at the flags of the group.
-    Poke,
-}
-
-/// Halves of finished worlds. Bounded by the worlds that ran at the same time.
-static FREE_SHARED: parking_lot::Mutex<Vec<&'static Shared>> = parking_lot::const_mutex(Vec::new());
-/// Halves of real workers, for the counters.
-static ALL_SHARED: parking_lot::Mutex<Vec<&'static Shared>> = parking_lot::const_mutex(Vec::new());
-
-impl Shared {
-    pub fn new(eventfd: Option<OwnedFd>) -> &'static Shared {
-        let free = if eventfd.is_none() { FREE_SHARED.lock().pop() } else { None };
-        free.unwrap_or_else(|| {
-            Box::leak(Box::new(Shared {
-                inbox: AtomicPtr::new(null_mut()),
-                messages: SegQueue::new(),
-                asleep: AtomicBool::new(false),
-                eventfd: eventfd.map_or(-1, std::os::fd::IntoRawFd::into_raw_fd),
-                counters: Counters::default(),
-            }))
-        })
-    }
-    /// Gives a finished world's half back for the next.
-    pub fn recycle(&'static self) {
-        self.inbox.store(null_mut(), Ordering::Relaxed);
-        while let Some(message) = self.messages.pop() {
-            std::mem::forget(message);
-        }
-        self.counters.reset();
-        FREE_SHARED.lock().push(self);
-    }
-    fn new_real() -> io::Result<&'static Shared> {
-        // SAFETY: plain system call; the descriptor is ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just made, owned by nobody else.
-        let shared = Shared::new(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
-        ALL_SHARED.lock().push(shared);
-        Ok(shared)
-    }
-
-    /// Hands over a fiber whose state the caller has just moved from PARKED to NOTIFIED.
-    pub fn push_wake(&self, core: &'static Core, signal: bool) {
-        let mut head = self.inbox.load(Ordering::Relaxed);
-        loop {
-            core.next.store(head, Ordering::Relaxed);
-            let new = std::ptr::from_ref(core).cast_mut();
-            match self.inbox.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(seen) => head = seen,
-            }
-        }
-        if signal {
-            self.signal();
-        }
-    }
-    pub fn send(&self, message: Message) {
-        self.messages.push(message);
-        self.signal();
-    }
-    /// Wakes the worker's thread if it sleeps or is about to.
-    pub fn signal(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::SeqCst) {
-            self.counters.signals.add_shared(1);
-            // SAFETY: writes eight bytes to a descriptor that is never closed.
-            unsafe { libc::eventfd_write(self.eventfd, 1) };
-        }
-    }
-    fn has_word(&self) -> bool {
-        !self.inbox.load(Ordering::Relaxed).is_null() || !self.messages.is_empty()
-    }
-    /// The descriptor that ends a sleep when it becomes readable.
-    pub fn eventfd(&self) -> RawFd {
-        self.eventfd
-    }
-}
 
 /// An item of the run queue.
 pub(crate) enum Run {
@@ -148,21 +42,22 @@ pub(crate) enum Run {
 pub(crate) struct Group {
     pub workers: usize,
     shared: Vec<&'static Shared>,
-    services: parking_lot::Mutex<Vec<Option<&'static Shared>>>,
-    choice: ReactorChoice,
+    pub services: parking_lot::Mutex<Vec<Option<&'static Shared>>>,
+    pub choice: ReactorChoice,
     fibers_max_per_worker: usize,
+    pub shutdown_wait: Duration,
     stacks: Arc<StackPool>,
     pub blocking: Arc<BlockingPool>,
-    stopping: AtomicBool,
-    abandoning: AtomicBool,
-    threads: parking_lot::Mutex<usize>,
-    thread_ended: parking_lot::Condvar,
+    pub stopping: AtomicBool,
+    pub abandoning: AtomicBool,
+    pub threads: parking_lot::Mutex<usize>,
+    pub thread_ended: parking_lot::Condvar,
     /// Next worker to be dealt a connection.
     pub deal: AtomicUsize,
 }
 
 impl Group {
-    fn new(
+    pub fn new(
         config: &Config,
         workers: usize,
         shared: Vec<&'static Shared>,
@@ -174,6 +69,7 @@ impl Group {
             services: parking_lot::Mutex::new(vec![None; SERVICES_MAX]),
             choice: config.reactor,
             fibers_max_per_worker: (config.fibers_max / workers).max(16),
+            shutdown_wait: config.shutdown_wait,
             stacks,
             blocking: Arc::default(),
             stopping: AtomicBool::new(false),
@@ -193,7 +89,7 @@ impl Group {
         Self::new(config, workers, vec![shared; workers], stacks)
     }
     pub fn is_simulated(&self) -> bool {
-        self.shared[0].eventfd < 0
+        self.shared[0].eventfd() < 0
     }
     pub fn worker(&self, index: usize) -> &'static Shared {
         self.shared[index]
@@ -202,7 +98,7 @@ impl Group {
     pub fn slots(&self) -> usize {
         self.workers + SERVICES_MAX + 1
     }
-    fn signal_all(&self) {
+    pub fn signal_all(&self) {
         for shared in &self.shared {
             shared.send(Message::Poke);
         }
@@ -213,7 +109,7 @@ impl Group {
 }
 
 /// The group that threads outside of all workers mean: the last one started.
-static DEFAULT: parking_lot::Mutex<Option<Arc<Group>>> = parking_lot::const_mutex(None);
+pub(crate) static DEFAULT: parking_lot::Mutex<Option<Arc<Group>>> = parking_lot::const_mutex(None);
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
@@ -309,7 +205,7 @@ pub(crate) fn worker_index() -> usize {
 pub(crate) fn for_each_counters(mut f: impl FnMut(&Counters)) {
     match own() {
         Some(w) if matches!(w.reactor, Reactor::Sim(_)) => f(&w.shared.counters),
-        _ => ALL_SHARED.lock().iter().for_each(|s| f(&s.counters)),
+        _ => shared::for_each_counters(f),
     }
 }
 
@@ -333,105 +229,6 @@ pub(crate) fn spawn(worker: Option<usize>, job: Job) {
         }
         Some(w) if worker.is_none_or(|index| index == w.slot) => w.enqueue(Run::Job(job, w.slot)),
         _ => group().worker(worker.unwrap_or(0)).send(Message::Job(job)),
-    }
-}
-
-pub(crate) fn spawn_service(name: &'static str, f: Box<dyn FnOnce() + Send>) {
-    let group = group();
-    let is_sim = own().is_some_and(|w| matches!(w.reactor, Reactor::Sim(_)));
-    let shared = Shared::new_service(is_sim);
-    let free = shared.and_then(|shared| {
-        let mut services = group.services.lock();
-        let free = services.iter().position(Option::is_none)?;
-        services[free] = Some(shared);
-        Some((free, shared))
-    });
-    let Some((index, shared)) = free else {
-        return spawn(None, Job::Run(f));
-    };
-    let slot = group.workers + index;
-    if is_sim {
-        let done = ServiceSlot { group, index };
-        let job = Job::Run(Box::new(move || {
-            let _done = done;
-            f();
-        }));
-        return enqueue_local(Run::Job(job, slot));
-    }
-    let start = Start { group: group.clone(), shared, slot, service: Some(Job::Run(f)), ready: None };
-    if let Err(error) = start.spawn(name) {
-        eprintln!("keel: no thread for service {name}: {error}");
-        group.services.lock()[index] = None;
-    }
-}
-
-/// A service's place, free again when the service ends.
-struct ServiceSlot {
-    group: Arc<Group>,
-    index: usize,
-}
-impl Drop for ServiceSlot {
-    fn drop(&mut self) {
-        self.group.services.lock()[self.index] = None;
-    }
-}
-
-impl Shared {
-    fn new_service(is_sim: bool) -> Option<&'static Shared> {
-        match is_sim {
-            true => own().map(|w| w.shared),
-            false => Shared::new_real().ok(),
-        }
-    }
-}
-
-/// What a worker's thread begins with.
-struct Start {
-    group: Arc<Group>,
-    shared: &'static Shared,
-    slot: usize,
-    /// The one job of a service.
-    service: Option<Job>,
-    ready: Option<mpsc::Sender<io::Result<&'static str>>>,
-}
-
-impl Start {
-    fn spawn(self, name: &str) -> io::Result<()> {
-        let group = self.group.clone();
-        *group.threads.lock() += 1;
-        let started = std::thread::Builder::new().name(name.to_string()).spawn(move || self.run());
-        if started.is_err() {
-            *group.threads.lock() -= 1;
-        }
-        started.map(drop)
-    }
-
-    fn run(mut self) {
-        let group = self.group.clone();
-        let is_service = self.service.is_some();
-        match Reactor::new(group.choice, self.shared, is_service) {
-            Ok(reactor) => {
-                if let Some(ready) = self.ready.take() {
-                    let _ = ready.send(Ok(reactor.name()));
-                }
-                let worker = Worker::new(self.shared, group.clone(), self.slot, reactor);
-                worker.enter(|w| {
-                    if let Some(job) = self.service.take() {
-                        w.enqueue(Run::Job(job, w.slot));
-                    }
-                    w.run_loop(is_service);
-                });
-            }
-            Err(error) => match self.ready.take() {
-                Some(ready) => drop(ready.send(Err(error))),
-                None => eprintln!("keel: a service has no reactor: {error}"),
-            },
-        }
-        if is_service {
-            group.services.lock()[self.slot - group.workers] = None;
-        }
-        *group.threads.lock() -= 1;
-        group.thread_ended.notify_all();
     }
 }
 
@@ -481,17 +278,13 @@ impl Worker {
 
     /// Takes what other threads have sent.
     pub fn take_inbox(&self) {
-        if !self.shared.inbox.load(Ordering::Relaxed).is_null() {
-            let newest = self.shared.inbox.swap(null_mut(), Ordering::Acquire);
+        {
             let mut queue = self.queue.borrow_mut();
             let oldest_at = queue.len();
-            let mut next = newest;
-            // SAFETY: links of the inbox point at cores, which are never freed.
-            while let Some(core) = unsafe { next.as_ref() } {
-                next = core.next.load(Ordering::Relaxed);
-                queue.push_back(Run::Fiber(core));
+            self.shared.take_woken(|core| queue.push_back(Run::Fiber(core)));
+            if queue.len() - oldest_at > 1 {
+                queue.make_contiguous()[oldest_at..].reverse();
             }
-            queue.make_contiguous()[oldest_at..].reverse();
         }
         while let Some(message) = self.shared.messages.pop() {
             self.handle(message);
@@ -589,7 +382,8 @@ impl Worker {
         }
     }
 
-    fn run_loop(&self, is_service: bool) {
+    /// Until the group stops, or the service's job has ended.
+    pub fn run_loop(&self, is_service: bool) {
         loop {
             self.take_inbox();
             self.run_pass();
@@ -602,14 +396,12 @@ impl Worker {
                 self.reactor.poll(self);
                 continue;
             }
-            self.shared.asleep.store(true, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-            if self.shared.has_word() {
-                self.reactor.poll(self);
-            } else {
+            if self.shared.fall_asleep() {
                 self.reactor.wait(self, deadline);
+            } else {
+                self.reactor.poll(self);
             }
-            self.shared.asleep.store(false, Ordering::SeqCst);
+            self.shared.wake_up();
         }
         self.end();
     }
@@ -653,102 +445,5 @@ impl Worker {
         let fibers = self.fibers.borrow();
         let parked = fibers.iter().filter(|f| !idle.iter().any(|i| std::ptr::eq(*i, **f)));
         parked.map(|f| format!("  fiber {} waits for {}\n", f.sequence.get(), f.event.get().name())).collect()
-    }
-}
-
-/// The threads of a real runtime.
-pub(crate) struct Threads {
-    group: Arc<Group>,
-    pub reactor_name: &'static str,
-}
-
-impl Threads {
-    pub fn start(config: &Config) -> io::Result<Threads> {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = if config.workers == 0 { cores() } else { config.workers };
-        let shared = (0..workers).map(|_| Shared::new_real()).collect::<io::Result<Vec<_>>>()?;
-        let group = Group::new(config, workers, shared.clone(), StackPool::new(config.stack_bytes));
-        let (sender, receiver) = mpsc::channel();
-        let mut threads = Threads { group: group.clone(), reactor_name: "" };
-        for (slot, shared) in shared.into_iter().enumerate() {
-            let start =
-                Start { group: group.clone(), shared, slot, service: None, ready: Some(sender.clone()) };
-            if let Err(error) = start.spawn(&format!("keel-{slot}")) {
-                threads.stop();
-                return Err(error);
-            }
-        }
-        for _ in 0..workers {
-            match receiver.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start"))) {
-                Ok(name) => threads.reactor_name = name,
-                Err(error) => {
-                    threads.stop();
-                    return Err(error);
-                }
-            }
-        }
-        *DEFAULT.lock() = Some(group);
-        Ok(threads)
-    }
-
-    pub fn group(&self) -> &Arc<Group> {
-        &self.group
-    }
-
-    /// Stops the workers; true if all fibers had ended by themselves.
-    pub fn stop(&self) -> bool {
-        self.group.stopping.store(true, Ordering::Release);
-        self.group.signal_all();
-        let orderly = self.wait_for_threads(SHUTDOWN_WAIT);
-        if !orderly {
-            self.group.abandoning.store(true, Ordering::Release);
-            self.group.signal_all();
-            self.wait_for_threads(Duration::from_secs(1));
-        }
-        self.group.blocking.stop();
-        let mut default = DEFAULT.lock();
-        if default.as_ref().is_some_and(|d| Arc::ptr_eq(d, &self.group)) {
-            *default = None;
-        }
-        orderly
-    }
-
-    fn wait_for_threads(&self, patience: Duration) -> bool {
-        let mut threads = self.group.threads.lock();
-        let deadline = time::now() + patience;
-        while *threads > 0 {
-            let left = deadline.since(time::now());
-            if left.is_zero() {
-                return false;
-            }
-            self.group.thread_ended.wait_for(&mut threads, left);
-        }
-        true
-    }
-}
-
-/// Runs `f` on worker 0 and waits. On a fiber it runs in place.
-pub(crate) fn block_on<T: Send>(group: &Arc<Group>, f: impl FnOnce() -> T + Send) -> T {
-    if fiber::in_fiber() {
-        return f();
-    }
-    let mut result: Option<Result<T, Box<dyn Any + Send>>> = None;
-    let done = AtomicBool::new(false);
-    let caller = fiber::current();
-    let (slot, flag) = (&mut result, &done);
-    let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
-        *slot = Some(catch_unwind(AssertUnwindSafe(f)));
-        flag.store(true, Ordering::Release);
-        caller.wake();
-    });
-    // SAFETY: the job borrows from this frame, which stays until `done` is set, the last borrow the job uses.
-    let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Box<dyn FnOnce() + Send>>(job) };
-    group.worker(0).send(Message::Job(Job::Run(job)));
-    while !done.load(Ordering::Acquire) {
-        fiber::park(WaitEvent::Other);
-    }
-    match result.expect("set before `done`") {
-        Ok(value) => value,
-        Err(panic) => resume_unwind(panic),
     }
 }

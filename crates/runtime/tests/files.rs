@@ -3,7 +3,9 @@
 mod common;
 
 use common::on_each_reactor;
+use keel_runtime::fiber;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
+use keel_runtime::sync::channel;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -82,6 +84,21 @@ fn exercise(folder: &Folder) {
 fn files_work_on_both_reactors_and_outside_fibers() {
     exercise(&Folder::temporary());
     on_each_reactor(|rt| rt.block_on(|| exercise(&Folder::temporary())));
+}
+
+#[test]
+fn files_work_in_services() {
+    on_each_reactor(|rt| {
+        rt.block_on(|| {
+            let (sender, receiver) = channel(1);
+            fiber::spawn_service("files", move || {
+                exercise(&Folder::temporary());
+                batch(&Folder::temporary(), &OpenOptions::creating());
+                sender.send(()).expect("received below");
+            });
+            assert_eq!(receiver.recv(), Some(()));
+        });
+    });
 }
 
 fn batch(folder: &Folder, options: &OpenOptions) {

@@ -410,3 +410,21 @@ fn blocking_calls_do_not_hold_up_the_worker() {
         });
     });
 }
+
+#[test]
+fn shutdown_abandons_fibers_that_never_end() {
+    let config = Config { workers: 2, shutdown_wait: Duration::from_millis(30), ..Config::default() };
+    let rt = Runtime::start(config).unwrap();
+    rt.block_on(|| {
+        fiber::spawn(|| {
+            loop {
+                fiber::park(WaitEvent::Idle);
+            }
+        });
+        fiber::spawn_service("endless", || fiber::sleep(Duration::from_secs(1 << 20)));
+    });
+    assert!(!rt.shutdown());
+    let next = Runtime::start(Config { workers: 1, ..Config::default() }).unwrap();
+    assert_eq!(next.block_on(|| 1), 1);
+    assert!(next.shutdown());
+}

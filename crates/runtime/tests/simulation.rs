@@ -320,7 +320,7 @@ fn faults_strike_where_and_when_told() {
 fn a_crash_gives_the_memory_of_abandoned_buffers_back() {
     fn resident_mb() -> u64 {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096 >> 20
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() / 256
     }
     let before = resident_mb();
     for seed in 0..40 {

@@ -1,22 +1,18 @@
-//! One connection: what the reactor touches (`Conn`) and what its fiber touches (`Connection`), both on one worker.
+//! One connection as its worker keeps it: what the reactor touches, and the turns of its session.
 
 use super::server::ServerCore;
-use super::{After, Peer, Session, socket};
+use super::{After, Connection, Session};
 use crate::fiber::{self, Fiber, Job};
 use crate::time::{self, Instant};
 use crate::timer::Target;
-use crate::wait::WaitEvent;
-use crate::worker::{self, Message, Run, Shared, Worker};
+use crate::worker::{self, Run, Worker};
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::io;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Unsent bytes beyond which `flush` parks.
-const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Unread bytes beyond which receiving pauses.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
 /// How long a closing connection may take to send its last bytes.
@@ -62,20 +58,20 @@ pub(crate) struct Conn {
     phase: Cell<Phase>,
     face: UnsafeCell<Connection>,
     /// Input that came while a fiber was at work.
-    arrived: RefCell<Vec<u8>>,
+    pub(super) arrived: RefCell<Vec<u8>>,
     grown: Cell<bool>,
-    ended: Cell<bool>,
-    broken: Cell<bool>,
+    pub(super) ended: Cell<bool>,
+    pub(super) broken: Cell<bool>,
     cut: Cell<bool>,
     /// What the kernel is sending; not touched while `in_flight`.
-    sending: RefCell<Vec<u8>>,
-    sent: Cell<usize>,
-    in_flight: Cell<bool>,
-    unsent: RefCell<Vec<u8>>,
-    fiber: Cell<Option<Fiber>>,
-    wants_input: Cell<bool>,
-    wants_room: Cell<bool>,
-    idle_timeout: Cell<Option<Duration>>,
+    pub(super) sending: RefCell<Vec<u8>>,
+    pub(super) sent: Cell<usize>,
+    pub(super) in_flight: Cell<bool>,
+    pub(super) unsent: RefCell<Vec<u8>>,
+    pub(super) fiber: Cell<Option<Fiber>>,
+    pub(super) wants_input: Cell<bool>,
+    pub(super) wants_room: Cell<bool>,
+    pub(super) idle_timeout: Cell<Option<Duration>>,
     idle_since: Cell<u64>,
     timer_at: Cell<u64>,
 }
@@ -147,7 +143,7 @@ impl Conns {
         drop(slots);
         let conn = self.by_slot(slot).expect("just inserted");
         // SAFETY: nobody has the face yet.
-        unsafe { (*conn.face.get()).conn = conn };
+        unsafe { (*conn.face.get()).belong_to(conn) };
         conn
     }
     fn remove(&self, id: ConnId) {
@@ -179,14 +175,7 @@ impl Conn {
             server,
             session: Cell::new(None),
             phase: Cell::new(phase),
-            face: UnsafeCell::new(Connection {
-                conn: std::ptr::null(),
-                input: Vec::new(),
-                start: 0,
-                output: Vec::new(),
-                read_timeout: None,
-                write_timeout: None,
-            }),
+            face: UnsafeCell::new(Connection::unborn()),
             arrived: RefCell::default(),
             grown: Cell::new(false),
             ended: Cell::new(false),
@@ -325,7 +314,8 @@ impl Conn {
         }
     }
 
-    fn send(&self, w: &Worker) {
+    /// Gives the kernel what `to_send` says.
+    pub(super) fn send(&self, w: &Worker) {
         self.in_flight.set(true);
         w.reactor.send(w, self);
     }
@@ -485,230 +475,5 @@ pub(crate) fn idle_timer_fired(w: &Worker, id: ConnId) {
         cut(w, id);
     } else {
         conn.arm_timer(w, deadline);
-    }
-}
-
-/// A connection as its fiber sees it.
-pub struct Connection {
-    conn: *const Conn,
-    input: Vec<u8>,
-    /// Consumed bytes at the front of `input`.
-    start: usize,
-    output: Vec<u8>,
-    read_timeout: Option<Duration>,
-    write_timeout: Option<Duration>,
-}
-
-impl Connection {
-    #[inline]
-    fn conn<'a>(&self) -> &'a Conn {
-        // SAFETY: set at birth; the face lives inside the connection it points to.
-        unsafe { &*self.conn }
-    }
-
-    /// Bytes received and not consumed; stable until `fill` or `poll_input` is called.
-    #[inline]
-    pub fn input(&self) -> &[u8] {
-        &self.input[self.start..]
-    }
-    /// Drops the first `n` bytes of the input.
-    #[inline]
-    pub fn consume(&mut self, n: usize) {
-        self.start += n;
-        assert!(self.start <= self.input.len(), "consumed more than there is");
-        if self.start == self.input.len() {
-            self.input.clear();
-            self.start = 0;
-        }
-    }
-
-    fn append_input(&mut self, w: &Worker, bytes: &[u8]) {
-        if self.input.capacity() == 0 {
-            self.input = w.conns.buffers.take();
-        }
-        if self.start > 0 && self.input.len() + bytes.len() > self.input.capacity() {
-            self.input.drain(..self.start);
-            self.start = 0;
-        }
-        self.input.extend_from_slice(bytes);
-    }
-
-    /// Moves what has arrived behind the input; true if there was anything.
-    fn take_arrived(&mut self) -> bool {
-        let conn = self.conn();
-        let mut arrived = conn.arrived.borrow_mut();
-        if arrived.is_empty() {
-            return false;
-        }
-        let w = worker::own().expect("connections live on workers");
-        if self.input.is_empty() {
-            std::mem::swap(&mut self.input, &mut *arrived);
-            w.conns.buffers.give(std::mem::take(&mut *arrived));
-        } else {
-            self.append_input(w, &arrived);
-            w.conns.buffers.give(std::mem::take(&mut *arrived));
-        }
-        drop(arrived);
-        if conn.paused.get() && !conn.ended.get() {
-            conn.paused.set(false);
-            w.reactor.resume(w, conn);
-        }
-        true
-    }
-
-    fn release_buffers(&mut self, w: &Worker) {
-        if self.start == self.input.len() && self.input.capacity() > 0 {
-            self.start = 0;
-            w.conns.buffers.give(std::mem::take(&mut self.input));
-        }
-        if self.output.is_empty() && self.output.capacity() > 0 {
-            w.conns.buffers.give(std::mem::take(&mut self.output));
-        }
-    }
-
-    /// Parks until the input has at least `min_total` bytes. `UnexpectedEof` when the peer is gone, `TimedOut` after the read timeout.
-    pub fn fill(&mut self, min_total: usize) -> io::Result<()> {
-        let conn = self.conn();
-        let mut deadline = None;
-        loop {
-            self.take_arrived();
-            if self.input().len() >= min_total {
-                return Ok(());
-            }
-            if conn.ended.get() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let deadline = *deadline.get_or_insert_with(|| far_or(self.read_timeout));
-            if time::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            conn.fiber.set(Some(fiber::current()));
-            let wanted = conn.wants_input.replace(true);
-            fiber::park_until(WaitEvent::NetRead, deadline);
-            conn.wants_input.set(wanted);
-        }
-    }
-
-    /// Takes in what has arrived, without waiting; the length of the input. `UnexpectedEof` when the peer is gone and all is consumed.
-    pub fn poll_input(&mut self) -> io::Result<usize> {
-        self.take_arrived();
-        match self.input().len() {
-            0 if self.conn().ended.get() => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => Ok(n),
-        }
-    }
-
-    /// While on, arriving input (or the peer's end) wakes the fiber that serves this connection, wherever it is parked.
-    pub fn wake_on_input(&mut self, on: bool) {
-        self.conn().fiber.set(Some(fiber::current()));
-        self.conn().wants_input.set(on);
-    }
-
-    /// Is the peer known to be gone?
-    pub fn is_ended(&self) -> bool {
-        self.conn().ended.get()
-    }
-
-    /// Where to write the answer.
-    #[inline]
-    pub fn output(&mut self) -> &mut Vec<u8> {
-        if self.output.capacity() == 0 {
-            self.output = worker::own().expect("connections live on workers").conns.buffers.take();
-        }
-        &mut self.output
-    }
-
-    /// Hands the output to the kernel; parks only while more than about 1 MiB is unsent.
-    pub fn flush(&mut self) -> io::Result<()> {
-        let conn = self.conn();
-        if conn.broken.get() {
-            self.output.clear();
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        if self.output.is_empty() {
-            return Ok(());
-        }
-        if conn.in_flight.get() {
-            conn.unsent.borrow_mut().extend_from_slice(&self.output);
-            self.output.clear();
-        } else {
-            let w = worker::own().expect("connections live on workers");
-            *conn.sending.borrow_mut() = std::mem::take(&mut self.output);
-            conn.send(w);
-        }
-        self.wait_for_room(UNSENT_BYTES_MAX)
-    }
-
-    /// Parks while more than `unsent_max` bytes wait to be sent.
-    pub(super) fn wait_for_room(&mut self, unsent_max: usize) -> io::Result<()> {
-        let conn = self.conn();
-        let mut deadline = None;
-        while conn.in_flight.get() {
-            let unsent = conn.sending.borrow().len() - conn.sent.get() + conn.unsent.borrow().len();
-            if unsent <= unsent_max {
-                break;
-            }
-            let deadline = *deadline.get_or_insert_with(|| far_or(self.write_timeout));
-            if time::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            conn.fiber.set(Some(fiber::current()));
-            conn.wants_room.set(true);
-            fiber::park_until(WaitEvent::NetWrite, deadline);
-            conn.wants_room.set(false);
-            if conn.broken.get() {
-                break;
-            }
-        }
-        if conn.broken.get() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
-    }
-
-    /// Who is at the other end.
-    pub fn peer(&self) -> Peer {
-        match worker::own() {
-            Some(w) => w.reactor.peer(self.conn()),
-            None => socket::peer(self.conn().fd),
-        }
-    }
-
-    /// A handle by which others can shut this connection down.
-    pub fn handle(&self) -> ConnHandle {
-        let w = worker::own().expect("connections live on workers");
-        ConnHandle { home: w.shared, id: self.conn().id }
-    }
-
-    /// Closes the connection when it has been idle that long.
-    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
-        self.conn().idle_timeout.set(timeout);
-    }
-    /// Bound for each `fill`.
-    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
-        self.read_timeout = timeout;
-    }
-    /// Bound for each wait in `flush`.
-    pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
-        self.write_timeout = timeout;
-    }
-}
-
-fn far_or(timeout: Option<Duration>) -> Instant {
-    timeout.map_or(Instant::FAR, |t| time::now() + t)
-}
-
-/// Shuts a connection down from anywhere.
-#[derive(Clone, Copy)]
-pub struct ConnHandle {
-    home: &'static Shared,
-    id: ConnId,
-}
-
-impl ConnHandle {
-    /// Ends the connection as if the peer had gone; nothing happens if it is closed already. A fiber that waits for the
-    /// network on it gets an error; one that waits for something else goes on until it next uses the connection.
-    pub fn shutdown(&self) {
-        match worker::own() {
-            Some(w) if std::ptr::eq(w.shared, self.home) => cut(w, self.id),
-            _ => self.home.send(Message::Cut(self.id)),
-        }
     }
 }

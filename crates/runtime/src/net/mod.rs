@@ -10,6 +10,7 @@
 //! `flush` parks. 3. Receiving pauses at 1 MiB unread. 4. A connection's memory is freed only when no kernel operation refers to it.
 
 mod conn;
+mod connection;
 mod server;
 mod socket;
 mod stream;
@@ -18,7 +19,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub(crate) use conn::{Conn, ConnId, Conns, cut, idle_timer_fired, serve_ready};
-pub use conn::{ConnHandle, Connection};
+pub use connection::{ConnHandle, Connection};
 pub(crate) use server::{
     Accepted, ListenerCore, adopt, attach_fresh, deal, pause_listener, resume_listening, start_listening,
     stop_all, stop_listening,

@@ -3,12 +3,13 @@
 //! One worker accepts for all and deals in turn, so that every worker gets an equal share whatever the kernel prefers. An
 //! accept that fails for want of descriptors or memory pauses the listener for a moment; the clients wait in the backlog.
 
-use super::conn::{ConnId, Connection};
-use super::{Address, Service, Session, conn, socket};
+use super::conn::ConnId;
+use super::{Address, Connection, Service, Session, conn, socket};
 use crate::fiber::{self, Job};
+use crate::shared::Message;
 use crate::time;
 use crate::timer::Target;
-use crate::worker::{self, Group, Message, Run, Worker};
+use crate::worker::{self, Group, Run, Worker};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;

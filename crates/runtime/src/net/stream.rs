@@ -1,7 +1,7 @@
 //! The client's side of a socket, for a fiber that reads and writes as it likes.
 
-use super::conn::{Conn, Connection};
-use super::{Address, socket};
+use super::conn::Conn;
+use super::{Address, Connection, socket};
 use crate::fiber;
 use crate::wait::WaitEvent;
 use crate::worker;

@@ -5,8 +5,9 @@
 use crate::blocking::BlockingPool;
 use crate::fs::FileOp;
 use crate::net::{self, Conn, ListenerCore, Peer};
+use crate::shared::Shared;
 use crate::time;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -26,10 +27,12 @@ pub(crate) struct Epoll {
     events: RefCell<Vec<(u64, u32)>>,
     scratch: RefCell<Vec<u8>>,
     shared: &'static Shared,
+    /// A service has its thread to itself and may as well block it: the log must not queue behind slow calls in the pool.
+    is_service: bool,
 }
 
 impl Epoll {
-    pub fn new(shared: &'static Shared) -> io::Result<Epoll> {
+    pub fn new(shared: &'static Shared, is_service: bool) -> io::Result<Epoll> {
         // SAFETY: plain system call.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
@@ -43,6 +46,7 @@ impl Epoll {
             events: RefCell::default(),
             scratch: RefCell::new(vec![0; READ_BYTES]),
             shared,
+            is_service,
         };
         epoll.control(libc::EPOLL_CTL_ADD, shared.eventfd(), libc::EPOLLIN, SIGNAL)?;
         Ok(epoll)
@@ -96,7 +100,11 @@ impl Epoll {
 
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         w.shared.counters.file_ops.add(1);
-        submit_to_pool(&w.group.blocking, op);
+        if self.is_service {
+            FileOp::complete(op, op.perform());
+        } else {
+            submit_to_pool(&w.group.blocking, op);
+        }
     }
 
     // ---- connections ----

@@ -9,8 +9,9 @@ mod uring;
 use crate::ReactorChoice;
 use crate::fs::FileOp;
 use crate::net::{Conn, ConnId, ListenerCore, Peer};
+use crate::shared::Shared;
 use crate::sim::World;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 use std::io;
 
 /// One worker's reactor.
@@ -34,7 +35,7 @@ macro_rules! each {
 impl Reactor {
     /// Must be called on the worker's own thread. A service falls back to epoll even if io_uring was demanded.
     pub fn new(choice: ReactorChoice, shared: &'static Shared, is_service: bool) -> io::Result<Reactor> {
-        let epoll = || epoll::Epoll::new(shared).map(|e| Reactor::Epoll(Box::new(e)));
+        let epoll = || epoll::Epoll::new(shared, is_service).map(|e| Reactor::Epoll(Box::new(e)));
         if choice == ReactorChoice::Epoll {
             return epoll();
         }

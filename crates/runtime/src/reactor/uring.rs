@@ -9,9 +9,10 @@
 
 use crate::fs::{FileOp, OpKind};
 use crate::net::{self, Conn, ListenerCore, Peer};
+use crate::shared::Shared;
 use crate::stack::map_anonymous;
 use crate::time;
-use crate::worker::{Shared, Worker};
+use crate::worker::Worker;
 use io_uring::types::{BufRingEntry, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use std::cell::{Cell, RefCell};

@@ -1,0 +1,253 @@
+//! A connection as its fiber sees it: buffers to read from and write to, and waits.
+
+use super::conn::{Conn, ConnId, cut};
+use super::{Peer, socket};
+use crate::fiber;
+use crate::shared::{Message, Shared};
+use crate::time::{self, Instant};
+use crate::wait::WaitEvent;
+use crate::worker::{self, Worker};
+use std::io;
+use std::time::Duration;
+
+/// Unsent bytes beyond which `flush` parks.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// A connection as its fiber sees it.
+pub struct Connection {
+    conn: *const Conn,
+    input: Vec<u8>,
+    /// Consumed bytes at the front of `input`.
+    start: usize,
+    output: Vec<u8>,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
+}
+
+impl Connection {
+    /// Without the connection it will be part of.
+    pub(super) fn unborn() -> Connection {
+        Connection {
+            conn: std::ptr::null(),
+            input: Vec::new(),
+            start: 0,
+            output: Vec::new(),
+            read_timeout: None,
+            write_timeout: None,
+        }
+    }
+    pub(super) fn belong_to(&mut self, conn: &Conn) {
+        self.conn = conn;
+    }
+    #[inline]
+    fn conn<'a>(&self) -> &'a Conn {
+        // SAFETY: set at birth; the face lives inside the connection it points to.
+        unsafe { &*self.conn }
+    }
+
+    /// Bytes received and not consumed; stable until `fill` or `poll_input` is called.
+    #[inline]
+    pub fn input(&self) -> &[u8] {
+        &self.input[self.start..]
+    }
+    /// Drops the first `n` bytes of the input.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        self.start += n;
+        assert!(self.start <= self.input.len(), "consumed more than there is");
+        if self.start == self.input.len() {
+            self.input.clear();
+            self.start = 0;
+        }
+    }
+
+    pub(super) fn append_input(&mut self, w: &Worker, bytes: &[u8]) {
+        if self.input.capacity() == 0 {
+            self.input = w.conns.buffers.take();
+        }
+        if self.start > 0 && self.input.len() + bytes.len() > self.input.capacity() {
+            self.input.drain(..self.start);
+            self.start = 0;
+        }
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Moves what has arrived behind the input; true if there was anything.
+    pub(super) fn take_arrived(&mut self) -> bool {
+        let conn = self.conn();
+        let mut arrived = conn.arrived.borrow_mut();
+        if arrived.is_empty() {
+            return false;
+        }
+        let w = worker::own().expect("connections live on workers");
+        if self.input.is_empty() {
+            std::mem::swap(&mut self.input, &mut *arrived);
+            w.conns.buffers.give(std::mem::take(&mut *arrived));
+        } else {
+            self.append_input(w, &arrived);
+            w.conns.buffers.give(std::mem::take(&mut *arrived));
+        }
+        drop(arrived);
+        if conn.paused.get() && !conn.ended.get() {
+            conn.paused.set(false);
+            w.reactor.resume(w, conn);
+        }
+        true
+    }
+
+    pub(super) fn release_buffers(&mut self, w: &Worker) {
+        if self.start == self.input.len() && self.input.capacity() > 0 {
+            self.start = 0;
+            w.conns.buffers.give(std::mem::take(&mut self.input));
+        }
+        if self.output.is_empty() && self.output.capacity() > 0 {
+            w.conns.buffers.give(std::mem::take(&mut self.output));
+        }
+    }
+
+    /// Parks until the input has at least `min_total` bytes. `UnexpectedEof` when the peer is gone, `TimedOut` after the read timeout.
+    pub fn fill(&mut self, min_total: usize) -> io::Result<()> {
+        let conn = self.conn();
+        let mut deadline = None;
+        loop {
+            self.take_arrived();
+            if self.input().len() >= min_total {
+                return Ok(());
+            }
+            if conn.ended.get() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let deadline = *deadline.get_or_insert_with(|| far_or(self.read_timeout));
+            if time::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            conn.fiber.set(Some(fiber::current()));
+            let wanted = conn.wants_input.replace(true);
+            fiber::park_until(WaitEvent::NetRead, deadline);
+            conn.wants_input.set(wanted);
+        }
+    }
+
+    /// Takes in what has arrived, without waiting; the length of the input. `UnexpectedEof` when the peer is gone and all is consumed.
+    pub fn poll_input(&mut self) -> io::Result<usize> {
+        self.take_arrived();
+        match self.input().len() {
+            0 if self.conn().ended.get() => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(n),
+        }
+    }
+
+    /// While on, arriving input (or the peer's end) wakes the fiber that serves this connection, wherever it is parked.
+    pub fn wake_on_input(&mut self, on: bool) {
+        self.conn().fiber.set(Some(fiber::current()));
+        self.conn().wants_input.set(on);
+    }
+
+    /// Is the peer known to be gone?
+    pub fn is_ended(&self) -> bool {
+        self.conn().ended.get()
+    }
+
+    /// Where to write the answer.
+    #[inline]
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        if self.output.capacity() == 0 {
+            self.output = worker::own().expect("connections live on workers").conns.buffers.take();
+        }
+        &mut self.output
+    }
+
+    /// Hands the output to the kernel; parks only while more than about 1 MiB is unsent.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let conn = self.conn();
+        if conn.broken.get() {
+            self.output.clear();
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        if conn.in_flight.get() {
+            conn.unsent.borrow_mut().extend_from_slice(&self.output);
+            self.output.clear();
+        } else {
+            let w = worker::own().expect("connections live on workers");
+            *conn.sending.borrow_mut() = std::mem::take(&mut self.output);
+            conn.send(w);
+        }
+        self.wait_for_room(UNSENT_BYTES_MAX)
+    }
+
+    /// Parks while more than `unsent_max` bytes wait to be sent.
+    pub(super) fn wait_for_room(&mut self, unsent_max: usize) -> io::Result<()> {
+        let conn = self.conn();
+        let mut deadline = None;
+        while conn.in_flight.get() {
+            let unsent = conn.sending.borrow().len() - conn.sent.get() + conn.unsent.borrow().len();
+            if unsent <= unsent_max {
+                break;
+            }
+            let deadline = *deadline.get_or_insert_with(|| far_or(self.write_timeout));
+            if time::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            conn.fiber.set(Some(fiber::current()));
+            conn.wants_room.set(true);
+            fiber::park_until(WaitEvent::NetWrite, deadline);
+            conn.wants_room.set(false);
+            if conn.broken.get() {
+                break;
+            }
+        }
+        if conn.broken.get() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> Peer {
+        match worker::own() {
+            Some(w) => w.reactor.peer(self.conn()),
+            None => socket::peer(self.conn().fd),
+        }
+    }
+
+    /// A handle by which others can shut this connection down.
+    pub fn handle(&self) -> ConnHandle {
+        let w = worker::own().expect("connections live on workers");
+        ConnHandle { home: w.shared, id: self.conn().id }
+    }
+
+    /// Closes the connection when it has been idle that long.
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.conn().idle_timeout.set(timeout);
+    }
+    /// Bound for each `fill`.
+    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
+        self.read_timeout = timeout;
+    }
+    /// Bound for each wait in `flush`.
+    pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
+        self.write_timeout = timeout;
+    }
+}
+
+fn far_or(timeout: Option<Duration>) -> Instant {
+    timeout.map_or(Instant::FAR, |t| time::now() + t)
+}
+
+/// Shuts a connection down from anywhere.
+#[derive(Clone, Copy)]
+pub struct ConnHandle {
+    home: &'static Shared,
+    id: ConnId,
+}
+
+impl ConnHandle {
+    /// Ends the connection as if the peer had gone; nothing happens if it is closed already. A fiber that waits for the
+    /// network on it gets an error; one that waits for something else goes on until it next uses the connection.
+    pub fn shutdown(&self) {
+        match worker::own() {
+            Some(w) if std::ptr::eq(w.shared, self.home) => cut(w, self.id),
+            _ => self.home.send(Message::Cut(self.id)),
+        }
+    }
+}
