@@ -623,3 +623,6 @@ pub fn image_parts(page: PageRef<'_>) -> (&[u8], &[u8]) {
     let slots_end = HEADER + page.count() * SLOT;
     (&page.bytes()[AT_TREE..slots_end], &page.bytes()[page.heap()..])
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! The physical store in the simulated world: trees against a model, crashes at every sync, failing disks.
+//!
+//! `KEEL_SEEDS` sets how many seeds the random tests try (default: few). A failing seed is printed.
+
+mod crash;
+mod faults;
+mod model;
+mod real;
+mod support;
+mod trees;
