@@ -152,6 +152,7 @@ impl Flusher {
                 Err(_) => fiber::sleep(RETRY),
             }
         }
+        self.core.pool.dead.store(true, SeqCst);
         self.state.stopped.store(true, SeqCst);
         self.state.wake_waiters();
         self.core.pool.wake_free_waiters();

@@ -96,6 +96,8 @@ fn apply(core: &Core, lsn: u64, group: &[u8], replay: &mut dyn FnMut(&UserRecord
         match record.map_err(malformed(lsn))? {
             Record::Page { at, .. } if !parts.iter().any(|p| p.at == at) => {
                 if let Some(space) = core.space(at.0) {
+                    // The file's length may be lost where its pages' redo is not.
+                    space.grow_for(at.1)?;
                     parts.push(Part { at, pin: core.pool.pin(&space, at.1)?, wants: false });
                 }
             }

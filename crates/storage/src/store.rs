@@ -17,7 +17,7 @@ use keel_base::{Lsn, PageNo, TreeId};
 use keel_runtime::fs::{self, FileLock};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, rand, time};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::alloc::Spare;
 use crate::buffer::{Pin, Pool, Shared};
@@ -184,13 +184,12 @@ pub struct Store {
 struct Housekeeper {
     stop: AtomicBool,
     stopped: AtomicBool,
-    fiber: Mutex<Option<fiber::Fiber>>,
 }
 
 impl Housekeeper {
     fn run(&self, core: &Core) {
-        *self.fiber.lock() = Some(fiber::current());
         let log = &core.log;
+        log.set_housekeeper(fiber::current());
         let keep = (log.capacity() / log.segments.bytes) as usize + 2;
         while !self.stop.load(SeqCst) && !log.is_failed() {
             // A full disk or a refused rename is tried again; the writer meets what cannot be cured.
@@ -198,17 +197,16 @@ impl Housekeeper {
             if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
                 let _ = log.segments.provide(log.appended(), 1);
             }
+            log.note_files();
             fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
         }
         self.stopped.store(true, SeqCst);
     }
 
-    fn stop(&self) {
+    fn stop(&self, log: &Log) {
         self.stop.store(true, SeqCst);
         while !self.stopped.load(SeqCst) {
-            if let Some(fiber) = *self.fiber.lock() {
-                fiber.wake();
-            }
+            log.wake_housekeeper();
             fiber::sleep(Duration::from_millis(1));
         }
     }
@@ -375,7 +373,7 @@ impl Store {
         let trees: Vec<Arc<Tree>> = self.trees.read().values().cloned().collect();
         let settled = trees.iter().try_for_each(|t| t.settle_counter());
         let flushed = settled.and_then(|()| self.checkpoint());
-        self.housekeeper.stop();
+        self.housekeeper.stop(&self.core.log);
         self.flush.stop(&self.core);
         let stopped = self.core.log.stop();
         flushed.and(stopped)
@@ -468,6 +466,8 @@ fn start(
         }
     };
     core.pool.recovering.store(false, SeqCst);
+    core.log.segments.provide(core.log.appended(), 1)?;
+    core.log.note_files();
     let log = core.log.clone();
     fiber::spawn_service("log", move || run_writer(&log));
     let mtr = core.begin()?;

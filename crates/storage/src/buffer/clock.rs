@@ -9,6 +9,7 @@ use keel_runtime::wait::WaitEvent;
 use parking_lot::lock_api::RawRwLock as _;
 
 use super::{Frame, NO_TREE, Owned, Pool, USE_MAX};
+use crate::fault::{StoreError, StoreResult};
 use crate::space::Space;
 
 /// Finds the space of a tree id, to clear its translation.
@@ -62,15 +63,18 @@ impl Pool {
     }
 
     /// A free frame; waits for the cleaner if there is none.
-    pub(super) fn take_frame(&self) -> Owned<'_> {
+    pub(super) fn take_frame(&self) -> StoreResult<Owned<'_>> {
         loop {
             if let Some(owned) = self.try_take_frame() {
-                return owned;
+                return Ok(owned);
             }
             self.counters.free_waits.fetch_add(1, Relaxed);
             self.free_waiters.lock().push(fiber::current());
             if let Some(owned) = self.try_take_frame() {
-                return owned;
+                return Ok(owned);
+            }
+            if self.dead.load(SeqCst) {
+                return Err(StoreError::LogFailed);
             }
             fiber::park(WaitEvent::FreeFrame);
         }

@@ -144,6 +144,8 @@ pub struct Pool {
     free_waiters: Mutex<Vec<Fiber>>,
     cleaner: Mutex<Option<Fiber>>,
     cleaner_asked: AtomicBool,
+    /// The cleaner is gone: a frame that is not free now never will be.
+    pub dead: AtomicBool,
     /// During recovery a page that was never written reads as zeros.
     pub recovering: AtomicBool,
     /// Counters.
@@ -257,6 +259,7 @@ impl Pool {
             free_waiters: Mutex::default(),
             cleaner: Mutex::new(None),
             cleaner_asked: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
             recovering: AtomicBool::new(false),
             counters: Counters::default(),
         })
@@ -361,7 +364,11 @@ impl Pool {
     pub fn pin_fresh(self: &Arc<Self>, space: &Space, page: u32) -> StoreResult<Pin> {
         loop {
             if matches!(space.map.get(page), Entry::Absent) && space.map.claim(page) {
-                let mut owned = self.take_frame();
+                let Ok(mut owned) = self.take_frame() else {
+                    space.map.clear(page);
+                    self.wake_loaders(space, page);
+                    return Err(StoreError::LogFailed);
+                };
                 owned.bytes()[..AT_TREE].fill(0);
                 format_page(owned.bytes(), space.id.0, page, KIND_FREE);
                 let frame = owned.publish(space, page, 1);
@@ -413,7 +420,7 @@ impl Pool {
     }
 
     fn load(&self, space: &Space, page: u32) -> StoreResult<()> {
-        let mut owned = self.take_frame();
+        let mut owned = self.take_frame()?;
         let offset = u64::from(page) * PAGE as u64;
         let read = if self.recovering.load(Relaxed) {
             read_or_zeros(space, owned.bytes(), offset)

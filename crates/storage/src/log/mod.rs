@@ -82,6 +82,9 @@ pub struct Log {
     writer_sleeps: AtomicBool,
     writer: Mutex<Option<Fiber>>,
     flusher: Mutex<Option<Fiber>>,
+    housekeeper: Mutex<Option<Fiber>>,
+    /// End of the files that are ready to be written.
+    provided: AtomicU64,
     stop: AtomicBool,
     stopped: AtomicBool,
     durability: AtomicU8,
@@ -120,6 +123,8 @@ impl Log {
             writer_sleeps: AtomicBool::new(false),
             writer: Mutex::new(None),
             flusher: Mutex::new(None),
+            housekeeper: Mutex::new(None),
+            provided: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             durability: AtomicU8::new(0),
@@ -224,11 +229,24 @@ impl Log {
         f(&mut a.dirty, end)
     }
 
+    /// Room kept in the files for groups of mini-transactions that already run.
+    #[inline]
+    fn margin(&self) -> u64 {
+        BUFFERED_MAX.min(self.segments.bytes / 4)
+    }
+
+    /// Looks how far the files reach; after they were made or reused.
+    pub fn note_files(&self) {
+        self.provided.store(self.segments.end(self.appended()), Release);
+        self.wake_space_waiters();
+    }
+
     /// Whether a new mini-transaction may start at once.
     #[inline]
     pub fn has_room(&self) -> bool {
         let appended = self.appended.load(Acquire);
-        appended - self.written.load(Acquire) < BUFFERED_MAX
+        appended + self.margin() < self.provided.load(Acquire)
+            && appended - self.written.load(Acquire) < BUFFERED_MAX
             && appended.saturating_sub(self.checkpoint.load(Acquire)) < self.capacity / 100 * AGE_MAX_PERCENT
     }
 
@@ -254,6 +272,7 @@ impl Log {
             }
             self.want_written(self.appended());
             self.wake_flusher();
+            self.wake_housekeeper();
             fiber::park(WaitEvent::LogSpace);
         }
     }
@@ -303,6 +322,18 @@ impl Log {
     pub fn wake_flusher(&self) {
         if let Some(flusher) = *self.flusher.lock() {
             flusher.wake();
+        }
+    }
+
+    /// Lets the housekeeper of the files know its fiber is `fiber`.
+    pub fn set_housekeeper(&self, fiber: Fiber) {
+        *self.housekeeper.lock() = Some(fiber);
+    }
+
+    /// Wakes the housekeeper of the files.
+    pub fn wake_housekeeper(&self) {
+        if let Some(housekeeper) = *self.housekeeper.lock() {
+            housekeeper.wake();
         }
     }
 

@@ -66,8 +66,12 @@ impl Tail {
         log.write_count.fetch_add(1, Relaxed);
         let keep_from = self.len / BLOCK * BLOCK;
         self.buffer.copy_within(keep_from..self.len, 0);
+        let entered = (self.start + keep_from as u64) / log.segments.bytes > self.start / log.segments.bytes;
         self.start += keep_from as u64;
         self.len -= keep_from;
+        if entered {
+            log.wake_housekeeper();
+        }
         Ok(())
     }
 }

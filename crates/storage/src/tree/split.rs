@@ -48,18 +48,33 @@ fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
     if items < 2 {
         return None;
     }
+    let key_of = |item: usize| real(item).map_or_else(|| key.to_vec(), |slot| whole_key(page, slot));
+    let cut_at = |cut: usize| Cut {
+        keep: if exists || cut <= at { cut } else { cut - 1 },
+        separator: separator(&key_of(cut - 1), &key_of(cut)).to_vec(),
+    };
+    let append = !exists && at == count && page.high().is_none();
+    if append && let Some(cut) = Some(cut_at(count)).filter(|c| halves_fit(page, c)) {
+        return Some(cut);
+    }
     let total: usize = (0..items).map(bytes).sum();
     let mut left = 0;
-    let mut best = (usize::MAX, 1);
-    for cut in 1..items {
-        left += bytes(cut - 1);
-        best = best.min((left.max(total - left), cut));
-    }
-    let append = !exists && at == count && page.high().is_none();
-    let cut = if append { count } else { best.1 };
-    let key_of = |item: usize| real(item).map_or_else(|| key.to_vec(), |slot| whole_key(page, slot));
-    let keep = if exists || cut <= at { cut } else { cut - 1 };
-    Some(Cut { keep, separator: separator(&key_of(cut - 1), &key_of(cut)).to_vec() })
+    let mut by_larger_half: Vec<(usize, usize)> = (1..items)
+        .map(|cut| {
+            left += bytes(cut - 1);
+            (left.max(total - left), cut)
+        })
+        .collect();
+    by_larger_half.sort_unstable();
+    by_larger_half.into_iter().map(|(_, cut)| cut_at(cut)).find(|cut| halves_fit(page, cut))
+}
+
+/// Whether both halves, the entry to come left out, fit with their new fence. It may be as long as the longest key.
+fn halves_fit(page: PageRef<'_>, cut: &Cut) -> bool {
+    let bytes = |slots: std::ops::Range<usize>| slots.map(|slot| page.entry_bytes(slot)).sum::<usize>();
+    let left = bytes(0..cut.keep) + page.low().len() + cut.separator.len();
+    let right = bytes(cut.keep..page.count()) + page.high().map_or(0, <[u8]>::len) + cut.separator.len();
+    left <= ROOM && right <= ROOM
 }
 
 impl Tree {

@@ -42,7 +42,8 @@ fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
         }
     }
     store.shutdown().expect("clean");
-    progress.lock().durable = progress.lock().issued.len();
+    let mut progress = progress.lock();
+    progress.durable = progress.issued.len();
 }
 
 /// Reopens after a crash: some prefix, at least the durable one, is there. Forgets what was lost.
