@@ -243,7 +243,7 @@ catalogue! {
     WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
     TABLE_DEF_CHANGED table_def_changed(1412, "HY000") "Table definition has changed, please retry transaction";
     TOO_BIG_SCALE too_big_scale(1425, "42000", scale, name, max) "Too big scale {scale} specified for '{name}'. Maximum is {max}";
-    TOO_BIG_PRECISION too_big_precision(1426, "42000", precision, name, max) "Too big precision specified for '{name}'. Maximum is {max}";
+    TOO_BIG_PRECISION too_big_precision(1426, "42000", name, max) "Too big precision specified for '{name}'. Maximum is {max}";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
     STACK_OVERRUN_NEED_MORE stack_overrun_need_more(1436, "HY000", used, total, need) "Thread stack overrun:  {used} bytes used of a {total} byte stack, and {need} bytes needed. Consider increasing the thread_stack system variable.";
     TOO_BIG_DISPLAYWIDTH too_big_displaywidth(1439, "42000", column, max) "Display width out of range for '{column}' (max = {max})";

@@ -506,7 +506,7 @@ impl Binder<'_> {
         let maybe_null = value.nullable;
         let temporal = |kind, digits: u32| -> SqlResult<(SqlType, bool)> {
             if digits > 6 {
-                return Err(errors::too_big_precision(digits, "CAST", 6));
+                return Err(errors::too_big_precision("CAST", 6));
             }
             Ok((SqlType::temporal(kind, digits as u8), true))
         };
@@ -515,7 +515,7 @@ impl Binder<'_> {
             CastType::Unsigned => (integer_cast_type(&value, true), maybe_null),
             CastType::Decimal { precision, scale } => {
                 if *precision > 65 {
-                    return Err(errors::too_big_precision(precision, crate::expr::print::text(&value), 65));
+                    return Err(errors::too_big_precision(crate::expr::print::text(&value), 65));
                 }
                 if *scale > 38 {
                     return Err(errors::too_big_scale(scale, crate::expr::print::text(&value), 38));

@@ -185,7 +185,7 @@ fn decimal(column: &ast::ColumnDef) -> SqlResult<SqlType> {
     }
     let precision = match data.length {
         None | Some(0) => 10.max(scale),
-        Some(n) if n > 65 => return Err(errors::too_big_precision(n, &column.name, 65)),
+        Some(n) if n > 65 => return Err(errors::too_big_precision(&column.name, 65)),
         Some(n) => n as u32,
     };
     if scale > precision {
@@ -221,7 +221,7 @@ fn real(column: &ast::ColumnDef) -> SqlResult<SqlType> {
 fn temporal(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     match column.data_type.length.unwrap_or(0) {
         n @ 0..=6 => Ok(SqlType::temporal(kind, n as u8)),
-        n => Err(errors::too_big_precision(n, &column.name, 6)),
+        _ => Err(errors::too_big_precision(&column.name, 6)),
     }
 }
 

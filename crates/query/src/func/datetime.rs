@@ -100,7 +100,7 @@ fn fraction_argument(args: &[Expr], name: &str) -> SqlResult<u8> {
         None => Ok(0),
         Some(arg) => match known_integer(arg) {
             Some(digits) if (0..=6).contains(&digits) => Ok(digits as u8),
-            Some(digits) => Err(errors::too_big_precision(digits, name, 6)),
+            Some(_) => Err(errors::too_big_precision(name, 6)),
             None => Err(errors::wrong_arguments(name)),
         },
     }

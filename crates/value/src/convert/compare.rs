@@ -119,7 +119,8 @@ fn compare_names(a: ValueRef<'_>, a_type: &SqlType, b: ValueRef<'_>, b_type: &Sq
 
 /// The key value with which an index over a column of type `to` finds what equals `value`: `None` where the comparison does
 /// not follow the column's order (a text column and a number), or no value of the column can be equal. That a comparison of
-/// texts uses the column's collation is for the caller to know: an explicit COLLATE does not show in the types.
+/// texts uses the column's collation is for the caller to know: an explicit COLLATE does not show in the types. For ENUM
+/// the answer serves equality alone, since `<` compares names and the index orders by number.
 pub fn for_index(
     to: &SqlType,
     from: &SqlType,
