@@ -54,8 +54,12 @@ pub(crate) fn start(engine: &Arc<Engine>) {
 
 impl Engine {
     fn background_round(&self) -> Result<u64> {
-        let orphans = self.roll_back_orphans()?;
-        Ok(orphans + self.purge_round()?)
+        let count = self.roll_back_orphans()? + self.purge_round()?;
+        if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
+            // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
+            self.store.wait_durable(self.store.current_lsn())?;
+        }
+        Ok(count)
     }
 
     fn roll_back_orphans(&self) -> Result<u64> {

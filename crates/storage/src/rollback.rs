@@ -246,7 +246,6 @@ pub(crate) fn remove_deleted(
     };
     leaf.remove(slot);
     let sparse = leaf.room() > SPARSE_BYTES || leaf.is_empty();
-    drop(leaf);
     mtr.commit();
     if let Some(value) = value {
         tree.free_overflow(value)?;

@@ -26,12 +26,18 @@ pub(crate) struct Snapshot {
     pub(crate) next: u64,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Entry {
     taken: bool,
     csn: u64,
     next: u64,
     frozen: Option<Arc<[u64]>>,
+}
+
+impl Entry {
+    fn age(&self) -> (u64, u64) {
+        (self.csn, self.next)
+    }
 }
 
 #[derive(Default)]
@@ -87,19 +93,18 @@ impl SnapshotSet {
     /// A registered copy of the oldest snapshot, or a new one at `lsn` if that is older: what it sees, all see.
     pub(crate) fn take_oldest(&self, table: &TrxTable, lsn: impl Fn() -> u64) -> Snapshot {
         let own = self.take(0, table, lsn);
-        let mut oldest: Option<(u64, u64, Option<Arc<[u64]>>)> = None;
+        let mut oldest: Option<Entry> = None;
         for shard in &self.shards {
             for entry in shard.lock().entries.iter().filter(|entry| entry.taken) {
-                if oldest.as_ref().is_none_or(|found| (entry.csn, entry.next) < (found.0, found.1)) {
-                    oldest = Some((entry.csn, entry.next, entry.frozen.clone()));
+                if oldest.as_ref().is_none_or(|found| entry.age() < found.age()) {
+                    oldest = Some(entry.clone());
                 }
             }
         }
-        let Some((csn, next, frozen)) = oldest.filter(|found| (found.0, found.1) < (own.csn, own.next))
-        else {
+        let Some(oldest) = oldest.filter(|found| found.age() < (own.csn, own.next)) else {
             return own;
         };
-        let copy = Self::put(&mut self.shards[0].lock(), 0, Entry { taken: true, csn, next, frozen });
+        let copy = Self::put(&mut self.shards[0].lock(), 0, oldest);
         self.release(own);
         copy
     }

@@ -105,7 +105,7 @@ impl TrxTable {
         if id >= self.limit.load(Ordering::Acquire) {
             return None;
         }
-        if id % ROUND == 0 {
+        if id.is_multiple_of(ROUND) {
             allocation.horizon = self.round(id, snapshots, lsn_now());
         }
         self.take_slot(id, allocation.horizon);
@@ -226,7 +226,7 @@ impl TrxTable {
                 Some(ACTIVE) => return Some(TrxState::Active),
                 Some(COMMITTING) => {
                     turns += 1;
-                    if turns % 64 == 0 {
+                    if turns.is_multiple_of(64) {
                         std::thread::yield_now();
                     }
                     std::hint::spin_loop();

@@ -12,6 +12,7 @@
 
 use keel_base::{TreeId, TrxId};
 
+use crate::page::{common_prefix, common_suffix};
 use crate::row::{HEADER_BYTES, Header};
 
 /// Where an undo record stands; page 0 is nowhere.
@@ -154,6 +155,7 @@ pub(crate) fn encode_end(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: Undo
 }
 
 /// Writes a change record into `out`. `old` is the replaced header and row, `new_row` what stands in its place.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn encode_change(
     out: &mut Vec<u8>,
     kind: Kind,
@@ -180,10 +182,8 @@ pub(crate) fn encode_change(
 }
 
 fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
-    let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let rest = a.len().min(b.len()) - prefix;
-    let suffix = a.iter().rev().zip(b.iter().rev()).take(rest).take_while(|(x, y)| x == y).count();
-    (prefix, suffix)
+    let prefix = common_prefix(a, b);
+    (prefix, common_suffix(&a[prefix..], &b[prefix..]))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {

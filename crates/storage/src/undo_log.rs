@@ -154,7 +154,6 @@ impl UndoLog {
             write.append(&bytes);
         }
         let bytes = write.bytes().to_vec();
-        drop(write);
         mtr.commit();
         if word32(&bytes, 0) != Some(MAGIC) {
             return Err(corrupt(UNDO_DIRECTORY.0, "no undo directory"));
@@ -251,19 +250,10 @@ impl UndoLog {
     pub(crate) fn raise_trx_limit(&self) -> StoreResult<(u64, u64)> {
         let mtr = self.store.begin()?;
         let mut write = mtr.undo_write(&self.directory);
-        let old =
-            word64(write.bytes(), LIMIT_OFFSET).ok_or_else(|| corrupt(UNDO_DIRECTORY.0, "no trx limit"));
-        let old = match old {
-            Ok(old) => old,
-            Err(error) => {
-                drop(write);
-                mtr.commit();
-                return Err(error);
-            }
-        };
+        let old = word64(write.bytes(), LIMIT_OFFSET);
+        let old = old.ok_or_else(|| corrupt(UNDO_DIRECTORY.0, "no transaction id limit"))?;
         let new = (old / TRX_STRIDE + 1) * TRX_STRIDE;
         write.write(LIMIT_OFFSET, &new.to_le_bytes());
-        drop(write);
         mtr.commit();
         Ok((old, new))
     }
@@ -320,7 +310,6 @@ impl UndoLog {
         header[2..10].copy_from_slice(&seq.to_le_bytes());
         header[10..].copy_from_slice(&low.to_le_bytes());
         write.append(&header);
-        drop(write);
         match &state.tail {
             Some(tail) => mtr.undo_write(&tail.pin).set_next(Some(page)),
             None => {

@@ -79,6 +79,8 @@ fn a_large_transaction_rolls_back() {
         assert_eq!(get(&mut reader, tree, 500).as_deref(), Some("500"));
         assert_eq!(engine.check_tree(tree).unwrap(), Vec::<String>::new());
         assert_eq!(engine.status().trx_active, 0);
+        reader.commit().unwrap();
+        purged(engine);
     });
 }
 
