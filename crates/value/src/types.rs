@@ -12,6 +12,9 @@ use crate::collation::{self, CollationId};
 /// `decimals` of a FLOAT or DOUBLE that was declared without any.
 pub const NOT_FIXED: u8 = 31;
 
+/// `decimals` of a text expression, which MariaDB shows on the wire; columns have 0.
+pub const NOT_SPECIFIED: u8 = 39;
+
 /// The kinds of SQL types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
@@ -375,9 +378,10 @@ impl SqlType {
         }
     }
 
-    /// The decimals of a column definition on the wire.
+    /// The decimals of a column definition on the wire: those of the type, which for text are 0 in a column and
+    /// [`NOT_SPECIFIED`] in an expression.
     pub fn wire_decimals(&self) -> u8 {
-        if self.is_string() || self.has_members() { 0 } else { self.decimals }
+        self.decimals
     }
 
     /// MYSQL_TYPE_x of a column definition: the BLOB family is one type there, ENUM and SET are strings.
