@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use keel_runtime::fs::{AlignedBuf, File, OpenOptions, Sync};
+use keel_runtime::fs::{self, AlignedBuf, File, OpenOptions, Sync};
 use keel_runtime::wait::WaitEvent;
 
 use crate::core::Core;
@@ -37,6 +37,7 @@ impl Doublewrite {
         if file.len().map_err(fail("stat"))? < bytes {
             file.allocate(0, bytes).map_err(fail("allocate"))?;
             file.sync_all().map_err(fail("sync"))?;
+            fs::sync_dir(dir).map_err(fail("sync"))?;
         }
         Ok(Doublewrite { file })
     }
