@@ -3,7 +3,8 @@
 //! Each block of `testdata/*.txt` is a statement, a line of four dashes, and the answer. `KEEL_UPDATE_GOLDENS=1` writes the answers anew, but
 //! for `errors.txt`, whose answers are MariaDB 10.11's own.
 
-use keel_sql::{ParseOptions, parse};
+use keel_sql::digest::{Scratch, digest};
+use keel_sql::{Literal, ParseOptions, parse, printer, value_of};
 use std::path::PathBuf;
 
 struct Block {
@@ -34,14 +35,24 @@ fn unescape(line: &str) -> String {
 }
 
 fn options() -> ParseOptions {
-    ParseOptions { version: 101_119, ..ParseOptions::default() }
+    ParseOptions { version: 101_119, prepare: true, ..ParseOptions::default() }
+}
+
+/// The statement printed back, or its tree where it is never printed.
+fn answer(text: &str) -> String {
+    match parse(text.as_bytes(), &options()) {
+        Ok(parsed) => {
+            printer::statement(&parsed.statement).unwrap_or_else(|| format!("{:?}", parsed.statement))
+        }
+        Err(error) => format!("ERROR {}: {}", error.code, error.message),
+    }
 }
 
 #[test]
 fn errors_are_mariadbs() {
     let mut wrong = Vec::new();
     for Block { text, answer } in blocks("errors.txt") {
-        let got = match parse(text.as_bytes(), &options()) {
+        let got = match parse(text.as_bytes(), &ParseOptions { prepare: false, ..options() }) {
             Ok(_) => "ok".to_owned(),
             Err(error) => format!("ERROR {}: {}", error.code, error.message),
         };
@@ -50,4 +61,52 @@ fn errors_are_mariadbs() {
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn statements_have_their_trees() {
+    let file = "statements.txt";
+    if std::env::var_os("KEEL_UPDATE_GOLDENS").is_some() {
+        let escape = |line: &str| line.replace('\n', "\\n");
+        let blocks = blocks(file);
+        let lines = blocks
+            .iter()
+            .map(|block| format!("{}\n----\n{}\n", escape(&block.text), escape(&answer(&block.text))));
+        std::fs::write(path(file), lines.collect::<Vec<_>>().join("\n")).unwrap();
+        return;
+    }
+    for Block { text, answer: want } in blocks(file) {
+        assert_eq!(answer(&text), want, "{text}");
+    }
+}
+
+#[test]
+fn printed_trees_parse_back_to_themselves() {
+    for Block { text, .. } in blocks("statements.txt") {
+        let Ok(parsed) = parse(text.as_bytes(), &options()) else { continue };
+        let Some(printed) = printer::statement(&parsed.statement) else { continue };
+        match parse(printed.as_bytes(), &options()) {
+            Ok(again) => assert_eq!(again.statement, parsed.statement, "{text}\n{printed}"),
+            Err(error) => panic!("{text}\n{printed}\n{error}"),
+        }
+    }
+}
+
+#[test]
+fn digest_and_parser_count_the_same_literals() {
+    let mut scratch = Scratch::default();
+    for Block { text, .. } in blocks("statements.txt").into_iter().chain(blocks("errors.txt")) {
+        let Ok(parsed) = parse(text.as_bytes(), &options()) else { continue };
+        assert!(digest(text.as_bytes(), &options(), &mut scratch).is_some(), "{text}");
+        let places = |literals: &[Literal]| -> Vec<_> {
+            literals.iter().map(|literal| (literal.span.start, literal.span.end, literal.kind)).collect()
+        };
+        assert_eq!(places(&parsed.literals), places(&scratch.literals), "{text}");
+        for literal in parsed.literals.iter().filter(|literal| !literal.fixed) {
+            let value = value_of(literal.kind, literal.span.of(text.as_bytes()), &options()).unwrap();
+            let shown = format!("{value:?}");
+            let tree = format!("{:?}", parsed.statement);
+            assert!(tree.contains(&shown), "{text}: {shown} is not in {tree}");
+        }
+    }
 }

@@ -361,8 +361,8 @@ pub enum FlushKind {
     },
     /// PRIVILEGES
     Privileges,
-    /// [GLOBAL | SESSION] STATUS
-    Status(VarScope),
+    /// STATUS
+    Status,
     /// Any other, upper-case words: LOGS, BINARY LOGS, HOSTS, QUERY CACHE, USER_RESOURCES, ...
     Other(String),
 }

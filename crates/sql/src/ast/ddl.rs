@@ -495,8 +495,6 @@ pub struct DropIndex {
     pub table: ObjectName,
     /// WAIT n or NOWAIT.
     pub wait: Option<LockWait>,
-    /// ALGORITHM= and LOCK=.
-    pub options: Vec<AlterAction>,
 }
 
 /// CREATE VIEW, ALTER VIEW.

@@ -480,8 +480,6 @@ pub enum CastType {
     Time(u32),
     /// DATETIME[(n)]
     DateTime(u32),
-    /// YEAR
-    Year,
     /// DECIMAL[(m[,d])]
     Decimal {
         /// Digits; 10 where not said.

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::ast::{
     Completion, Expr, Flush, FlushKind, Kill, KillTarget, LiteralValue, Maintain, MaintainOp, ObjectName,
-    StartTransaction, Statement, TableLock, TableLockKind, VarScope, Xa, Xid,
+    StartTransaction, Statement, TableLock, TableLockKind, Xa, Xid,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -148,6 +148,12 @@ impl Parser<'_> {
 
     fn flush_kind(&mut self) -> SqlResult<FlushKind> {
         let token = self.peek();
+        // What a plugin lets FLUSH name.
+        let word = String::from_utf8_lossy(self.text_of(token)).to_ascii_uppercase();
+        if super::show::PLUGIN_TABLES.contains(&word.as_str()) {
+            self.advance();
+            return Ok(FlushKind::Other(word));
+        }
         let kw = token.kw.ok_or_else(|| self.unexpected())?;
         match kw {
             Kw::PRIVILEGES => {
@@ -156,15 +162,7 @@ impl Parser<'_> {
             }
             Kw::STATUS => {
                 self.advance();
-                return Ok(FlushKind::Status(VarScope::Default));
-            }
-            Kw::GLOBAL | Kw::SESSION if self.peek_at(1).kw == Some(Kw::STATUS) => {
-                self.pos += 2;
-                return Ok(FlushKind::Status(if kw == Kw::GLOBAL {
-                    VarScope::Global
-                } else {
-                    VarScope::Session
-                }));
+                return Ok(FlushKind::Status);
             }
             _ => {}
         }
@@ -179,7 +177,6 @@ impl Parser<'_> {
             | Kw::MASTER
             | Kw::DES_KEY_FILE
             | Kw::SSL => &[],
-            _ if Self::is_ident(token) => &[],
             _ => return Err(self.unexpected()),
         };
         let mut what = String::from_utf8_lossy(self.text_of(token)).to_ascii_uppercase();

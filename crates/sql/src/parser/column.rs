@@ -92,7 +92,6 @@ impl Parser<'_> {
             Kw::DATE => CastType::Date,
             Kw::TIME => CastType::Time(self.fraction_digits()?),
             Kw::DATETIME => CastType::DateTime(self.fraction_digits()?),
-            Kw::YEAR => CastType::Year,
             Kw::DECIMAL | Kw::DEC | Kw::NUMERIC | Kw::FIXED => {
                 let (digits, scale) = self.precision()?;
                 let precision =

@@ -572,17 +572,11 @@ impl Parser<'_> {
     fn drop_index(&mut self) -> SqlResult<Statement> {
         self.advance();
         let if_exists = self.if_exists()?;
-        let name = if self.accept_kw(Kw::PRIMARY) { "PRIMARY".to_owned() } else { self.ident()? };
+        let name = self.ident()?;
         self.expect_kw(Kw::ON)?;
         let table = self.object_name()?;
         let wait = self.lock_wait()?;
-        Ok(Statement::DropIndex(DropIndex {
-            if_exists,
-            name,
-            table,
-            wait,
-            options: self.alter_lock_options()?,
-        }))
+        Ok(Statement::DropIndex(DropIndex { if_exists, name, table, wait }))
     }
 }
 

@@ -40,7 +40,9 @@ impl Parser<'_> {
         };
         self.insert_source(&mut insert)?;
         if !replace && self.accept_then(Kw::ON, &[Kw::DUPLICATE, Kw::KEY, Kw::UPDATE])? {
+            self.in_on_duplicate = true;
             insert.on_duplicate = self.assignments()?;
+            self.in_on_duplicate = false;
         }
         insert.returning = self.returning()?;
         Ok(Statement::Insert(Box::new(insert)))

@@ -354,9 +354,6 @@ impl Parser<'_> {
     }
 
     fn sys_var_part(&mut self) -> SqlResult<String> {
-        if self.accept_kw(Kw::DEFAULT) {
-            return Ok("default".to_owned());
-        }
         if self.accept_any(&[Kw::GLOBAL, Kw::SESSION, Kw::LOCAL]).is_some() {
             return Err(self.unexpected());
         }

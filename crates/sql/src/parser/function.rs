@@ -178,7 +178,8 @@ impl Parser<'_> {
                 self.temporal(kw)
             }
             Kw::DEFAULT => self.default_of(),
-            Kw::VALUES | Kw::VALUE if paren => self.values_of(),
+            Kw::VALUES if paren && self.in_on_duplicate => self.values_of(),
+            Kw::VALUE if paren => self.values_of(),
             Kw::MATCH => self.nested(Self::match_against),
             Kw::CONVERT => self.nested(Self::convert),
             Kw::CHAR if paren => self.nested(Self::char_function),

@@ -140,6 +140,8 @@ struct Parser<'a> {
     literals: Vec<Literal>,
     param_count: u32,
     depth: u32,
+    /// Inside ON DUPLICATE KEY UPDATE, where VALUES is a function.
+    in_on_duplicate: bool,
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
     /// an operand.
     seed: Option<crate::ast::Expr>,
@@ -187,6 +189,7 @@ impl<'a> Parser<'a> {
             literals: Vec::new(),
             param_count: 0,
             depth: 0,
+            in_on_duplicate: false,
             seed: None,
         };
         loop {

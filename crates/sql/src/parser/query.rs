@@ -31,19 +31,9 @@ impl Parser<'_> {
     pub(super) fn at_query_word(&self) -> bool {
         match self.peek().kw {
             Some(Kw::SELECT | Kw::WITH) => true,
-            Some(Kw::VALUES) => self.peek_at(1).tok == Tok::LParen && self.at_values_rows(),
+            Some(Kw::VALUES) => !self.in_on_duplicate,
             _ => false,
         }
-    }
-
-    /// At VALUES and a parenthesis: `VALUES (1), (2)` and not the function `VALUES(a)`. Inside parentheses only the former begins a
-    /// query; the function has one name in its parenthesis.
-    fn at_values_rows(&self) -> bool {
-        let mut ahead = 2;
-        while Self::is_ident(self.peek_at(ahead)) || self.peek_at(ahead).tok == Tok::Dot {
-            ahead += 1;
-        }
-        self.peek_at(ahead).tok != Tok::RParen || ahead == 2
     }
 
     /// Whether what comes next continues a query in parentheses.

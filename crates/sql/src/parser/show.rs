@@ -6,6 +6,20 @@ use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::SqlResult;
 
+/// Tables that a plugin lets SHOW and FLUSH name.
+pub(super) const PLUGIN_TABLES: &[&str] = &[
+    "CLIENT_STATISTICS",
+    "INDEX_STATISTICS",
+    "TABLE_STATISTICS",
+    "USER_STATISTICS",
+    "LOCALES",
+    "QUERY_RESPONSE_TIME",
+    "QUERY_CACHE_INFO",
+    "METADATA_LOCK_INFO",
+    "USER_VARIABLES",
+    "PACKAGE",
+];
+
 impl Parser<'_> {
     /// At SHOW.
     pub(super) fn show_statement(&mut self) -> SqlResult<Statement> {
@@ -46,20 +60,8 @@ impl Parser<'_> {
 
     /// A table of information_schema that its plugin lets SHOW name.
     fn show_plugin_table(&mut self, full: bool) -> SqlResult<ShowKind> {
-        const TABLES: &[&str] = &[
-            "CLIENT_STATISTICS",
-            "INDEX_STATISTICS",
-            "TABLE_STATISTICS",
-            "USER_STATISTICS",
-            "LOCALES",
-            "QUERY_RESPONSE_TIME",
-            "QUERY_CACHE_INFO",
-            "METADATA_LOCK_INFO",
-            "USER_VARIABLES",
-            "PACKAGE",
-        ];
         let name = String::from_utf8_lossy(self.text_of(self.peek())).to_ascii_uppercase();
-        if full || !TABLES.contains(&name.as_str()) {
+        if full || !PLUGIN_TABLES.contains(&name.as_str()) {
             return Err(self.unexpected());
         }
         self.advance();

@@ -268,7 +268,8 @@ impl Printer {
                 self.parens(|printer| printer.column(column));
             }
             Expr::Values(column) => {
-                self.word("values");
+                // VALUES is this function in ON DUPLICATE KEY UPDATE only, VALUE is it everywhere.
+                self.word("value");
                 self.parens(|printer| printer.column(column));
             }
             Expr::Ignore => self.word("ignore"),
@@ -387,6 +388,7 @@ impl Printer {
             }
             LiteralValue::Hex { bytes, quoted, charset } => {
                 self.introducer(charset);
+                self.flag(charset.is_some(), " ");
                 self.word(if *quoted { "x'" } else { "0x" });
                 for byte in bytes.iter() {
                     self.word(&format!("{byte:02X}"));
@@ -395,6 +397,7 @@ impl Printer {
             }
             LiteralValue::Bit { bytes, charset } => {
                 self.introducer(charset);
+                self.flag(charset.is_some(), " ");
                 self.word("b'");
                 for byte in bytes.iter() {
                     self.word(&format!("{byte:08b}"));
@@ -552,7 +555,6 @@ impl Printer {
             CastType::Date => self.word("date"),
             CastType::Time(digits) => self.sized("time", Some(u64::from(*digits))),
             CastType::DateTime(digits) => self.sized("datetime", Some(u64::from(*digits))),
-            CastType::Year => self.word("year"),
             CastType::Decimal { precision, scale } => self.word(&format!("decimal({precision},{scale})")),
             CastType::Double => self.word("double"),
             CastType::Float => self.word("float"),

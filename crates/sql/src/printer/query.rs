@@ -237,7 +237,13 @@ impl Printer {
                 self.alias(alias);
             }
             TableRef::Join { kind, natural, left, right, on } => {
-                self.table(left);
+                // Behind a join without condition, the next join would go to its right side.
+                let open = matches!(**left, TableRef::Join { natural: false, on: JoinCondition::None, .. });
+                if open {
+                    self.parens(|printer| printer.table(left));
+                } else {
+                    self.table(left);
+                }
                 self.flag(*natural, " natural");
                 self.word(match kind {
                     JoinKind::Inner => " join ",
