@@ -374,10 +374,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self, first: u8) -> Tok {
-        if first == b'0' && matches!(self.peek(1), b'x' | b'b') {
-            if let Some(tok) = self.prefixed_number() {
-                return tok;
-            }
+        if first == b'0'
+            && matches!(self.peek(1), b'x' | b'b')
+            && let Some(tok) = self.prefixed_number()
+        {
+            return tok;
         }
         let end = self.digits_end(self.pos);
         let next = self.text.get(end).copied().unwrap_or(0);

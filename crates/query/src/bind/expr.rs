@@ -543,7 +543,6 @@ impl Binder<'_> {
                 let length = u32::try_from(*length).unwrap_or(u32::MAX);
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
             }
-            CastType::Year => return Err(errors::not_supported_yet("CAST AS YEAR")),
             CastType::IntervalDaySecond(_) => return Err(errors::not_supported_yet("CAST AS INTERVAL")),
             CastType::Other(name) => return Err(errors::not_supported_yet(format!("CAST AS {name}"))),
         };

@@ -32,7 +32,7 @@ pub enum SetItem {
     },
     /// CHARACTER SET; none is DEFAULT.
     Charset(Option<String>),
-    /// [SESSION | GLOBAL] TRANSACTION; scope Default means the next transaction only.
+    /// `[SESSION | GLOBAL] TRANSACTION; scope Default means the next transaction only`.
     Transaction {
         /// Which transactions.
         scope: VarScope,
@@ -101,43 +101,43 @@ pub enum ShowFilter {
 pub enum ShowKind {
     /// DATABASES, SCHEMAS
     Databases,
-    /// [FULL] TABLES [FROM db]
+    /// `[FULL] TABLES [FROM db]`
     Tables {
         /// FULL
         full: bool,
         /// The database.
         db: Option<String>,
     },
-    /// [FULL] TRIGGERS [FROM db]
+    /// `[FULL] TRIGGERS [FROM db]`
     Triggers {
         /// The database.
         db: Option<String>,
     },
-    /// EVENTS [FROM db]
+    /// `EVENTS [FROM db]`
     Events {
         /// The database.
         db: Option<String>,
     },
-    /// TABLE STATUS [FROM db]
+    /// `TABLE STATUS [FROM db]`
     TableStatus {
         /// The database.
         db: Option<String>,
     },
-    /// OPEN TABLES [FROM db]
+    /// `OPEN TABLES [FROM db]`
     OpenTables {
         /// The database.
         db: Option<String>,
     },
-    /// [FULL] COLUMNS FROM table [FROM db]
+    /// `[FULL] COLUMNS FROM table [FROM db]`
     Columns {
         /// FULL
         full: bool,
         /// The table; its `db` is that of FROM db where written.
         table: ObjectName,
     },
-    /// INDEX FROM table [FROM db]
+    /// `INDEX FROM table [FROM db]`
     Indexes(ObjectName),
-    /// CREATE DATABASE [IF NOT EXISTS] db
+    /// `CREATE DATABASE [IF NOT EXISTS] db`
     CreateDatabase {
         /// The database.
         name: String,
@@ -155,26 +155,26 @@ pub enum ShowKind {
         /// The name.
         name: ObjectName,
     },
-    /// CREATE USER [account]
+    /// `CREATE USER [account]`
     CreateUser(Option<Account>),
-    /// [GLOBAL | SESSION] VARIABLES
+    /// `[GLOBAL | SESSION] VARIABLES`
     Variables(VarScope),
-    /// [GLOBAL | SESSION] STATUS
+    /// `[GLOBAL | SESSION] STATUS`
     Status(VarScope),
-    /// [FULL] PROCESSLIST
+    /// `[FULL] PROCESSLIST`
     Processlist {
         /// FULL
         full: bool,
     },
-    /// WARNINGS [LIMIT]
+    /// `WARNINGS [LIMIT]`
     Warnings(Option<ShowLimit>),
-    /// ERRORS [LIMIT]
+    /// `ERRORS [LIMIT]`
     Errors(Option<ShowLimit>),
     /// COUNT(*) WARNINGS
     CountWarnings,
     /// COUNT(*) ERRORS
     CountErrors,
-    /// [STORAGE] ENGINES
+    /// `[STORAGE] ENGINES`
     Engines,
     /// ENGINE name STATUS | MUTEX | LOGS
     Engine {
@@ -187,11 +187,11 @@ pub enum ShowKind {
     CharacterSets,
     /// COLLATION
     Collations,
-    /// PLUGINS [SONAME 'x']
+    /// `PLUGINS [SONAME 'x']`
     Plugins,
     /// PRIVILEGES
     Privileges,
-    /// GRANTS [FOR account]; none is the current user.
+    /// `GRANTS [FOR account]; none is the current user`.
     Grants(Option<Account>),
     /// PROCEDURE STATUS, FUNCTION STATUS
     RoutineStatus {
@@ -209,7 +209,7 @@ pub enum ShowKind {
     BinaryLogs,
     /// MASTER STATUS, BINLOG STATUS
     BinlogStatus,
-    /// [ALL] SLAVE[S] STATUS
+    /// `[ALL] SLAVE[S] STATUS`
     ReplicaStatus {
         /// ALL
         all: bool,
@@ -350,7 +350,7 @@ pub struct Flush {
 /// What FLUSH flushes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlushKind {
-    /// TABLES [a, b] [WITH READ LOCK | FOR EXPORT]
+    /// `TABLES [a, b] [WITH READ LOCK | FOR EXPORT]`
     Tables {
         /// The tables; all where empty.
         tables: Vec<ObjectName>,
@@ -440,7 +440,7 @@ pub enum AuthSpec {
     Password(ByteStr),
     /// IDENTIFIED BY PASSWORD '*HASH'
     Hash(ByteStr),
-    /// IDENTIFIED VIA plugin [USING ...]
+    /// `IDENTIFIED VIA plugin [USING ...]`
     Plugin {
         /// Its name.
         name: String,
@@ -522,13 +522,13 @@ pub enum GrantLevel {
 /// XA.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Xa {
-    /// XA START xid [JOIN | RESUME]
+    /// `XA START xid [JOIN | RESUME]`
     Start(Xid),
-    /// XA END xid [SUSPEND]
+    /// `XA END xid [SUSPEND]`
     End(Xid),
     /// XA PREPARE xid
     Prepare(Xid),
-    /// XA COMMIT xid [ONE PHASE]
+    /// `XA COMMIT xid [ONE PHASE]`
     Commit {
         /// The transaction.
         xid: Xid,
@@ -537,7 +537,7 @@ pub enum Xa {
     },
     /// XA ROLLBACK xid
     Rollback(Xid),
-    /// XA RECOVER [FORMAT='SQL']
+    /// `XA RECOVER [FORMAT='SQL']`
     Recover {
         /// FORMAT='SQL'
         sql: bool,

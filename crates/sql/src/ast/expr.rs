@@ -463,9 +463,9 @@ pub enum MatchMode {
 /// What CAST makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CastType {
-    /// BINARY[(n)]
+    /// `BINARY[(n)]`
     Binary(Option<u64>),
-    /// CHAR[(n)] [CHARACTER SET x]
+    /// `CHAR[(n)] [CHARACTER SET x]`
     Char {
         /// Characters kept.
         length: Option<u64>,
@@ -476,11 +476,11 @@ pub enum CastType {
     },
     /// DATE
     Date,
-    /// TIME[(n)]
+    /// `TIME[(n)]`
     Time(u32),
-    /// DATETIME[(n)]
+    /// `DATETIME[(n)]`
     DateTime(u32),
-    /// DECIMAL[(m[,d])]
+    /// `DECIMAL[(m[,d])]`
     Decimal {
         /// Digits; 10 where not said.
         precision: u32,
@@ -491,9 +491,9 @@ pub enum CastType {
     Double,
     /// FLOAT
     Float,
-    /// SIGNED [INTEGER], INTEGER
+    /// `SIGNED [INTEGER], INTEGER`
     Signed,
-    /// UNSIGNED [INTEGER]
+    /// `UNSIGNED [INTEGER]`
     Unsigned,
     /// INTERVAL DAY_SECOND(n)
     IntervalDaySecond(u32),

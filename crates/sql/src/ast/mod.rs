@@ -132,7 +132,7 @@ pub enum Statement {
     },
     /// SHOW.
     Show(Box<Show>),
-    /// DESCRIBE table [column or pattern].
+    /// `DESCRIBE table [column or pattern]`.
     Describe {
         /// The table.
         table: ObjectName,
@@ -224,7 +224,7 @@ pub enum Statement {
         /// WAIT n or NOWAIT.
         wait: Option<LockWait>,
     },
-    /// TRUNCATE [TABLE].
+    /// `TRUNCATE [TABLE]`.
     Truncate {
         /// The table.
         table: ObjectName,

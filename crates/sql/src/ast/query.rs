@@ -52,7 +52,7 @@ pub enum SetOp {
     Intersect,
 }
 
-/// WITH [RECURSIVE].
+/// `WITH [RECURSIVE]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct With {
     /// RECURSIVE.

@@ -482,7 +482,7 @@ impl Parser<'_> {
         Ok(Some(found))
     }
 
-    /// NCHAR, NVARCHAR, NATIONAL CHAR [VARYING], NCHAR VARCHAR.
+    /// `NCHAR, NVARCHAR, NATIONAL CHAR [VARYING], NCHAR VARCHAR`.
     fn national_type(&mut self, kw: Kw, found: &mut DataType) -> SqlResult<()> {
         found.charset = Some("utf8mb3".to_owned());
         let varying = match kw {

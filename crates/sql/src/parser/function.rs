@@ -374,11 +374,9 @@ impl Parser<'_> {
     fn call_after(&mut self, mut call: FunctionCall) -> SqlResult<Expr> {
         let plain = call.db.is_none() && !call.spaced;
         self.expect(Tok::LParen)?;
-        if plain {
-            if let Some(special) = self.special_call(&call.name)? {
-                self.expect(Tok::RParen)?;
-                return Ok(special);
-            }
+        if plain && let Some(special) = self.special_call(&call.name)? {
+            self.expect(Tok::RParen)?;
+            return Ok(special);
         }
         let aggregate = plain && AGGREGATES.contains(&call.name.as_str());
         if aggregate {

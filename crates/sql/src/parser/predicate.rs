@@ -14,23 +14,41 @@ impl Parser<'_> {
         let mut length = 0;
         while let Some((kw, negated)) = self.predicate_word()? {
             self.chain(&mut length)?;
-            self.advance();
-            left = match kw {
-                Kw::IN => self.in_predicate(left, negated)?,
-                // Its upper bound takes whatever predicate follows, so that nothing is left for this loop but tighter ones.
-                Kw::BETWEEN => self.nested(|parser| parser.between(left, negated))?,
-                Kw::LIKE => self.like(left, negated)?,
-                Kw::SOUNDS => {
-                    self.expect_kw(Kw::LIKE)?;
-                    binary(BinaryOp::SoundsLike, left, self.bit_expr()?)
-                }
-                _ => {
-                    let pattern = self.bit_expr()?;
-                    Expr::Regexp { negated, expr: Box::new(left), pattern: Box::new(pattern) }
-                }
-            };
+            left = self.predicate_after(left, kw, negated)?;
         }
         Ok(left)
+    }
+
+    /// The right side of LIKE, REGEXP and SOUNDS LIKE. They join from left to right, but a NOT binds tighter: `a LIKE b NOT IN (c)` is
+    /// `a LIKE (b NOT IN (c))`.
+    fn right_side(&mut self) -> SqlResult<Expr> {
+        let mut left = self.bit_expr()?;
+        let mut length = 0;
+        while self.at_kw(Kw::NOT) {
+            let Some((kw, negated)) = self.predicate_word()? else { break };
+            self.chain(&mut length)?;
+            left = self.nested(|parser| parser.predicate_after(left, kw, negated))?;
+        }
+        Ok(left)
+    }
+
+    /// Behind `left` and NOT, at the predicate's word.
+    fn predicate_after(&mut self, left: Expr, kw: Kw, negated: bool) -> SqlResult<Expr> {
+        self.advance();
+        Ok(match kw {
+            Kw::IN => self.in_predicate(left, negated)?,
+            // Its upper bound takes whatever predicate follows.
+            Kw::BETWEEN => self.nested(|parser| parser.between(left, negated))?,
+            Kw::LIKE => self.like(left, negated)?,
+            Kw::SOUNDS => {
+                self.expect_kw(Kw::LIKE)?;
+                binary(BinaryOp::SoundsLike, left, self.right_side()?)
+            }
+            _ => {
+                let pattern = self.right_side()?;
+                Expr::Regexp { negated, expr: Box::new(left), pattern: Box::new(pattern) }
+            }
+        })
     }
 
     /// The word that continues a predicate, not taken, and whether NOT stands before it, taken.
@@ -63,8 +81,8 @@ impl Parser<'_> {
     }
 
     fn like(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
-        let pattern = self.concat_expr()?;
-        let escape = if self.accept_kw(Kw::ESCAPE) { Some(Box::new(self.simple_expr()?)) } else { None };
+        let pattern = self.right_side()?;
+        let escape = if self.accept_kw(Kw::ESCAPE) { Some(Box::new(self.right_side()?)) } else { None };
         Ok(Expr::Like { negated, expr: Box::new(left), pattern: Box::new(pattern), escape })
     }
 }

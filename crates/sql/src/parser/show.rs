@@ -74,17 +74,17 @@ impl Parser<'_> {
         self.advance();
         Ok(Some(match kw {
             Kw::DATABASES | Kw::SCHEMAS => ShowKind::Databases,
-            Kw::TABLES => ShowKind::Tables { full, db: self.from_db()? },
-            Kw::TRIGGERS => ShowKind::Triggers { db: self.from_db()? },
-            Kw::EVENTS => ShowKind::Events { db: self.from_db()? },
-            Kw::TABLE if self.accept_kw(Kw::STATUS) => ShowKind::TableStatus { db: self.from_db()? },
+            Kw::TABLES => ShowKind::Tables { full, db: self.db_clause()? },
+            Kw::TRIGGERS => ShowKind::Triggers { db: self.db_clause()? },
+            Kw::EVENTS => ShowKind::Events { db: self.db_clause()? },
+            Kw::TABLE if self.accept_kw(Kw::STATUS) => ShowKind::TableStatus { db: self.db_clause()? },
             Kw::TABLE => return Err(self.unexpected()),
             Kw::OPEN => {
                 self.expect_kw(Kw::TABLES)?;
-                ShowKind::OpenTables { db: self.from_db()? }
+                ShowKind::OpenTables { db: self.db_clause()? }
             }
-            Kw::COLUMNS | Kw::FIELDS => ShowKind::Columns { full, table: self.from_table()? },
-            Kw::INDEX | Kw::INDEXES | Kw::KEYS => ShowKind::Indexes(self.from_table()?),
+            Kw::COLUMNS | Kw::FIELDS => ShowKind::Columns { full, table: self.table_clause()? },
+            Kw::INDEX | Kw::INDEXES | Kw::KEYS => ShowKind::Indexes(self.table_clause()?),
             Kw::CREATE => self.show_create()?,
             _ => {
                 self.pos = start;
@@ -94,15 +94,15 @@ impl Parser<'_> {
     }
 
     /// FROM db, IN db.
-    fn from_db(&mut self) -> SqlResult<Option<String>> {
+    fn db_clause(&mut self) -> SqlResult<Option<String>> {
         if self.accept_any(&[Kw::FROM, Kw::IN]).is_some() { Ok(Some(self.ident()?)) } else { Ok(None) }
     }
 
-    /// FROM table [FROM db].
-    fn from_table(&mut self) -> SqlResult<ObjectName> {
+    /// `FROM table [FROM db]`.
+    fn table_clause(&mut self) -> SqlResult<ObjectName> {
         self.expect_any(&[Kw::FROM, Kw::IN])?;
         let mut table = self.object_name()?;
-        if let Some(db) = self.from_db()? {
+        if let Some(db) = self.db_clause()? {
             table.db = Some(db);
         }
         Ok(table)
@@ -231,7 +231,7 @@ impl Parser<'_> {
         })
     }
 
-    /// PROFILE [types] [FOR QUERY n] [LIMIT n].
+    /// `PROFILE [types] [FOR QUERY n] [LIMIT n]`.
     fn show_profile(&mut self) -> SqlResult<ShowKind> {
         if !matches!(self.peek().tok, Tok::End) && !self.at_any(&[Kw::FOR, Kw::LIMIT]) {
             self.list(|parser| {
@@ -309,7 +309,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// EVENTS [IN 'file'] [FROM position] [LIMIT n].
+    /// `EVENTS [IN 'file'] [FROM position] [LIMIT n]`.
     fn show_events(&mut self) -> SqlResult<()> {
         if self.at(Tok::String) {
             self.string()?;
@@ -329,22 +329,22 @@ impl Parser<'_> {
 /// Whether LIKE and WHERE may follow.
 fn takes_filter(what: &ShowKind) -> bool {
     use ShowKind::*;
-    match what {
+    matches!(
+        what,
         Databases
-        | Tables { .. }
-        | Triggers { .. }
-        | Events { .. }
-        | TableStatus { .. }
-        | OpenTables { .. }
-        | Columns { .. }
-        | Indexes(_)
-        | Variables(_)
-        | Status(_)
-        | CharacterSets
-        | Collations
-        | Plugins
-        | RoutineStatus { .. }
-        | Plugin(_) => true,
-        _ => false,
-    }
+            | Tables { .. }
+            | Triggers { .. }
+            | Events { .. }
+            | TableStatus { .. }
+            | OpenTables { .. }
+            | Columns { .. }
+            | Indexes(_)
+            | Variables(_)
+            | Status(_)
+            | CharacterSets
+            | Collations
+            | Plugins
+            | RoutineStatus { .. }
+            | Plugin(_)
+    )
 }

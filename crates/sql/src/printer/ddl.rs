@@ -89,7 +89,8 @@ impl Printer {
         self.list(&table.columns, |printer, column| printer.column_def(column));
         self.flag(!table.columns.is_empty() && !table.keys.is_empty(), ",");
         self.list(&table.keys, |printer, key| printer.key(key));
-        self.flag(!table.checks.is_empty() && !(table.keys.is_empty() && table.columns.is_empty()), ",");
+        let follows = !table.columns.is_empty() || !table.keys.is_empty();
+        self.flag(follows && !table.checks.is_empty(), ",");
         self.list(&table.checks, |printer, check| printer.check(check));
     }
 

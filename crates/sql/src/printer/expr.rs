@@ -136,10 +136,10 @@ impl Printer {
             }
             Expr::Like { negated, expr, pattern, escape } => {
                 self.predicate(expr, *negated, " like ");
-                self.expr(pattern, CONCAT);
+                self.expr(pattern, BIT_OR);
                 if let Some(escape) = escape {
                     self.word(" escape ");
-                    self.expr(escape, SIGN);
+                    self.expr(escape, BIT_OR);
                 }
             }
             Expr::Regexp { negated, expr, pattern } => {
@@ -167,10 +167,11 @@ impl Printer {
 
     fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) {
         let (word, level) = operator(op);
+        let tight = if op == BinaryOp::SoundsLike { BIT_OR } else { level + 1 };
         let flat = matches!(op, BinaryOp::And | BinaryOp::Or);
         self.expr(left, level);
         self.word(word);
-        self.expr(right, if flat { level } else { level + 1 });
+        self.expr(right, if flat { level } else { tight });
     }
 
     fn unary(&mut self, op: UnaryOp, expr: &Expr) {
