@@ -338,7 +338,7 @@ fn run_flush(what: &FlushKind) -> SqlResult<()> {
         }
         FlushKind::Tables { export: true, .. } => Err(errors::not_supported_yet("FLUSH TABLES FOR EXPORT")),
         FlushKind::Tables { .. } | FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
-        FlushKind::Status(VarScope::Default | VarScope::Session | VarScope::Global) => Ok(()),
+        FlushKind::Status => Ok(()),
     }
 }
 
