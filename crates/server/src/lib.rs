@@ -13,6 +13,8 @@
 pub mod core;
 pub mod counters;
 pub mod host;
+pub mod memory;
+pub mod options;
 pub mod prepared;
 pub mod registry;
 pub mod schema;
@@ -20,8 +22,12 @@ pub mod service;
 pub mod session;
 pub mod show;
 pub mod sink;
+pub mod start;
 pub mod state;
 pub mod statement;
 pub mod timeouts;
 pub mod variables;
 pub mod zone;
+
+pub use options::{OptionError, Options};
+pub use start::{Ended, Server, StartError, start, start_on_fiber};

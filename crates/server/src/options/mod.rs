@@ -1,0 +1,466 @@
+//! What a server is started with: MariaDB's option names, from the command line and from option files.
+//!
+//! `--name=value`, `--name value`, `--name` alone for what is on or off, `--skip-name` and `--disable-name` for off,
+//! `--loose-name` for what may be unknown; hyphens and underscores are the same. Every system variable that can be set at
+//! the start is an option. An unknown option or an unusable value is an error that names it; an obsolete one is taken and
+//! reported. The command line comes after the files, and the last word counts.
+
+pub mod file;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use keel_runtime::ReactorChoice;
+use keel_runtime::net::Address;
+use keel_storage::EngineConfig;
+
+use crate::memory;
+use crate::variables::{Argument, Effect, Globals, Kind, Setting, VarId, apply, table, value};
+
+/// Why options cannot be used; one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionError(pub String);
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+/// Options of MariaDB's past that are taken and have no effect.
+const OBSOLETE: &[&str] = &[
+    "bootstrap",
+    "console",
+    "date_format",
+    "datetime_format",
+    "innodb",
+    "innodb_additional_mem_pool_size",
+    "innodb_buffer_pool_instances",
+    "innodb_checksums",
+    "innodb_file_format",
+    "innodb_file_format_max",
+    "innodb_large_prefix",
+    "innodb_lock_schedule_algorithm",
+    "innodb_locks_unsafe_for_binlog",
+    "innodb_log_checksums",
+    "innodb_log_compressed_pages",
+    "innodb_log_files_in_group",
+    "innodb_log_optimize_ddl",
+    "innodb_page_cleaners",
+    "innodb_replication_delay",
+    "innodb_rollback_segments",
+    "innodb_scrub_log",
+    "innodb_stats_sample_pages",
+    "innodb_support_xa",
+    "innodb_sync_array_size",
+    "innodb_thread_concurrency",
+    "innodb_thread_sleep",
+    "innodb_undo_logs",
+    "language",
+    "log_warnings",
+    "max_long_data_size",
+    "multi_range_count",
+    "mysql56_temporal_format",
+    "old_alter_table",
+    "performance_schema_instrument",
+    "rpl_recovery_rank",
+    "secure_auth",
+    "symbolic_links",
+    "table_cache",
+    "table_lock_wait_timeout",
+    "thread_concurrency",
+    "timed_mutexes",
+    "user",
+];
+
+/// Options that are Keel's own.
+const OWN: &[&str] = &["workers", "reactor"];
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Variables that were set, in order.
+    changed: Vec<(VarId, Setting)>,
+    /// Worker threads; 0 means one per core.
+    pub workers: usize,
+    /// How workers talk to the kernel.
+    pub reactor: ReactorChoice,
+    /// What was taken without effect, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Options {
+    /// No option given.
+    pub fn new() -> Options {
+        Options { changed: Vec::new(), workers: 0, reactor: ReactorChoice::Auto, notes: Vec::new() }
+    }
+
+    /// Reads a command line without its first words; `--defaults-file`, `--defaults-extra-file` and `--no-defaults` say
+    /// which files come before it. Without any of them `defaults_file` is read where it exists.
+    pub fn parse(args: &[String], defaults_file: Option<&Path>) -> Result<Options, OptionError> {
+        let mut options = Options::new();
+        let mut rest = Vec::new();
+        let mut files: Vec<PathBuf> = defaults_file
+            .filter(|path| keel_runtime::fs::exists(path))
+            .map(Path::to_path_buf)
+            .into_iter()
+            .collect();
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            let (name, value) = split(word);
+            match name.as_str() {
+                "no_defaults" => files.clear(),
+                "defaults_file" | "defaults_extra_file" => {
+                    let path = value
+                        .map(str::to_string)
+                        .or_else(|| words.next().cloned())
+                        .ok_or_else(|| OptionError(format!("{word} needs a file's name")))?;
+                    if name == "defaults_file" {
+                        files.clear();
+                    }
+                    files.push(path.into());
+                }
+                _ => rest.push(word.as_str()),
+            }
+        }
+        for path in files {
+            for (name, value) in file::read(&path)? {
+                options.take(&name, value.as_deref())?;
+            }
+        }
+        options.take_words(&rest)?;
+        Ok(options)
+    }
+
+    fn take_words(&mut self, words: &[&str]) -> Result<(), OptionError> {
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
+            if !word.starts_with("--") || word.len() < 3 {
+                return Err(OptionError(format!("'{word}' is not an option")));
+            }
+            let (name, mut value) = split(word);
+            if value.is_none() && needs_value(&name) {
+                value = words.next_if(|next| !next.starts_with("--")).copied();
+            }
+            self.take(&name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one option; `name` has underscores.
+    fn take(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
+        if OWN.contains(&name) {
+            return self.take_own(name, value.unwrap_or(""));
+        }
+        if let Some(loose) = name.strip_prefix("loose_") {
+            if self.take(loose, value).is_err() {
+                self.notes.push(format!("--{} is unknown and was passed over", hyphens(name)));
+            }
+            return Ok(());
+        }
+        if let Some(id) = settable(name) {
+            return self.take_variable(id, value);
+        }
+        for (prefix, word) in [("skip_", "OFF"), ("disable_", "OFF"), ("enable_", "ON")] {
+            let Some(short) = name.strip_prefix(prefix) else { continue };
+            if let Some(id) = settable(short)
+                && table().get(id).kind == Kind::Bool
+                && value.is_none()
+            {
+                return self.take_variable(id, Some(word));
+            }
+            if OBSOLETE.contains(&short) {
+                return self.take_obsolete(name);
+            }
+        }
+        if OBSOLETE.contains(&name) {
+            return self.take_obsolete(name);
+        }
+        Err(OptionError(format!("unknown option '--{}'", hyphens(name))))
+    }
+
+    fn take_obsolete(&mut self, name: &str) -> Result<(), OptionError> {
+        self.notes.push(format!("--{} is obsolete and has no effect", hyphens(name)));
+        Ok(())
+    }
+
+    fn take_own(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let wrong = || unusable(name, value);
+        match name {
+            "workers" => self.workers = value.parse().map_err(|_| wrong())?,
+            _ => {
+                self.reactor = match value {
+                    "auto" => ReactorChoice::Auto,
+                    "io_uring" => ReactorChoice::IoUring,
+                    "epoll" => ReactorChoice::Epoll,
+                    _ => return Err(wrong()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_variable(&mut self, id: VarId, value: Option<&str>) -> Result<(), OptionError> {
+        let variable = table().get(id);
+        let text = match value {
+            Some(text) => text,
+            None if variable.kind == Kind::Bool => "ON",
+            None if variable.argument == Argument::Optional => "",
+            None => return Err(OptionError(format!("--{} needs a value", hyphens(variable.name)))),
+        };
+        let mut setting = value::from_option(variable, text).ok_or_else(|| unusable(variable.name, text))?;
+        if let Some(checked) = check_names(variable.name, text) {
+            setting = checked.map_err(|()| unusable(variable.name, text))?;
+        }
+        if let Effect::None(why) = variable.effect {
+            self.notes.push(format!("--{} has no effect: {why}", hyphens(variable.name)));
+        }
+        self.changed.push((id, setting));
+        for (id, setting) in implied(variable.name, self.changed.last().map(|(_, s)| s.as_text())) {
+            self.changed.push((id, setting));
+        }
+        Ok(())
+    }
+
+    /// Sets a variable as the command line would; for tests and tools.
+    pub fn with(mut self, name: &str, value: &str) -> Options {
+        self.take(&name.replace('-', "_"), Some(value)).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
+    fn setting(&self, name: &str) -> Option<&Setting> {
+        let id = table().id(name);
+        self.changed.iter().rev().find(|(changed, _)| *changed == id).map(|(_, setting)| setting)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.setting(name).unwrap_or(&table().get(table().id(name)).default).show()
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.setting(name).unwrap_or(&table().get(table().id(name)).default).as_u64()
+    }
+
+    /// The data folder.
+    pub fn datadir(&self) -> PathBuf {
+        match self.text("datadir") {
+            none if none.is_empty() => PathBuf::from("keel-data"),
+            given => PathBuf::from(given),
+        }
+    }
+
+    /// The TCP port.
+    pub fn port(&self) -> u16 {
+        self.number("port") as u16
+    }
+
+    /// The unix socket's path; a relative one is within the data folder.
+    pub fn socket(&self) -> PathBuf {
+        match self.text("socket") {
+            none if none.is_empty() => self.datadir().join("mysql.sock"),
+            given => self.datadir().join(given),
+        }
+    }
+
+    /// Where the server listens.
+    pub fn addresses(&self) -> Result<Vec<Address>, OptionError> {
+        let mut addresses = Vec::new();
+        if self.number("skip_networking") == 0 {
+            for host in self.text("bind_address").split(',').map(str::trim) {
+                let ip = match host {
+                    "" | "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                    other => other.parse().map_err(|_| unusable("bind_address", other))?,
+                };
+                addresses.push(Address::Tcp(SocketAddr::new(ip, self.port())));
+            }
+        }
+        addresses.push(Address::Unix(self.socket()));
+        Ok(addresses)
+    }
+
+    /// How the engine is opened.
+    pub fn engine_config(&self) -> EngineConfig {
+        let mut config = EngineConfig::new(self.datadir());
+        config.store.pool_bytes = self.pool_bytes();
+        config.store.redo_capacity_bytes = self.number("innodb_log_file_size");
+        config.store.durability = apply::durability(self.number("innodb_flush_log_at_trx_commit"));
+        config.store.doublewrite = self.number("innodb_doublewrite") != 0;
+        config.store.direct_io = self.text("innodb_flush_method").starts_with("O_DIRECT");
+        config.lock_wait_timeout = std::time::Duration::from_secs(self.number("innodb_lock_wait_timeout"));
+        config
+    }
+
+    /// The pool's size: what was asked for, else a share of the machine's memory.
+    pub fn pool_bytes(&self) -> u64 {
+        match self.setting("innodb_buffer_pool_size") {
+            Some(setting) => setting.as_u64(),
+            None => memory::default_pool_bytes(),
+        }
+    }
+
+    /// The global variables of a server that starts so.
+    pub fn globals(&self, facts: Vec<(&'static str, Setting)>) -> Globals {
+        let mut changed = self.changed.clone();
+        changed.extend(facts.into_iter().map(|(name, setting)| (table().id(name), setting)));
+        Globals::new(changed)
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+/// `--Some-Name=value` as `some_name` and `value`.
+fn split(word: &str) -> (String, Option<&str>) {
+    let bare = word.trim_start_matches('-');
+    match bare.split_once('=') {
+        Some((name, value)) => (normal(name), Some(value)),
+        None => (normal(bare), None),
+    }
+}
+
+/// The name with underscores, in lower case.
+pub(crate) fn normal(name: &str) -> String {
+    name.trim().replace('-', "_").to_ascii_lowercase()
+}
+
+fn hyphens(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+fn unusable(name: &str, value: &str) -> OptionError {
+    OptionError(format!("--{}: '{value}' is not a value that it can have", hyphens(name)))
+}
+
+/// The variable of that name, where it can be set at the start.
+fn settable(name: &str) -> Option<VarId> {
+    let id = table().find(name)?;
+    let variable = table().get(id);
+    let session_only = variable.scope == crate::variables::Scope::SessionOnly;
+    let is_option = variable.argument != Argument::NoOption || !variable.read_only;
+    (is_option && !session_only).then_some(id)
+}
+
+fn needs_value(name: &str) -> bool {
+    OWN.contains(&name)
+        || settable(name).is_some_and(|id| {
+            let variable = table().get(id);
+            variable.kind != Kind::Bool && variable.argument != Argument::Optional
+        })
+}
+
+/// Checks values that name something; None for variables whose values do not.
+fn check_names(name: &str, text: &str) -> Option<Result<Setting, ()>> {
+    use keel_value::collation::{self, Charset};
+    if name.starts_with("character_set_") && name != "character_sets_dir" {
+        return Some(Charset::by_name(text).map(|c| Setting::text(c.name())).ok_or(()));
+    }
+    if name.starts_with("collation_") {
+        return Some(collation::by_name(text).map(|c| Setting::text(c.name())).ok_or(()));
+    }
+    if name == "sql_mode" {
+        let mode = keel_value::SqlMode::parse(text);
+        return Some(mode.map(|m| Setting::text(&m.to_text())).map_err(|_| ()));
+    }
+    None
+}
+
+/// Variables that follow another one: the collation of a character set, the database's of the server's.
+fn implied(name: &str, value: Option<&str>) -> Vec<(VarId, Setting)> {
+    use keel_value::collation::{self, Charset};
+    let Some(value) = value else { return Vec::new() };
+    let collation = match name {
+        "character_set_server" => Charset::by_name(value).map(|c| c.default_collation()),
+        "collation_server" => collation::by_name(value),
+        _ => None,
+    };
+    let Some(collation) = collation else { return Vec::new() };
+    let charset = collation.charset().name();
+    [
+        ("character_set_server", charset),
+        ("collation_server", collation.name()),
+        ("character_set_database", charset),
+        ("collation_database", collation.name()),
+    ]
+    .into_iter()
+    .map(|(name, text)| (table().id(name), Setting::text(text)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options, OptionError> {
+        Options::parse(&words.iter().map(|w| w.to_string()).collect::<Vec<_>>(), None)
+    }
+
+    #[test]
+    fn names_take_hyphens_underscores_and_sizes() {
+        let options = parse(&[
+            "--datadir=/tmp/d",
+            "--innodb_buffer_pool_size=2560M",
+            "--Max-Connections",
+            "77",
+            "--skip-name-resolve",
+            "--port=3307",
+            "--skip-networking",
+        ])
+        .unwrap();
+        assert_eq!(options.datadir(), Path::new("/tmp/d"));
+        assert_eq!(options.pool_bytes(), 2560 << 20);
+        assert_eq!((options.number("max_connections"), options.port()), (77, 3307));
+        assert_eq!(options.addresses().unwrap(), [Address::Unix("/tmp/d/mysql.sock".into())]);
+        assert_eq!(options.number("skip_name_resolve"), 1);
+    }
+
+    #[test]
+    fn on_and_off_have_many_spellings() {
+        for (word, value) in [
+            ("--innodb-doublewrite=0", 0),
+            ("--skip-innodb-doublewrite", 0),
+            ("--disable-innodb-doublewrite", 0),
+            ("--innodb-doublewrite", 1),
+            ("--enable-innodb-doublewrite", 1),
+            ("--innodb-doublewrite=OFF", 0),
+        ] {
+            assert_eq!(parse(&[word]).unwrap().number("innodb_doublewrite"), value, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let error = |words: &[&str]| parse(words).unwrap_err().0;
+        assert_eq!(error(&["--no-such-option=1"]), "unknown option '--no-such-option'");
+        assert!(error(&["--innodb-buffer-pool-size=lots"]).contains("--innodb-buffer-pool-size: 'lots'"));
+        assert!(error(&["--port"]).contains("--port needs a value"));
+        assert!(error(&["serve"]).contains("'serve' is not an option"));
+        assert!(error(&["--character-set-server=klingon"]).contains("klingon"));
+        assert!(error(&["--hostname=x"]).contains("unknown option"));
+        assert!(error(&["--reactor=kqueue"]).contains("kqueue"));
+        assert!(error(&["--defaults-file=/no/such/file"]).contains("/no/such/file"));
+    }
+
+    #[test]
+    fn obsolete_and_idle_options_are_reported() {
+        let options =
+            parse(&["--innodb-log-files-in-group=2", "--aria-log-purge-type=at_flush", "--loose-foo=1"]);
+        let notes = options.unwrap().notes;
+        assert_eq!(notes.len(), 3);
+        assert!(notes[0].contains("obsolete") && notes[1].contains("no Aria engine"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_character_set_brings_its_collation() {
+        let options = parse(&["--character-set-server=utf8mb4"]).unwrap();
+        assert_eq!(options.text("collation_server"), "utf8mb4_general_ci");
+        let options = parse(&["--collation-server=utf8mb4_bin"]).unwrap();
+        assert_eq!(options.text("character_set_server"), "utf8mb4");
+    }
+}

@@ -1,0 +1,259 @@
+//! Starting and stopping: data folder, engine, databases, sockets; and in reverse.
+//!
+//! The data folder holds `FORMAT` (the version of everything in it) and `LOCK` (held while a server runs on it). `FORMAT` is
+//! written before anything else, so a start that was cut short is simply made again.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use keel_base::SqlError;
+use keel_query::{Database, Host};
+use keel_runtime::fs::{self, FileLock};
+use keel_runtime::net::{self, Address, Listener};
+use keel_runtime::wait::WaitEvent;
+use keel_runtime::{Runtime, fiber, time};
+use keel_storage::Engine;
+
+use crate::host::ServerHost;
+use crate::memory;
+use crate::options::{OptionError, Options};
+use crate::service::SqlService;
+use crate::state::{ServerState, VERSION};
+use crate::variables::Setting;
+
+/// The version of the data folder's contents that this server reads and writes.
+const FORMAT: u64 = 1;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// How long a stop waits for sessions to end.
+const STOP_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How often a running server is looked at for failure and requests to stop.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why a server does not start, or does not stop well; one line.
+#[derive(Debug)]
+pub enum StartError {
+    /// An option.
+    Option(OptionError),
+    /// The data folder cannot be used.
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another server runs on the data folder.
+    InUse(PathBuf),
+    /// The data folder is that of a newer Keel, or of something else.
+    Format {
+        /// Which folder.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// Nobody can listen there.
+    Listen {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The engine.
+    Engine(String),
+    /// The catalog.
+    Catalog(SqlError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Option(error) => error.fmt(f),
+            StartError::Folder { path, source } => {
+                write!(f, "the data folder {} cannot be used: {source}", path.display())
+            }
+            StartError::InUse(path) => {
+                write!(f, "the data folder {} is in use by another server", path.display())
+            }
+            StartError::Format { path, found } => write!(
+                f,
+                "the data folder {} has format {found}; this server knows format {FORMAT}",
+                path.display()
+            ),
+            StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            StartError::Engine(error) => write!(f, "the engine cannot open its data: {error}"),
+            StartError::Catalog(error) => write!(f, "the catalog cannot be opened: {}", error.message),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Why a running server is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The log failed: nothing is acknowledged any more.
+    Failed(String),
+    /// A client said SHUTDOWN.
+    Asked,
+}
+
+/// A running server.
+pub struct Server {
+    state: Arc<ServerState>,
+    net: net::Server,
+    addresses: Vec<Address>,
+    /// Held to the end.
+    _lock: FileLock,
+}
+
+/// Starts a server in a running runtime; called from outside its fibers.
+pub fn start(options: Options, runtime: &Runtime) -> Result<Server, StartError> {
+    runtime.block_on(|| start_on_fiber(options))
+}
+
+/// The same from a fiber, real or simulated.
+pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
+    let addresses = options.addresses().map_err(StartError::Option)?;
+    let folder = options.datadir();
+    let lock = prepare_folder(&folder)?;
+    let listeners = listen_on(&addresses)?;
+    let addresses: Vec<Address> = listeners.iter().map(Listener::local_address).collect();
+    let engine =
+        Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
+    let globals = options.globals(facts(&options, &folder, &addresses));
+    let state = Arc::new(ServerState::new(engine.clone(), globals));
+    let server_host = Arc::new(ServerHost::default());
+    server_host.tie(&state);
+    let host: Arc<dyn Host> = server_host;
+    let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
+    state.set_database(database);
+    state.timeouts.start();
+    let service = Arc::new(SqlService { state: state.clone(), host });
+    let net = net::serve(listeners, service);
+    Ok(Server { state, net, addresses, _lock: lock })
+}
+
+fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
+    let failed = |source| StartError::Folder { path: folder.to_path_buf(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let lock = fs::lock_file(&folder.join("LOCK")).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => StartError::InUse(folder.to_path_buf()),
+        _ => failed(error),
+    })?;
+    let path = folder.join("FORMAT");
+    if fs::exists(&path) {
+        let text = fs::read_to_end(&path).map_err(failed)?;
+        let found = String::from_utf8_lossy(&text).trim().to_string();
+        if found != FORMAT.to_string() {
+            return Err(StartError::Format { path: folder.to_path_buf(), found });
+        }
+        return Ok(lock);
+    }
+    if let Some(file) = ["ibdata1", "aria_log_control"].into_iter().find(|f| fs::exists(&folder.join(f))) {
+        let found = format!("of another server ({file})");
+        return Err(StartError::Format { path: folder.to_path_buf(), found });
+    }
+    fs::write_whole(&path, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
+    Ok(lock)
+}
+
+fn listen_on(addresses: &[Address]) -> Result<Vec<Listener>, StartError> {
+    addresses
+        .iter()
+        .map(|address| {
+            net::listen(address, BACKLOG)
+                .map_err(|source| StartError::Listen { address: shown(address), source })
+        })
+        .collect()
+}
+
+/// An address as users write it.
+pub fn shown(address: &Address) -> String {
+    match address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// Variables that describe this server.
+fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'static str, Setting)> {
+    let host = memory::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let port = addresses.iter().find_map(|address| match address {
+        Address::Tcp(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    });
+    let mut datadir = folder.display().to_string();
+    if !datadir.ends_with('/') {
+        datadir.push('/');
+    }
+    vec![
+        ("datadir", Setting::Text(datadir.into())),
+        ("hostname", Setting::text(host.trim())),
+        ("innodb_buffer_pool_size", Setting::UInt(options.pool_bytes())),
+        ("port", Setting::UInt(u64::from(port.unwrap_or(0)))),
+        ("socket", Setting::Text(options.socket().display().to_string().into())),
+        ("version", Setting::text(VERSION)),
+        ("version_compile_machine", Setting::text(std::env::consts::ARCH)),
+        ("thread_pool_size", Setting::UInt(keel_runtime::worker_count() as u64)),
+    ]
+}
+
+impl Server {
+    /// Where it listens, with the port that was picked.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// What its sessions share.
+    pub fn state(&self) -> &Arc<ServerState> {
+        &self.state
+    }
+
+    /// Whether it is to end, and why.
+    pub fn ended(&self) -> Option<Ended> {
+        if let Some(reason) = self.state.engine.failure() {
+            return Some(Ended::Failed(reason));
+        }
+        self.state.stop_requested.is_set().then_some(Ended::Asked)
+    }
+
+    /// Waits on a fiber until the server is to end.
+    pub fn wait_ended(&self) -> Ended {
+        loop {
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            self.state.stop_requested.wait_until(WaitEvent::Idle, time::now() + WATCH_INTERVAL);
+        }
+    }
+
+    /// Stops on a fiber: no new connections, sessions end and roll back, everything is flushed.
+    pub fn stop(self) -> Result<(), StartError> {
+        self.net.stop_accepting();
+        for client in self.state.registry.all() {
+            client.kill();
+        }
+        self.net.close_all();
+        let deadline = time::now() + STOP_WAIT_MAX;
+        while !self.state.registry.is_empty() && time::now() < deadline {
+            fiber::sleep(Duration::from_millis(5));
+        }
+        self.state.timeouts.stop();
+        for address in &self.addresses {
+            if let Address::Unix(path) = address {
+                // The socket's file may be gone already.
+                let _ = fs::remove_file(path);
+            }
+        }
+        if self.state.engine.failure().is_some() {
+            return Ok(());
+        }
+        self.state.engine.shutdown().map_err(|error| StartError::Engine(error.to_string()))
+    }
+}
