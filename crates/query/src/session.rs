@@ -143,6 +143,8 @@ pub struct Diagnostics {
     pub warning_count: u64,
     /// `@@error_count`.
     pub error_count: u64,
+    /// All this is an earlier statement's: it stays to be asked for until the running one has something to say itself.
+    pub stale: bool,
 }
 
 impl Diagnostics {
@@ -151,10 +153,14 @@ impl Diagnostics {
         if self.warning_count != 0 {
             *self = Diagnostics::default();
         }
+        self.stale = false;
     }
 
     /// Adds one entry, keeping at most `max`.
     pub fn push(&mut self, warning: Warning, max: usize) {
+        if self.stale {
+            self.clear();
+        }
         self.warning_count += 1;
         self.error_count += u64::from(warning.level == Level::Error);
         if self.warnings.len() < max {

@@ -64,12 +64,13 @@ impl Core {
 
     /// Warnings as packets count them.
     pub fn warning_count(&self) -> u16 {
-        self.sql.diagnostics.warning_count.min(u64::from(u16::MAX)) as u16
+        let diagnostics = &self.sql.diagnostics;
+        if diagnostics.stale { 0 } else { diagnostics.warning_count.min(u64::from(u16::MAX)) as u16 }
     }
 
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
-        let known = self.sql.diagnostics.warnings.last();
+        let known = self.sql.diagnostics.warnings.last().filter(|_| !self.sql.diagnostics.stale);
         let noted = known
             .is_some_and(|w| w.level == Level::Error && w.code == error.code && w.message == error.message);
         if !noted {

@@ -22,8 +22,8 @@ use crate::variables::{SessionSettings, set};
 
 /// What a statement of the server comes to.
 pub enum Outcome {
-    /// Done; nothing to show.
-    Ok,
+    /// Done; nothing to show but what the OK packet says.
+    Ok(&'static str),
     /// A result.
     Rows(Rows),
     /// EXECUTE: another statement runs in its place.
@@ -95,7 +95,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
     match statement {
         Statement::Set(items) => {
             counters(core, Counter::SetOption);
-            set::run(core, items, params).map(|()| Outcome::Ok)
+            set::run(core, items, params).map(|()| Outcome::Ok(""))
         }
         Statement::SetStatement { variables, statement } => {
             Ok(Outcome::RunWith { items: variables.clone(), statement: Arc::new((**statement).clone()) })
@@ -107,25 +107,24 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Use(name) => {
             counters(core, Counter::ChangeDatabase);
-            core.sql.diagnostics.clear();
-            core.use_database(name).map(|()| Outcome::Ok)
+            core.use_database(name).map(|()| Outcome::Ok(""))
         }
         Statement::Kill(kill) => {
             counters(core, Counter::Kill);
-            run_kill(core, kill, params).map(|()| Outcome::Ok)
+            run_kill(core, kill, params).map(|()| Outcome::Ok(""))
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
-            flush.what.iter().try_for_each(run_flush).map(|()| Outcome::Ok)
+            flush.what.iter().try_for_each(run_flush).map(|()| Outcome::Ok(""))
         }
         Statement::LockTables { .. } => Err(errors::not_supported_yet("LOCK TABLES")),
         Statement::UnlockTables => {
             counters(core, Counter::UnlockTables);
-            Ok(Outcome::Ok)
+            Ok(Outcome::Ok(""))
         }
         Statement::Shutdown => {
             core.state.stop_requested.set();
-            Ok(Outcome::Ok)
+            Ok(Outcome::Ok(""))
         }
         _ => run_more(core, statement, params),
     }
@@ -138,7 +137,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let text = text_of(core, source, params)?;
             let prepared = prepare(core, &text)?;
             core.statements.add_named(&core.state.clone(), name, prepared)?;
-            Ok(Outcome::Ok)
+            Ok(Outcome::Ok("Statement prepared"))
         }
         Statement::Execute { name, using } => {
             core.state.counters.add(Counter::ExecuteSql, 1);
@@ -156,7 +155,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         Statement::Deallocate(name) => {
             core.state.counters.add(Counter::DeallocateSql, 1);
             if core.statements.remove_named(&core.state.clone(), name) {
-                Ok(Outcome::Ok)
+                Ok(Outcome::Ok(""))
             } else {
                 Err(errors::unknown_stmt_handler(name, "DEALLOCATE PREPARE"))
             }
@@ -197,9 +196,8 @@ fn drop_view(core: &mut Core, names: &[keel_sql::ast::ObjectName], if_exists: bo
     if !if_exists {
         return Err(error);
     }
-    core.sql.diagnostics.clear();
     core.sql.note(error);
-    Ok(Outcome::Ok)
+    Ok(Outcome::Ok(""))
 }
 
 fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
@@ -226,7 +224,6 @@ fn execute_using(
 
 /// Prepares the one statement of a text.
 pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
-    core.sql.diagnostics.clear();
     let options = parse_options(core, true);
     let parsed = keel_sql::parse(text, &options)?;
     let params = parsed.param_count as usize;

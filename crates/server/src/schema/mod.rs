@@ -73,13 +73,19 @@ fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
         .collect()
 }
 
+/// The length that MariaDB announces for its long texts here.
+const LONGTEXT_BYTES: u32 = 65_535 * 9;
+
 /// Reads a type as `columns.tsv` writes it.
 fn read_type(text: &str) -> SqlType {
     let (name, rest) = text.split_once(['(', ' ']).unwrap_or((text, ""));
     let number = rest.split([')', ',']).next().and_then(|n| n.parse::<u32>().ok());
     let ty = match name {
         "varchar" => return SqlType::varchar(number.unwrap_or(1), COLLATION),
-        "longtext" => return SqlType::new(TypeKind::LongText).with_collation(COLLATION),
+        "longtext" => {
+            let length = number.unwrap_or(LONGTEXT_BYTES);
+            return SqlType::new(TypeKind::LongText).with_collation(COLLATION).with_length(length);
+        }
         "decimal" => return SqlType::decimal(number.unwrap_or(10), 6),
         "enum" => return SqlType::varchar(16, COLLATION),
         "bigint" => SqlType::new(TypeKind::BigInt),
@@ -89,7 +95,7 @@ fn read_type(text: &str) -> SqlType {
         "double" => SqlType::new(TypeKind::Double),
         "float" => SqlType::new(TypeKind::Float),
         "date" => SqlType::new(TypeKind::Date),
-        "datetime" => SqlType::new(TypeKind::DateTime),
+        "datetime" => SqlType::temporal(TypeKind::DateTime, number.unwrap_or(0) as u8),
         "timestamp" => SqlType::new(TypeKind::DateTime),
         _ => return SqlType::varchar(64, COLLATION),
     };

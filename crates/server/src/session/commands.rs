@@ -22,6 +22,7 @@ impl ClientSession {
         let (name, text) = self.describe(&command);
         self.core.client.activity.lock().begin(name, text, time::now());
         self.core.client.interrupt.clear_query();
+        self.core.sql.diagnostics.stale = true;
         let state = self.core.state.clone();
         state.counters.add(Counter::Running, 1);
         let after = self.dispatch(conn, command);
@@ -101,7 +102,6 @@ impl ClientSession {
             }
             Command::InitDb(name) => {
                 state.counters.add(Counter::ChangeDatabase, 1);
-                self.core.sql.diagnostics.clear();
                 match std::str::from_utf8(name) {
                     Ok("") => Err(errors::no_db()),
                     Ok(name) => self.core.use_database(name),

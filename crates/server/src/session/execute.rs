@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView};
+use keel_query::{Completion, Params, Plan, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::Statement;
 use keel_value::collation::{self, Charset};
@@ -49,12 +49,12 @@ impl ClientSession {
         };
         rest = trim_end(rest);
         if rest.is_empty() {
-            self.core.sql.diagnostics.clear();
             self.send_error(conn, &errors::empty_query());
             return After::Idle;
         }
         loop {
             self.count_question();
+            self.core.sql.diagnostics.stale = true;
             match self.one_text(conn, rest) {
                 Ok(Some(next)) if !self.core.client.is_killed() => rest = &rest[next..],
                 Ok(_) => return self.after_statement(),
@@ -88,15 +88,23 @@ impl ClientSession {
 
     /// Runs the first statement of a text; gives where the next one begins.
     fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
-        let database = self.core.state.database().clone();
         let mut params = std::mem::take(&mut self.params);
-        if let Some(plan) = database.cached(&mut self.core.sql, text, &mut params) {
-            let result = self.run_plan(conn, &plan, &params.values, TEXT, None);
-            params.values.clear();
-            self.params = params;
-            return result.map(|_| None);
-        }
+        let result = self.one_text_with(conn, text, &mut params);
+        params.values.clear();
         self.params = params;
+        result
+    }
+
+    fn one_text_with(
+        &mut self,
+        conn: &mut Connection,
+        text: &[u8],
+        params: &mut Params,
+    ) -> SqlResult<Option<usize>> {
+        let state = self.core.state.clone();
+        if let Some(plan) = state.database().cached(&mut self.core.sql, text, params) {
+            return self.run_plan(conn, &plan, &params.values, TEXT, None).map(|_| None);
+        }
         let options = statement::parse_options(&self.core, false);
         let parsed = keel_sql::parse(text, &options)?;
         let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
@@ -106,8 +114,7 @@ impl ClientSession {
             self.run_server_statement(conn, &statement, &[], form, 0)?;
             return Ok(rest);
         }
-        let mut params = keel_query::Params::default();
-        let plan = database.plan_text(&mut self.core.sql, text, parsed, &mut params)?;
+        let plan = state.database().plan_text(&mut self.core.sql, text, parsed, params)?;
         self.run_plan(conn, &plan, &params.values, form, None)?;
         Ok(rest)
     }
@@ -195,7 +202,7 @@ impl ClientSession {
         depth: usize,
     ) -> SqlResult<()> {
         match statement::run(&mut self.core, statement, params)? {
-            Outcome::Ok => self.send_ok(conn, reply::Ok::default(), form.more),
+            Outcome::Ok(info) => self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more),
             Outcome::Rows(rows) => self.send_table(conn, rows, form.binary, form.more),
             Outcome::Run { source, params } => self.run_source(conn, &source, &params, form, depth + 1)?,
             Outcome::RunWith { items, statement } => {

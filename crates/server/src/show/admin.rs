@@ -77,7 +77,7 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ])),
         ShowKind::Profiles => Ok(empty(&[
             ("Query_ID", unsigned(TypeKind::Int, 10)),
-            ("Duration", SqlType::double()),
+            ("Duration", unsigned(TypeKind::Double, 8).with_decimals(0)),
             ("Query", varchar(40)),
         ])),
         ShowKind::Authors | ShowKind::Contributors => {

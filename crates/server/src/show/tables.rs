@@ -137,6 +137,9 @@ pub fn check_database(core: &Core, named: Option<&str>) -> SqlResult<String> {
     Ok(name)
 }
 
+/// Characters that SHOW TABLES announces for a name.
+const TABLE_NAME_CHARS: u32 = 73;
+
 /// SHOW [FULL] TABLES.
 pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
@@ -151,6 +154,7 @@ pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
         meta.table = "TABLE_NAMES".into();
         meta.org_table = "TABLE_NAMES".into();
     }
+    metas[0].ty.length = TABLE_NAME_CHARS;
     Ok(Rows { columns: keel_query::ResultColumns::new(metas), rows: rows.rows })
 }
 

@@ -22,7 +22,6 @@ enum Change {
 
 /// Runs SET.
 pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
-    core.sql.diagnostics.clear();
     let mut changes = Vec::new();
     for item in items {
         check(core, item, params, &mut changes)?;

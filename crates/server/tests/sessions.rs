@@ -1,0 +1,211 @@
+//! Sessions over real sockets, by the client of `keel-wire`.
+
+mod common;
+
+use common::{code, start};
+use keel_value::Value;
+use keel_wire::capability::{Capabilities, Status};
+use keel_wire::client::{ClientError, ConnectOptions, Reply};
+use keel_wire::command::byte;
+use keel_wire::reply::StateChange;
+
+#[test]
+fn simple_commands_are_answered() {
+    let running = start();
+    let mut client = running.client();
+    assert_eq!(client.greeting().version, "5.5.5-10.11.19-MariaDB-keel");
+    assert!(client.ping().unwrap().status.has(Status::AUTOCOMMIT));
+    assert!(client.statistics().unwrap().starts_with("Uptime: "));
+    assert_eq!(client.simple(byte::INIT_DB, b"test").unwrap().changes, [StateChange::Schema("test".into())]);
+    assert_eq!(code(client.simple(byte::INIT_DB, b"nosuch")), 1049);
+    assert_eq!(code(client.simple(0x55, b"")), 1047);
+    assert_eq!(code(client.simple(byte::STMT_CLOSE, b"\x01")), 1835);
+    assert_eq!(code(client.simple(byte::STMT_RESET, b"\x09\0\0\0")), 1243);
+    assert_eq!(code(client.simple(byte::STMT_EXECUTE, b"\x09\0\0\0\0\x01\0\0\0")), 1243);
+    assert_eq!(code(client.query(" ; ")), 1065);
+    client.simple(byte::SET_OPTION, b"\x01\0").unwrap();
+    client.simple(byte::RESET_CONNECTION, b"").unwrap();
+    client.change_user(&ConnectOptions { database: "test".into(), ..ConnectOptions::default() }).unwrap();
+    client.ping().unwrap();
+    let mut local = running.socket_client();
+    local.ping().unwrap();
+    local.quit().unwrap();
+    running.stop();
+}
+
+#[test]
+fn strangers_are_refused() {
+    let running = start();
+    let login = |user: &str, password: &str, database: &str| {
+        let options = ConnectOptions {
+            user: user.into(),
+            password: password.into(),
+            database: database.into(),
+            ..ConnectOptions::default()
+        };
+        match running.connect_as(&options) {
+            Err(ClientError::Server(error)) => (error.code, error.message),
+            other => panic!("let in: {}", other.is_ok()),
+        }
+    };
+    let denied = |user: &str, using: &str| {
+        (1045, format!("Access denied for user '{user}'@'localhost' (using password: {using})"))
+    };
+    assert_eq!(login("nobody", "", ""), denied("nobody", "NO"));
+    assert_eq!(login("root", "x", ""), denied("root", "YES"));
+    assert_eq!(login("root", "", "nosuch"), (1049, "Unknown database 'nosuch'".into()));
+    running.stop();
+}
+
+#[test]
+fn variables_are_set_and_shown() {
+    let running = start();
+    let mut client = running.client();
+    let Reply::Ok(ok) = client.query("SET autocommit = 0").unwrap() else { panic!("rows") };
+    assert_eq!(ok.changes, [StateChange::Variable("autocommit".into(), "OFF".into())]);
+    assert!(!ok.status.has(Status::AUTOCOMMIT));
+    assert_eq!(client.rows("SHOW VARIABLES LIKE 'autocommit'").unwrap(), [["autocommit", "OFF"]]);
+    assert_eq!(client.rows("SHOW GLOBAL VARIABLES LIKE 'autocommit'").unwrap(), [["autocommit", "ON"]]);
+    for (sql, expected) in [
+        ("SET nosuch = 1", 1193),
+        ("SET max_connections = 5", 1229),
+        ("SET GLOBAL timestamp = 1", 1228),
+        ("SET port = 1", 1238),
+        ("SET autocommit = 'maybe'", 1231),
+        ("SET GLOBAL max_connections = 'x'", 1232),
+        ("SET NAMES nosuch", 1115),
+        ("SET NAMES utf8mb4 COLLATE latin1_bin", 1253),
+        ("SET time_zone = '+25:00'", 1298),
+        ("SET default_storage_engine = 'nosuch'", 1286),
+        ("SET SESSION max_allowed_packet = 1024", 1621),
+        ("SET GLOBAL innodb_buffer_pool_size = 1", 1235),
+    ] {
+        assert_eq!(code(client.query(sql)), expected, "{sql}");
+    }
+    client.query("SET SESSION wait_timeout = 99999999999").unwrap();
+    assert_eq!(
+        client.warnings().unwrap(),
+        [["Warning", "1292", "Truncated incorrect wait_timeout value: '99999999999'"]]
+    );
+    client.query("SET NAMES latin1").unwrap();
+    let charset = "SHOW VARIABLES LIKE 'character_set_results'";
+    assert_eq!(client.rows(charset).unwrap(), [["character_set_results", "latin1"]]);
+    assert_eq!(code(client.query("SET autocommit = 1, nosuch = 1")), 1193);
+    assert_eq!(client.rows("SHOW VARIABLES LIKE 'autocommit'").unwrap(), [["autocommit", "OFF"]]);
+    running.stop();
+}
+
+#[test]
+fn several_statements_give_several_results() {
+    let running = start();
+    let mut client = running.client();
+    let replies = client.query_all("SET @a = 1; SHOW WARNINGS; SET NAMES utf8mb4;").unwrap();
+    let kinds: Vec<bool> = replies.iter().map(|reply| matches!(reply, Reply::Rows(_))).collect();
+    assert_eq!(kinds, [false, true, false]);
+    assert_eq!(code(client.query_all("SET @a = 1; SET nosuch = 1; SET @a = 2")), 1193);
+    let single = ConnectOptions::default();
+    let without = single.capabilities.without(Capabilities::MULTI_STATEMENTS);
+    let mut single = running.connect_as(&ConnectOptions { capabilities: without, ..single }).unwrap();
+    assert_eq!(code(single.query_all("SET @a = 1; SET @a = 2")), 1064);
+    running.stop();
+}
+
+#[test]
+fn eof_is_left_out_for_clients_that_deprecate_it() {
+    let running = start();
+    let options = ConnectOptions::default();
+    let capabilities = options.capabilities.with(Capabilities::DEPRECATE_EOF);
+    let mut client = running.connect_as(&ConnectOptions { capabilities, ..options }).unwrap();
+    assert_eq!(client.rows("SHOW VARIABLES LIKE 'license'").unwrap(), [["license", "GPL"]]);
+    let statement = client.prepare("SHOW VARIABLES LIKE 'license'").unwrap();
+    assert_eq!(statement.columns.len(), 2);
+    let rows = client.execute(&statement, &[]).unwrap().into_rows().unwrap();
+    assert_eq!(rows.text_rows(), [["license", "GPL"]]);
+    running.stop();
+}
+
+#[test]
+fn rows_go_in_and_out_by_prepared_statements() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.t (id INT PRIMARY KEY, v VARCHAR(20), n BIGINT UNSIGNED)").unwrap();
+    let insert = client.prepare("INSERT INTO test.t VALUES (?, ?, ?)").unwrap();
+    assert_eq!((insert.params, insert.columns.len()), (3, 0));
+    for id in 1..=3 {
+        let values = [Value::Int(id), Value::bytes(format!("v{id}").as_bytes()), Value::UInt(u64::MAX)];
+        let Reply::Ok(ok) = client.execute(&insert, &values).unwrap() else { panic!("rows") };
+        assert_eq!(ok.affected_rows, 1);
+    }
+    let select = client.prepare("SELECT v, n FROM test.t WHERE id = ?").unwrap();
+    let names: Vec<&str> = select.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["v", "n"]);
+    let rows = client.execute(&select, &[Value::Int(2)]).unwrap().into_rows().unwrap();
+    assert_eq!(rows.text_rows(), [["v2", "18446744073709551615"]]);
+    assert_eq!(client.rows("SELECT v FROM test.t WHERE id = 3").unwrap(), [["v3"]]);
+    client.close_statement(&select).unwrap();
+    assert_eq!(code(client.execute(&select, &[Value::Int(2)])), 1243);
+    assert_eq!(code(client.execute(&insert, &[Value::Int(1), Value::Null, Value::Null])), 1062);
+    running.stop();
+}
+
+#[test]
+fn killed_sessions_end() {
+    let running = start();
+    let (mut killer, mut victim) = (running.client(), running.client());
+    let id = victim.greeting().connection_id;
+    killer.query(&format!("KILL QUERY {id}")).unwrap();
+    victim.ping().unwrap();
+    killer.query(&format!("KILL {id}")).unwrap();
+    assert!(victim.ping().is_err());
+    assert_eq!(code(killer.query("KILL 4000000")), 1094);
+    let own = killer.greeting().connection_id;
+    assert_eq!(code(killer.query(&format!("KILL {own}"))), 1927);
+    assert!(killer.ping().is_err());
+    running.stop();
+}
+
+#[test]
+fn too_many_connections_and_too_long_packets_are_refused() {
+    let dir = common::scratch_dir();
+    let options = common::options(&dir).with("max-connections", "10").with("max-allowed-packet", "1M");
+    let running = common::start_with(dir, options);
+    let mut clients: Vec<_> = (0..11).map(|_| running.client()).collect();
+    match running.connect_as(&ConnectOptions::default()) {
+        Err(ClientError::Server(error)) => {
+            assert_eq!((error.code, error.message.as_str()), (1040, "Too many connections"));
+        }
+        other => panic!("let in: {}", other.is_ok()),
+    }
+    let long = format!("SET @a = '{}'", "x".repeat(1 << 20));
+    match clients[0].query(&long) {
+        Err(ClientError::Server(error)) => assert_eq!(error.code, 1153),
+        Err(ClientError::Io(_)) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(clients[0].ping().is_err());
+    clients[1].ping().unwrap();
+    running.stop();
+}
+
+#[test]
+fn half_packets_and_noise_hurt_nobody_else() {
+    use std::io::Write;
+    let running = start();
+    let mut noisy: Vec<_> = (0..8u8)
+        .map(|seed| {
+            let mut stream = running.tcp();
+            let noise: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(37).wrapping_add(seed * 31)).collect();
+            // The server may close at any byte.
+            let _ = stream.write_all(&noise);
+            stream
+        })
+        .collect();
+    let mut half = running.client();
+    half.stream().write_all(&[20, 0, 0, 0, 3, b'S']).unwrap();
+    let mut client = running.client();
+    client.ping().unwrap();
+    noisy.clear();
+    drop(half);
+    client.ping().unwrap();
+    running.stop();
+}
