@@ -37,6 +37,7 @@ impl Doublewrite {
         if file.len().map_err(fail("stat"))? < bytes {
             file.allocate(0, bytes).map_err(fail("allocate"))?;
             file.sync_all().map_err(fail("sync"))?;
+            // A copy in a file whose name a crash forgets is no copy.
             fs::sync_dir(dir).map_err(fail("sync"))?;
         }
         Ok(Doublewrite { file })

@@ -116,6 +116,7 @@ fn apply(core: &Core, lsn: u64, group: &[u8], replay: &mut dyn FnMut(&UserRecord
     result
 }
 
+#[expect(clippy::mut_from_ref, reason = "the exclusive latch, not the borrow, is what excludes others")]
 fn page_bytes<'a>(core: &'a Core, part: &'a Part) -> &'a mut [u8] {
     // SAFETY: `apply` holds the exclusive latch of each part, and the slices are used one at a time.
     unsafe { std::slice::from_raw_parts_mut(core.pool.bytes(part.pin.frame()), PAGE) }
