@@ -474,10 +474,17 @@ impl Worker {
 
     /// Retires the fibers. Those that still run jobs are abandoned; what they own is leaked, as is what the kernel may yet write to.
     pub fn end(&self) {
+        const IDLE: usize = usize::MAX;
+        let idle = self.idle.take();
+        idle.iter().for_each(|core| core.place.set(IDLE));
         for core in self.fibers.borrow_mut().drain(..) {
             core.retire(false);
-            core.give_back();
+            // Another thread may be waking a busy one at this moment; alone in a world, nobody does.
+            if core.place.get() != IDLE && self.group.is_simulated() {
+                core.give_back();
+            }
         }
+        idle.into_iter().for_each(Core::give_back);
         self.spare.borrow_mut().drain(..).for_each(Core::give_back);
         self.shared.counters.fibers.set(0);
         self.conns.leak();
