@@ -96,6 +96,7 @@ macro_rules! catalogue {
 }
 
 catalogue! {
+    AUTOINC_OUT_OF_RANGE autoinc_out_of_range(167, "22003", column, row) "Out of range value for column '{column}' at row {row}";
     CANT_CREATE_TABLE cant_create_table(1005, "HY000", db, table, reason) "Can't create table `{db}`.`{table}` ({reason})";
     DB_CREATE_EXISTS db_create_exists(1007, "HY000", db) "Can't create database '{db}'; database exists";
     DB_DROP_EXISTS db_drop_exists(1008, "HY000", db) "Can't drop database '{db}'; database doesn't exist";
@@ -242,7 +243,7 @@ catalogue! {
     SP_BAD_SQLSTATE sp_bad_sqlstate(1407, "42000", state) "Bad SQLSTATE: '{state}'";
     WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
     TABLE_DEF_CHANGED table_def_changed(1412, "HY000") "Table definition has changed, please retry transaction";
-    TOO_BIG_SCALE too_big_scale(1425, "42000", scale, name, max) "Too big scale {scale} specified for '{name}'. Maximum is {max}";
+    TOO_BIG_SCALE too_big_scale(1425, "42000", name, max) "Too big scale specified for '{name}'. Maximum is {max}";
     TOO_BIG_PRECISION too_big_precision(1426, "42000", name, max) "Too big precision specified for '{name}'. Maximum is {max}";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
     STACK_OVERRUN_NEED_MORE stack_overrun_need_more(1436, "HY000", used, total, need) "Thread stack overrun:  {used} bytes used of a {total} byte stack, and {need} bytes needed. Consider increasing the thread_stack system variable.";

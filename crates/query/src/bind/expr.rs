@@ -518,7 +518,7 @@ impl Binder<'_> {
                     return Err(errors::too_big_precision(crate::expr::print::text(&value), 65));
                 }
                 if *scale > 38 {
-                    return Err(errors::too_big_scale(scale, crate::expr::print::text(&value), 38));
+                    return Err(errors::too_big_scale(crate::expr::print::text(&value), 38));
                 }
                 if scale > precision {
                     return Err(errors::m_bigger_than_d(""));

@@ -26,6 +26,8 @@ pub(super) struct Alteration {
     pub kept_indexes: Vec<std::sync::Arc<str>>,
     /// Rows change their bytes or their order.
     pub copies: bool,
+    /// A column's values change: then MariaDB copies too, and counts the rows.
+    pub converts: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
 }
@@ -163,6 +165,7 @@ impl Alteration {
             kept_indexes: record.indexes.iter().map(|i| i.name.clone()).collect(),
             record,
             copies: false,
+            converts: false,
             next_auto: None,
         }
     }
@@ -285,6 +288,7 @@ impl Alteration {
             keys::make_not_null(&mut made);
         }
         let before = &self.record.columns[place];
+        self.converts |= before.ty != made.ty;
         if before.ty != made.ty
             || before.nullable != made.nullable
             || made.auto_increment != before.auto_increment
@@ -436,6 +440,7 @@ impl Alteration {
             if column.ty.collation != to {
                 column.ty.collation = to;
                 self.copies = true;
+                self.converts = true;
             }
         }
     }

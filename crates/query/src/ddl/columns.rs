@@ -181,7 +181,7 @@ fn decimal(column: &ast::ColumnDef) -> SqlResult<SqlType> {
     let data = &column.data_type;
     let scale = data.decimals.unwrap_or(0);
     if scale > 38 {
-        return Err(errors::too_big_scale(scale, &column.name, 38));
+        return Err(errors::too_big_scale(&column.name, 38));
     }
     let precision = match data.length {
         None | Some(0) => 10.max(scale),
@@ -210,7 +210,7 @@ fn real(column: &ast::ColumnDef) -> SqlResult<SqlType> {
         return Err(errors::too_big_displaywidth(&column.name, 255));
     }
     if decimals >= u32::from(NOT_FIXED) {
-        return Err(errors::too_big_scale(decimals, &column.name, 30));
+        return Err(errors::too_big_scale(&column.name, 30));
     }
     if u64::from(decimals) > length {
         return Err(errors::m_bigger_than_d(&column.name));

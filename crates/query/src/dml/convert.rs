@@ -56,11 +56,9 @@ pub(crate) fn into_column(
         }
         Ok((cell, Some(problem))) => {
             let stored = cell.into_value();
-            let error = problem.to_error(target(session, table, column));
-            if problem.is_note() {
-                session.note(error)
-            } else {
-                session.warn(error)
+            let warning = problem.to_warning(target(session, table, column));
+            if session.vars.sql_notes || !problem.is_note() {
+                session.push_warning(warning);
             }
             return Ok(stored);
         }

@@ -121,7 +121,7 @@ fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize
     for name in &insert.columns {
         let foreign = name.table.as_deref().is_some_and(|t| *t != *table.name);
         let column = table.column_index(&name.column).filter(|_| !foreign);
-        let column = column.ok_or_else(|| errors::bad_field(qualified(name), "field list"))?;
+        let column = column.ok_or_else(|| errors::bad_field(qualified(name), "INSERT INTO"))?;
         if columns.contains(&column) {
             return Err(errors::field_specified_twice(&name.column));
         }
@@ -378,6 +378,7 @@ impl Work<'_> {
             };
             txn.rollback_to(savepoint).map_err(engine_error)?;
             if !displaces {
+                self.give_back_auto_value();
                 session.warn(rows::duplicate_error(table, position, &self.row));
                 return Ok(());
             }
@@ -386,6 +387,7 @@ impl Work<'_> {
                 continue;
             }
             if self.plan.on_duplicate.is_some() {
+                self.give_back_auto_value();
                 return self.update_existing(session, table, &primary);
             }
             if self.old == self.row && is_last_unique(table, position) {
@@ -463,6 +465,13 @@ impl Work<'_> {
         table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)
     }
 
+    /// The row that a value was made for is not stored: the next one takes it.
+    fn give_back_auto_value(&mut self) {
+        if let Some(made) = self.auto.made.take() {
+            self.auto.reserved = (made, self.auto.reserved.1 + 1);
+        }
+    }
+
     /// Puts the next AUTO_INCREMENT value where NULL or, usually, 0 was given.
     fn make_auto_value(&mut self, session: &mut Session, remaining: u64) -> SqlResult<()> {
         self.auto.made = None;
@@ -492,14 +501,14 @@ impl Work<'_> {
             let tree = table.indexes[auto.index].entries();
             let counter = &table.shared.auto_increment;
             let first = counter.reserve(engine, tree, remaining.max(1), step, auto_max(ty))?;
-            let first = first.ok_or_else(errors::autoinc_read_failed)?;
+            let first = first.ok_or_else(|| exhausted(session, &table.columns[auto.column].name))?;
             self.auto.reserved = (first, remaining.max(1));
         }
         let (next, count) = self.auto.reserved;
         self.auto.reserved = (step.after(next).unwrap_or(u64::MAX), count - 1);
         self.auto.made = Some(next);
         if next > auto_max(ty) {
-            return Err(errors::autoinc_read_failed());
+            return Err(exhausted(session, &table.columns[auto.column].name));
         }
         self.values[auto.column] = match ty.kind {
             keel_value::TypeKind::Double => Value::Double(next as f64),
@@ -553,6 +562,11 @@ fn is_null_literal(expr: &crate::expr::Expr, frame: Frame<'_>) -> bool {
         Node::Param(index) => frame.params[*index as usize].is_null(),
         _ => false,
     }
+}
+
+#[cold]
+fn exhausted(session: &Session, column: &str) -> keel_base::SqlError {
+    errors::autoinc_out_of_range(column, session.current_row)
 }
 
 /// The greatest AUTO_INCREMENT value of a column type.

@@ -1,0 +1,150 @@
+//! A database in a simulated world, and clients that speak SQL to it.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use keel_query::catalog::TableDef;
+use keel_query::{Collect, Database, Host, Params, Session, SqlError, SqlResult};
+use keel_runtime::sim::{self, Options};
+use keel_sql::ast::VarScope;
+use keel_sql::{ParseOptions, parse};
+use keel_storage::{Engine, EngineConfig};
+use keel_value::{Value, text};
+
+/// A server without variables and virtual tables.
+pub struct NoServer;
+
+impl Host for NoServer {
+    fn system_variable(&self, _session: &Session, _scope: VarScope, name: &str) -> SqlResult<Value> {
+        Err(keel_base::errors::unknown_system_variable(name))
+    }
+
+    fn virtual_table(&self, _schema: &str, _name: &str) -> Option<Arc<TableDef>> {
+        None
+    }
+
+    fn virtual_rows(&self, _session: &Session, _table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+        Ok(Vec::new())
+    }
+
+    fn virtual_names(&self, _schema: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn version(&self) -> String {
+        "10.11.14-MariaDB".into()
+    }
+}
+
+/// How an engine in a small world is set up.
+pub fn config() -> EngineConfig {
+    let mut config = EngineConfig::new("/data");
+    config.store.pool_bytes = 8 << 20;
+    config.store.segment_bytes = 1 << 20;
+    config.store.redo_capacity_bytes = 8 << 20;
+    config
+}
+
+/// Runs `f` with a database in a world of its own.
+pub fn world<T: Send>(f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
+    sim::run(Options::new(1), || {
+        let engine = Engine::open(config()).expect("open");
+        let database = Database::open(engine.clone(), Arc::new(NoServer)).expect("catalog");
+        let result = f(&database);
+        drop(database);
+        engine.shutdown().expect("shutdown");
+        result
+    })
+    .done()
+}
+
+/// A connection.
+pub struct Client {
+    pub database: Arc<Database>,
+    pub session: Session,
+    params: Params,
+}
+
+impl Client {
+    /// A new connection with `test` as its database.
+    pub fn new(database: &Arc<Database>) -> Client {
+        let mut session = Session::new(1, "root", "localhost", Arc::new(NoServer));
+        session.database = Some("test".into());
+        Client { database: database.clone(), session, params: Params::default() }
+    }
+
+    /// Runs a text statement as a server does: by the plan cache, or parsed.
+    pub fn try_run(&mut self, sql: &str) -> Result<String, SqlError> {
+        let database = self.database.clone();
+        let text = sql.as_bytes();
+        let plan = match database.cached(&mut self.session, text, &mut self.params) {
+            Some(plan) => plan,
+            None => {
+                let parsed = parse(text, &ParseOptions::default())?;
+                database.plan_text(&mut self.session, text, parsed, &mut self.params)?
+            }
+        };
+        let params = std::mem::take(&mut self.params.values);
+        let mut rows = Collect::default();
+        let completion = database.execute(&mut self.session, &plan, &params, &mut rows)?;
+        self.params.values = params;
+        if completion.had_rows {
+            return Ok(print(&rows));
+        }
+        let mut out = completion.affected_rows.to_string();
+        if completion.last_insert_id != 0 {
+            out += &format!(" id={}", completion.last_insert_id);
+        }
+        if let Some(info) = completion.info {
+            out += &format!(" ({info})");
+        }
+        Ok(out)
+    }
+
+    /// The same, errors as text.
+    pub fn run(&mut self, sql: &str) -> String {
+        self.try_run(sql).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// The warnings of the last statement.
+    pub fn warnings(&self) -> String {
+        let lines = self.session.diagnostics.warnings.iter();
+        let lines = lines.map(|w| format!("{} {} {}", w.level.name(), w.code, w.message));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Runs each statement and compares its answer with what stands behind ` -> `; `ok` accepts any success.
+    #[track_caller]
+    pub fn script(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            let (sql, expected) = line.split_once(" -> ").unwrap_or((line, "ok"));
+            let answer = self.try_run(sql);
+            match (&answer, expected) {
+                (Ok(_), "ok") => {}
+                (Ok(text), _) => assert_eq!(text, expected, "{sql}"),
+                (Err(error), _) => assert_eq!(error.to_string(), expected, "{sql}"),
+            }
+            let warnings = self.warnings();
+            if answer.is_ok() && !warnings.is_empty() && !expected.contains("Warnings: ") {
+                assert!(expected != "ok" || line.contains("/*w*/"), "{sql}\nwarns: {warnings}");
+            }
+        }
+    }
+}
+
+/// Rows as text: columns by `|`, rows by `; `.
+pub fn print(rows: &Collect) -> String {
+    let columns = rows.columns.as_ref().expect("a result has columns");
+    let row = |values: &Vec<Value>| {
+        let cells = values.iter().zip(&columns.columns).map(|(value, column)| {
+            if value.is_null() {
+                return "NULL".to_string();
+            }
+            let mut out = Vec::new();
+            text::append(&mut out, &column.ty, value.as_ref());
+            String::from_utf8_lossy(&out).into_owned()
+        });
+        cells.collect::<Vec<_>>().join("|")
+    };
+    rows.rows.iter().map(row).collect::<Vec<_>>().join("; ")
+}
