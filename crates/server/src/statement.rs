@@ -7,9 +7,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
-use keel_sql::ast::{
-    Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, Statement,
-};
+use keel_sql::ast::{Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, Statement};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
 

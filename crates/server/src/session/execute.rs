@@ -33,6 +33,9 @@ struct Form {
 const TEXT: Form = Form { binary: false, more: false };
 const BINARY: Form = Form { binary: true, more: false };
 
+/// `completion_type` of sessions that end with each transaction.
+const RELEASES: u8 = 2;
+
 /// Most statements that EXECUTE may nest.
 const NESTING_MAX: usize = 8;
 
@@ -56,7 +59,7 @@ impl ClientSession {
             self.count_question();
             self.core.sql.diagnostics.stale = true;
             match self.one_text(conn, rest) {
-                Ok(Some(next)) if !self.core.client.is_killed() => rest = &rest[next..],
+                Ok(Some(next)) if !self.released && !self.core.client.is_killed() => rest = &rest[next..],
                 Ok(_) => return self.after_statement(),
                 Err(error) => {
                     self.send_error(conn, &error);
@@ -72,7 +75,7 @@ impl ClientSession {
     }
 
     fn after_statement(&self) -> After {
-        if self.core.client.is_killed() { After::Close } else { After::Idle }
+        if self.released || self.core.client.is_killed() { After::Close } else { After::Idle }
     }
 
     /// The text in UTF-8, where the client's character set is another.
@@ -159,6 +162,9 @@ impl ClientSession {
     ) {
         if had_rows {
             return self.end_rows(conn, form);
+        }
+        if let Statement::Commit(how) | Statement::Rollback(how) = &*plan.statement {
+            self.released = how.release.unwrap_or(self.core.sql.vars.completion_type == RELEASES);
         }
         if plan.kind == keel_query::StatementKind::DropDatabase {
             statement::forget_dropped_database(&mut self.core);

@@ -37,6 +37,8 @@ pub struct ClientSession {
     packet: Vec<u8>,
     params: Params,
     idle_timeout: Duration,
+    /// COMMIT RELEASE was said: the connection ends behind the answer.
+    released: bool,
 }
 
 impl ClientSession {
@@ -52,6 +54,7 @@ impl ClientSession {
             packet: Vec::new(),
             params: Params::default(),
             idle_timeout: Duration::ZERO,
+            released: false,
         }
     }
 
