@@ -1,2 +1,109 @@
-//! The `keel` command.
-fn main() {}
+//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a disk that no longer keeps its word.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use keel_runtime::net::Address;
+use keel_runtime::signal::{Signal, Signals};
+use keel_runtime::{Config, Runtime, fiber};
+use keel_server::options::Options;
+use keel_server::start::{self, Ended, Server};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const USAGE: &str = "\
+Keel, an OLTP database server that speaks MariaDB's protocol.
+
+usage: keel serve [--datadir=DIR] [--port=N] [--socket=PATH] [--defaults-file=FILE] [--reactor=auto|io_uring|epoll]
+                  [--workers=N] [--any-system-variable=VALUE ...]
+       keel --version
+
+Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder. Option names are MariaDB's.";
+
+/// How often a running server looks for a signal or a failure.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.split_first() {
+        Some((command, rest)) if command == "serve" && !rest.iter().any(|arg| arg == "--help") => serve(rest),
+        Some((flag, _)) if flag == "--version" || flag == "-V" => {
+            println!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
+            Ok(())
+        }
+        Some((flag, _)) if flag == "--help" || flag == "-h" || flag == "serve" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Some((other, _)) => Err(format!("no such command: {other}; try keel --help")),
+        None => {
+            println!("{USAGE}");
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("keel: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &[String]) -> Result<(), String> {
+    let options =
+        Options::parse(args, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
+    for note in &options.notes {
+        println!("keel: {note}");
+    }
+    let signals = Signals::take();
+    let config = Config { workers: options.workers, reactor: options.reactor, ..Config::default() };
+    let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
+    let server = start::start(options, &runtime).map_err(|error| error.to_string())?;
+    announce(&server, &runtime);
+    let asked = Arc::new(AtomicBool::new(false));
+    let flag = asked.clone();
+    std::thread::spawn(move || {
+        while signals.wait() != Signal::Terminate {}
+        flag.store(true, Ordering::SeqCst);
+    });
+    let ended = runtime.block_on(|| wait(&server, &asked));
+    if let Ended::Failed(reason) = ended {
+        return Err(format!(
+            "stopped, since the log can no longer be written: {reason}; nothing was acknowledged after that"
+        ));
+    }
+    println!("keel: stopping");
+    runtime.block_on(|| server.stop()).map_err(|error| error.to_string())?;
+    println!("keel: stopped");
+    Ok(())
+}
+
+/// Waits for a signal, SHUTDOWN or the end of the log.
+fn wait(server: &Server, asked: &AtomicBool) -> Ended {
+    loop {
+        if let Some(ended) = server.ended() {
+            return ended;
+        }
+        if asked.load(Ordering::SeqCst) {
+            return Ended::Asked;
+        }
+        fiber::sleep(WATCH_INTERVAL);
+    }
+}
+
+/// Says where the server listens and how to connect.
+fn announce(server: &Server, runtime: &Runtime) {
+    println!("keel: ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name());
+    for address in server.addresses() {
+        let how = match address {
+            Address::Tcp(tcp) => format!("mariadb -h{} -P{} -uroot", tcp.ip(), tcp.port()),
+            Address::Unix(path) => format!("mariadb -S{} -uroot", path.display()),
+        };
+        println!("keel: listening on {}    connect: {how}", start::shown(address));
+    }
+}
