@@ -74,7 +74,7 @@ fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
 }
 
 /// The length that MariaDB announces for its long texts here.
-const LONGTEXT_BYTES: u32 = 65_535 * 9;
+const LONGTEXT_CHARS: u32 = 65_535 * 3;
 
 /// Reads a type as `columns.tsv` writes it.
 fn read_type(text: &str) -> SqlType {
@@ -83,7 +83,7 @@ fn read_type(text: &str) -> SqlType {
     let ty = match name {
         "varchar" => return SqlType::varchar(number.unwrap_or(1), COLLATION),
         "longtext" => {
-            let length = number.unwrap_or(LONGTEXT_BYTES);
+            let length = number.unwrap_or(LONGTEXT_CHARS);
             return SqlType::new(TypeKind::LongText).with_collation(COLLATION).with_length(length);
         }
         "decimal" => return SqlType::decimal(number.unwrap_or(10), 6),

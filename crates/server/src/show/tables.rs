@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::ColumnMeta;
-use keel_query::catalog::{TableDef, names};
+use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
@@ -276,9 +276,19 @@ pub fn fields(core: &Core, table: &str, wild: &str) -> SqlResult<Vec<(ColumnMeta
                 flags: key_flags(&table, place),
                 length: None,
             };
-            (meta, objects::default_text(column, false).map(String::into_bytes))
+            (meta, field_default(column))
         })
         .collect())
+}
+
+/// What COM_FIELD_LIST says a column holds where nothing is given: nothing but constants.
+fn field_default(column: &ColumnDef) -> Option<Vec<u8>> {
+    match &column.default {
+        ColumnDefault::Value(_) => objects::default_text(column, false).map(String::into_bytes),
+        ColumnDefault::None if column.ty.is_numeric() => Some(b"0".to_vec()),
+        ColumnDefault::None if column.ty.is_string() && !column.ty.is_blob() => Some(Vec::new()),
+        _ => None,
+    }
 }
 
 fn key_flags(table: &TableDef, column: usize) -> u16 {
@@ -289,5 +299,7 @@ fn key_flags(table: &TableDef, column: usize) -> u16 {
         _ => 0,
     };
     let automatic = if table.columns[column].auto_increment { flags::AUTO_INCREMENT } else { 0 };
-    key | automatic
+    let definition = &table.columns[column];
+    let none = definition.default == ColumnDefault::None && !definition.auto_increment;
+    key | automatic | if none { flags::NO_DEFAULT_VALUE } else { 0 }
 }
