@@ -20,6 +20,9 @@ use crate::variables::Globals;
 /// The version that `VERSION()` and the greeting give, behind the greeting's prefix.
 pub const VERSION: &str = "10.11.19-MariaDB-keel";
 
+/// A table that was put up for the executor, with its rows.
+pub type Staged = (Arc<TableDef>, Vec<Vec<Value>>);
+
 /// One server's shared state.
 pub struct ServerState {
     /// The engine.
@@ -37,7 +40,7 @@ pub struct ServerState {
     /// Raised when somebody asks the server to stop.
     pub stop_requested: Event,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
-    pub stage: Mutex<HashMap<String, (Arc<TableDef>, Vec<Vec<Value>>)>>,
+    pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
     next_connection: AtomicU64,
     next_query: AtomicU64,

@@ -273,7 +273,7 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
     *core.client.settings.lock() = before;
 }
 
-/// KILL [CONNECTION] id, or KILL QUERY id.
+/// KILL id, or KILL QUERY id.
 pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
     let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
     end(core, &client, query_only)

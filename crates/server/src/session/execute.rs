@@ -17,7 +17,7 @@ use keel_wire::{packet, reply::append_column};
 
 use super::ClientSession;
 use crate::counters::Counter;
-use crate::prepared::{Prepared, Source};
+use crate::prepared::Source;
 use crate::show::Rows;
 use crate::sink::{self, Manner, ResultSink};
 use crate::statement::{self, Outcome};

@@ -1,7 +1,7 @@
-//! A connection's packets: authentication first ([`handshake`]), then commands ([`commands`]).
+//! A connection's packets: authentication first (handshake.rs), then commands (commands.rs, execute.rs).
 //!
 //! A packet is copied out of the connection's input, so that it can be worked on while the answer goes to the output. The
-//! copy's buffer stays with the session up to [`PACKET_BYTES_KEPT`].
+//! copy's buffer stays with the session up to a kilobyte.
 
 mod commands;
 mod execute;

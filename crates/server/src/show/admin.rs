@@ -128,7 +128,7 @@ pub fn state_of(command: &str) -> &'static str {
 /// Characters of a statement that SHOW PROCESSLIST prints without FULL.
 const INFO_CHARS: usize = 100;
 
-/// SHOW [FULL] PROCESSLIST.
+/// SHOW PROCESSLIST.
 pub fn processlist(core: &Core, full: bool) -> Rows {
     let info_chars = if full { 65_535 } else { INFO_CHARS as u32 };
     let columns = vec![

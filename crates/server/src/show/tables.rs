@@ -140,7 +140,7 @@ pub fn check_database(core: &Core, named: Option<&str>) -> SqlResult<String> {
 /// Characters that SHOW TABLES announces for a name.
 const TABLE_NAME_CHARS: u32 = 73;
 
-/// SHOW [FULL] TABLES.
+/// SHOW TABLES.
 pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
     let wanted = Wanted { schema: Some(&db), table: None };
@@ -185,7 +185,7 @@ fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
     Err(errors::no_such_table(db, &name.name))
 }
 
-/// SHOW [FULL] COLUMNS.
+/// SHOW COLUMNS.
 pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
     let table = find(core, name)?;
     let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };

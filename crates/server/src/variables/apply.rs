@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_query::{Session, SessionVars};
+use keel_query::SessionVars;
 use keel_storage::{Durability, Engine, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlMode};
 
-use super::{SessionSettings, Setting, table};
+use super::{SessionSettings, Setting};
 use crate::zone;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
@@ -157,14 +157,13 @@ pub fn global(engine: &Arc<Engine>, name: &str, setting: &Setting) -> SqlResult<
 
 #[cfg(test)]
 mod tests {
-    use super::super::Globals;
+    use super::super::{Globals, table};
     use super::*;
 
     #[test]
     fn a_new_session_has_mariadbs_defaults() {
         let settings = SessionSettings::new(Globals::new([]).all());
-        let mut vars = SessionVars::default();
-        vars.autocommit = false;
+        let mut vars = SessionVars { autocommit: false, ..SessionVars::default() };
         all(&mut vars, &settings);
         assert!(vars.autocommit && vars.unique_checks && vars.foreign_key_checks && vars.sql_notes);
         assert_eq!(vars.isolation, Isolation::RepeatableRead);
