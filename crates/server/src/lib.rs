@@ -1,6 +1,6 @@
 //! The server: sessions over sockets, variables, SHOW, information_schema, status, and what starts and stops it all.
 //!
-//! `keel serve` parses its command line into [`Options`], starts a runtime and calls [`start`]; it gets a [`Server`] to wait
+//! `keel serve` parses its command line into [`Options`], starts a runtime and calls [`start()`]; it gets a [`Server`] to wait
 //! on and to stop. Each connection is a [`session::ClientSession`]: its packets are commands, a statement goes to the
 //! executor or, where it concerns the server itself (SET, SHOW, USE, KILL, ...), is run here, and the answer is written
 //! straight into the connection's output.
