@@ -352,7 +352,7 @@ fn by_conditions(
     let clustered = table.clustered == Some(position);
     let parts = alternatives.iter().map(|u| u.conditions.len()).min().unwrap_or(0);
     let exact = exact_predicates(index, &alternatives);
-    let constant = alternatives.iter().all(|u| u.conditions.iter().all(|c| reads_no_row(c)));
+    let constant = alternatives.iter().all(|u| u.conditions.iter().all(reads_no_row));
     let lists: Vec<Vec<PartCondition>> = alternatives.into_iter().map(|u| u.conditions).collect();
     let key_len = key_len(table, index, lists.iter().map(Vec::len).max().unwrap_or(0));
     if let Some(key) = point_key(index, &lists) {
@@ -448,7 +448,7 @@ fn rows_in(
     for range in ranges.iter().take(COUNTED_MAX) {
         rows += engine.row_estimate(index.entries(), range.as_scan(false)).map_err(engine_error)? as f64;
     }
-    let counted = ranges.len().min(COUNTED_MAX).max(1) as f64;
+    let counted = ranges.len().clamp(1, COUNTED_MAX) as f64;
     Ok((rows * ranges.len() as f64 / counted).min(total))
 }
 

@@ -20,6 +20,12 @@ use crate::session::Session;
 /// Octets of keys that a statement collects before it changes rows.
 const COLLECTED_BYTES_MAX: usize = 512 << 20;
 
+/// What is done with each row: it stands in slot 0 of the frame; then comes its clustered key.
+type OnRow<'f> = &'f mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>;
+
+/// The sort key and the clustered key of a row that was collected.
+type Found = (Box<[u8]>, Box<[u8]>);
+
 /// Which rows a statement works on.
 pub(crate) struct Targets {
     pub table: Arc<TableDef>,
@@ -136,7 +142,7 @@ impl Targets {
         session: &mut Session,
         params: &[Value],
         collect: bool,
-        f: &mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>,
+        f: OnRow<'_>,
     ) -> SqlResult<()> {
         let once = once_cells(self.once);
         let limit = self.limit(session, params)?;
@@ -193,11 +199,11 @@ impl Targets {
         params: &[Value],
         once: &[OnceCell<Kept>],
         limit: u64,
-        f: &mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>,
+        f: OnRow<'_>,
     ) -> SqlResult<()> {
         let mut slots = [RowSlot::Null];
         let mut reader = self.open(session, params, once, &slots)?;
-        let mut found: Vec<(Box<[u8]>, Box<[u8]>)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         let mut bytes = 0;
         let mut sort_key = Vec::new();
         while reader.next(session, &mut slots[0])? {

@@ -264,7 +264,7 @@ impl Work<'_> {
                 let mut kept = Kept::default();
                 select::run_each(plan, session, self.params, None, &mut kept)?;
                 for row in kept.rows {
-                    self.from_query(session, row)?;
+                    self.insert_selected(session, row)?;
                 }
                 Ok(())
             }
@@ -329,7 +329,7 @@ impl Work<'_> {
     }
 
     /// Takes a row of a query.
-    fn from_query(&mut self, session: &mut Session, row: Vec<Value>) -> SqlResult<()> {
+    fn insert_selected(&mut self, session: &mut Session, row: Vec<Value>) -> SqlResult<()> {
         let plan = self.plan;
         let table = &plan.table;
         let Rows::Query { plan: query, .. } = &plan.rows else { return Ok(()) };
@@ -524,7 +524,7 @@ impl RowOutput for Work<'_> {
     fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         let mut values = Vec::with_capacity(row.len());
         row.for_each(|_, value| values.push(value.to_owned()));
-        self.from_query(session, values)?;
+        self.insert_selected(session, values)?;
         Ok(true)
     }
 }

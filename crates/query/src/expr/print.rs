@@ -24,7 +24,7 @@ fn write(expr: &Expr, out: &mut String) {
         Node::Or(parts) => joined(parts, " or ", out),
         Node::Xor(a, b) => binary(a, "xor", b, out),
         Node::Not(a) => {
-            out.push_str("!");
+            out.push('!');
             operand(a, out);
         }
         Node::Between { negated, value, low, high, .. } => {

@@ -114,7 +114,7 @@ fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
         Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
         Class::Decimal => {
             let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
-            if digits + 1 <= 19 {
+            if digits < 19 {
                 int_type(digits + 1, arg.ty.unsigned)
             } else {
                 decimal_type(digits, 0, arg.ty.unsigned)

@@ -163,7 +163,7 @@ pub fn contents_backwards(tree: &Tree) -> StoreResult<Model> {
         }
         drop(leaf);
         leaf = tree.leaf_before(&low)?;
-        if leaf.len() > 0 && leaf.cmp(0, &low).is_ge() {
+        if !leaf.is_empty() && leaf.cmp(0, &low).is_ge() {
             return Ok(all);
         }
         if leaf.is_empty() && leaf.low_fence().is_empty() {

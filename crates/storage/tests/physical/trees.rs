@@ -18,7 +18,7 @@ fn long_values_survive_and_their_pages_are_used_again() {
         let tree = store.create_tree(TREE).expect("created");
         let mut pages = 0;
         for round in 0..6 {
-            let values: Vec<Vec<u8>> = [0, 1, 16_000, 16_320, 16_321, 200_000].map(|n| bytes(n)).into();
+            let values: Vec<Vec<u8>> = [0, 1, 16_000, 16_320, 16_321, 200_000].map(bytes).into();
             let refs: Vec<_> = values.iter().map(|v| tree.write_overflow(v).expect("written")).collect();
             for (value, at) in values.iter().zip(&refs) {
                 let mut out = b"head".to_vec();
