@@ -83,6 +83,11 @@ impl Database {
         self.catalog.load_full()
     }
 
+    /// The same for a moment, without counting.
+    pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.catalog.load()
+    }
+
     pub(crate) fn catalog_tree(&self) -> &CatalogTree {
         &self.catalog_tree
     }

@@ -17,7 +17,6 @@ use crate::access;
 use crate::database::Database;
 use crate::dml::{delete, insert, update};
 use crate::expr::{EvalContext, Frame};
-use crate::mdl::TableLock;
 use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, RowSink};
 use crate::session::Session;
@@ -68,43 +67,27 @@ impl Database {
         if matches!(plan.body, Body::Direct) {
             return self.direct(session, plan, sink);
         }
-        let (plan, held) = self.lock_tables(session, plan, params)?;
+        let plan = self.lock_tables(session, plan, params)?;
+        let kept = session.keeps_locks();
         let result = self.transact(session, &plan, params, sink);
-        held.iter().for_each(|lock| lock.unshare());
+        if !kept {
+            release(&plan);
+        }
         result
     }
 
-    /// Shares the plan's tables and makes sure that it still fits. Locks that end with the statement are given back by the
-    /// caller; those of a transaction are kept by the session.
-    fn lock_tables(
-        &self,
-        session: &mut Session,
-        plan: &Arc<Plan>,
-        params: &[Value],
-    ) -> SqlResult<(Arc<Plan>, Vec<Arc<TableLock>>)> {
-        let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-        let keep = session.in_transaction() || !session.vars.autocommit;
+    /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
+    /// end with the statement, by [`release`].
+    fn lock_tables(&self, session: &mut Session, plan: &Arc<Plan>, params: &[Value]) -> SqlResult<Arc<Plan>> {
         for _ in 0..REBIND_MAX {
             let current = self.current(session, plan, params)?;
-            let mut held = Vec::new();
-            for dependency in current.dependencies.iter().filter(|d| !d.table.is_virtual()) {
-                let lock = &dependency.table.shared.lock;
-                if session.transaction.holds(lock) {
-                    continue;
-                }
-                if let Err(error) = lock.share(&session.interrupt, timeout) {
-                    held.iter().for_each(|lock: &Arc<TableLock>| lock.unshare());
-                    return Err(error);
-                }
-                held.push(lock.clone());
+            share(session, &current)?;
+            if current.is_current(&self.catalog_now()) {
+                return Ok(current);
             }
-            if current.is_current(&self.catalog()) {
-                if keep {
-                    session.transaction.keep(&mut held);
-                }
-                return Ok((current, held));
+            if !session.keeps_locks() {
+                release(&current);
             }
-            held.iter().for_each(|lock| lock.unshare());
         }
         Err(errors::table_def_changed())
     }
@@ -204,4 +187,33 @@ impl Database {
         }
         Ok(Completion::default())
     }
+}
+
+/// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again.
+fn share(session: &mut Session, plan: &Plan) -> SqlResult<()> {
+    let keeps = session.keeps_locks();
+    for (place, dependency) in plan.dependencies.iter().enumerate() {
+        let lock = &dependency.table.shared.lock;
+        if keeps && session.transaction.holds(lock) {
+            continue;
+        }
+        if !lock.try_share() {
+            let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+            if let Err(error) = lock.share(&session.interrupt, timeout) {
+                if !keeps {
+                    plan.dependencies[..place].iter().for_each(|d| d.table.shared.lock.unshare());
+                }
+                return Err(error);
+            }
+        }
+        if keeps {
+            session.transaction.keep(lock);
+        }
+    }
+    Ok(())
+}
+
+/// Gives back what [`share`] took for one statement.
+fn release(plan: &Plan) {
+    plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare());
 }

@@ -229,6 +229,8 @@ pub(crate) struct Scratch {
     pub key: Vec<u8>,
     /// A row.
     pub row: Vec<u8>,
+    /// What writing rows needs.
+    pub write: crate::dml::WriteScratch,
 }
 
 impl Session {
@@ -330,6 +332,11 @@ impl Session {
     /// The default database, or 1046.
     pub fn require_database(&self) -> SqlResult<&Arc<str>> {
         self.database.as_ref().ok_or_else(errors::no_db)
+    }
+
+    /// Whether metadata locks outlive the statement.
+    pub(crate) fn keeps_locks(&self) -> bool {
+        self.in_transaction() || !self.vars.autocommit
     }
 
     /// Whether the open transaction, or else the next one, may not write.

@@ -36,9 +36,9 @@ impl TransactionState {
         self.locks.iter().any(|held| Arc::ptr_eq(held, lock))
     }
 
-    /// Keeps locks to the end of the transaction.
-    pub(crate) fn keep(&mut self, locks: &mut Vec<Arc<TableLock>>) {
-        self.locks.append(locks);
+    /// Keeps a lock to the end of the transaction.
+    pub(crate) fn keep(&mut self, lock: &Arc<TableLock>) {
+        self.locks.push(lock.clone());
     }
 
     pub(crate) fn release_locks(&mut self) {

@@ -64,7 +64,9 @@ fn duplicates_displace_rows_as_asked() {
 fn strictness_decides_between_error_and_warning() {
     world(|database| {
         let mut c = Client::new(database);
-        c.script("create table t (a tinyint, b varchar(3) not null, c datetime, d decimal(4,1), e enum('x','y'))");
+        c.script(
+            "create table t (a tinyint, b varchar(3) not null, c datetime, d decimal(4,1), e enum('x','y'))",
+        );
         c.session.vars.sql_mode = keel_value::SqlMode::EMPTY;
         c.run("insert into t values (300,'abcdef','nonsense',12345.67,'zz')");
         assert_eq!(
@@ -145,7 +147,12 @@ fn index_entries_agree_with_rows_after_any_change() {
             "create table t (a varchar(20) not null, b int, c varchar(30), d datetime, primary key (a), unique key (b, c), key (c(3)), key (d desc, b))",
         );
         for n in 0..300 {
-            c.run(&format!("insert into t values ('r{n}', {}, 'text {}', '2020-01-{:02}')", n % 50, n, n % 28 + 1));
+            c.run(&format!(
+                "insert into t values ('r{n}', {}, 'text {}', '2020-01-{:02}')",
+                n % 50,
+                n,
+                n % 28 + 1
+            ));
         }
         c.script(
             "update t set b = b + 1000 where b < 10 order by a limit 30
@@ -189,6 +196,20 @@ fn altered_tables_keep_their_rows() {
              CHARACTER SET latin1 COLLATE latin1_swedish_ci NOT NULL,\n  `d` int(11) NOT NULL DEFAULT 7,\n  PRIMARY KEY \
              (`c`),\n  UNIQUE KEY `id` (`id`)\n) ENGINE=InnoDB AUTO_INCREMENT=6 DEFAULT CHARSET=utf8mb4 \
              COLLATE=utf8mb4_general_ci"
+        );
+    });
+}
+
+#[test]
+fn defaults_may_be_expressions() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (a int default (1 + 2), b varchar(20) default (concat('x', a)), c int default 7)
+             insert into t (c) values (1) -> 1
+             insert into t values (5, default, default) -> 1
+             delete from t where a = 3 and b = 'x3' -> 1
+             delete from t where a = 5 and b = 'x5' and c = 7 -> 1",
         );
     });
 }

@@ -7,7 +7,7 @@ use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::database::choose_collation;
-use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, names};
 use crate::expr::{EvalContext, Frame};
 use crate::session::Session;
@@ -340,7 +340,7 @@ pub(super) fn default_value(
         return Ok(ColumnDefault::Now);
     }
     if !is_constant(tree) {
-        return Err(errors::not_supported_yet("DEFAULT of an expression"));
+        return Ok(default_expression(tree));
     }
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params });
@@ -362,6 +362,60 @@ pub(super) fn default_value(
             Ok(ColumnDefault::Value(padded(ty, value)))
         }
         _ => Err(errors::invalid_default(name)),
+    }
+}
+
+/// A DEFAULT that is worked out for each row: kept as text.
+fn default_expression(tree: &Expr) -> ColumnDefault {
+    let text = keel_sql::printer::expr(tree);
+    let call = matches!(tree, Expr::Function(_));
+    ColumnDefault::Expression(if call { text } else { format!("({text})") })
+}
+
+/// Binds the defaults that are expressions over all columns of their table, to refuse what could never be worked out.
+pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -> SqlResult<()> {
+    for column in columns {
+        let ColumnDefault::Expression(text) = &column.default else { continue };
+        let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
+        let ast::Statement::Do(list) = &parsed.statement else { continue };
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog, session, params });
+        binder.scope_mut().add_table(scope_of(columns))?;
+        for tree in list {
+            let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
+            if crate::expr::walk::facts(&bound).subquery {
+                return Err(errors::not_supported_yet("a subquery in DEFAULT"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_default(error: keel_base::SqlError) -> keel_base::SqlError {
+    let message = error.message.replace("'field list'", "'DEFAULT'");
+    keel_base::SqlError { message: message.into(), ..error }
+}
+
+fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
+    let columns = columns
+        .iter()
+        .map(|c| ScopeColumn {
+            name: c.name.clone(),
+            ty: c.ty.clone(),
+            nullable: c.nullable,
+            invisible: c.invisible,
+            derivation: crate::expr::Derivation::Implicit,
+        })
+        .collect();
+    let none: std::sync::Arc<str> = "".into();
+    ScopeTable {
+        slot: 0,
+        schema: none.clone(),
+        name: none.clone(),
+        alias: none,
+        columns,
+        def: None,
+        outer_joined: false,
     }
 }
 

@@ -106,6 +106,7 @@ impl Database {
         for key in of_columns.chain(create.keys.iter().cloned()) {
             keys::add(session, &mut columns, &mut indexes, &key)?;
         }
+        columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;
         let record = TableRecord {

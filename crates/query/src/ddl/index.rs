@@ -13,7 +13,7 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::Definition;
 use super::alter::Alteration;
-use super::keys;
+use super::{columns, keys};
 use crate::Database;
 use crate::catalog::{Shared, TableDef, TableRecord, names, store};
 use crate::dml::{
@@ -34,6 +34,7 @@ impl Database {
         mut alteration: Alteration,
     ) -> SqlResult<u64> {
         let old = table.record();
+        columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);

@@ -8,7 +8,7 @@ use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
-use crate::bind::{Binder, Clause};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
 use crate::catalog::{ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
 use crate::expr::{EvalContext, Expr, Frame, Node, walk};
@@ -44,7 +44,7 @@ impl Assignments {
         for assignment in list {
             let column = target_column(binder, slot, &assignment.column)?;
             let source = match &assignment.value {
-                ast::Expr::Default(None) => Source::Default,
+                ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
                 tree => {
                     let mut expr = binder.bind(tree, Clause::Fields)?;
@@ -126,6 +126,20 @@ impl Assignments {
             }
         }
         Ok(())
+    }
+}
+
+/// What DEFAULT means for a column: an expression where it was defined as one.
+pub(super) fn default_source(binder: &Binder<'_>, table: &Arc<TableDef>, column: usize) -> SqlResult<Source> {
+    let ColumnDefault::Expression(text) = &table.columns[column].default else { return Ok(Source::Default) };
+    let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
+    let ast::Statement::Do(list) = parsed.statement else { return Ok(Source::Default) };
+    // Its literals are its own, not parameters of the statement.
+    let mut inner = Binder::new(BindContext { params: ParamSource::default(), ..binder.cx });
+    inner.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
+    match list.first() {
+        Some(tree) => Ok(Source::Expr(inner.bind(tree, Clause::Fields)?)),
+        None => Ok(Source::Default),
     }
 }
 

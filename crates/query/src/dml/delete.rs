@@ -55,20 +55,31 @@ pub(crate) fn plan(
 
 /// Runs a DELETE.
 pub(crate) fn run(plan: &DeletePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
-    let mut buffers = RowBuffers::default();
+    let mut scratch = std::mem::take(&mut session.scratch.write);
+    let result = all(plan, session, params, &mut scratch.buffers);
+    session.scratch.write = scratch.cleared();
+    Ok(Completion { affected_rows: result?, ..Completion::default() })
+}
+
+fn all(
+    plan: &DeletePlan,
+    session: &mut Session,
+    params: &[Value],
+    buffers: &mut RowBuffers,
+) -> SqlResult<u64> {
     let mut affected_rows = 0;
     if plan.direct
-        && let Some(count) = direct(plan, session, params, &mut buffers)?
+        && let Some(count) = direct(plan, session, params, buffers)?
     {
-        return Ok(Completion { affected_rows: count, ..Completion::default() });
+        return Ok(count);
     }
     let table = &plan.targets.table;
     plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         affected_rows += 1;
-        rows::delete(table, txn, primary, row_bytes(&frame), &mut buffers)
+        rows::delete(table, txn, primary, row_bytes(&frame), buffers)
     })?;
-    Ok(Completion { affected_rows, ..Completion::default() })
+    Ok(affected_rows)
 }
 
 /// The row at one clustered key, in one descent; none if the key cannot be encoded.

@@ -8,12 +8,13 @@ use keel_storage::OnDuplicate;
 use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
-use super::assign::{Assignments, Source, default_value, value_of, write_row};
+use super::WriteScratch;
+use super::assign::{Assignments, Source, default_source, default_value, value_of, write_row};
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};
-use crate::catalog::TableDef;
 use crate::catalog::counter::Step;
+use crate::catalog::{ColumnDefault, TableDef};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot, walk};
@@ -30,7 +31,7 @@ pub(crate) struct InsertPlan {
     /// Columns that values are given for, in their order.
     columns: Vec<usize>,
     /// The other columns.
-    unsaid: Vec<usize>,
+    unsaid: Vec<(usize, Source)>,
     rows: Rows,
     on_duplicate: Option<(Assignments, Touched)>,
     once: u32,
@@ -73,8 +74,12 @@ pub(crate) fn plan(
     let mut binder = Binder::new(cx);
     binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
     let columns = target_columns(&table, insert)?;
-    let unsaid: Vec<usize> = (0..table.columns.len()).filter(|c| !columns.contains(c)).collect();
     let mut reads_own_row = false;
+    let mut unsaid = Vec::new();
+    for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
+        unsaid.push((column, default_source(&binder, &table, column)?));
+    }
+    unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
     let rows = match &insert.source {
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
@@ -132,7 +137,7 @@ fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize
 
 fn bind_row(
     binder: &mut Binder<'_>,
-    table: &TableDef,
+    table: &Arc<TableDef>,
     columns: &[usize],
     list: &[ast::Expr],
     number: usize,
@@ -144,7 +149,11 @@ fn bind_row(
     let mut row = Vec::with_capacity(list.len());
     for tree in list {
         row.push(match tree {
-            ast::Expr::Default(None) | ast::Expr::Ignore => Source::Default,
+            ast::Expr::Default(None) | ast::Expr::Ignore => {
+                let source = default_source(binder, table, columns[row.len()])?;
+                note_reads(&source, reads_own_row);
+                source
+            }
             tree => {
                 let mut expr = binder.bind(tree, Clause::Fields)?;
                 // A value is worked out once per row anyway; only what repeats is worth a cell, and rows differ.
@@ -162,6 +171,13 @@ fn bind_row(
     Ok(row)
 }
 
+/// Notes whether a default is worked out from columns of its row.
+fn note_reads(source: &Source, reads_own_row: &mut bool) {
+    if let Source::Expr(expr) = source {
+        walk::for_each_column(expr, &mut |_, _| *reads_own_row = true);
+    }
+}
+
 fn visible(table: &TableDef) -> usize {
     table.columns.iter().filter(|c| !c.invisible).count()
 }
@@ -173,16 +189,21 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         plan,
         strictness: Strictness::of(session, plan.ignore, single),
         params,
-        values: Vec::with_capacity(plan.table.columns.len()),
-        row: std::mem::take(&mut session.scratch.row),
+        values: std::mem::take(&mut session.scratch.write.values),
+        row: std::mem::take(&mut session.scratch.write.row),
         old: Vec::new(),
-        buffers: RowBuffers { key: std::mem::take(&mut session.scratch.key), ..RowBuffers::default() },
+        buffers: std::mem::take(&mut session.scratch.write.buffers),
         counts: Counts::default(),
         auto: AutoValues::default(),
     };
     let result = work.all(session);
-    session.scratch.row = std::mem::take(&mut work.row);
-    session.scratch.key = std::mem::take(&mut work.buffers.key);
+    let kept = WriteScratch {
+        buffers: std::mem::take(&mut work.buffers),
+        row: std::mem::take(&mut work.row),
+        new: Vec::new(),
+        values: std::mem::take(&mut work.values),
+    };
+    session.scratch.write = kept.cleared();
     result?;
     let Work { counts, auto, .. } = work;
     if let Some(first) = auto.first {
@@ -276,13 +297,13 @@ impl Work<'_> {
         let table = &self.plan.table;
         self.values.clear();
         self.values.resize(table.columns.len(), Value::Null);
-        for column in &self.plan.unsaid {
-            self.values[*column] = default_value(session, table, *column, self.strictness)?;
-        }
         if self.plan.reads_own_row {
             return self.values_over_own_row(session, sources);
         }
         let frame = Frame { params: self.params, ..Frame::EMPTY };
+        for (column, source) in &self.plan.unsaid {
+            self.values[*column] = value_of(session, table, *column, source, frame, self.strictness)?;
+        }
         for (column, source) in self.plan.columns.iter().zip(sources) {
             self.values[*column] = self.value(session, *column, source, frame)?;
         }
@@ -293,20 +314,24 @@ impl Work<'_> {
     fn values_over_own_row(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
         let table = &self.plan.table;
         let lenient = Strictness { strict: false, null_is_error: false };
-        for column in &self.plan.columns {
+        for column in 0..table.columns.len() {
             let warnings = session.diagnostics.clone();
-            self.values[*column] = default_value(session, table, *column, lenient)?;
+            if !matches!(table.columns[column].default, ColumnDefault::Expression(_)) {
+                self.values[column] = default_value(session, table, column, lenient)?;
+            }
             session.diagnostics = warnings;
         }
         let once = once_cells(self.plan.once);
-        for (column, source) in self.plan.columns.iter().zip(sources) {
+        let said = self.plan.columns.iter().copied().zip(sources);
+        let unsaid = self.plan.unsaid.iter().map(|(column, source)| (*column, source));
+        for (column, source) in said.chain(unsaid) {
             let slots = [RowSlot::Values(std::mem::take(&mut self.values))];
             let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
-            let value = self.value(session, *column, source, frame);
+            let value = self.value(session, column, source, frame);
             if let [RowSlot::Values(values)] = slots {
                 self.values = values;
             }
-            self.values[*column] = value?;
+            self.values[column] = value?;
         }
         Ok(())
     }
@@ -336,8 +361,9 @@ impl Work<'_> {
         session.current_row = self.counts.records + 1;
         self.values.clear();
         self.values.resize(table.columns.len(), Value::Null);
-        for column in &plan.unsaid {
-            self.values[*column] = default_value(session, table, *column, self.strictness)?;
+        let frame = Frame { params: self.params, ..Frame::EMPTY };
+        for (column, source) in &plan.unsaid {
+            self.values[*column] = value_of(session, table, *column, source, frame, self.strictness)?;
         }
         for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
             let auto = table.columns[*column].auto_increment && value.is_null();

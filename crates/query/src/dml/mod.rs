@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_sql::ast::ObjectName;
+use keel_value::Value;
 
 pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
@@ -30,3 +31,30 @@ use crate::catalog::TableDef;
 
 /// Looks a table up by its name.
 pub(crate) type Find<'a> = &'a dyn Fn(&ObjectName) -> SqlResult<Arc<TableDef>>;
+
+/// Buffers of writing statements, kept by the session from one to the next.
+#[derive(Default)]
+pub(crate) struct WriteScratch {
+    pub buffers: RowBuffers,
+    /// The new row.
+    pub row: Vec<u8>,
+    /// Assigned values, by column.
+    pub new: Vec<(usize, Value)>,
+    /// A row's values.
+    pub values: Vec<Value>,
+}
+
+/// Octets of buffers that a session keeps between statements.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+impl WriteScratch {
+    /// Empties what a statement leaves behind, and gives back memory where it left much.
+    pub fn cleared(mut self) -> WriteScratch {
+        if self.row.capacity() > KEPT_BYTES_MAX {
+            return WriteScratch::default();
+        }
+        self.new.clear();
+        self.values.clear();
+        self
+    }
+}

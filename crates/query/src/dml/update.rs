@@ -8,10 +8,11 @@ use keel_storage::{Change, Changed};
 use keel_value::Value;
 use keel_value::row::RowRef;
 
+use super::WriteScratch;
 use super::assign::{Assignments, write_row};
 use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
-use super::rows::{self, RowBuffers, Touched, Written};
+use super::rows::{self, Touched, Written};
 use crate::access::{Point, encode_point};
 use crate::bind::{BindContext, Binder, ScopeTable};
 use crate::catalog::TableDef;
@@ -78,15 +79,11 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
         plan,
         strictness,
         counts: Counts::default(),
-        new: Vec::new(),
-        row: Vec::new(),
-        buffers: RowBuffers::default(),
+        scratch: std::mem::take(&mut session.scratch.write),
     };
-    if !(plan.direct && work.direct(session, params)?) {
-        plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
-            work.row(session, frame, primary)
-        })?;
-    }
+    let result = work.all(session, params);
+    session.scratch.write = std::mem::take(&mut work.scratch).cleared();
+    result?;
     let Counts { matched, changed } = work.counts;
     let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
     let warnings = session.diagnostics.warning_count;
@@ -98,12 +95,20 @@ struct Work<'p> {
     plan: &'p UpdatePlan,
     strictness: Strictness,
     counts: Counts,
-    new: Vec<(usize, Value)>,
-    row: Vec<u8>,
-    buffers: RowBuffers,
+    scratch: WriteScratch,
 }
 
 impl Work<'_> {
+    fn all(&mut self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
+        let plan = self.plan;
+        if plan.direct && self.direct(session, params)? {
+            return Ok(());
+        }
+        plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
+            self.row(session, frame, primary)
+        })
+    }
+
     fn table(&self) -> &Arc<TableDef> {
         &self.plan.targets.table
     }
@@ -141,13 +146,13 @@ impl Work<'_> {
                 return Ok(Change::Keep);
             }
             let view = RowRef::new(&table.layout, old);
-            plan.assignments.changed(session, table, frame, &view, self.strictness, &mut self.new)?;
-            if self.new.is_empty() {
+            plan.assignments.changed(session, table, frame, &view, self.strictness, &mut self.scratch.new)?;
+            if self.scratch.new.is_empty() {
                 return Ok(Change::Keep);
             }
-            write_row(table, &view, &self.new, out);
+            write_row(table, &view, &self.scratch.new, out);
             if !plan.touched.indexes.is_empty() {
-                self.row.clone_from(out);
+                self.scratch.row.clone_from(out);
             }
             Ok(Change::Update)
         });
@@ -162,13 +167,22 @@ impl Work<'_> {
             }
             let frame = Frame { slots: &slots, ..Frame::EMPTY };
             let old = row_bytes(&frame);
-            self.buffers.key.clone_from(&primary);
+            self.scratch.buffers.key.clone_from(&primary);
             let touched = &plan.touched;
-            let written =
-                rows::update_entries(table, touched, &mut txn, &primary, old, &self.row, &mut self.buffers)?;
+            let written = rows::update_entries(
+                table,
+                touched,
+                &mut txn,
+                &primary,
+                old,
+                &self.scratch.row,
+                &mut self.scratch.buffers,
+            )?;
             match written {
                 Written::Done => Ok(()),
-                Written::Duplicate(position) => Err(rows::duplicate_error(table, position, &self.row)),
+                Written::Duplicate(position) => {
+                    Err(rows::duplicate_error(table, position, &self.scratch.row))
+                }
             }
         });
         session.txn = Some(txn);
@@ -196,11 +210,18 @@ impl Work<'_> {
         session.current_row = self.counts.matched;
         let old = row_bytes(&frame);
         let view = RowRef::new(&table.layout, old);
-        self.plan.assignments.changed(session, &table, frame, &view, self.strictness, &mut self.new)?;
-        if self.new.is_empty() {
+        self.plan.assignments.changed(
+            session,
+            &table,
+            frame,
+            &view,
+            self.strictness,
+            &mut self.scratch.new,
+        )?;
+        if self.scratch.new.is_empty() {
             return Ok(());
         }
-        write_row(&table, &view, &self.new, &mut self.row);
+        write_row(&table, &view, &self.scratch.new, &mut self.scratch.row);
         match self.write(session, &table, primary, old) {
             Ok(()) => {
                 self.counts.changed += 1;
@@ -224,13 +245,13 @@ impl Work<'_> {
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let savepoint = self.plan.ignore.then(|| txn.savepoint());
         let touched = &self.plan.touched;
-        match rows::update(table, touched, txn, primary, old, &self.row, &mut self.buffers)? {
+        match rows::update(table, touched, txn, primary, old, &self.scratch.row, &mut self.scratch.buffers)? {
             Written::Done => Ok(()),
             Written::Duplicate(position) => {
                 if let Some(savepoint) = savepoint {
                     txn.rollback_to(savepoint).map_err(engine_error)?;
                 }
-                Err(rows::duplicate_error(table, position, &self.row))
+                Err(rows::duplicate_error(table, position, &self.scratch.row))
             }
         }
     }

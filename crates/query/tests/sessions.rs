@@ -1,0 +1,177 @@
+//! Several sessions and restarts: metadata locks, plans over changed tables, KILL, and what is there after a crash.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::*;
+use keel_query::{Database, InterruptState};
+use keel_runtime::sim::{self, Disk, Options};
+use keel_runtime::sync::{Receiver, channel};
+use keel_runtime::{fiber, time};
+use keel_storage::Engine;
+
+/// Runs a statement on a fiber and a connection of its own.
+fn apart(database: &Arc<Database>, sql: &str) -> Receiver<String> {
+    let (sender, receiver) = channel(1);
+    let mut client = Client::new(database);
+    let sql = sql.to_string();
+    fiber::spawn(move || {
+        let answer = client.run(&sql);
+        let _ = sender.send(answer);
+    });
+    receiver
+}
+
+/// Lets other fibers run for some virtual time.
+fn pause() {
+    fiber::sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn definitions_wait_for_transactions_and_transactions_for_definitions() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script(
+            "create table t (id int primary key, v int)
+             begin
+             insert into t values (1,1) -> 1",
+        );
+        let altered = apart(database, "alter table t add column w int default 5");
+        pause();
+        assert!(altered.try_recv().is_none(), "ALTER waits for the open transaction");
+        let inserted = apart(database, "insert into t (id, v) values (2,2)");
+        pause();
+        assert!(inserted.try_recv().is_none(), "newcomers queue behind the waiting ALTER");
+        a.script("insert into t values (3,3) -> 1");
+        a.script("commit");
+        assert_eq!(altered.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
+        assert_eq!(inserted.recv().unwrap(), "1");
+        a.script("update t set v = 9 where w = 5 -> 2 (Rows matched: 2  Changed: 2  Warnings: 0)");
+    });
+}
+
+#[test]
+fn metadata_lock_waits_end_by_time_out_and_kill() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table t (id int primary key)\nbegin\ninsert into t values (1) -> 1");
+        let mut b = Client::new(database);
+        b.session.vars.lock_wait_timeout = 2;
+        let began = time::now();
+        assert_eq!(
+            b.run("drop table t"),
+            "ERROR 1205 (HY000): Lock wait timeout exceeded; try restarting transaction"
+        );
+        assert!(time::now() - began >= Duration::from_secs(2));
+        assert!(b.run("truncate table t nowait").starts_with("ERROR 1205"));
+        let interrupt = b.session.interrupt.clone();
+        fiber::spawn(move || {
+            pause();
+            interrupt.raise(InterruptState::Query);
+        });
+        b.session.vars.lock_wait_timeout = 1000;
+        assert_eq!(b.run("drop table t"), "ERROR 1317 (70100): Query execution was interrupted");
+        a.script("rollback");
+        b.script("drop table t -> 0");
+    });
+}
+
+#[test]
+fn prepared_plans_follow_their_tables() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script("create table t (id int primary key, v varchar(10))");
+        for round in 0..3 {
+            c.script(&format!("insert into t values ({round}, 'x') -> 1"));
+            c.script(&format!("update t set v = 'y{round}' where id = {round} -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)"));
+            c.run(if round == 1 { "drop table t" } else { "alter table t add key (v)" });
+            c.run("create table if not exists t (id int primary key, v varchar(10))");
+        }
+        c.script("check table t -> test.t|check|status|OK");
+    });
+}
+
+#[test]
+fn deadlocks_roll_the_cheaper_transaction_back() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script(
+            "create table t (id int primary key, v int)
+             insert into t values (1,0),(2,0),(3,0) -> 3 (Records: 3  Duplicates: 0  Warnings: 0)
+             begin
+             update t set v = 1 where id = 1 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)
+             update t set v = 1 where id = 3 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)",
+        );
+        let (sender, receiver) = channel(4);
+        let mut b = Client::new(database);
+        fiber::spawn(move || {
+            b.run("begin");
+            b.run("update t set v = 2 where id = 2");
+            let _ = sender.send(b.run("update t set v = 2 where id = 1"));
+            let _ = sender.send(format!("{}", b.session.in_transaction()));
+        });
+        pause();
+        let mine = a.run("update t set v = 1 where id = 2");
+        let theirs = receiver.recv().unwrap();
+        assert_eq!(
+            theirs,
+            "ERROR 1213 (40001): Deadlock found when trying to get lock; try restarting transaction"
+        );
+        assert_eq!(receiver.recv().unwrap(), "false");
+        assert_eq!(mine, "1 (Rows matched: 1  Changed: 1  Warnings: 0)");
+        a.script("commit");
+    });
+}
+
+#[test]
+fn the_catalog_is_there_after_a_restart_and_a_crash() {
+    let disk = Disk::new(7);
+    let open = || {
+        let engine = Engine::open(config()).expect("open");
+        let database = Database::open(engine.clone(), Arc::new(NoServer)).expect("catalog");
+        (engine, database)
+    };
+    sim::run(Options { disk: disk.clone(), ..Options::new(7) }, || {
+        let (engine, database) = open();
+        let mut c = Client::new(&database);
+        c.script(
+            "create database d charset latin1
+             create table d.t (id int auto_increment primary key, v varchar(10), key (v))
+             insert into d.t (v) values ('a'),('b') -> 2 id=1 (Records: 2  Duplicates: 0  Warnings: 0)
+             create table gone (a int)
+             drop table gone",
+        );
+        drop(c);
+        drop(database);
+        engine.shutdown().expect("shutdown");
+    })
+    .done();
+    sim::run(Options { disk: disk.clone(), ..Options::new(8) }, || {
+        let (_engine, database) = open();
+        let mut c = Client::new(&database);
+        c.script(
+            "insert into d.t (v) values ('c') -> 1 id=3
+             create table d.u (a int)
+             insert into d.u values (1) -> 1",
+        );
+        sim::crash_now();
+    });
+    disk.crash(9);
+    sim::run(Options { disk, ..Options::new(10) }, || {
+        let (engine, database) = open();
+        let mut c = Client::new(&database);
+        c.script(
+            "check table d.t, d.u -> d.t|check|status|OK; d.u|check|status|OK
+             delete from d.t where v = 'c' -> 1
+             delete from d.u -> 1
+             drop table gone -> ERROR 1051 (42S02): Unknown table 'test.gone'",
+        );
+        assert!(c.run("insert into d.t (v) values ('d')").starts_with("1 id="));
+        drop(c);
+        drop(database);
+        engine.shutdown().expect("shutdown");
+    })
+    .done();
+}
