@@ -1,5 +1,5 @@
-//! A transaction as its owner sees it: life, savepoints, end. Reading is in [`crate::txn_read`], writing in
-//! [`crate::txn_write`], scanning in [`crate::scan`].
+//! A transaction as its owner sees it: life, savepoints, end. Reading is in `txn_read`, writing in
+//! `txn_write`, scanning in `scan`.
 //!
 //! A [`Txn`] costs nothing until it is used: the snapshot is taken at the first plain read, the part that others see at
 //! the first lock, the id and the undo segment at the first write. After commit or rollback it is as new.

@@ -76,8 +76,8 @@ fn make_bank(engine: &Arc<Engine>) -> Bank {
 
 impl Bank {
     fn change(&self, txn: &mut Txn, account: u32, by: i64) -> Result<()> {
-        let pad = (rand::u64() % 400) as usize * usize::from(rand::u64() % 4 == 0);
-        let pad = if rand::u64() % 50 == 0 { 6000 } else { pad };
+        let pad = (rand::u64() % 400) as usize * usize::from(one_in(4));
+        let pad = if one_in(50) { 6000 } else { pad };
         let mut moved = (0, 0);
         let changed =
             txn.update_by(&self.accounts, &k(account), |old, new| -> std::result::Result<Change, ()> {
@@ -94,17 +94,17 @@ impl Bank {
     }
 
     fn transfer(&self, engine: &Arc<Engine>, number: u32) -> Result<()> {
-        let level = if rand::u64() % 2 == 0 { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+        let level = if one_in(2) { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
         let mut txn = begin(engine, level);
         let (from, to) =
             ((rand::u64() % u64::from(ACCOUNTS)) as u32, (rand::u64() % u64::from(ACCOUNTS)) as u32);
         let by = (rand::u64() % 20) as i64;
-        if rand::u64() % 5 == 0 {
+        if one_in(5) {
             self.check_sum(&mut txn);
         }
         if from != to {
             self.change(&mut txn, from, -by)?;
-            if rand::u64() % 6 == 0 {
+            if one_in(6) {
                 let savepoint = txn.savepoint();
                 self.change(&mut txn, to, 1000)?;
                 txn.rollback_to(savepoint)?;
@@ -112,7 +112,7 @@ impl Bank {
             self.change(&mut txn, to, by)?;
         }
         txn.insert(&self.transfers, &k(number), b"", OnDuplicate::LockShared)?;
-        if rand::u64() % 10 == 0 {
+        if one_in(10) {
             txn.rollback()?;
             return Err(Error::Interrupted);
         }
@@ -201,7 +201,7 @@ fn life(disk: &Disk, seed: u64, syncs: Option<u64>, ledger: &Arc<Mutex<Ledger>>)
         };
         let bank = Arc::new(bank);
         work(&engine, &bank, ledger, 4, 12);
-        if seed % 3 == 0 {
+        if seed.is_multiple_of(3) {
             engine.checkpoint().expect("checkpoint");
         }
         work(&engine, &bank, ledger, 6, 8);

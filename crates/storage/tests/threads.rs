@@ -19,9 +19,9 @@ fn sum(engine: &Arc<Engine>, tree: &TreeHandle) -> (i64, usize) {
 }
 
 fn transfer(engine: &Arc<Engine>, tree: &TreeHandle, spare: u32) -> Result<()> {
-    let level = if rand::u64() % 2 == 0 { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+    let level = if one_in(2) { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
     let mut txn = begin(engine, level);
-    let hot = if rand::u64() % 4 == 0 { 4 } else { ACCOUNTS };
+    let hot = if one_in(4) { 4 } else { ACCOUNTS };
     let (from, to) = ((rand::u64() % u64::from(hot)) as u32, (rand::u64() % u64::from(ACCOUNTS)) as u32);
     if from == to {
         return Ok(());

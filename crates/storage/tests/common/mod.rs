@@ -79,6 +79,11 @@ pub fn insert(txn: &mut Txn, tree: &TreeHandle, n: u32, row: &str) -> Result<Ins
     txn.insert(tree, &k(n), row.as_bytes(), OnDuplicate::LockShared)
 }
 
+/// True once in `n` times.
+pub fn one_in(n: u64) -> bool {
+    keel_runtime::rand::u64().is_multiple_of(n)
+}
+
 pub fn text(row: &[u8]) -> String {
     String::from_utf8_lossy(row).into_owned()
 }
