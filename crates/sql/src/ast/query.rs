@@ -224,7 +224,7 @@ pub enum TableRef {
     Derived {
         /// The query.
         query: Box<Query>,
-        /// Its name; MariaDB asks for one when it binds.
+        /// Its name; always there, since the grammar asks for one.
         alias: Option<String>,
     },
     /// A join of two.

@@ -19,10 +19,14 @@ impl Parser<'_> {
             return Ok(if kw == Kw::CURRENT_USER { Account::CurrentUser } else { Account::CurrentRole });
         }
         let user = self.ident_or_text()?;
+        let at = self.peek();
         if !self.accept(Tok::At) {
             return Ok(Account::User { user, host: "%".to_owned() });
         }
         let token = self.peek();
+        if token.start != at.end {
+            return Err(self.unexpected());
+        }
         let host = match token.tok {
             Tok::Hostname | Tok::Quoted => {
                 self.advance();
@@ -195,30 +199,41 @@ impl Parser<'_> {
         }
         let role = (self.at_ident() || self.at(Tok::String))
             && matches!(self.peek_at(1).kw, Some(Kw::TO | Kw::FROM));
-        let privilege = self.peek().kw.is_some_and(|kw| PRIVILEGE_WORDS.contains(&kw));
+        let privilege = PRIVILEGES.iter().any(|words| self.at_kw(words[0]));
         if role || (self.at_ident() && !privilege) {
             return Ok(GrantWhat::Role(self.ident_or_text()?));
         }
-        let privileges = self.list(Self::privilege)?;
+        let privileges = if self.accept_kw(Kw::ALL) {
+            self.accept_kw(Kw::PRIVILEGES);
+            vec![("ALL PRIVILEGES".to_owned(), Vec::new())]
+        } else {
+            self.list(Self::privilege)?
+        };
         self.expect_kw(Kw::ON)?;
         Ok(GrantWhat::Privileges { privileges, on: self.grant_level()? })
     }
 
-    /// One or more words, then columns.
+    /// A privilege's words, then columns where it takes some.
     fn privilege(&mut self) -> SqlResult<(String, Vec<String>)> {
-        let mut words: Vec<&str> = Vec::new();
-        while let Some(kw) = self.peek().kw.filter(|&kw| kw != Kw::ON) {
-            if !PRIVILEGE_WORDS.contains(&kw) {
-                break;
-            }
-            self.advance();
-            words.push(kw.name());
-        }
-        if words.is_empty() {
+        let begun = self.begun_privilege();
+        let found = PRIVILEGES.iter().find(|words| self.at_kws(words));
+        let Some(words) = found.filter(|words| words.len() >= begun) else {
+            self.pos += begun;
             return Err(self.unexpected());
-        }
-        let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
-        Ok((words.join(" "), columns))
+        };
+        self.pos += words.len();
+        let name: Vec<&str> = words.iter().map(|kw| kw.name()).collect();
+        let with_columns = matches!(words, [Kw::SELECT | Kw::INSERT | Kw::UPDATE | Kw::REFERENCES]);
+        let columns =
+            if with_columns && self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
+        Ok((name.join(" "), columns))
+    }
+
+    /// How many of the next words some privilege begins with.
+    fn begun_privilege(&self) -> usize {
+        let begun =
+            |words: &[Kw]| (0..=words.len()).rev().find(|&len| self.at_kws(&words[..len])).unwrap_or(0);
+        PRIVILEGES.iter().map(|words| begun(words)).max().unwrap_or(0)
     }
 
     fn grant_level(&mut self) -> SqlResult<GrantLevel> {
@@ -247,53 +262,52 @@ impl Parser<'_> {
     }
 }
 
-/// The words that privileges are named with.
-const PRIVILEGE_WORDS: &[Kw] = &[
-    Kw::ALL,
-    Kw::PRIVILEGES,
-    Kw::ALTER,
-    Kw::ROUTINE,
-    Kw::CREATE,
-    Kw::VIEW,
-    Kw::USER,
-    Kw::TEMPORARY,
-    Kw::TABLES,
-    Kw::TABLESPACE,
-    Kw::DELETE,
-    Kw::HISTORY,
-    Kw::VERSIONING,
-    Kw::ROWS,
-    Kw::DROP,
-    Kw::EVENT,
-    Kw::EXECUTE,
-    Kw::FILE,
-    Kw::GRANT,
-    Kw::OPTION,
-    Kw::INDEX,
-    Kw::INSERT,
-    Kw::LOCK,
-    Kw::PROCESS,
-    Kw::REFERENCES,
-    Kw::RELOAD,
-    Kw::REPLICATION,
-    Kw::CLIENT,
-    Kw::SLAVE,
-    Kw::REPLICA,
-    Kw::MASTER,
-    Kw::ADMIN,
-    Kw::SELECT,
-    Kw::SHOW,
-    Kw::DATABASES,
-    Kw::SHUTDOWN,
-    Kw::SUPER,
-    Kw::TRIGGER,
-    Kw::UPDATE,
-    Kw::USAGE,
-    Kw::BINLOG,
-    Kw::MONITOR,
-    Kw::REPLAY,
-    Kw::CONNECTION,
-    Kw::FEDERATED,
-    Kw::READ_ONLY,
-    Kw::SET,
+/// The privileges; those that begin with another stand before it.
+const PRIVILEGES: &[&[Kw]] = &[
+    &[Kw::SELECT],
+    &[Kw::INSERT],
+    &[Kw::UPDATE],
+    &[Kw::REFERENCES],
+    &[Kw::DELETE, Kw::HISTORY],
+    &[Kw::DELETE, Kw::VERSIONING, Kw::ROWS],
+    &[Kw::DELETE],
+    &[Kw::USAGE],
+    &[Kw::INDEX],
+    &[Kw::ALTER, Kw::ROUTINE],
+    &[Kw::ALTER],
+    &[Kw::CREATE, Kw::TEMPORARY, Kw::TABLES],
+    &[Kw::CREATE, Kw::VIEW],
+    &[Kw::CREATE, Kw::ROUTINE],
+    &[Kw::CREATE, Kw::USER],
+    &[Kw::CREATE, Kw::TABLESPACE],
+    &[Kw::CREATE],
+    &[Kw::DROP],
+    &[Kw::EXECUTE],
+    &[Kw::RELOAD],
+    &[Kw::SHUTDOWN],
+    &[Kw::PROCESS],
+    &[Kw::FILE],
+    &[Kw::GRANT, Kw::OPTION],
+    &[Kw::SHOW, Kw::DATABASES],
+    &[Kw::SHOW, Kw::VIEW],
+    &[Kw::SUPER],
+    &[Kw::LOCK, Kw::TABLES],
+    &[Kw::REPLICATION, Kw::SLAVE, Kw::ADMIN],
+    &[Kw::REPLICATION, Kw::SLAVE],
+    &[Kw::REPLICATION, Kw::REPLICA, Kw::ADMIN],
+    &[Kw::REPLICATION, Kw::REPLICA],
+    &[Kw::REPLICATION, Kw::CLIENT],
+    &[Kw::REPLICATION, Kw::MASTER, Kw::ADMIN],
+    &[Kw::SLAVE, Kw::MONITOR],
+    &[Kw::REPLICA, Kw::MONITOR],
+    &[Kw::BINLOG, Kw::ADMIN],
+    &[Kw::BINLOG, Kw::MONITOR],
+    &[Kw::BINLOG, Kw::REPLAY],
+    &[Kw::CONNECTION, Kw::ADMIN],
+    &[Kw::FEDERATED, Kw::ADMIN],
+    &[Kw::READ, Kw::ONLY, Kw::ADMIN],
+    &[Kw::READ_ONLY, Kw::ADMIN],
+    &[Kw::SET, Kw::USER],
+    &[Kw::EVENT],
+    &[Kw::TRIGGER],
 ];

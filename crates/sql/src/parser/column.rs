@@ -285,6 +285,9 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         let first = self.pos;
+        if self.at_kw(Kw::NOW) && !(self.at_adjacent() && self.peek_at(1).tok == Tok::LParen) {
+            return Err(self.unexpected());
+        }
         let now = self.operand()?;
         self.fix_literals(first);
         Ok(now)

@@ -148,6 +148,12 @@ impl Parser<'_> {
         if *length > super::CHAIN_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 
+    /// The same for set operations.
+    pub(super) fn chain_of_queries(&self, length: &mut u32) -> SqlResult<()> {
+        *length += 1;
+        if *length > super::SET_OPERATIONS_MAX { Err(self.too_deep()) } else { Ok(()) }
+    }
+
     #[cold]
     fn too_deep(&self) -> SqlError {
         const STACK_BYTES: usize = 256 << 10;
@@ -165,6 +171,11 @@ impl Parser<'_> {
             Tok::Word => !token.kw.is_some_and(Kw::is_reserved),
             _ => false,
         }
+    }
+
+    /// Whether nothing stands between the next token and the one after it.
+    pub(super) fn at_adjacent(&self) -> bool {
+        self.peek().end == self.peek_at(1).start
     }
 
     /// Whether a name comes next that is no keyword at all, as the options of engines are.

@@ -26,7 +26,7 @@ impl Parser<'_> {
             Kw::UNIQUE | Kw::FULLTEXT | Kw::SPATIAL | Kw::INDEX => self.create_index(or_replace),
             Kw::USER => self.create_user(or_replace),
             Kw::VIEW => self.create_view(false, or_replace),
-            Kw::ALGORITHM if !or_replace || self.leads_to_view() => self.create_view(false, or_replace),
+            Kw::ALGORITHM => self.create_view(false, or_replace),
             Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(false, or_replace),
             Kw::TEMPORARY
             | Kw::SEQUENCE
@@ -145,7 +145,7 @@ impl Parser<'_> {
         if !self.at_query_word() && !self.at(Tok::LParen) {
             return if said || duplicates.is_some() { Err(self.unexpected()) } else { Ok(None) };
         }
-        Ok(Some(CreateSelect { duplicates, query: Box::new(self.query()?) }))
+        Ok(Some(CreateSelect { duplicates, query: self.query()? }))
     }
 
     fn table_elements(&mut self, table: &mut CreateTable) -> SqlResult<()> {
@@ -384,7 +384,8 @@ impl Parser<'_> {
                 ];
                 TableOption::RowFormat(self.expect_any(&words)?.name().to_owned())
             }
-            Kw::DATA | Kw::INDEX if self.accept_kw(Kw::DIRECTORY) => {
+            Kw::DATA | Kw::INDEX => {
+                self.expect_kw(Kw::DIRECTORY)?;
                 self.accept(Tok::Eq);
                 TableOption::Other(format!("{} DIRECTORY", kw.name()), self.string()?)
             }
@@ -496,7 +497,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
         self.expect_kw(Kw::AS)?;
-        let query = Box::new(self.query()?);
+        let query = self.query()?;
         let mut check_option = None;
         if self.accept_kw(Kw::WITH) {
             let local = self.accept_any(&[Kw::LOCAL, Kw::CASCADED]) == Some(Kw::LOCAL);

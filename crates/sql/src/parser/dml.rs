@@ -71,7 +71,7 @@ impl Parser<'_> {
         insert.source = if self.accept_any(&[Kw::VALUES, Kw::VALUE]).is_some() {
             InsertSource::Values(self.list(Self::insert_row)?)
         } else if self.at_query_word() || self.at(Tok::LParen) {
-            InsertSource::Query(Box::new(self.query()?))
+            InsertSource::Query(self.query()?)
         } else {
             return Err(self.unexpected());
         };

@@ -11,6 +11,34 @@ use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::SqlResult;
 
+/// Levels of binding.
+const OR: u8 = 1;
+const XOR: u8 = 2;
+const AND: u8 = 3;
+const NOT: u8 = 4;
+const COMPARISON: u8 = 5;
+const PREDICATE: u8 = 7;
+const BIT_OR: u8 = 8;
+const BIT_AND: u8 = 9;
+const SHIFT: u8 = 10;
+const SUM: u8 = 11;
+const PRODUCT: u8 = 12;
+const BIT_XOR: u8 = 13;
+const CONCAT: u8 = 14;
+
+/// What stands behind an operand.
+#[derive(Debug, Clone, Copy)]
+enum Operator {
+    /// AND, OR: their chains become balanced trees.
+    Chain(BinaryOp),
+    /// Any other with two operands.
+    Binary(BinaryOp),
+    /// IS.
+    Is,
+    /// BETWEEN, IN, LIKE, ..., NOT before it or not.
+    Predicate(Kw, bool),
+}
+
 /// What a parenthesis held.
 pub(super) enum Parenthesized {
     /// A query.
@@ -61,80 +89,115 @@ fn flattened(op: BinaryOp, operands: Vec<Expr>) -> Vec<Expr> {
 impl Parser<'_> {
     /// An expression.
     pub(super) fn expr(&mut self) -> SqlResult<Expr> {
-        self.nested(Self::or_expr)
+        self.nested(|parser| parser.climb(OR))
     }
 
-    fn at_or(&self) -> bool {
-        self.at_kw(Kw::OR) || (self.at(Tok::OrOr) && !self.options.pipes_as_concat)
+    /// A predicate, or what binds tighter.
+    pub(super) fn predicate(&mut self) -> SqlResult<Expr> {
+        self.climb(PREDICATE)
     }
 
-    fn or_expr(&mut self) -> SqlResult<Expr> {
-        let first = self.xor_expr()?;
-        if !self.at_or() {
-            return Ok(first);
-        }
-        let mut operands = vec![first];
-        while self.at_or() {
-            self.advance();
-            operands.push(self.xor_expr()?);
-        }
-        Ok(balanced(BinaryOp::Or, operands))
+    /// Arithmetic and bit operations.
+    pub(super) fn bit_expr(&mut self) -> SqlResult<Expr> {
+        self.climb(BIT_OR)
     }
 
-    fn xor_expr(&mut self) -> SqlResult<Expr> {
-        let mut left = self.and_expr()?;
-        let mut length = 0;
-        while self.accept_kw(Kw::XOR) {
-            self.chain(&mut length)?;
-            left = binary(BinaryOp::Xor, left, self.and_expr()?);
-        }
-        Ok(left)
-    }
-
-    fn at_and(&self) -> bool {
-        self.at_kw(Kw::AND) || self.at(Tok::AndAnd)
-    }
-
-    fn and_expr(&mut self) -> SqlResult<Expr> {
-        let first = self.not_expr()?;
-        if !self.at_and() {
-            return Ok(first);
-        }
-        let mut operands = vec![first];
-        while self.at_and() {
-            self.advance();
-            operands.push(self.not_expr()?);
-        }
-        Ok(balanced(BinaryOp::And, operands))
-    }
-
-    fn not_expr(&mut self) -> SqlResult<Expr> {
-        if self.seed.is_none() && !self.options.high_not_precedence && self.accept_kw(Kw::NOT) {
-            let expr = self.nested(Self::not_expr)?;
-            return Ok(Expr::Unary { op: UnaryOp::Not, expr: Box::new(expr) });
-        }
-        self.boolean_test()
-    }
-
-    /// IS and comparisons, left to right.
-    fn boolean_test(&mut self) -> SqlResult<Expr> {
-        let mut left = self.predicate()?;
+    /// An operand and the operators behind it that bind at least as tightly as `min`. One function for all levels, so that a
+    /// level of parentheses costs one frame of it; what an operator does stands in functions of its own.
+    fn climb(&mut self, min: u8) -> SqlResult<Expr> {
+        let prefixed =
+            min <= NOT && self.seed.is_none() && !self.options.high_not_precedence && self.at_kw(Kw::NOT);
+        let mut left = if prefixed { self.not()? } else { self.simple_expr()? };
+        // An operator binds looser than all before it, or its right side would have taken it.
+        let mut max = if prefixed { NOT } else { CONCAT };
         let mut length = 0;
         loop {
-            if self.accept_kw(Kw::IS) {
-                self.chain(&mut length)?;
-                left = self.is_test(left)?;
-            } else if let Some(op) = comparison(self.peek().tok) {
-                self.chain(&mut length)?;
-                self.advance();
-                left = self.comparison_operand(op, left)?;
-            } else {
+            let Some((operator, level)) = self.operator() else { return Ok(left) };
+            if level < min || level > max {
                 return Ok(left);
             }
+            max = level;
+            self.chain(&mut length)?;
+            left = match operator {
+                Operator::Chain(op) => self.and_or_chain(op, left)?,
+                Operator::Is => self.is_test(left)?,
+                Operator::Predicate(kw, negated) => self.predicate_after(left, kw, negated)?,
+                Operator::Binary(op) => self.right_operand(op, level, left)?,
+            };
         }
     }
 
+    /// NOT before an expression.
+    #[inline(never)]
+    fn not(&mut self) -> SqlResult<Expr> {
+        self.advance();
+        let expr = self.nested(|parser| parser.climb(NOT))?;
+        Ok(Expr::Unary { op: UnaryOp::Not, expr: Box::new(expr) })
+    }
+
+    /// The operator that comes next, not taken, and how tightly it binds.
+    fn operator(&self) -> Option<(Operator, u8)> {
+        let token = self.peek();
+        if token.tok != Tok::Word {
+            return self.symbol(token.tok);
+        }
+        Some(match token.kw? {
+            Kw::AND => (Operator::Chain(BinaryOp::And), AND),
+            Kw::OR => (Operator::Chain(BinaryOp::Or), OR),
+            Kw::XOR => (Operator::Binary(BinaryOp::Xor), XOR),
+            Kw::IS => (Operator::Is, COMPARISON),
+            Kw::DIV => (Operator::Binary(BinaryOp::IntDiv), PRODUCT),
+            Kw::MOD => (Operator::Binary(BinaryOp::Mod), PRODUCT),
+            Kw::NOT | Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE | Kw::SOUNDS => {
+                let (kw, negated) = self.predicate_word()?;
+                (Operator::Predicate(kw, negated), PREDICATE)
+            }
+            _ => return None,
+        })
+    }
+
+    fn symbol(&self, tok: Tok) -> Option<(Operator, u8)> {
+        let (op, level) = match tok {
+            Tok::OrOr if self.options.pipes_as_concat => (BinaryOp::Concat, CONCAT),
+            Tok::OrOr => return Some((Operator::Chain(BinaryOp::Or), OR)),
+            Tok::AndAnd => return Some((Operator::Chain(BinaryOp::And), AND)),
+            Tok::Pipe => (BinaryOp::BitOr, BIT_OR),
+            Tok::Amp => (BinaryOp::BitAnd, BIT_AND),
+            Tok::ShiftLeft => (BinaryOp::ShiftLeft, SHIFT),
+            Tok::ShiftRight => (BinaryOp::ShiftRight, SHIFT),
+            Tok::Plus => (BinaryOp::Add, SUM),
+            Tok::Minus => (BinaryOp::Sub, SUM),
+            Tok::Star => (BinaryOp::Mul, PRODUCT),
+            Tok::Slash => (BinaryOp::Div, PRODUCT),
+            Tok::Percent => (BinaryOp::Mod, PRODUCT),
+            Tok::Caret => (BinaryOp::BitXor, BIT_XOR),
+            Tok::Eq => (BinaryOp::Eq, COMPARISON),
+            Tok::NullSafeEq => (BinaryOp::NullSafeEq, COMPARISON),
+            Tok::Ne => (BinaryOp::Ne, COMPARISON),
+            Tok::Lt => (BinaryOp::Lt, COMPARISON),
+            Tok::Le => (BinaryOp::Le, COMPARISON),
+            Tok::Gt => (BinaryOp::Gt, COMPARISON),
+            Tok::Ge => (BinaryOp::Ge, COMPARISON),
+            _ => return None,
+        };
+        Some((Operator::Binary(op), level))
+    }
+
+    /// The rest of a chain of AND or OR.
+    #[inline(never)]
+    fn and_or_chain(&mut self, op: BinaryOp, first: Expr) -> SqlResult<Expr> {
+        let level = if op == BinaryOp::And { AND } else { OR };
+        let mut operands = vec![first];
+        while matches!(self.operator(), Some((Operator::Chain(next), _)) if next == op) {
+            self.advance();
+            operands.push(self.climb(level + 1)?);
+        }
+        Ok(balanced(op, operands))
+    }
+
+    #[inline(never)]
     fn is_test(&mut self, left: Expr) -> SqlResult<Expr> {
+        self.advance();
         let negated = self.accept_kw(Kw::NOT);
         let test = if self.accept(Tok::NullEscape) {
             IsTest::Null
@@ -149,69 +212,37 @@ impl Parser<'_> {
         Ok(Expr::Is { test, negated, expr: Box::new(left) })
     }
 
-    /// Behind a comparison's operator.
-    fn comparison_operand(&mut self, op: BinaryOp, left: Expr) -> SqlResult<Expr> {
-        let quantifier = self.peek().kw.filter(|kw| matches!(kw, Kw::ALL | Kw::ANY | Kw::SOME));
-        if let Some(quantifier) =
-            quantifier.filter(|_| self.peek_at(1).tok == Tok::LParen && op != BinaryOp::NullSafeEq)
-        {
-            self.advance();
-            let query = self.subquery()?;
-            return Ok(Expr::Quantified { op, all: quantifier == Kw::ALL, left: Box::new(left), query });
-        }
-        Ok(binary(op, left, self.predicate()?))
-    }
-
-    /// Arithmetic and bit operations of at least `min`'s level.
-    pub(super) fn bit_expr(&mut self) -> SqlResult<Expr> {
-        self.arithmetic(1)
-    }
-
-    fn arithmetic(&mut self, min: u8) -> SqlResult<Expr> {
-        let mut left = self.concat_expr()?;
-        let mut length = 0;
-        while let Some((op, level)) = self.arithmetic_op().filter(|&(_, level)| level >= min) {
-            self.chain(&mut length)?;
-            self.advance();
-            let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub);
-            if sum && self.at_kw(Kw::INTERVAL) && !self.at_interval_function() {
-                left = self.plus_interval(left, op == BinaryOp::Sub)?;
-            } else {
-                left = binary(op, left, self.arithmetic(level + 1)?);
+    /// At an operator: `left`, it, and its right side.
+    #[inline(never)]
+    fn right_operand(&mut self, op: BinaryOp, level: u8, left: Expr) -> SqlResult<Expr> {
+        self.advance();
+        match level {
+            COMPARISON => {
+                let quantifier = self.peek().kw.filter(|kw| matches!(kw, Kw::ALL | Kw::ANY | Kw::SOME));
+                let subquery = self.peek_at(1).tok == Tok::LParen && op != BinaryOp::NullSafeEq;
+                if let Some(quantifier) = quantifier.filter(|_| subquery) {
+                    self.advance();
+                    let query = self.subquery()?;
+                    return Ok(Expr::Quantified {
+                        op,
+                        all: quantifier == Kw::ALL,
+                        left: Box::new(left),
+                        query,
+                    });
+                }
             }
+            SUM if self.at_kw(Kw::INTERVAL) && !self.at_interval_function() => {
+                let (amount, unit) = self.interval()?;
+                let subtract = op == BinaryOp::Sub;
+                return Ok(Expr::DateArithmetic { expr: Box::new(left), amount, unit, subtract });
+            }
+            _ => {}
         }
-        Ok(left)
-    }
-
-    fn arithmetic_op(&self) -> Option<(BinaryOp, u8)> {
-        let token = self.peek();
-        Some(match token.tok {
-            Tok::Pipe => (BinaryOp::BitOr, 1),
-            Tok::Amp => (BinaryOp::BitAnd, 2),
-            Tok::ShiftLeft => (BinaryOp::ShiftLeft, 3),
-            Tok::ShiftRight => (BinaryOp::ShiftRight, 3),
-            Tok::Plus => (BinaryOp::Add, 4),
-            Tok::Minus => (BinaryOp::Sub, 4),
-            Tok::Star => (BinaryOp::Mul, 5),
-            Tok::Slash => (BinaryOp::Div, 5),
-            Tok::Percent => (BinaryOp::Mod, 5),
-            Tok::Caret => (BinaryOp::BitXor, 6),
-            Tok::Word => match token.kw? {
-                Kw::DIV => (BinaryOp::IntDiv, 5),
-                Kw::MOD => (BinaryOp::Mod, 5),
-                _ => return None,
-            },
-            _ => return None,
-        })
-    }
-
-    /// `left + INTERVAL n unit`, at INTERVAL.
-    fn plus_interval(&mut self, left: Expr, subtract: bool) -> SqlResult<Expr> {
-        let (amount, unit) = self.interval()?;
-        Ok(Expr::DateArithmetic { expr: Box::new(left), amount, unit, subtract })
+        Ok(binary(op, left, self.climb(level + 1)?))
     }
 
     /// `INTERVAL n unit`.
+    #[inline(never)]
     pub(super) fn interval(&mut self) -> SqlResult<(Box<Expr>, IntervalUnit)> {
         self.expect_kw(Kw::INTERVAL)?;
         let amount = self.expr()?;
@@ -232,18 +263,6 @@ impl Parser<'_> {
             }
         }
         false
-    }
-
-    /// Operands joined by `||` under PIPES_AS_CONCAT.
-    pub(super) fn concat_expr(&mut self) -> SqlResult<Expr> {
-        let mut left = self.simple_expr()?;
-        let mut length = 0;
-        while self.options.pipes_as_concat && self.at(Tok::OrOr) {
-            self.chain(&mut length)?;
-            self.advance();
-            left = binary(BinaryOp::Concat, left, self.simple_expr()?);
-        }
-        Ok(left)
     }
 
     /// An operand with its signs and COLLATE.
@@ -279,6 +298,7 @@ impl Parser<'_> {
         Ok(Expr::Unary { op, expr: Box::new(expr) })
     }
 
+    #[inline(never)]
     fn primary(&mut self) -> SqlResult<Expr> {
         let token = self.peek();
         match token.tok {
@@ -303,6 +323,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline(never)]
     fn param(&mut self) -> SqlResult<Expr> {
         if !self.options.prepare {
             return Err(self.unexpected());
@@ -311,6 +332,7 @@ impl Parser<'_> {
     }
 
     /// `@a`, `@a := value`; at the sign.
+    #[inline(never)]
     fn user_var(&mut self) -> SqlResult<Expr> {
         let name = self.user_var_name()?;
         if !self.accept(Tok::Assign) {
@@ -322,8 +344,11 @@ impl Parser<'_> {
 
     /// `@a`: the name.
     pub(super) fn user_var_name(&mut self) -> SqlResult<String> {
-        self.expect(Tok::At)?;
+        let at = self.expect(Tok::At)?;
         let token = self.peek();
+        if token.start != at.end {
+            return Err(self.unexpected());
+        }
         match token.tok {
             Tok::Hostname | Tok::Quoted => {
                 self.advance();
@@ -335,6 +360,7 @@ impl Parser<'_> {
     }
 
     /// `@@[scope.][instance.]name`; at the signs.
+    #[inline(never)]
     pub(super) fn sys_var(&mut self) -> SqlResult<SysVar> {
         self.expect(Tok::AtAt)?;
         let scope = match self.peek().kw.filter(|_| self.peek_at(1).tok == Tok::Dot) {
@@ -360,6 +386,7 @@ impl Parser<'_> {
         self.ident()
     }
 
+    #[inline(never)]
     fn parenthesized_operand(&mut self) -> SqlResult<Expr> {
         Ok(match self.nested(Self::parenthesized)? {
             Parenthesized::Query(query) => Expr::Subquery(query),
@@ -369,19 +396,20 @@ impl Parser<'_> {
     }
 
     /// `( ... )`: a query or expressions, decided without reading anything twice.
+    #[inline(never)]
     pub(super) fn parenthesized(&mut self) -> SqlResult<Parenthesized> {
         self.expect(Tok::LParen)?;
         if self.at_query_word() {
             let query = self.query()?;
             self.expect(Tok::RParen)?;
-            return Ok(Parenthesized::Query(Box::new(query)));
+            return Ok(Parenthesized::Query(query));
         }
         if self.at(Tok::LParen) {
             match self.nested(Self::parenthesized)? {
                 Parenthesized::Query(query) if self.at_query_continuation() => {
                     let query = self.query_after(query)?;
                     self.expect(Tok::RParen)?;
-                    return Ok(Parenthesized::Query(Box::new(query)));
+                    return Ok(Parenthesized::Query(query));
                 }
                 Parenthesized::Query(query) => self.seed = Some(Expr::Subquery(query)),
                 Parenthesized::Exprs(mut exprs) if exprs.len() == 1 => self.seed = exprs.pop(),
@@ -394,16 +422,18 @@ impl Parser<'_> {
     }
 
     /// `(SELECT ...)` and nothing else.
+    #[inline(never)]
     pub(super) fn subquery(&mut self) -> SqlResult<Box<Query>> {
         self.nested(|parser| {
             parser.expect(Tok::LParen)?;
             let query = parser.query()?;
             parser.expect(Tok::RParen)?;
-            Ok(Box::new(query))
+            Ok(query)
         })
     }
 
     /// `{d '2024-01-02'}`, `{fn now()}`: ODBC's braces.
+    #[inline(never)]
     fn odbc(&mut self) -> SqlResult<Expr> {
         self.advance();
         let name = self.ident()?;
@@ -422,6 +452,7 @@ impl Parser<'_> {
     }
 
     /// A name: a column, or a function's if a parenthesis follows.
+    #[inline(never)]
     pub(super) fn column_or_call(&mut self) -> SqlResult<Expr> {
         if self.accept(Tok::Dot) {
             let table = self.ident()?;
@@ -444,17 +475,4 @@ impl Parser<'_> {
         }
         Ok(Expr::Column(ColumnName { db: Some(first), table: Some(second), column: self.ident()? }))
     }
-}
-
-fn comparison(tok: Tok) -> Option<BinaryOp> {
-    Some(match tok {
-        Tok::Eq => BinaryOp::Eq,
-        Tok::NullSafeEq => BinaryOp::NullSafeEq,
-        Tok::Ne => BinaryOp::Ne,
-        Tok::Lt => BinaryOp::Lt,
-        Tok::Le => BinaryOp::Le,
-        Tok::Gt => BinaryOp::Gt,
-        Tok::Ge => BinaryOp::Ge,
-        _ => return None,
-    })
 }

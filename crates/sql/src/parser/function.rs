@@ -112,28 +112,21 @@ const NO_SPACE: &[&str] = &[
     "var_samp",
 ];
 
-/// Words that cannot begin an operand although they are free: MariaDB's grammar uses them otherwise.
+/// Free words that are never a function's name.
+#[rustfmt::skip]
 const NO_CALL: &[Kw] = &[
-    Kw::ANY,
-    Kw::BEGIN,
-    Kw::COMMIT,
-    Kw::DATETIME,
-    Kw::DO,
-    Kw::END,
-    Kw::ENUM,
-    Kw::EXECUTE,
-    Kw::FLUSH,
-    Kw::NCHAR,
-    Kw::NVARCHAR,
-    Kw::PREPARE,
-    Kw::ROLLBACK,
-    Kw::SAVEPOINT,
-    Kw::SIGNED,
-    Kw::SOME,
-    Kw::START,
-    Kw::STOP,
-    Kw::TEXT,
-    Kw::XA,
+    Kw::ANY, Kw::BACKUP, Kw::BEGIN, Kw::BINLOG, Kw::BIT, Kw::BOOL, Kw::BOOLEAN, Kw::BYTE, Kw::CACHE,
+    Kw::CHECKPOINT, Kw::CHECKSUM, Kw::CLOB, Kw::CLOSE, Kw::CODE, Kw::COMMENT, Kw::COMMIT, Kw::COMPRESSED,
+    Kw::DATETIME, Kw::DEALLOCATE, Kw::DO, Kw::END, Kw::ENUM, Kw::EXAMINED, Kw::EXCLUDE, Kw::EXECUTE,
+    Kw::FIXED, Kw::FLUSH, Kw::FOLLOWING, Kw::FOLLOWS, Kw::FUNCTION, Kw::GET, Kw::GLOBAL, Kw::HANDLER,
+    Kw::HELP, Kw::HOST, Kw::ID, Kw::IGNORED, Kw::INSTALL, Kw::JSON, Kw::LANGUAGE, Kw::LOCAL, Kw::MEDIUM,
+    Kw::NAMES, Kw::NATIONAL, Kw::NCHAR, Kw::NO, Kw::NUMBER, Kw::NVARCHAR, Kw::OPEN, Kw::OPTION, Kw::OPTIONS,
+    Kw::OTHERS, Kw::OWNER, Kw::PARSER, Kw::PERIOD, Kw::PORT, Kw::PRECEDES, Kw::PRECEDING, Kw::PREPARE,
+    Kw::RAW, Kw::REMOVE, Kw::REPAIR, Kw::REPLICA, Kw::REPLICAS, Kw::RESET, Kw::RESTORE, Kw::ROLE,
+    Kw::ROLLBACK, Kw::ROWNUM, Kw::SAVEPOINT, Kw::SECURITY, Kw::SERIAL, Kw::SERVER, Kw::SESSION,
+    Kw::SHUTDOWN, Kw::SIGNED, Kw::SLAVE, Kw::SLAVES, Kw::SOCKET, Kw::SOME, Kw::SONAME, Kw::SOUNDS,
+    Kw::START, Kw::STOP, Kw::STORED, Kw::TEXT, Kw::TIES, Kw::UNBOUNDED, Kw::UNICODE, Kw::UNINSTALL,
+    Kw::UPGRADE, Kw::VARCHAR2, Kw::WINDOW, Kw::WRAPPER, Kw::XA,
 ];
 
 fn canonical(name: &str) -> &str {
@@ -152,6 +145,7 @@ fn canonical(name: &str) -> &str {
 
 impl Parser<'_> {
     /// An operand at keyword `kw`.
+    #[inline(never)]
     pub(super) fn keyword_operand(&mut self, kw: Kw) -> SqlResult<Expr> {
         let paren = self.peek_at(1).tok == Tok::LParen;
         match kw {
@@ -171,7 +165,7 @@ impl Parser<'_> {
                 let expr = self.nested(Self::simple_expr)?;
                 Ok(Expr::Cast { expr: Box::new(expr), to: CastType::Binary(None) })
             }
-            Kw::INTERVAL => self.interval_operand(),
+            Kw::INTERVAL => self.nested(Self::interval_operand),
             Kw::ROW if paren => self.row(),
             Kw::DATE | Kw::TIME | Kw::TIMESTAMP if self.peek_at(1).tok == Tok::String => {
                 self.advance();
@@ -189,7 +183,7 @@ impl Parser<'_> {
                     self.expect(Tok::RParen)?;
                 }
                 call.args.clear();
-                Ok(Expr::Function(Box::new(call)))
+                Ok(Expr::Function(call))
             }
             Kw::CURRENT_DATE
             | Kw::CURRENT_TIME
@@ -211,6 +205,18 @@ impl Parser<'_> {
             {
                 self.call(None)
             }
+            Kw::CHAR
+            | Kw::IF
+            | Kw::INSERT
+            | Kw::LEFT
+            | Kw::MOD
+            | Kw::REPEAT
+            | Kw::REPLACE
+            | Kw::RIGHT
+            | Kw::ROW_NUMBER => {
+                self.advance();
+                Err(self.unexpected())
+            }
             Kw::NEXT | Kw::PREVIOUS if self.peek_at(1).kw == Some(Kw::VALUE) => {
                 Err(errors::not_supported_yet("sequences"))
             }
@@ -219,11 +225,12 @@ impl Parser<'_> {
     }
 
     /// `INTERVAL(a, b, ...)`, or `INTERVAL n unit + a`.
+    #[inline(never)]
     fn interval_operand(&mut self) -> SqlResult<Expr> {
         if self.at_interval_function() {
-            let call = self.begin_call(None)?;
-            let args = self.nested(|parser| parser.parens(Self::expr))?;
-            return Ok(Expr::Function(Box::new(FunctionCall { args, ..call })));
+            let mut call = self.begin_call(None)?;
+            call.args = self.nested(|parser| parser.parens(Self::expr))?;
+            return Ok(Expr::Function(call));
         }
         let (amount, unit) = self.interval()?;
         self.expect(Tok::Plus)?;
@@ -231,6 +238,7 @@ impl Parser<'_> {
         Ok(Expr::DateArithmetic { expr, amount, unit, subtract: false })
     }
 
+    #[inline(never)]
     fn row(&mut self) -> SqlResult<Expr> {
         self.advance();
         match self.nested(|parser| parser.parens(Self::expr))? {
@@ -242,6 +250,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline(never)]
     fn case(&mut self) -> SqlResult<Expr> {
         self.advance();
         let operand = if self.at_kw(Kw::WHEN) { None } else { Some(Box::new(self.expr()?)) };
@@ -260,6 +269,7 @@ impl Parser<'_> {
         Ok(Expr::Case { operand, whens, otherwise })
     }
 
+    #[inline(never)]
     fn default_of(&mut self) -> SqlResult<Expr> {
         self.advance();
         self.expect(Tok::LParen)?;
@@ -268,6 +278,7 @@ impl Parser<'_> {
         Ok(Expr::Default(Some(column)))
     }
 
+    #[inline(never)]
     fn values_of(&mut self) -> SqlResult<Expr> {
         self.advance();
         self.expect(Tok::LParen)?;
@@ -276,6 +287,7 @@ impl Parser<'_> {
         Ok(Expr::Values(column))
     }
 
+    #[inline(never)]
     fn match_against(&mut self) -> SqlResult<Expr> {
         self.advance();
         let columns = if self.at(Tok::LParen) {
@@ -299,6 +311,7 @@ impl Parser<'_> {
     }
 
     /// `CONVERT(a, type)`, `CONVERT(a USING charset)`.
+    #[inline(never)]
     fn convert(&mut self) -> SqlResult<Expr> {
         self.advance();
         self.expect(Tok::LParen)?;
@@ -313,6 +326,7 @@ impl Parser<'_> {
         Ok(result)
     }
 
+    #[inline(never)]
     fn char_function(&mut self) -> SqlResult<Expr> {
         self.advance();
         self.expect(Tok::LParen)?;
@@ -323,22 +337,24 @@ impl Parser<'_> {
     }
 
     /// `CURRENT_TIMESTAMP`, with or without parentheses.
+    #[inline(never)]
     fn clock(&mut self, paren: bool) -> SqlResult<Expr> {
         if paren {
             return self.call(None);
         }
         let call = self.begin_call(None)?;
-        Ok(Expr::Function(Box::new(call)))
+        Ok(Expr::Function(call))
     }
 
     /// Takes a function's name.
-    fn begin_call(&mut self, db: Option<String>) -> SqlResult<FunctionCall> {
+    #[inline(never)]
+    fn begin_call(&mut self, db: Option<String>) -> SqlResult<Box<FunctionCall>> {
         let token = self.advance();
         let written = self.name_of(token)?;
         let spaced = self.peek().start > token.end;
         let lower = written.to_ascii_lowercase();
         let spaced = spaced && !self.options.ignore_space && NO_SPACE.contains(&lower.as_str());
-        Ok(FunctionCall {
+        Ok(Box::new(FunctionCall {
             name: if db.is_none() && token.tok != Tok::Quoted && !spaced {
                 canonical(&lower).to_owned()
             } else {
@@ -354,13 +370,12 @@ impl Parser<'_> {
             separator: None,
             limit: None,
             over: None,
-        })
+        }))
     }
 
     /// A call; at the function's name, with a parenthesis behind it.
     pub(super) fn call(&mut self, db: Option<String>) -> SqlResult<Expr> {
-        if let Some(kw) = self.peek().kw.filter(|kw| db.is_none() && NO_CALL.contains(kw)) {
-            let _ = kw;
+        if db.is_none() && self.at_any(NO_CALL) {
             self.advance();
             return Err(self.unexpected());
         }
@@ -371,7 +386,8 @@ impl Parser<'_> {
     }
 
     /// Behind a function's name, at its parenthesis.
-    fn call_after(&mut self, mut call: FunctionCall) -> SqlResult<Expr> {
+    #[inline(never)]
+    fn call_after(&mut self, mut call: Box<FunctionCall>) -> SqlResult<Expr> {
         let plain = call.db.is_none() && !call.spaced;
         self.expect(Tok::LParen)?;
         if plain && let Some(special) = self.special_call(&call.name)? {
@@ -390,9 +406,10 @@ impl Parser<'_> {
         if aggregate || window {
             self.over(&mut call)?;
         }
-        Ok(Expr::Function(Box::new(call)))
+        Ok(Expr::Function(call))
     }
 
+    #[inline(never)]
     fn arguments(&mut self, name: &str, plain: bool) -> SqlResult<Vec<Expr>> {
         let most = ARITY.iter().find(|entry| plain && entry.0 == name).map_or(usize::MAX, |entry| entry.2);
         let mut args = Vec::new();
@@ -422,6 +439,7 @@ impl Parser<'_> {
         if call.args.len() < least { Err(self.unexpected()) } else { Ok(()) }
     }
 
+    #[inline(never)]
     fn aggregate_arguments(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
         call.distinct = self.accept_kw(Kw::DISTINCT);
         if !call.distinct
@@ -451,6 +469,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    #[inline(never)]
     fn over(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
         if self.accept_then(Kw::WITHIN, &[Kw::GROUP])? {
             self.expect(Tok::LParen)?;
@@ -475,6 +494,7 @@ impl Parser<'_> {
     }
 
     /// The calls whose arguments have a syntax of their own; at the first argument.
+    #[inline(never)]
     fn special_call(&mut self, name: &str) -> SqlResult<Option<Expr>> {
         Ok(Some(match name {
             "cast" => {
@@ -509,6 +529,7 @@ impl Parser<'_> {
         }))
     }
 
+    #[inline(never)]
     fn trim(&mut self) -> SqlResult<Expr> {
         let said = self.accept_any(&[Kw::BOTH, Kw::LEADING, Kw::TRAILING]);
         let side = match said {
@@ -527,6 +548,7 @@ impl Parser<'_> {
         Ok(Expr::Trim { side, what: None, expr: Box::new(first) })
     }
 
+    #[inline(never)]
     fn date_add(&mut self, name: &str) -> SqlResult<Expr> {
         let subtract = matches!(name, "date_sub" | "subdate");
         let expr = Box::new(self.expr()?);
@@ -542,6 +564,7 @@ impl Parser<'_> {
         Ok(Expr::DateArithmetic { expr, amount, unit: IntervalUnit::Day, subtract })
     }
 
+    #[inline(never)]
     fn timestamp_function(&mut self, add: bool) -> SqlResult<Expr> {
         let unit = self.timestamp_unit()?;
         self.expect(Tok::Comma)?;
@@ -555,6 +578,7 @@ impl Parser<'_> {
         })
     }
 
+    #[inline(never)]
     fn substring(&mut self) -> SqlResult<Expr> {
         let mut args = vec![self.expr()?];
         let from = self.accept_kw(Kw::FROM);
@@ -570,6 +594,7 @@ impl Parser<'_> {
     }
 
     /// `GET_FORMAT(DATE, 'USA')`: the type becomes a string argument.
+    #[inline(never)]
     fn get_format(&mut self) -> SqlResult<Expr> {
         let kind = self.expect_any(&[Kw::DATE, Kw::TIME, Kw::DATETIME, Kw::TIMESTAMP])?;
         self.expect(Tok::Comma)?;

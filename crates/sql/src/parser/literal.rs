@@ -76,6 +76,7 @@ impl Parser<'_> {
     }
 
     /// The literal after an introducer.
+    #[inline(never)]
     fn literal_with(&mut self, charset: Option<String>) -> SqlResult<Expr> {
         let token = self.peek();
         let text = self.text_of(token);
@@ -110,6 +111,7 @@ impl Parser<'_> {
     }
 
     /// One or more adjacent strings.
+    #[inline(never)]
     fn strings(&mut self, charset: Option<String>) -> Expr {
         let first = self.advance();
         let national = first.tok == Tok::National;
@@ -130,6 +132,7 @@ impl Parser<'_> {
     }
 
     /// `_latin1'..'`, `_binary 0x..`: at the introducer.
+    #[inline(never)]
     pub(super) fn introduced(&mut self) -> SqlResult<Expr> {
         let token = self.advance();
         let charset = String::from_utf8_lossy(&self.text_of(token)[1..]).to_ascii_lowercase();
@@ -140,6 +143,7 @@ impl Parser<'_> {
     }
 
     /// `DATE '..'`, `TIME '..'`, `TIMESTAMP '..'`: at the string.
+    #[inline(never)]
     pub(super) fn temporal(&mut self, kind: Kw) -> SqlResult<Expr> {
         let token = self.expect(Tok::String)?;
         let bytes = ByteStr(self.unquote(token).into());

@@ -8,32 +8,28 @@ use crate::lexer::Tok;
 use keel_base::SqlResult;
 
 impl Parser<'_> {
-    /// A predicate, or what stands without one.
-    pub(super) fn predicate(&mut self) -> SqlResult<Expr> {
-        let mut left = self.bit_expr()?;
-        let mut length = 0;
-        while let Some((kw, negated)) = self.predicate_word()? {
-            self.chain(&mut length)?;
-            left = self.predicate_after(left, kw, negated)?;
-        }
-        Ok(left)
-    }
-
     /// The right side of LIKE, REGEXP and SOUNDS LIKE. They join from left to right, but a NOT binds tighter: `a LIKE b NOT IN (c)` is
     /// `a LIKE (b NOT IN (c))`.
+    #[inline(never)]
     fn right_side(&mut self) -> SqlResult<Expr> {
         let mut left = self.bit_expr()?;
         let mut length = 0;
-        while self.at_kw(Kw::NOT) {
-            let Some((kw, negated)) = self.predicate_word()? else { break };
+        while let Some((kw, negated)) = self.predicate_word().filter(|&(_, negated)| negated) {
             self.chain(&mut length)?;
             left = self.nested(|parser| parser.predicate_after(left, kw, negated))?;
         }
         Ok(left)
     }
 
-    /// Behind `left` and NOT, at the predicate's word.
-    fn predicate_after(&mut self, left: Expr, kw: Kw, negated: bool) -> SqlResult<Expr> {
+    /// Behind `left`, at the predicate's word or the NOT before it.
+    #[inline(never)]
+    pub(super) fn predicate_after(&mut self, left: Expr, kw: Kw, negated: bool) -> SqlResult<Expr> {
+        if negated {
+            self.advance();
+        }
+        if kw == Kw::NOT {
+            return Err(self.unexpected());
+        }
         self.advance();
         Ok(match kw {
             Kw::IN => self.in_predicate(left, negated)?,
@@ -51,17 +47,18 @@ impl Parser<'_> {
         })
     }
 
-    /// The word that continues a predicate, not taken, and whether NOT stands before it, taken.
-    fn predicate_word(&mut self) -> SqlResult<Option<(Kw, bool)>> {
-        let negated = self.accept_kw(Kw::NOT);
-        match self.peek().kw {
-            Some(kw @ (Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE)) => Ok(Some((kw, negated))),
-            _ if negated => Err(self.unexpected()),
-            Some(Kw::SOUNDS) if self.peek_at(1).kw == Some(Kw::LIKE) => Ok(Some((Kw::SOUNDS, false))),
-            _ => Ok(None),
+    /// The word that continues a predicate, and whether NOT stands before it; NOT itself where it negates nothing.
+    pub(super) fn predicate_word(&self) -> Option<(Kw, bool)> {
+        let negated = self.at_kw(Kw::NOT);
+        match self.peek_at(usize::from(negated)).kw {
+            Some(kw @ (Kw::IN | Kw::BETWEEN | Kw::LIKE | Kw::REGEXP | Kw::RLIKE)) => Some((kw, negated)),
+            _ if negated => Some((Kw::NOT, true)),
+            Some(Kw::SOUNDS) if self.peek_at(1).kw == Some(Kw::LIKE) => Some((Kw::SOUNDS, false)),
+            _ => None,
         }
     }
 
+    #[inline(never)]
     fn in_predicate(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
         if !self.at(Tok::LParen) {
             return Err(self.unexpected());
@@ -73,6 +70,7 @@ impl Parser<'_> {
         })
     }
 
+    #[inline(never)]
     fn between(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
         let low = self.predicate()?;
         self.expect_kw(Kw::AND)?;
@@ -80,6 +78,7 @@ impl Parser<'_> {
         Ok(Expr::Between { negated, expr: Box::new(left), low: Box::new(low), high: Box::new(high) })
     }
 
+    #[inline(never)]
     fn like(&mut self, left: Expr, negated: bool) -> SqlResult<Expr> {
         let pattern = self.right_side()?;
         let escape = if self.accept_kw(Kw::ESCAPE) { Some(Box::new(self.right_side()?)) } else { None };

@@ -47,7 +47,8 @@ impl Parser<'_> {
     }
 
     /// A query, with WITH and what follows its body.
-    pub(super) fn query(&mut self) -> SqlResult<Query> {
+    #[inline(never)]
+    pub(super) fn query(&mut self) -> SqlResult<Box<Query>> {
         self.nested(|parser| {
             let with = if parser.at_kw(Kw::WITH) { Some(parser.with()?) } else { None };
             let mut into = None;
@@ -58,48 +59,41 @@ impl Parser<'_> {
     }
 
     /// The query that begins with `first`, which stood in parentheses.
-    pub(super) fn query_after(&mut self, first: Box<Query>) -> SqlResult<Query> {
+    #[inline(never)]
+    pub(super) fn query_after(&mut self, first: Box<Query>) -> SqlResult<Box<Query>> {
         self.finish_query(operand(first), None)
     }
 
     /// Set operations, ORDER BY, LIMIT, INTO and lock clause behind the first body.
-    fn finish_query(&mut self, first: QueryBody, mut into: Option<SelectInto>) -> SqlResult<Query> {
+    #[inline(never)]
+    fn finish_query(&mut self, first: QueryBody, mut into: Option<SelectInto>) -> SqlResult<Box<Query>> {
         let body = self.set_operations(first, &mut into)?;
-        let mut query = bare(body);
+        let mut query = Box::new(bare(body));
         if self.accept_then(Kw::ORDER, &[Kw::BY])? {
             query.order_by = self.order_items()?;
         }
         query.limit = self.limit()?;
         query.into = into;
-        self.trailing_into(&mut query)?;
+        self.accept_into(&mut query.into)?;
         query.lock = self.lock_clause()?;
-        self.trailing_into(&mut query)?;
+        self.accept_into(&mut query.into)?;
         // `(query)` alone is the query.
-        match query.body {
-            QueryBody::Nested(inner)
-                if query.order_by.is_empty()
-                    && query.limit.is_none()
-                    && query.into.is_none()
-                    && query.lock.is_none() =>
-            {
-                Ok(*inner)
-            }
-            _ => Ok(query),
+        let alone = query.order_by.is_empty()
+            && query.limit.is_none()
+            && query.into.is_none()
+            && query.lock.is_none();
+        if alone && let QueryBody::Nested(inner) = query.body {
+            return Ok(inner);
         }
+        Ok(query)
     }
 
-    fn trailing_into(&mut self, query: &mut Query) -> SqlResult<()> {
-        if query.into.is_none() && self.at_kw(Kw::INTO) {
-            query.into = Some(self.select_into()?);
-        }
-        Ok(())
-    }
-
+    #[inline(never)]
     fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
         let mut left = self.intersections(first, into)?;
         let mut length = 0;
         while let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT]) {
-            self.chain(&mut length)?;
+            self.chain_of_queries(&mut length)?;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
             let right = self.intersections(right, into)?;
@@ -113,7 +107,7 @@ impl Parser<'_> {
         let mut left = first;
         let mut length = 0;
         while self.accept_kw(Kw::INTERSECT) {
-            self.chain(&mut length)?;
+            self.chain_of_queries(&mut length)?;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
             left =
@@ -131,43 +125,41 @@ impl Parser<'_> {
     }
 
     /// SELECT, VALUES or a query in parentheses.
+    #[inline(never)]
     fn primary_body(&mut self, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
         if self.at(Tok::LParen) {
             let query = self.nested(Self::parenthesized_query)?;
-            return Ok(operand(Box::new(query)));
+            return Ok(operand(query));
         }
         if self.accept_kw(Kw::VALUES) {
             return Ok(QueryBody::Values(self.list(|parser| parser.parens(Self::expr))?));
         }
         self.expect_kw(Kw::SELECT)?;
-        let (select, found) = self.select()?;
-        if into.is_none() {
-            *into = found;
-        }
-        Ok(QueryBody::Select(Box::new(select)))
+        Ok(QueryBody::Select(self.select(into)?))
     }
 
-    fn parenthesized_query(&mut self) -> SqlResult<Query> {
+    fn parenthesized_query(&mut self) -> SqlResult<Box<Query>> {
         self.expect(Tok::LParen)?;
         let query = self.query()?;
         self.expect(Tok::RParen)?;
         Ok(query)
     }
 
+    #[inline(never)]
     pub(super) fn with(&mut self) -> SqlResult<With> {
         self.expect_kw(Kw::WITH)?;
         let recursive = self.accept_kw(Kw::RECURSIVE);
-        let tables = self.list(Self::common_table)?;
+        let tables = self.list(|parser| parser.common_table(recursive))?;
         Ok(With { recursive, tables })
     }
 
-    fn common_table(&mut self) -> SqlResult<CommonTable> {
+    fn common_table(&mut self, recursive: bool) -> SqlResult<CommonTable> {
         let name = self.ident()?;
         let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
         self.expect_kw(Kw::AS)?;
         let query = self.subquery()?;
         let mut cycle = Vec::new();
-        if self.accept_kw(Kw::CYCLE) {
+        if recursive && self.accept_kw(Kw::CYCLE) {
             cycle = self.list(Self::ident)?;
             self.expect_kw(Kw::RESTRICT)?;
         }
@@ -175,35 +167,43 @@ impl Parser<'_> {
     }
 
     /// Behind SELECT.
-    fn select(&mut self) -> SqlResult<(Select, Option<SelectInto>)> {
-        let options = self.select_options();
-        let items = self.select_items()?;
-        let mut into = if self.at_kw(Kw::INTO) { Some(self.select_into()?) } else { None };
-        let mut select = Select {
-            options,
-            items,
+    #[inline(never)]
+    fn select(&mut self, into: &mut Option<SelectInto>) -> SqlResult<Box<Select>> {
+        let mut select = Box::new(Select {
+            options: self.select_options(),
+            items: Vec::new(),
             from: Vec::new(),
             filter: None,
             group_by: Vec::new(),
             rollup: false,
             having: None,
             windows: Vec::new(),
-        };
+        });
+        select.items = self.select_items()?;
+        let early_into = self.accept_into(into)?;
         if self.accept_kw(Kw::FROM) {
             if !self.accept_kw(Kw::DUAL) {
                 select.from = self.table_refs()?;
             }
             self.select_clauses(&mut select)?;
-        } else if self.at_any(&[Kw::WHERE, Kw::HAVING, Kw::GROUP, Kw::WINDOW]) && into.is_none() {
+        } else if !early_into {
             self.select_clauses(&mut select)?;
         }
-        if into.is_none() && self.at_kw(Kw::INTO) {
-            into = Some(self.select_into()?);
+        self.accept_into(into)?;
+        Ok(select)
+    }
+
+    /// INTO, where none was said before.
+    fn accept_into(&mut self, into: &mut Option<SelectInto>) -> SqlResult<bool> {
+        let found = into.is_none() && self.at_kw(Kw::INTO);
+        if found {
+            *into = Some(self.select_into()?);
         }
-        Ok((select, into))
+        Ok(found)
     }
 
     /// WHERE, GROUP BY, HAVING, WINDOW.
+    #[inline(never)]
     fn select_clauses(&mut self, select: &mut Select) -> SqlResult<()> {
         select.filter = self.filter()?;
         if self.accept_then(Kw::GROUP, &[Kw::BY])? {
@@ -253,6 +253,7 @@ impl Parser<'_> {
     }
 
     /// A select list.
+    #[inline(never)]
     pub(super) fn select_items(&mut self) -> SqlResult<Vec<SelectItem>> {
         let mut items = Vec::new();
         if self.accept(Tok::Star) {
@@ -266,6 +267,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
+    #[inline(never)]
     fn select_item(&mut self) -> SqlResult<SelectItem> {
         if let Some(wildcard) = self.qualified_wildcard()? {
             return Ok(wildcard);
@@ -356,6 +358,7 @@ impl Parser<'_> {
     }
 
     /// LIMIT, or OFFSET and FETCH.
+    #[inline(never)]
     pub(super) fn limit(&mut self) -> SqlResult<Option<Limit>> {
         let mut limit = Limit { count: None, offset: None, rows_examined: None, with_ties: false };
         if self.accept_kw(Kw::LIMIT) {
@@ -415,6 +418,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline(never)]
     fn select_into(&mut self) -> SqlResult<SelectInto> {
         self.expect_kw(Kw::INTO)?;
         if self.accept_kw(Kw::DUMPFILE) {
@@ -463,6 +467,7 @@ impl Parser<'_> {
     }
 
     /// `(name PARTITION BY ... ORDER BY ... frame)`.
+    #[inline(never)]
     pub(super) fn window_spec(&mut self) -> SqlResult<WindowSpec> {
         self.expect(Tok::LParen)?;
         let name = if self.at_ident() { Some(self.ident()?) } else { None };
@@ -526,11 +531,14 @@ impl Parser<'_> {
 }
 
 /// `WITH ... query`.
-fn merge_with(with: Option<With>, query: Query) -> Query {
-    match with {
-        None => query,
-        Some(with) if query.with.is_none() => Query { with: Some(with), ..query },
-        // `WITH a AS (...) (WITH b AS (...) SELECT ...)`
-        Some(with) => Query { with: Some(with), ..bare(QueryBody::Nested(Box::new(query))) },
+fn merge_with(with: Option<With>, mut query: Box<Query>) -> Box<Query> {
+    if with.is_none() {
+        return query;
     }
+    if query.with.is_some() {
+        // `WITH a AS (...) (WITH b AS (...) SELECT ...)`
+        query = Box::new(bare(QueryBody::Nested(query)));
+    }
+    query.with = with;
+    query
 }

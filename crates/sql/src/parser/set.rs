@@ -31,7 +31,9 @@ impl Parser<'_> {
             self.advance();
             return Ok(Statement::Set(vec![self.set_transaction(scope)?]));
         }
-        let mut items = vec![self.set_item(&mut scope)?];
+        let first =
+            if scope == VarScope::Default { self.set_item(&mut scope)? } else { self.set_variable(scope)? };
+        let mut items = vec![first];
         while self.accept(Tok::Comma) {
             items.push(self.set_item(&mut scope)?);
         }
@@ -82,6 +84,7 @@ impl Parser<'_> {
     fn set_item(&mut self, scope: &mut VarScope) -> SqlResult<SetItem> {
         if let Some(said) = self.accept_scope() {
             *scope = said;
+            return self.set_variable(said);
         }
         if self.at(Tok::At) {
             let name = self.user_var_name()?;

@@ -159,7 +159,9 @@ impl Parser<'_> {
             Kw::PROCESSLIST => ShowKind::Processlist { full },
             Kw::WARNINGS => ShowKind::Warnings(self.show_limit()?),
             Kw::ERRORS => ShowKind::Errors(self.show_limit()?),
-            Kw::COUNT if self.at(Tok::LParen) => self.show_count()?,
+            Kw::COUNT if self.at(Tok::LParen) && self.tokens[start].end == self.peek().start => {
+                self.show_count()?
+            }
             Kw::ENGINES => ShowKind::Engines,
             Kw::STORAGE => {
                 self.expect_kw(Kw::ENGINES)?;

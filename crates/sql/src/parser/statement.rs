@@ -10,7 +10,7 @@ impl Parser<'_> {
     /// One statement.
     pub(super) fn statement(&mut self) -> SqlResult<Statement> {
         if self.at(Tok::LParen) {
-            return Ok(Statement::Query(Box::new(self.query()?)));
+            return Ok(Statement::Query(self.query()?));
         }
         let Some(kw) = self.peek().kw else { return Err(self.unexpected()) };
         if let Some(result) = self.data_statement(kw) {
@@ -28,7 +28,7 @@ impl Parser<'_> {
     /// Queries and changes of rows.
     fn data_statement(&mut self, kw: Kw) -> Option<SqlResult<Statement>> {
         Some(match kw {
-            Kw::SELECT | Kw::VALUES => self.query().map(|query| Statement::Query(Box::new(query))),
+            Kw::SELECT | Kw::VALUES => self.query().map(Statement::Query),
             Kw::WITH => self.with_statement(),
             Kw::INSERT | Kw::REPLACE => {
                 self.advance();
@@ -52,18 +52,11 @@ impl Parser<'_> {
 
     /// A query; UPDATE and DELETE take WITH in later versions only.
     fn with_statement(&mut self) -> SqlResult<Statement> {
-        Ok(Statement::Query(Box::new(self.query()?)))
+        Ok(Statement::Query(self.query()?))
     }
 
     fn do_statement(&mut self) -> SqlResult<Statement> {
-        let items = self.list(|parser| {
-            let expr = parser.expr()?;
-            if parser.accept_kw(Kw::AS) || parser.at_ident() || parser.at(Tok::String) {
-                parser.ident_or_text()?;
-            }
-            Ok(expr)
-        })?;
-        Ok(Statement::Do(items))
+        Ok(Statement::Do(self.list(Self::expr)?))
     }
 
     /// Transactions, SET, SHOW and what else concerns the session.
@@ -136,7 +129,13 @@ impl Parser<'_> {
             | Kw::SIGNAL
             | Kw::RESIGNAL
             | Kw::GET
-            | Kw::BACKUP => {
+            | Kw::BACKUP
+            | Kw::IF
+            | Kw::CASE
+            | Kw::FOR
+            | Kw::WHILE
+            | Kw::LOOP
+            | Kw::REPEAT => {
                 if self.peek_at(1).tok == Tok::End {
                     self.advance();
                     return Err(self.unexpected());
@@ -164,10 +163,10 @@ impl Parser<'_> {
     /// EXPLAIN, DESCRIBE, ANALYZE.
     fn explain(&mut self) -> SqlResult<Statement> {
         let analyze = self.advance().kw == Some(Kw::ANALYZE);
-        if self.at_kws(&[Kw::FOR, Kw::CONNECTION]) && !analyze {
-            self.pos += 2;
+        if !analyze && self.accept_then(Kw::FOR, &[Kw::CONNECTION])? {
             return self.explain_connection(false);
         }
+        let mut formatted = false;
         let mut explain = Explain {
             analyze,
             extended: false,
@@ -181,15 +180,16 @@ impl Parser<'_> {
         } else if !analyze && self.at_kw(Kw::PARTITIONS) && self.explains(1) {
             self.advance();
             explain.partitions = true;
-        } else if self.at_kw(Kw::FORMAT) && self.peek_at(1).tok == Tok::Eq {
-            self.pos += 2;
+        } else if self.at_kw(Kw::FORMAT) && (analyze || self.peek_at(1).tok == Tok::Eq) {
+            self.advance();
+            self.expect(Tok::Eq)?;
             explain.json = self.explain_format()?;
-            if !analyze && self.at_kws(&[Kw::FOR, Kw::CONNECTION]) {
-                self.pos += 2;
+            formatted = true;
+            if !analyze && self.accept_then(Kw::FOR, &[Kw::CONNECTION])? {
                 return self.explain_connection(explain.json);
             }
         }
-        if !analyze && !self.explains(0) {
+        if !analyze && !formatted && !self.explains(0) {
             return self.describe();
         }
         if !self.explains(0) {

@@ -23,6 +23,7 @@ impl Parser<'_> {
     }
 
     /// A table with its joins.
+    #[inline(never)]
     fn table_ref(&mut self) -> SqlResult<TableRef> {
         self.nested(|parser| {
             let first = parser.table_factor()?;
@@ -32,6 +33,7 @@ impl Parser<'_> {
 
     /// The joins behind `left`. A join's right side is itself a chain of joins up to the ON or USING that closes it, as in
     /// MariaDB: `a JOIN b JOIN c ON x ON y`.
+    #[inline(never)]
     fn joins(&mut self, mut left: TableRef) -> SqlResult<TableRef> {
         let mut length = 0;
         loop {
@@ -82,6 +84,7 @@ impl Parser<'_> {
         Ok(Some(kind))
     }
 
+    #[inline(never)]
     fn join_condition(&mut self, kind: JoinKind) -> SqlResult<JoinCondition> {
         if self.accept_kw(Kw::ON) {
             return Ok(JoinCondition::On(Box::new(self.expr()?)));
@@ -95,6 +98,7 @@ impl Parser<'_> {
         Ok(JoinCondition::None)
     }
 
+    #[inline(never)]
     fn table_factor(&mut self) -> SqlResult<TableRef> {
         match self.peek().tok {
             Tok::LParen => match self.nested(Self::parenthesized_tables)? {
@@ -107,19 +111,20 @@ impl Parser<'_> {
     }
 
     /// `( ... )`: a query or tables, decided without reading anything twice.
+    #[inline(never)]
     fn parenthesized_tables(&mut self) -> SqlResult<Parenthesized> {
         self.expect(Tok::LParen)?;
         if self.at_query_word() {
             let query = self.query()?;
             self.expect(Tok::RParen)?;
-            return Ok(Parenthesized::Query(Box::new(query)));
+            return Ok(Parenthesized::Query(query));
         }
         let first = if self.at(Tok::LParen) {
             match self.nested(Self::parenthesized_tables)? {
                 Parenthesized::Query(query) if self.at_query_continuation() => {
                     let query = self.query_after(query)?;
                     self.expect(Tok::RParen)?;
-                    return Ok(Parenthesized::Query(Box::new(query)));
+                    return Ok(Parenthesized::Query(query));
                 }
                 Parenthesized::Query(query) if self.accept(Tok::RParen) => {
                     return Ok(Parenthesized::Query(query));
@@ -141,8 +146,12 @@ impl Parser<'_> {
         Ok(Parenthesized::Tables(tables))
     }
 
+    #[inline(never)]
     fn derived(&mut self, query: Box<Query>) -> SqlResult<TableRef> {
-        Ok(TableRef::Derived { query, alias: self.table_alias()? })
+        match self.table_alias()? {
+            alias @ Some(_) => Ok(TableRef::Derived { query, alias }),
+            None => Err(self.unexpected()),
+        }
     }
 
     /// `{oj a LEFT JOIN b ON x}`.
@@ -154,6 +163,7 @@ impl Parser<'_> {
         Ok(tables)
     }
 
+    #[inline(never)]
     fn named_table(&mut self) -> SqlResult<TableRef> {
         if self.at_kw(Kw::JSON_TABLE) && self.peek_at(1).tok == Tok::LParen {
             return Err(errors::not_supported_yet("JSON_TABLE"));
