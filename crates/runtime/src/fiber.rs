@@ -76,6 +76,8 @@ pub(crate) struct Core {
     slice_start: Cell<u64>,
     pub waited_nanos: Cell<u64>,
     local: Cell<u64>,
+    /// Its place in its worker's list.
+    pub place: Cell<usize>,
     /// Number in its world, for traces.
     pub sequence: Cell<u64>,
 }
@@ -105,7 +107,7 @@ impl Drop for StandIn {
 }
 
 impl Core {
-    fn take() -> &'static Core {
+    pub fn take() -> &'static Core {
         if let Some(core) = FREE.lock().pop() {
             return core;
         }
@@ -125,19 +127,25 @@ impl Core {
             slice_start: Cell::new(0),
             waited_nanos: Cell::new(0),
             local: Cell::new(0),
+            place: Cell::new(0),
             sequence: Cell::new(0),
         }))
     }
-    fn give_back(&'static self) {
+    /// For anybody's use. No timer of a worker that goes on may still name it.
+    pub fn give_back(&'static self) {
         self.state.store(RUNNING, Ordering::Release);
         self.home.store(null_mut(), Ordering::Release);
         FREE.lock().push(self);
     }
 
-    /// A new fiber of the calling worker, without a job.
-    pub fn new_fiber(shared: &'static Shared, stacks: &Arc<StackPool>) -> std::io::Result<&'static Core> {
+    /// Makes it a fiber of the calling worker, without a job.
+    pub fn become_fiber(
+        &'static self,
+        shared: &'static Shared,
+        stacks: &Arc<StackPool>,
+    ) -> std::io::Result<()> {
         let stack = stacks.take()?;
-        let core = Core::take();
+        let core = self;
         core.home.store(std::ptr::from_ref(shared).cast_mut(), Ordering::Release);
         core.stack_lowest.set(stack.lowest());
         core.timer_at.set(0);
@@ -150,13 +158,14 @@ impl Core {
                 yielder.suspend(Left::Finished);
             }
         });
-        // SAFETY: a core from the free list has no body and no other user.
+        // SAFETY: a core that is no fiber has no body and no other user.
         unsafe { *core.body.get() = Some(body) };
-        Ok(core)
+        Ok(())
     }
 
-    /// Ends a fiber for good. One that is parked is abandoned: what lives on its stack is leaked, not dropped.
-    pub fn retire(&'static self) {
+    /// Is a fiber no longer. One that is parked is abandoned: what lives on its stack is leaked, not dropped. With `discard` the
+    /// memory of the stack goes back to the kernel.
+    pub fn retire(&'static self, discard: bool) {
         // Nobody may queue it any more.
         self.state.store(NOTIFIED, Ordering::SeqCst);
         // SAFETY: called by the home worker outside of the fiber, so the body is suspended. Abandoning its frames leaks
@@ -164,9 +173,12 @@ impl Core {
         if let Some(mut body) = unsafe { (*self.body.get()).take() } {
             // SAFETY: see above; the frames are never entered again.
             unsafe { body.force_reset() };
+            let mut stack = body.into_stack();
+            if discard {
+                stack.discard();
+            }
         }
         self.job.take();
-        self.give_back();
     }
 
     /// Gives an idle fiber its next job.

@@ -97,6 +97,11 @@ impl FiberStack {
     pub fn lowest(&self) -> usize {
         self.limit + PAGE
     }
+    /// Gives the memory it has touched back to the kernel; it reads as zeros again.
+    pub fn discard(&mut self) {
+        // SAFETY: nothing runs on the stack, and it has exclusive use of this range; the guard below stays.
+        unsafe { libc::madvise(self.lowest() as *mut _, self.base - self.lowest(), libc::MADV_DONTNEED) };
+    }
 }
 
 // SAFETY: base and limit are page-aligned ends of a mapping of at least five pages whose lowest page is a guard.

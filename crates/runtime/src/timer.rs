@@ -23,6 +23,8 @@ pub(crate) enum Target {
     Listener(usize),
     /// Bytes on their way through the simulated network.
     Delivery(ConnId),
+    /// Time to look at pooled fibers nobody needs.
+    Trim,
 }
 
 struct Entry {
@@ -80,7 +82,7 @@ impl Timers {
             Target::Fiber(core) => core.timer_at.get() == e.0.at,
             Target::Conn(id) => conns.get(id).is_some_and(|c| c.timer_at() == e.0.at),
             Target::Delivery(id) => conns.get(id).is_some(),
-            Target::Listener(_) => true,
+            Target::Listener(_) | Target::Trim => true,
         });
         self.compact_at = self.heap.len() * 2;
     }

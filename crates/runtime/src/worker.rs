@@ -30,6 +30,10 @@ use std::time::Duration;
 pub(crate) const SERVICES_MAX: usize = 30;
 /// Queue items run between two looks at the reactor.
 const PASS_MAX: usize = 64;
+/// Idle fibers a worker keeps for good.
+const IDLE_KEPT: usize = 64;
+/// How often it looks whether it keeps too many.
+const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An item of the run queue.
 pub(crate) enum Run {
@@ -126,8 +130,14 @@ pub(crate) struct Worker {
     pub conns: Conns,
     /// Clock of the last look, for what needs no exact time.
     pub now: Cell<u64>,
+    /// Pooled fibers, the last used last.
     idle: RefCell<Vec<&'static Core>>,
+    /// The fewest that were idle since the last trim.
+    idle_least: Cell<usize>,
+    trim_armed: Cell<bool>,
     waiting: RefCell<VecDeque<(Job, usize)>>,
+    /// Cores without a fiber. They stay here while the worker lives, as its timers may name them.
+    spare: RefCell<Vec<&'static Core>>,
     /// All fibers of this worker.
     fibers: RefCell<Vec<&'static Core>>,
     busy: Cell<usize>,
@@ -244,7 +254,10 @@ impl Worker {
             conns: Conns::default(),
             now: Cell::new(time::now().0),
             idle: RefCell::default(),
+            idle_least: Cell::new(0),
+            trim_armed: Cell::new(false),
             waiting: RefCell::default(),
+            spare: RefCell::default(),
             fibers: RefCell::default(),
             busy: Cell::new(0),
             stopped_net: Cell::new(false),
@@ -324,30 +337,64 @@ impl Worker {
             return;
         }
         self.busy.set(self.busy.get() - 1);
-        self.idle.borrow_mut().push(core);
+        let mut idle = self.idle.borrow_mut();
+        idle.push(core);
+        if idle.len() > IDLE_KEPT && !self.trim_armed.get() && !self.group.is_simulated() {
+            self.trim_armed.set(true);
+            self.idle_least.set(idle.len());
+            self.arm((time::now() + TRIM_INTERVAL).0, Target::Trim);
+        }
+        drop(idle);
         if let Some((job, slot)) = self.waiting.borrow_mut().pop_front() {
             self.enqueue(Run::Job(job, slot));
         }
     }
 
+    /// Retires half of the fibers that were idle all the time since the last look, those unused for longest.
+    fn trim(&self) {
+        let mut idle = self.idle.borrow_mut();
+        let spare = self.idle_least.get().min(idle.len().saturating_sub(IDLE_KEPT)).div_ceil(2);
+        let mut fibers = self.fibers.borrow_mut();
+        for core in idle.drain(..spare) {
+            let place = core.place.get();
+            fibers.swap_remove(place);
+            if let Some(moved) = fibers.get(place) {
+                moved.place.set(place);
+            }
+            core.retire(true);
+            self.spare.borrow_mut().push(core);
+        }
+        self.shared.counters.fibers.set(fibers.len() as u64);
+        self.idle_least.set(idle.len());
+        self.trim_armed.set(idle.len() > IDLE_KEPT);
+        if self.trim_armed.get() {
+            self.arm((time::now() + TRIM_INTERVAL).0, Target::Trim);
+        }
+    }
+
     fn free_fiber(&self) -> Option<&'static Core> {
-        if let Some(core) = self.idle.borrow_mut().pop() {
+        let mut idle = self.idle.borrow_mut();
+        if let Some(core) = idle.pop() {
+            self.idle_least.set(self.idle_least.get().min(idle.len()));
             return Some(core);
         }
         let mut fibers = self.fibers.borrow_mut();
         if fibers.len() >= self.group.fibers_max_per_worker {
             return None;
         }
-        match Core::new_fiber(self.shared, &self.group.stacks) {
-            Ok(core) => {
+        let core = self.spare.borrow_mut().pop().unwrap_or_else(Core::take);
+        match core.become_fiber(self.shared, &self.group.stacks) {
+            Ok(()) => {
                 self.sequence.set(self.sequence.get() + 1);
                 core.sequence.set(self.sequence.get());
+                core.place.set(fibers.len());
                 fibers.push(core);
                 self.shared.counters.fibers.set(fibers.len() as u64);
                 Some(core)
             }
             // No memory for a stack: the job waits for a fiber to finish, unless there is none that could.
             Err(error) => {
+                self.spare.borrow_mut().push(core);
                 assert!(!fibers.is_empty(), "no memory for the first fiber: {error}");
                 None
             }
@@ -376,6 +423,7 @@ impl Worker {
                 Some((at, Target::Fiber(core))) => fiber::timer_fired(core, at, now),
                 Some((_, Target::Conn(id))) => net::idle_timer_fired(self, id),
                 Some((_, Target::Listener(index))) => net::resume_listening(self, index),
+                Some((_, Target::Trim)) => self.trim(),
                 Some((_, Target::Delivery(id))) => self.reactor.deliver(self, id),
                 None => return self.timers.borrow().next(),
             }
@@ -426,9 +474,18 @@ impl Worker {
 
     /// Retires the fibers. Those that still run jobs are abandoned; what they own is leaked, as is what the kernel may yet write to.
     pub fn end(&self) {
+        const IDLE: usize = usize::MAX;
+        let idle = self.idle.take();
+        idle.iter().for_each(|core| core.place.set(IDLE));
         for core in self.fibers.borrow_mut().drain(..) {
-            core.retire();
+            core.retire(false);
+            // Another thread may be waking a busy one at this moment; alone in a world, nobody does.
+            if core.place.get() != IDLE && self.group.is_simulated() {
+                core.give_back();
+            }
         }
+        idle.into_iter().for_each(Core::give_back);
+        self.spare.borrow_mut().drain(..).for_each(Core::give_back);
         self.shared.counters.fibers.set(0);
         self.conns.leak();
     }

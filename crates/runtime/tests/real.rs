@@ -6,7 +6,7 @@ use common::{in_each_reactor, on_each_reactor};
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::sync::{Event, Mutex, RwLock, Semaphore, WaitQueue, channel};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{Config, Runtime, latch, time, wait, worker_count, worker_index};
+use keel_runtime::{Config, Runtime, latch, stats, time, wait, worker_count, worker_index};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -427,4 +427,41 @@ fn shutdown_abandons_fibers_that_never_end() {
     let next = Runtime::start(Config { workers: 1, ..Config::default() }).unwrap();
     assert_eq!(next.block_on(|| 1), 1);
     assert!(next.shutdown());
+}
+
+#[test]
+fn fibers_a_burst_has_made_are_given_back() {
+    let rt = Runtime::start(Config { workers: 1, ..Config::default() }).unwrap();
+    rt.block_on(|| {
+        const BURST: usize = 3000;
+        let (done, go) = (Countdown::new(BURST), Arc::new(Event::new()));
+        for _ in 0..BURST {
+            let (done, go) = (done.clone(), go.clone());
+            fiber::spawn(move || {
+                go.wait(WaitEvent::Other);
+                done.one();
+            });
+        }
+        fiber::yield_now();
+        go.set();
+        done.wait();
+        let most = stats::totals().fibers;
+        assert!(most >= BURST as u64);
+        let deadline = time::now() + Duration::from_secs(30);
+        while stats::totals().fibers > most - BURST as u64 / 2 {
+            assert!(time::now() < deadline, "nothing given back");
+            fiber::sleep(Duration::from_millis(50));
+        }
+        // The rest still works.
+        let done = Countdown::new(200);
+        for _ in 0..200 {
+            let done = done.clone();
+            fiber::spawn(move || {
+                fiber::yield_now();
+                done.one();
+            });
+        }
+        done.wait();
+    });
+    assert!(rt.shutdown());
 }
