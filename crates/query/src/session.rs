@@ -216,6 +216,8 @@ pub struct Session {
     pub current_row: u64,
     /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
     pub abort_on_warning: bool,
+    /// The last statement read a table without the help of an index; the status flags of its answer say so.
+    pub no_index_used: bool,
     /// When the running statement began, microseconds since 1970; read from the clock when first asked.
     statement_clock: Option<i64>,
     /// Scratch that statements reuse, so that the point path allocates nothing.
@@ -255,6 +257,7 @@ impl Session {
             host,
             current_row: 1,
             abort_on_warning: false,
+            no_index_used: false,
             statement_clock: None,
             scratch: Scratch::default(),
         }
@@ -266,6 +269,7 @@ impl Session {
         self.current_row = 1;
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
+        self.no_index_used = false;
     }
 
     /// The statement's time in microseconds since 1970: `NOW()` is the same all through a statement.

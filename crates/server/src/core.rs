@@ -59,6 +59,7 @@ impl Core {
         status.set(Status::NO_BACKSLASH_ESCAPES, mode.has(keel_value::SqlMode::NO_BACKSLASH_ESCAPES));
         status.set(Status::ANSI_QUOTES, mode.has(keel_value::SqlMode::ANSI_QUOTES));
         status.set(Status::DB_DROPPED, self.database_dropped);
+        status.set(Status::NO_INDEX_USED, self.sql.no_index_used);
         status
     }
 

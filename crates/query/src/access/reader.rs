@@ -106,10 +106,12 @@ impl TableReader {
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
+                session.no_index_used = true;
                 let host = session.host.clone();
                 State::Virtual(host.virtual_rows(session, &self.table)?.into_iter())
             }
             AccessPath::Scan { reverse, .. } => {
+                session.no_index_used = true;
                 self.ranges.clear();
                 self.ranges.push(KeyRange::default());
                 State::Ranges { scan: None, next: 0, reverse: *reverse }

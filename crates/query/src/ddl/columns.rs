@@ -3,6 +3,7 @@
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr, LiteralValue};
 use keel_value::collation::Charset;
+use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
@@ -355,14 +356,22 @@ pub(super) fn default_value(
             Err(errors::invalid_default(name))
         };
     }
-    let context = cx.session.store_context(true, today);
-    match convert::store(ty, &bound.ty, value.as_ref(), &context) {
-        Ok((cell, problem)) if problem.as_ref().is_none_or(|p| p.is_note()) => {
-            let value = cell.into_value();
-            Ok(ColumnDefault::Value(padded(ty, value)))
+    let context = cx.session.store_context(false, today);
+    let Ok((cell, problem)) = convert::store(ty, &bound.ty, value.as_ref(), &context) else {
+        return Err(errors::invalid_default(name));
+    };
+    let value = cell.into_value();
+    if let Some(problem) = problem {
+        let is_note = problem.is_note();
+        if !ty.has_members() && (cx.session.vars.sql_notes || !is_note) {
+            // The table has no name yet, and no row.
+            cx.session.push_warning(problem.to_warning(Target { db: "", table: "", column: name, row: 0 }));
         }
-        _ => Err(errors::invalid_default(name)),
+        if !is_note {
+            return Err(errors::invalid_default(name));
+        }
     }
+    Ok(ColumnDefault::Value(padded(ty, value)))
 }
 
 /// A DEFAULT that is worked out for each row: kept as text.

@@ -23,6 +23,7 @@ impl ClientSession {
         self.core.client.activity.lock().begin(name, text, time::now());
         self.core.client.interrupt.clear_query();
         self.core.sql.diagnostics.stale = true;
+        self.core.sql.no_index_used = false;
         let state = self.core.state.clone();
         state.counters.add(Counter::Running, 1);
         let after = self.dispatch(conn, command);

@@ -207,6 +207,7 @@ impl ClientSession {
         form: Form,
         depth: usize,
     ) -> SqlResult<()> {
+        self.core.sql.no_index_used = false;
         match statement::run(&mut self.core, statement, params)? {
             Outcome::Ok(info) => self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more),
             Outcome::Rows(rows) => self.send_table(conn, rows, form.binary, form.more),
@@ -254,6 +255,8 @@ impl ClientSession {
     /// Appends a made-up result.
     pub(super) fn send_table(&mut self, conn: &mut Connection, rows: Rows, binary: bool, more: bool) {
         let form = Form { binary, more };
+        // Made from a table of `information_schema`, which has no index.
+        self.core.sql.no_index_used = rows.columns.columns.first().is_some_and(|c| !c.org_table.is_empty());
         let manner = self.manner(form, None);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
