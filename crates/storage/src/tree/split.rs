@@ -49,9 +49,15 @@ fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
         return None;
     }
     let key_of = |item: usize| real(item).map_or_else(|| key.to_vec(), |slot| whole_key(page, slot));
+    // Above the leaves a key is the low fence of its child: a shorter separator would leave the keys between the two to a
+    // page none of whose children holds them.
+    let part = |left: Vec<u8>, right: Vec<u8>| match page.level() {
+        0 => separator(&left, &right).to_vec(),
+        _ => right,
+    };
     let cut_at = |cut: usize| Cut {
         keep: if exists || cut <= at { cut } else { cut - 1 },
-        separator: separator(&key_of(cut - 1), &key_of(cut)).to_vec(),
+        separator: part(key_of(cut - 1), key_of(cut)),
     };
     let append = !exists && at == count && page.high().is_none();
     if append && let Some(cut) = Some(cut_at(count)).filter(|c| halves_fit(page, c)) {
@@ -239,6 +245,17 @@ mod tests {
         assert_eq!(cut(&page, "a", 7000), Some(Cut { keep: 0, separator: b"m".to_vec() }));
         assert_eq!(cut(&page, "z", 7000), Some(Cut { keep: 1, separator: b"z".to_vec() }));
         assert_eq!(cut(&page, "m", 7000), None);
+    }
+
+    #[test]
+    fn inner_pages_are_cut_at_the_low_fence_of_a_child() {
+        let mut bytes = vec![0; PAGE];
+        let meta = NodeMeta { tree: 1, page: 5, level: 1, right: 0, low: &[], high: Some(b"x") };
+        let mut builder = PageBuilder::new(&mut bytes, meta);
+        for key in ["", "apple", "banana", "bandana"] {
+            builder.push(key.as_bytes(), &[], &7u32.to_le_bytes());
+        }
+        assert_eq!(cut(&bytes, "c", 4).map(|c| c.separator), Some(b"banana".to_vec()));
     }
 
     #[test]
