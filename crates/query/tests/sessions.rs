@@ -48,7 +48,7 @@ fn definitions_wait_for_transactions_and_transactions_for_definitions() {
         a.script("commit");
         assert_eq!(altered.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
         assert_eq!(inserted.recv().unwrap(), "1");
-        a.script("update t set v = 9 where w = 5 -> 2 (Rows matched: 2  Changed: 2  Warnings: 0)");
+        a.script("update t set v = 9 where w = 5 -> 3 (Rows matched: 3  Changed: 3  Warnings: 0)");
     });
 }
 
