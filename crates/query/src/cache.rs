@@ -23,6 +23,11 @@ const ENTRIES_MAX: usize = 512;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
 
+/// Octets of a text whose plan is kept.
+const TEXT_BYTES_MAX: usize = 32 << 10;
+/// Literals of such a text.
+const LITERALS_MAX: usize = 512;
+
 /// What a plan depends on beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -107,8 +112,11 @@ impl PlanCache {
         None
     }
 
-    /// Keeps a plan.
+    /// Keeps a plan, unless its text is long: such texts hardly ever come again in the same shape.
     pub fn keep(&self, sql: &[u8], key: Key, literals: &[Literal], plan: &Arc<Plan>) {
+        if sql.len() > TEXT_BYTES_MAX || literals.len() > LITERALS_MAX {
+            return;
+        }
         let fixed: Box<[_]> = literals
             .iter()
             .enumerate()

@@ -13,7 +13,6 @@ use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_sql::ast::Statement;
 use keel_value::Value;
 
-use crate::access;
 use crate::database::Database;
 use crate::dml::{delete, insert, update};
 use crate::expr::{EvalContext, Frame};
@@ -142,8 +141,7 @@ impl Database {
     ) -> SqlResult<Completion> {
         match &plan.body {
             Body::PointSelect(point) => {
-                let read = access::plain_read(session);
-                let sent = match point.run(session, params, read, sink)? {
+                let sent = match point.run(session, params, sink)? {
                     Some(sent) => sent,
                     None => select::run(&point.general, session, params, sink)?,
                 };

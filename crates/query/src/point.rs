@@ -25,6 +25,8 @@ pub(crate) struct PointSelect {
     key: Vec<Expr>,
     /// Wanted columns in order.
     projection: Vec<usize>,
+    /// FOR UPDATE or LOCK IN SHARE MODE.
+    lock: Option<ast::LockClause>,
     /// The plan for values that the key's order cannot tell; it also describes the columns.
     pub general: Box<SelectPlan>,
 }
@@ -73,7 +75,8 @@ impl PointSelect {
             AccessPath::Point { index, key }
                 if whole && table.clustered == Some(index) && binder.once_count() == 0 =>
             {
-                Ok(Ok(PointSelect { table, key, projection, general: Box::new(general) }))
+                let lock = query.lock.clone();
+                Ok(Ok(PointSelect { table, key, projection, lock, general: Box::new(general) }))
             }
             _ => Ok(Err(general)),
         }
@@ -84,9 +87,9 @@ impl PointSelect {
         &self,
         session: &mut Session,
         params: &[Value],
-        read: Read,
         sink: &mut dyn RowSink,
     ) -> SqlResult<Option<u64>> {
+        let read = access::read_mode(session, self.lock.as_ref());
         let index = self.table.clustered_index().expect("a point has a clustered key");
         let mut key = std::mem::take(&mut session.scratch.key);
         let point = encode_point(index, &self.key, session, Frame { params, ..Frame::EMPTY }, &mut key);
@@ -116,11 +119,8 @@ impl PointSelect {
 
 /// One table, a WHERE, and nothing that changes the set of rows otherwise.
 fn candidate(query: &ast::Query) -> Option<(&ast::Select, &ast::ObjectName, Option<&str>)> {
-    let plain = query.with.is_none()
-        && query.order_by.is_empty()
-        && query.limit.is_none()
-        && query.into.is_none()
-        && query.lock.is_none();
+    let plain =
+        query.with.is_none() && query.order_by.is_empty() && query.limit.is_none() && query.into.is_none();
     let ast::QueryBody::Select(select) = &query.body else { return None };
     let options = &select.options;
     let simple = plain

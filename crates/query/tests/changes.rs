@@ -213,3 +213,21 @@ fn defaults_may_be_expressions() {
         );
     });
 }
+
+#[test]
+fn warnings_of_expressions_are_errors_of_strict_changes() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (id int primary key, s varchar(10), v int)
+             insert into t values (1,'abc',1),(2,'5',2) -> 2 (Records: 2  Duplicates: 0  Warnings: 0)
+             update t set v=9 where s + 0 = 5 -> ERROR 1292 (22007): Truncated incorrect DOUBLE value: 'abc'
+             insert into t values (11,'x',1/0) -> ERROR 1365 (22012): Division by 0
+             insert into t values (12,'x','12abc'+1) -> ERROR 1292 (22007): Truncated incorrect DOUBLE value: '12abc'
+             update t set v = 1/0 -> ERROR 1365 (22012): Division by 0
+             update ignore t set v = 1/0 -> 2 (Rows matched: 2  Changed: 2  Warnings: 2)
+             delete from t where s + 0 = 6 /*w*/ -> 0",
+        );
+        assert_eq!(c.warnings(), "Warning 1292 Truncated incorrect DOUBLE value: 'abc'");
+    });
+}

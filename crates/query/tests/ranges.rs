@@ -92,14 +92,26 @@ fn every_index_finds_the_rows_that_no_index_finds() {
             let a = if r.below(9) == 0 { "null".into() } else { (r.below(14) as i64 - 2).to_string() };
             let b = if r.below(9) == 0 { "null".into() } else { r.below(12).to_string() };
             let (s, n) = (word(&mut r), r.below(1200));
-            let d = if r.below(9) == 0 { "null".into() } else { format!("'2020-01-{:02} 10:00:00'", r.below(9) + 1) };
+            let d = if r.below(9) == 0 {
+                "null".into()
+            } else {
+                format!("'2020-01-{:02} 10:00:00'", r.below(9) + 1)
+            };
             c.run(&format!("insert into t values ({id}, {a}, {b}, {s}, {d}, {}.{:02}, 0)", n / 100, n % 100));
         }
         for round in 0..600 {
             let filter = predicate(&mut r, 2);
             let all = matched(&mut c, "use index ()", &filter);
             assert!(all.contains("Rows matched"), "seed {seed:#x} round {round}: {filter}: {all}");
-            for hint in ["", "force index (ab)", "force index (b)", "force index (s)", "force index (s2)", "force index (d)", "force index (n)"] {
+            for hint in [
+                "",
+                "force index (ab)",
+                "force index (b)",
+                "force index (s)",
+                "force index (s2)",
+                "force index (d)",
+                "force index (n)",
+            ] {
                 let found = matched(&mut c, hint, &filter);
                 assert_eq!(found, all, "seed {seed:#x} round {round}: {hint}: {filter}");
             }

@@ -185,9 +185,11 @@ fn visible(table: &TableDef) -> usize {
 /// Runs an INSERT or REPLACE.
 pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
     let single = matches!(&plan.rows, Rows::Values(rows) if rows.len() == 1);
+    let strictness = Strictness::of(session, plan.ignore, single);
+    session.abort_on_warning = strictness.strict;
     let mut work = Work {
         plan,
-        strictness: Strictness::of(session, plan.ignore, single),
+        strictness,
         params,
         values: std::mem::take(&mut session.scratch.write.values),
         row: std::mem::take(&mut session.scratch.write.row),

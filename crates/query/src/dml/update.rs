@@ -75,6 +75,7 @@ struct Counts {
 /// Runs an UPDATE.
 pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
     let strictness = Strictness::of(session, plan.ignore, false);
+    session.abort_on_warning = strictness.strict;
     let mut work = Work {
         plan,
         strictness,
