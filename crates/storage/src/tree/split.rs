@@ -255,7 +255,7 @@ mod tests {
         for key in ["", "apple", "banana", "bandana"] {
             builder.push(key.as_bytes(), &[], &7u32.to_le_bytes());
         }
-        assert_eq!(cut(&bytes, "c", 4).map(|c| c.separator), Some(b"banana".to_vec()));
+        assert_eq!(cut(&bytes, "c", 4).map(|c| c.separator), Some(b"bandana".to_vec()));
     }
 
     #[test]
