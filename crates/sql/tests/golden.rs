@@ -3,6 +3,7 @@
 //! Each block of `testdata/*.txt` is a statement, a line of four dashes, and the answer. `KEEL_UPDATE_GOLDENS=1` writes the answers anew, but
 //! for `errors.txt`, whose answers are MariaDB 10.11's own.
 
+use keel_sql::ast::{QueryBody, SelectItem, Statement};
 use keel_sql::digest::{Scratch, digest};
 use keel_sql::{Literal, ParseOptions, parse, printer, value_of};
 use std::path::PathBuf;
@@ -112,4 +113,64 @@ fn digest_and_parser_count_the_same_literals() {
             assert!(tree.contains(&shown), "{text}: {shown} is not in {tree}");
         }
     }
+}
+
+/// Texts of the literals that a plan may not take as parameters.
+fn fixed(text: &str) -> Vec<String> {
+    let parsed = parse(text.as_bytes(), &options()).unwrap();
+    let fixed = parsed.literals.iter().filter(|literal| literal.fixed);
+    fixed.map(|literal| String::from_utf8_lossy(literal.span.of(text.as_bytes())).into_owned()).collect()
+}
+
+#[test]
+fn literals_that_shape_the_plan_are_fixed() {
+    let none: [&str; 0] = [];
+    assert_eq!(fixed("select c from t where id = 5 and d in (6, 'x') limit 7"), none);
+    assert_eq!(fixed("select a + 1 as b, 2 from t where c = 3"), ["2"], "its text is the column's name");
+    assert_eq!(fixed("select a from t order by 1, a + 2"), ["1"], "an ordinal");
+    assert_eq!(fixed("select a + 1 as b from t where c = 2 group by a + 1 having d > 3"), ["1", "1", "3"]);
+    assert_eq!(
+        fixed("select cast(a as char(10)) as b from t where d = date '2024-01-02'"),
+        ["10", "'2024-01-02'"]
+    );
+    assert_eq!(fixed("select a as 'x' from t where b = _latin1'y' and c = 'z'"), ["'x'", "'y'"]);
+    assert_eq!(fixed("insert into t values (1, 'a'), (-2, now(3))"), ["3"]);
+}
+
+#[test]
+fn columns_are_named_by_their_text() {
+    let names = |text: &str| -> Vec<String> {
+        let parsed = parse(text.as_bytes(), &options()).unwrap();
+        let Statement::Query(query) = parsed.statement else { panic!("{text}") };
+        let QueryBody::Select(select) = query.body else { panic!("{text}") };
+        let name = |item: SelectItem| match item {
+            SelectItem::Expr { alias, text, .. } => alias.unwrap_or(text.0),
+            SelectItem::Wildcard { .. } => "*".to_owned(),
+        };
+        select.items.into_iter().map(name).collect()
+    };
+    assert_eq!(
+        names(
+            "select 1 +  1, (1), ((1+1)), nUll, \\N, TRUE, 'x y ', ' lead' 'x', -1, t.`a b`, (b), count( * ), 1.50, N'q', x'41' from t"
+        ),
+        [
+            "1 +  1",
+            "1",
+            "((1+1))",
+            "NULL",
+            "NULL",
+            "TRUE",
+            "x y ",
+            "leadx",
+            "-1",
+            "a b",
+            "b",
+            "count( * )",
+            "1.50",
+            "q",
+            "x'41'"
+        ],
+    );
+    assert_eq!(names("select 1 /*! +1 */, 2 /*!50101+1 */ from t"), ["1  +1", "2 +1"]);
+    assert_eq!(names("select true or false /* hi */ , 1 -- foo\n+2"), ["true or false", "1 -- foo\n+2"]);
 }

@@ -271,12 +271,18 @@ impl Parser<'_> {
     pub(super) fn source(&self, first: usize) -> SourceText {
         let start = self.tokens[first].start;
         let end = if self.pos > first { self.tokens[self.pos - 1].end } else { start };
-        SourceText(String::from_utf8_lossy(&self.text[start..end]).into_owned())
+        let text = String::from_utf8_lossy(&self.text[start..end]);
+        SourceText(if text.contains("/*") { without_version_marks(&text) } else { text.into_owned() })
     }
 
     /// The literals among the tokens from `first` to before the next shape the tree.
     pub(super) fn fix_literals(&mut self, first: usize) {
-        for index in first..self.pos {
+        self.fix_literals_in(first..self.pos);
+    }
+
+    /// The literals among these tokens shape the tree.
+    pub(super) fn fix_literals_in(&mut self, tokens: std::ops::Range<usize>) {
+        for index in tokens {
             let token = self.tokens[index];
             if token.tok.is_literal() {
                 self.literals[token.index as usize].fixed = true;
@@ -308,4 +314,28 @@ impl Parser<'_> {
     pub(super) fn constant(value: LiteralValue) -> Expr {
         Expr::Literal(Literal { value, index: None })
     }
+}
+
+/// `1 /*!50000 + 1 */` reads `1  + 1 `: the marks of code for versions are no part of a column's name.
+fn without_version_marks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut open = false;
+    while let Some(at) = rest.find(['/', '*']) {
+        let (before, mark) = rest.split_at(at);
+        out.push_str(before);
+        let code = mark.strip_prefix("/*!").or_else(|| mark.strip_prefix("/*M!"));
+        if let Some(code) = code {
+            open = true;
+            rest = code.trim_start_matches(|ch: char| ch.is_ascii_digit());
+        } else if let Some(behind) = mark.strip_prefix("*/").filter(|_| open) {
+            open = false;
+            rest = behind;
+        } else {
+            out.push_str(&mark[..1]);
+            rest = &mark[1..];
+        }
+    }
+    out.push_str(rest);
+    out.trim_end().to_owned()
 }

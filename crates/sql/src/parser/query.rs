@@ -70,7 +70,11 @@ impl Parser<'_> {
         let body = self.set_operations(first, &mut into)?;
         let mut query = Box::new(bare(body));
         if self.accept_then(Kw::ORDER, &[Kw::BY])? {
+            let first = self.pos;
             query.order_by = self.order_items()?;
+            if compares_items(&query.body) {
+                self.fix_literals(first);
+            }
         }
         query.limit = self.limit()?;
         query.into = into;
@@ -179,7 +183,9 @@ impl Parser<'_> {
             having: None,
             windows: Vec::new(),
         });
+        let first = self.pos;
         select.items = self.select_items()?;
+        let items = first..self.pos;
         let early_into = self.accept_into(into)?;
         if self.accept_kw(Kw::FROM) {
             if !self.accept_kw(Kw::DUAL) {
@@ -188,6 +194,10 @@ impl Parser<'_> {
             self.select_clauses(&mut select)?;
         } else if !early_into {
             self.select_clauses(&mut select)?;
+        }
+        if !select.group_by.is_empty() {
+            // Whether an item is one of those grouped by is seen by comparing trees.
+            self.fix_literals_in(items);
         }
         self.accept_into(into)?;
         Ok(select)
@@ -207,11 +217,17 @@ impl Parser<'_> {
     fn select_clauses(&mut self, select: &mut Select) -> SqlResult<()> {
         select.filter = self.filter()?;
         if self.accept_then(Kw::GROUP, &[Kw::BY])? {
+            let first = self.pos;
             select.group_by = self.order_items()?;
+            self.fix_literals(first);
             select.rollup = self.accept_kws(&[Kw::WITH, Kw::ROLLUP]);
         }
         if self.accept_kw(Kw::HAVING) {
+            let first = self.pos;
             select.having = Some(self.expr()?);
+            if !select.group_by.is_empty() {
+                self.fix_literals(first);
+            }
         }
         if self.accept_kw(Kw::WINDOW) {
             select.windows = self.list(|parser| {
@@ -527,6 +543,14 @@ impl Parser<'_> {
             Kw::GROUP => FrameExclude::Group,
             _ => FrameExclude::Ties,
         })
+    }
+}
+
+/// Whether ORDER BY's items are looked for among those selected or grouped by.
+fn compares_items(body: &QueryBody) -> bool {
+    match body {
+        QueryBody::Select(select) => !select.group_by.is_empty() || select.options.distinct,
+        _ => true,
     }
 }
 
