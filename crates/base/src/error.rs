@@ -209,6 +209,7 @@ catalogue! {
     DERIVED_MUST_HAVE_ALIAS derived_must_have_alias(1248, "42000") "Every derived table must have its own alias";
     TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
     COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
+    CUT_VALUE_GROUP_CONCAT cut_value_group_concat(1260, "HY000", row, name) "Row {row} was cut by {name}()";
     WARN_NULL_TO_NOTNULL warn_null_to_notnull(1263, "22004", column, row) "Column set to default value; NULL supplied to NOT NULL column '{column}' at row {row}";
     WARN_DATA_OUT_OF_RANGE warn_data_out_of_range(1264, "22003", column, row) "Out of range value for column '{column}' at row {row}";
     WARN_DATA_TRUNCATED warn_data_truncated(1265, "01000", column, row) "Data truncated for column '{column}' at row {row}";
@@ -230,6 +231,8 @@ catalogue! {
     WARN_ALLOWED_PACKET_OVERFLOWED warn_allowed_packet_overflowed(1301, "HY000", function, max) "Result of {function}() was larger than max_allowed_packet ({max}) - truncated";
     SP_DOES_NOT_EXIST sp_does_not_exist(1305, "42000", kind, name) "{kind} {name} does not exist";
     QUERY_INTERRUPTED query_interrupted(1317, "70100") "Query execution was interrupted";
+    SP_UNDECLARED_VAR sp_undeclared_var(1327, "42000", name) "Undeclared variable: {name}";
+    SP_FETCH_NO_DATA sp_fetch_no_data(1329, "02000") "No data - zero rows fetched, selected, or processed";
     WRONG_OBJECT wrong_object(1347, "HY000", db, name, kind) "'{db}.{name}' is not of type '{kind}'";
     NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";
     DIVISION_BY_ZERO division_by_zero(1365, "22012") "Division by 0";
@@ -275,6 +278,7 @@ catalogue! {
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    WITH_COL_WRONG_LIST with_col_wrong_list(4002, "HY000") "WITH column list and SELECT field list have different column counts";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
 }
 

@@ -21,14 +21,17 @@ mod execute;
 pub mod expr;
 pub mod func;
 pub mod host;
+mod group;
 mod interrupt;
 mod maintain;
+mod join;
 pub mod mdl;
 mod plan;
 mod point;
 pub mod result;
 pub mod select;
 pub mod session;
+mod sort;
 pub mod txn;
 
 pub use database::{Database, Params};

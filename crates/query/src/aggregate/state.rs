@@ -1,4 +1,327 @@
-//! State of an aggregate.
-/// State of an aggregate.
+//! The state of one aggregate while the rows of a group pass.
+
+use std::cmp::Ordering;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use keel_base::{SqlResult, errors};
+use keel_value::types::Class;
+use keel_value::key::KeyPart;
+use keel_value::{Decimal, SqlType, Value, ValueRef, collation};
+
+use super::{AggregateCall, AggregateKind};
+use crate::expr::{Comparison, EvalContext, compare};
+use crate::select::{encode_key_part, stored_type};
+use crate::session::Session;
+
+/// Values seen by an aggregate over DISTINCT, as encoded keys.
+type Seen = HashSet<Box<[u8]>, RandomState>;
+
+/// What an aggregate knows of the rows so far.
 #[derive(Debug)]
-pub struct State;
+pub struct State {
+    seen: Option<Box<Seen>>,
+    /// Bytes held outside of this struct.
+    held_bytes: usize,
+    sum: Sum,
+}
+
+#[derive(Debug)]
+enum Sum {
+    Count(i64),
+    /// Integers, exactly.
+    Whole { total: i128, count: i64 },
+    Exact { total: Decimal, count: i64 },
+    Real { total: f64, count: i64 },
+    /// The best so far.
+    Best(Option<Value>),
+    Bits(u64),
+    /// Count, mean and sum of squared distances (Welford).
+    Spread { count: i64, mean: f64, squares: f64 },
+    Text(Box<Texts>),
+}
+
+/// GROUP_CONCAT's parts.
+#[derive(Debug, Default)]
+struct Texts {
+    /// What is joined already, where no order is asked for.
+    joined: Vec<u8>,
+    /// Sort key and text of each row, where one is.
+    parts: Vec<(Vec<u8>, Vec<u8>)>,
+    rows: u64,
+    cut: bool,
+}
+
+impl State {
+    /// The state before the first row.
+    pub fn new(call: &AggregateCall) -> State {
+        let sum = match call.kind {
+            AggregateKind::CountStar | AggregateKind::Count => Sum::Count(0),
+            AggregateKind::Sum | AggregateKind::Avg => match call.args[0].class() {
+                Class::Int => Sum::Whole { total: 0, count: 0 },
+                Class::Real | Class::String | Class::Null => Sum::Real { total: 0.0, count: 0 },
+                _ => Sum::Exact { total: Decimal::ZERO, count: 0 },
+            },
+            AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => Sum::Best(None),
+            AggregateKind::BitAnd => Sum::Bits(u64::MAX),
+            AggregateKind::BitOr | AggregateKind::BitXor => Sum::Bits(0),
+            AggregateKind::StdPop | AggregateKind::StdSamp | AggregateKind::VarPop | AggregateKind::VarSamp => {
+                Sum::Spread { count: 0, mean: 0.0, squares: 0.0 }
+            }
+            AggregateKind::GroupConcat => Sum::Text(Box::default()),
+        };
+        State { seen: call.distinct.then(Box::default), held_bytes: 0, sum }
+    }
+
+    /// Bytes held beside the struct itself.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Takes the current row.
+    #[inline]
+    pub fn add<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<()> {
+        if call.kind == AggregateKind::CountStar {
+            if let Sum::Count(n) = &mut self.sum {
+                *n += 1;
+            }
+            return Ok(());
+        }
+        if self.seen.is_some() && !self.is_new(call, cx)? {
+            return Ok(());
+        }
+        match &mut self.sum {
+            Sum::Whole { total, count } => match call.args[0].eval(cx)?.as_ref() {
+                ValueRef::Null => {}
+                ValueRef::Int(v) => {
+                    *total += i128::from(v);
+                    *count += 1;
+                }
+                ValueRef::UInt(v) => {
+                    *total += i128::from(v);
+                    *count += 1;
+                }
+                _ => {
+                    if let Some(v) = call.args[0].integer(cx)? {
+                        *total += v;
+                        *count += 1;
+                    }
+                }
+            },
+            Sum::Count(n) => {
+                for arg in &call.args {
+                    if arg.eval(cx)?.as_ref().is_null() {
+                        return Ok(());
+                    }
+                }
+                *n += 1;
+            }
+            Sum::Exact { total, count } => {
+                if let Some(v) = call.args[0].decimal(cx)? {
+                    *total = total.add(&v).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
+                    *count += 1;
+                }
+            }
+            Sum::Real { total, count } => {
+                if let Some(v) = call.args[0].real(cx)? {
+                    *total += v;
+                    *count += 1;
+                }
+            }
+            Sum::Best(best) => {
+                let cell = call.args[0].eval(cx)?;
+                let value = cell.as_ref();
+                if value.is_null() || (best.is_some() && call.kind == AggregateKind::AnyValue) {
+                    return Ok(());
+                }
+                let better = match best {
+                    None => true,
+                    Some(old) => {
+                        let order =
+                            compare::values(domain_of(&call.ty), value, &call.ty, old.as_ref(), &call.ty, cx)?;
+                        let wanted =
+                            if call.kind == AggregateKind::Min { Ordering::Less } else { Ordering::Greater };
+                        order == Some(wanted)
+                    }
+                };
+                if better {
+                    *best = Some(cell.into_value());
+                }
+            }
+            Sum::Bits(bits) => {
+                if let Some(v) = call.args[0].integer(cx)? {
+                    match call.kind {
+                        AggregateKind::BitAnd => *bits &= v as u64,
+                        AggregateKind::BitOr => *bits |= v as u64,
+                        _ => *bits ^= v as u64,
+                    }
+                }
+            }
+            Sum::Spread { count, mean, squares } => {
+                if let Some(v) = call.args[0].real(cx)? {
+                    *count += 1;
+                    let before = v - *mean;
+                    *mean += before / *count as f64;
+                    *squares += before * (v - *mean);
+                }
+            }
+            Sum::Text(texts) => self.held_bytes += texts.add(call, cx)?,
+        }
+        Ok(())
+    }
+
+    /// For DISTINCT: whether the row's arguments were not seen before; false also where one is NULL.
+    fn is_new<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<bool> {
+        let mut encoded = Vec::new();
+        for arg in &call.args {
+            let cell = arg.eval(cx)?;
+            if cell.as_ref().is_null() {
+                return Ok(false);
+            }
+            let part = KeyPart::new(stored_type(&arg.ty), true);
+            encode_key_part(&part, cell.as_ref(), &mut encoded);
+        }
+        let seen = self.seen.as_mut().expect("asked for DISTINCT only");
+        let length = encoded.len();
+        let new = seen.insert(encoded.into_boxed_slice());
+        if new {
+            self.held_bytes += length + size_of::<Box<[u8]>>() * 2;
+        }
+        Ok(new)
+    }
+
+    /// The result.
+    pub fn finish(&self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
+        Ok(match &self.sum {
+            Sum::Count(n) => Value::Int(*n),
+            Sum::Bits(bits) => Value::UInt(*bits),
+            Sum::Best(best) => best.clone().unwrap_or(Value::Null),
+            Sum::Whole { count: 0, .. } | Sum::Exact { count: 0, .. } | Sum::Real { count: 0, .. } => Value::Null,
+            Sum::Whole { total, count } => {
+                let total = Decimal::from_parts(*total < 0, total.unsigned_abs(), 0);
+                exact_result(call, total, *count, session)?
+            }
+            Sum::Exact { total, count } => exact_result(call, *total, *count, session)?,
+            Sum::Real { total, count } => {
+                Value::Double(if call.kind == AggregateKind::Avg { total / *count as f64 } else { *total })
+            }
+            Sum::Spread { count, squares, .. } => spread(call.kind, *count, *squares),
+            Sum::Text(texts) => texts.finish(call, session),
+        })
+    }
+}
+
+fn exact_result(call: &AggregateCall, total: Decimal, count: i64, session: &Session) -> SqlResult<Value> {
+    if call.kind != AggregateKind::Avg {
+        return Ok(Value::Decimal(total.round(i32::from(call.ty.decimals))));
+    }
+    let increment = session.vars.div_precision_increment;
+    let mean = total
+        .div(&Decimal::from_i64(count), increment)
+        .map_err(|_| errors::data_out_of_range("DECIMAL", "avg"))?;
+    Ok(mean.map_or(Value::Null, |m| Value::Decimal(m.round(i32::from(call.ty.decimals)))))
+}
+
+fn spread(kind: AggregateKind, count: i64, squares: f64) -> Value {
+    let (divisor, root) = match kind {
+        AggregateKind::StdPop => (count, true),
+        AggregateKind::VarPop => (count, false),
+        AggregateKind::StdSamp => (count - 1, true),
+        _ => (count - 1, false),
+    };
+    if divisor <= 0 {
+        return Value::Null;
+    }
+    let variance = squares / divisor as f64;
+    Value::Double(if root { variance.sqrt() } else { variance })
+}
+
+/// The domain in which values of one type are ordered.
+pub(crate) fn domain_of(ty: &SqlType) -> Comparison {
+    match ty.class() {
+        Class::Int => Comparison::Int,
+        Class::Decimal => Comparison::Decimal,
+        Class::Real => Comparison::Real,
+        Class::Date => Comparison::Date,
+        Class::Time => Comparison::Time,
+        Class::DateTime => Comparison::DateTime,
+        Class::String | Class::Null => Comparison::Text(ty.collation),
+    }
+}
+
+impl Texts {
+    /// Takes a row; gives the bytes it holds now in addition.
+    fn add<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<usize> {
+        let max = usize::try_from(cx.session.vars.group_concat_max_len).unwrap_or(usize::MAX);
+        let mut text = Vec::new();
+        for arg in &call.args {
+            match arg.text(cx)? {
+                Some(part) => text.extend_from_slice(&part),
+                None => return Ok(0),
+            }
+        }
+        if call.order.is_empty() {
+            let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
+            self.rows += 1;
+            if self.rows <= skip || self.rows - skip > take || self.cut {
+                return Ok(0);
+            }
+            let before = self.joined.len();
+            if self.rows > skip + 1 {
+                self.joined.extend_from_slice(&call.separator);
+            }
+            self.joined.extend_from_slice(&text);
+            self.trim(call, max);
+            return Ok(self.joined.len().saturating_sub(before));
+        }
+        let mut sort_key = Vec::new();
+        for (expr, descending) in &call.order {
+            let cell = expr.eval(cx)?;
+            let mut part = KeyPart::new(stored_type(&expr.ty), true);
+            part.descending = *descending;
+            encode_key_part(&part, cell.as_ref(), &mut sort_key);
+        }
+        let held = sort_key.len() + text.len() + size_of::<(Vec<u8>, Vec<u8>)>();
+        self.parts.push((sort_key, text));
+        Ok(held)
+    }
+
+    /// Cuts what is longer than `group_concat_max_len`, at a character's end.
+    fn trim(&mut self, call: &AggregateCall, max: usize) {
+        if self.joined.len() > max {
+            self.joined.truncate(max);
+            if call.ty.is_text() {
+                self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
+            }
+            self.cut = true;
+        }
+    }
+
+    fn finish(&self, call: &AggregateCall, session: &mut Session) -> Value {
+        let max = usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX);
+        let mut result = Texts { joined: self.joined.clone(), cut: self.cut, ..Texts::default() };
+        if !call.order.is_empty() {
+            let mut order: Vec<usize> = (0..self.parts.len()).collect();
+            order.sort_by(|a, b| self.parts[*a].0.cmp(&self.parts[*b].0));
+            let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
+            let taken = order
+                .into_iter()
+                .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+                .take(usize::try_from(take).unwrap_or(usize::MAX));
+            for (position, index) in taken.enumerate() {
+                if position > 0 {
+                    result.joined.extend_from_slice(&call.separator);
+                }
+                result.joined.extend_from_slice(&self.parts[index].1);
+                result.trim(call, max);
+                if result.cut {
+                    break;
+                }
+            }
+        }
+        if result.cut {
+            session.warn(errors::cut_value_group_concat(session.current_row, "group_concat"));
+        }
+        if self.rows == 0 && self.parts.is_empty() { Value::Null } else { Value::Bytes(result.joined.into()) }
+    }
+}

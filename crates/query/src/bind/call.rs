@@ -47,6 +47,7 @@ impl Binder<'_> {
             let cell = if constant { i64::from(self.new_once()) } else { -1 };
             args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
         }
+        self.saw_volatile |= !function.pure;
         let (ty, nullable) = (function.typing)(&self.cx, &mut args)?;
         let derivation = if !ty.is_string() {
             Derivation::Numeric

@@ -17,14 +17,15 @@ mod subquery;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
-pub use scope::{Scope, ScopeColumn, ScopeTable};
+pub use scope::{MergedColumn, Scope, ScopeColumn, ScopeTable};
+
+use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_value::{SqlType, Value};
 
-use crate::aggregate::AggregateCall;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, TableDef};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
 
@@ -50,6 +51,15 @@ pub struct BindContext<'a> {
     pub params: ParamSource<'a>,
 }
 
+/// What a subquery being bound reads of enclosing queries.
+#[derive(Debug, Default)]
+pub(crate) struct SubqueryReads {
+    /// Scopes below the subquery's own.
+    pub depth: usize,
+    /// Level, slot, column.
+    pub columns: Vec<(u16, u16, u16)>,
+}
+
 /// The clause an expression stands in, as messages name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clause {
@@ -71,12 +81,12 @@ impl Clause {
     /// The words in 1054 and 1052.
     pub fn words(self) -> &'static str {
         match self {
-            Clause::Fields => "field list",
-            Clause::Where => "where clause",
-            Clause::On => "on clause",
-            Clause::Group => "group statement",
-            Clause::Having => "having clause",
-            Clause::Order => "order clause",
+            Clause::Fields => "SELECT",
+            Clause::Where => "WHERE",
+            Clause::On => "ON",
+            Clause::Group => "GROUP BY",
+            Clause::Having => "HAVING",
+            Clause::Order => "ORDER BY",
         }
     }
 
@@ -104,6 +114,13 @@ pub struct Binder<'a> {
     pub cacheable: bool,
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
     pub values_slot: Option<u16>,
+    /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
+    /// from the subquery, slot, column; and the depth of scopes below each.
+    pub(crate) reads: Vec<SubqueryReads>,
+    /// Every table named so far, once.
+    pub tables: Vec<Arc<TableDef>>,
+    /// A function was met that gives another value at each call.
+    pub(crate) saw_volatile: bool,
     /// Where a derived table's name may not be found: WITH's tables, innermost last.
     pub(crate) common: Vec<crate::select::CommonTable>,
 }
@@ -121,6 +138,9 @@ impl<'a> Binder<'a> {
             pinned: Vec::new(),
             cacheable: true,
             values_slot: None,
+            reads: Vec::new(),
+            tables: Vec::new(),
+            saw_volatile: false,
             common: Vec::new(),
         }
     }
@@ -164,16 +184,43 @@ impl<'a> Binder<'a> {
         crate::expr::walk::hoist(expr, &mut self.scope_mut().once);
     }
 
+    /// The table of a name, in the current database where none is said: a real one, or one of the server's own.
+    pub(crate) fn table(&mut self, db: Option<&str>, name: &str) -> SqlResult<Arc<TableDef>> {
+        let session = self.cx.session;
+        let db = match db {
+            Some(db) => db,
+            None => session.require_database()?,
+        };
+        let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
+            session
+                .host
+                .virtual_table(db, name)
+                .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
+        } else {
+            self.cx.catalog.require_table(db, name)?.clone()
+        };
+        if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
+            self.tables.push(table.clone());
+        }
+        Ok(table)
+    }
+
+    /// Ends the innermost scope; what it read of enclosing queries is noted for the subquery being bound.
+    pub(crate) fn pop_scope(&mut self) -> Scope {
+        let scope = self.scopes.pop().expect("a scope was pushed");
+        if let Some(reads) = self.reads.last_mut()
+            && reads.depth == self.scopes.len()
+        {
+            reads.columns.extend_from_slice(&scope.reads);
+        }
+        scope
+    }
+
     /// A number for something kept per execution.
     pub(crate) fn new_once(&mut self) -> u32 {
         let scope = self.scope_mut();
         scope.once += 1;
         scope.once - 1
-    }
-
-    /// Takes the aggregates that were met in the innermost scope.
-    pub(crate) fn take_aggregates(&mut self) -> Vec<AggregateCall> {
-        std::mem::take(&mut self.scope_mut().aggregates)
     }
 
     pub(crate) fn bind_any(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Expr> {

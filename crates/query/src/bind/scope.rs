@@ -71,8 +71,10 @@ pub struct Scope {
     pub takes_aggregates: bool,
     /// Cells needed per execution.
     pub once: u32,
-    /// How many scopes outwards an expression reached; 0 = not correlated.
-    pub reach: u16,
+    /// Columns of enclosing queries that were read: how many scopes outwards, slot, column.
+    pub reads: Vec<(u16, u16, u16)>,
+    /// GROUP BY, for HAVING to find its columns in.
+    pub grouped: Vec<Expr>,
     /// Tables beyond this count are not visible yet (ON of a join sees its own tables only); none = all.
     pub visible: Option<std::ops::Range<usize>>,
 }
@@ -179,6 +181,16 @@ impl Scope {
         found
     }
 
+    /// HAVING sees the select list, by its items' names and columns, and what is grouped by.
+    fn in_having(&self, name: &ColumnName) -> Option<Expr> {
+        if let Some(expr) = self.alias(name) {
+            return Some(expr.clone());
+        }
+        let Found::One(column) = self.column(name) else { return None };
+        let listed = self.aliases.iter().map(|(_, e)| e).chain(&self.grouped);
+        listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
+    }
+
     fn alias(&self, name: &ColumnName) -> Option<&Expr> {
         if name.table.is_some() {
             return None;
@@ -204,9 +216,14 @@ impl Binder<'_> {
                 if level == 0 {
                     return Ok(expr);
                 }
-                for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
-                    scope.reach = scope.reach.max(distance as u16 + 1);
-                }
+                crate::expr::walk::for_each_column(&expr, &mut |slot, column| {
+                    for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
+                        let read = (distance as u16 + 1, slot, column);
+                        if !scope.reads.contains(&read) {
+                            scope.reads.push(read);
+                        }
+                    }
+                });
                 return Ok(outwards(expr, level));
             }
         }
@@ -225,13 +242,17 @@ impl Binder<'_> {
         if prefers_alias && let Some(expr) = scope.alias(name) {
             return Ok(Some(expr.clone()));
         }
+        if level == 0 && clause == Clause::Having && !self.in_aggregate {
+            return Ok(scope.in_having(name));
+        }
         let found = match scope.column(name) {
             Found::One(expr) => Some(expr),
             Found::Ambiguous => return Err(errors::non_uniq(display(name), clause.words())),
             Found::Nothing => None,
         };
         if found.is_none()
-            && (level > 0 || matches!(clause, Clause::Having | Clause::Group))
+            && level == 0
+            && clause == Clause::Group
             && let Some(expr) = scope.alias(name)
         {
             return Ok(Some(expr.clone()));

@@ -1,14 +1,32 @@
-//! Subqueries in expressions.
+//! Subqueries in expressions: bound and planned within the scopes around them.
+
+use std::sync::Arc;
+
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
-use super::Binder;
-use crate::expr::{CompareOp, Expr};
+use super::{Binder, SubqueryReads};
+use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
+use crate::select::{self, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
-    pub(super) fn in_subquery(&mut self, _n: bool, _e: &ast::Expr, _q: &Query) -> SqlResult<Expr> {
-        Err(errors::not_supported_yet("subqueries"))
+    fn subquery(&mut self, query: &Query, make: impl FnOnce(&mut Self, &SelectPlan) -> SqlResult<SubqueryTest>) -> SqlResult<Subquery> {
+        self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
+        let volatile = std::mem::take(&mut self.saw_volatile);
+        let clause = self.clause;
+        let in_aggregate = std::mem::take(&mut self.in_aggregate);
+        let planned = select::plan_select(self, query);
+        self.clause = clause;
+        self.in_aggregate = in_aggregate;
+        let reads = self.reads.pop().expect("pushed above");
+        let is_volatile = std::mem::replace(&mut self.saw_volatile, volatile);
+        self.saw_volatile |= is_volatile;
+        let plan = planned?;
+        let test = make(self, &plan)?;
+        let cell = self.new_once();
+        Ok(Subquery { test, plan: Arc::new(plan), reads: reads.columns, volatile: is_volatile, cell })
     }
+<<<<<<< HEAD
     pub(super) fn quantified(
         &mut self,
         _o: BinaryOp,
@@ -17,13 +35,35 @@ impl Binder<'_> {
         _q: &Query,
     ) -> SqlResult<Expr> {
         Err(errors::not_supported_yet("subqueries"))
+=======
+
+    pub(super) fn exists(&mut self, query: &Query) -> SqlResult<Expr> {
+        let subquery = self.subquery(query, |_, _| Ok(SubqueryTest::Exists))?;
+        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), false))
+>>>>>>> b321424 (wip select)
     }
-    pub(super) fn exists(&mut self, _q: &Query) -> SqlResult<Expr> {
-        Err(errors::not_supported_yet("subqueries"))
+
+    pub(super) fn scalar_subquery(&mut self, query: &Query) -> SqlResult<Expr> {
+        let subquery = self.subquery(query, |_, plan| match plan.types().len() {
+            1 => Ok(SubqueryTest::Scalar),
+            _ => Err(errors::operand_columns(1)),
+        })?;
+        let (ty, _) = subquery.plan.types()[0].clone();
+        let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        Ok(Expr { node: Node::Subquery(Box::new(subquery)), ty, nullable: true, derivation })
     }
-    pub(super) fn scalar_subquery(&mut self, _q: &Query) -> SqlResult<Expr> {
-        Err(errors::not_supported_yet("subqueries"))
+
+    pub(super) fn in_subquery(&mut self, negated: bool, left: &ast::Expr, query: &Query) -> SqlResult<Expr> {
+        let operands = self.operands(left)?;
+        let nullable = operands.iter().any(|o| o.nullable);
+        let subquery = self.subquery(query, |binder, plan| {
+            let (operands, by) = binder.match_columns(operands, plan)?;
+            Ok(SubqueryTest::In { negated, operands, by })
+        })?;
+        let nullable = nullable || subquery.plan.types().iter().any(|(_, n)| *n);
+        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), nullable))
     }
+<<<<<<< HEAD
     pub(super) fn row_subquery(
         &mut self,
         _o: CompareOp,
@@ -31,5 +71,79 @@ impl Binder<'_> {
         _r: &ast::Expr,
     ) -> SqlResult<Option<Expr>> {
         Ok(None)
+=======
+
+    pub(super) fn quantified(
+        &mut self,
+        op: BinaryOp,
+        all: bool,
+        left: &ast::Expr,
+        query: &Query,
+    ) -> SqlResult<Expr> {
+        let op = CompareOp::of(op).ok_or_else(errors::syntax_error)?;
+        let operands = self.operands(left)?;
+        match (op, all) {
+            (CompareOp::Eq, false) => return self.in_subquery(false, left, query),
+            (CompareOp::Ne, true) => return self.in_subquery(true, left, query),
+            _ => {}
+        }
+        if operands.len() > 1 {
+            return Err(errors::operand_columns(1));
+        }
+        let subquery = self.subquery(query, |binder, plan| {
+            let (operands, by) = binder.match_columns(operands, plan)?;
+            Ok(SubqueryTest::Quantified { op, all, operands, by })
+        })?;
+        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), true))
+    }
+
+    /// `(a, b) = (SELECT ...)`: a row compared with a query of one row. None where no side is a row with a query beside it.
+    pub(super) fn row_subquery(
+        &mut self,
+        op: CompareOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+    ) -> SqlResult<Option<Expr>> {
+        let (row, query, op) = match (left, right) {
+            (row @ ast::Expr::Row(_), ast::Expr::Subquery(query)) => (row, query, op),
+            (ast::Expr::Subquery(query), row @ ast::Expr::Row(_)) => (row, query, op.swapped()),
+            _ => return Ok(None),
+        };
+        if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
+            return Err(errors::not_supported_yet("ordering a row against a subquery"));
+        }
+        let operands = self.operands(row)?;
+        let subquery = self.subquery(query, |binder, plan| {
+            let (operands, by) = binder.match_columns(operands, plan)?;
+            Ok(SubqueryTest::Row { negated: op == CompareOp::Ne, operands, by })
+        })?;
+        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), true)))
+    }
+
+    fn operands(&mut self, tree: &ast::Expr) -> SqlResult<Vec<Expr>> {
+        let bound = self.expr(tree)?;
+        Ok(match bound.node {
+            Node::Row(parts) => parts,
+            node => vec![Expr { node, ..bound }],
+        })
+    }
+
+    /// The operands against the query's columns: 1241 if their number differs, else how each pair compares.
+    fn match_columns(&mut self, operands: Vec<Expr>, plan: &SelectPlan) -> SqlResult<(Vec<Expr>, Vec<Comparison>)> {
+        if operands.len() != plan.types().len() {
+            return Err(errors::operand_columns(operands.len()));
+        }
+        let mut by = Vec::with_capacity(operands.len());
+        let mut out = Vec::with_capacity(operands.len());
+        for (operand, (ty, nullable)) in operands.into_iter().zip(plan.types()) {
+            let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+            let column = Expr { node: Node::Aggregate(0), ty: ty.clone(), nullable: *nullable, derivation };
+            let mut pair = vec![operand, column];
+            by.push(self.common_domain(&mut pair, "=")?);
+            pair.truncate(1);
+            out.push(pair.pop().expect("one is left"));
+        }
+        Ok((out, by))
+>>>>>>> b321424 (wip select)
     }
 }

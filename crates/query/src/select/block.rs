@@ -1,2 +1,403 @@
-//! One SELECT.
-pub(crate) struct Block;
+//! One SELECT: its plan, and how it runs.
+//!
+//! The stages, each optional but the first: rows of the source, constants and row filters, groups, HAVING, projection,
+//! order, limit. Without groups and order a row goes out as soon as it is read, as a slice of its slot where only columns
+//! are selected.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use keel_base::{SqlResult, errors};
+use keel_storage::Read;
+use keel_value::row::Layout;
+use keel_value::{Cell, SqlType, Value, key};
+use smallvec::SmallVec;
+
+use super::carry::stored_type;
+use super::frame::{FrameBuffer, RowPacker, encode_key_part};
+use super::{Limits, RowOutput};
+use crate::expr::{EvalContext, Expr, Frame, RowSlot};
+use crate::group::{GroupPlan, Grouper};
+use crate::join::{Runner, Source, all_hold};
+use crate::result::RowView;
+use crate::session::Session;
+use crate::sort::Sorter;
+
+/// One key of ORDER BY.
+pub(crate) struct SortKey {
+    pub expr: Expr,
+    pub part: key::KeyPart,
+}
+
+/// One SELECT, planned.
+pub(crate) struct Block {
+    /// Slots of the frame: one per table, one for aggregates.
+    pub slot_count: usize,
+    /// Cells kept per execution.
+    pub once: u32,
+    /// Conditions that name no table: if one does not hold there are no rows.
+    pub constants: Vec<Expr>,
+    /// Conditions that name no table but change from row to row.
+    pub row_filter: Vec<Expr>,
+    pub source: Source,
+    pub group: Option<GroupPlan>,
+    /// The group needs its first row only: MIN or MAX over an index's order. The argument must not be NULL.
+    pub first_row_of: Option<Expr>,
+    pub having: Vec<Expr>,
+    /// The select list.
+    pub project: Vec<Expr>,
+    /// All selected are columns of this slot, of types that go out as they are stored.
+    pub direct: Option<(u16, Vec<usize>)>,
+    /// DISTINCT over grouped rows.
+    pub distinct: bool,
+    /// ORDER BY, unless rows come in order anyway.
+    pub order: Vec<SortKey>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+    /// How sorted results are kept.
+    pub layout: Arc<Layout>,
+    pub calc_found_rows: bool,
+    /// What EXPLAIN says of it.
+    pub explain: super::ExplainFacts,
+}
+
+/// Bounds of LIMIT for one execution, and the rows counted so far.
+struct Window {
+    offset: u64,
+    count: u64,
+    seen: u64,
+    /// SQL_CALC_FOUND_ROWS: rows are counted beyond the limit.
+    counts_all: bool,
+}
+
+impl Window {
+    /// Whether the next row goes out; None when no further row needs to be made.
+    fn admit(&mut self) -> Option<bool> {
+        let end = self.offset.saturating_add(self.count);
+        if self.seen >= end && !self.counts_all {
+            return None;
+        }
+        self.seen += 1;
+        Some(self.seen > self.offset && self.seen <= end)
+    }
+
+    fn is_full(&self) -> bool {
+        !self.counts_all && self.seen >= self.offset.saturating_add(self.count)
+    }
+}
+
+impl Block {
+    /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS).
+    pub fn run(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        outer: Option<&Frame<'_>>,
+        limits: Limits,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<u64> {
+        let mut frame = FrameBuffer::new(self.slot_count, self.once, params, outer);
+        let mut window = self.window(session, &frame, limits)?;
+        let empty = !all_hold(&self.constants, session, &frame)?;
+        if window.is_full() {
+            return Ok(0);
+        }
+        if self.group.is_none() && self.order.is_empty() {
+            if !empty {
+                self.stream(session, &mut frame, limits.read, &mut window, output)?;
+            }
+            return Ok(window.counted());
+        }
+        let mut rows = Rows { block: self, runner: Runner::new(&self.source, limits.read), empty };
+        match &self.group {
+            Some(plan) => {
+                let mut grouper = Grouper::new(plan, session.vars.tmp_memory_bytes);
+                rows.gather(session, &mut frame, &mut grouper)?;
+                grouper.finish(&mut frame);
+                self.finish(session, &mut frame, &mut window, output, |session, frame| {
+                    while grouper.next(session, frame)? {
+                        if all_hold(&self.having, session, frame)? {
+                            return Ok(true);
+                        }
+                    }
+                    Ok(false)
+                })?;
+            }
+            None => {
+                rows.open(session, &mut frame)?;
+                self.finish(session, &mut frame, &mut window, output, |session, frame| rows.next(session, frame))?;
+            }
+        }
+        Ok(window.counted())
+    }
+
+    fn window(&self, session: &mut Session, frame: &FrameBuffer<'_>, limits: Limits) -> SqlResult<Window> {
+        let mut cx = EvalContext::new(session, frame.view());
+        let number = |expr: &Option<Expr>, cx: &mut EvalContext<'_, '_>| -> SqlResult<Option<u64>> {
+            let Some(expr) = expr else { return Ok(None) };
+            let value = {
+                let mut own = EvalContext::new(cx.session, frame.view());
+                expr.integer(&mut own)?
+            };
+            match value.map(u64::try_from) {
+                Some(Ok(n)) => Ok(Some(n)),
+                _ => Err(errors::wrong_arguments("LIMIT")),
+            }
+        };
+        let count = number(&self.limit, &mut cx)?;
+        let offset = number(&self.offset, &mut cx)?.unwrap_or(0);
+        let count = count.unwrap_or(limits.default_count).min(limits.most);
+        Ok(Window { offset, count, seen: 0, counts_all: self.calc_found_rows })
+    }
+
+    /// Rows straight from the source to the output.
+    fn stream(
+        &self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        read: Read,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<()> {
+        let mut runner = Runner::new(&self.source, read);
+        runner.open(session, frame)?;
+        let mut projector = Projector::new(self);
+        while runner.next(session, frame)? {
+            if !all_hold(&self.row_filter, session, frame)? || !all_hold(&self.having, session, frame)? {
+                continue;
+            }
+            match window.admit() {
+                None => return Ok(()),
+                Some(false) => {}
+                Some(true) => {
+                    if !projector.emit(session, frame, output)? {
+                        return Ok(());
+                    }
+                }
+            }
+            if window.is_full() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups or rows that are there one by one: to the output, sorted where an order is asked for.
+    fn finish<'f>(
+        &self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'f>,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+        mut next: impl FnMut(&mut Session, &mut FrameBuffer<'f>) -> SqlResult<bool>,
+    ) -> SqlResult<()> {
+        let mut seen = self.distinct.then(|| Seen::new(session.vars.tmp_memory_bytes));
+        let mut projector = Projector::new(self);
+        if self.order.is_empty() {
+            while next(session, frame)? {
+                if let Some(seen) = &mut seen
+                    && !seen.is_new(&self.project, session, frame)?
+                {
+                    continue;
+                }
+                match window.admit() {
+                    None => return Ok(()),
+                    Some(true) if !projector.emit(session, frame, output)? => return Ok(()),
+                    _ => {}
+                }
+            }
+            return Ok(());
+        }
+        let most = (!window.counts_all).then(|| window.offset.saturating_add(window.count));
+        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes);
+        let mut packer = RowPacker::new(&self.layout);
+        while next(session, frame)? {
+            if let Some(seen) = &mut seen
+                && !seen.is_new(&self.project, session, frame)?
+            {
+                continue;
+            }
+            sorter.push(|out| self.sort_record(session, frame, &mut packer, out))?;
+        }
+        self.emit_sorted(sorter, session, window, output)
+    }
+
+    /// Appends a row's sort key and its results; gives the key's length.
+    fn sort_record(
+        &self,
+        session: &mut Session,
+        frame: &FrameBuffer<'_>,
+        packer: &mut RowPacker<'_>,
+        out: &mut Vec<u8>,
+    ) -> SqlResult<usize> {
+        let start = out.len();
+        let mut cx = EvalContext::new(session, frame.view());
+        for sort_key in &self.order {
+            let cell = sort_key.expr.eval(&mut cx)?;
+            encode_key_part(&sort_key.part, cell.as_ref(), out);
+        }
+        let key_len = out.len() - start;
+        let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
+        for expr in &self.project {
+            cells.push(expr.eval(&mut cx)?);
+        }
+        packer.pack_cells(&cells, out);
+        Ok(key_len)
+    }
+
+    fn emit_sorted(
+        &self,
+        sorter: Sorter,
+        session: &mut Session,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<()> {
+        let mut sorted = sorter.finish()?;
+        let all: Vec<usize> = (0..self.project.len()).collect();
+        while let Some((_, row)) = sorted.next()? {
+            match window.admit() {
+                None => return Ok(()),
+                Some(true) => {
+                    let view = RowView::Stored { layout: &self.layout, bytes: row, projection: &all };
+                    if !output.row(session, view)? {
+                        return Ok(());
+                    }
+                }
+                Some(false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The types of the results.
+    pub fn types(&self) -> Vec<(SqlType, bool)> {
+        self.project.iter().map(|e| (e.ty.clone(), e.nullable)).collect()
+    }
+}
+
+impl Window {
+    /// Rows sent, or counted under SQL_CALC_FOUND_ROWS.
+    fn counted(&self) -> u64 {
+        if self.counts_all { self.seen } else { self.seen.saturating_sub(self.offset) }
+    }
+}
+
+/// The source's rows that fulfil all conditions.
+struct Rows<'p> {
+    block: &'p Block,
+    runner: Runner<'p>,
+    empty: bool,
+}
+
+impl<'p> Rows<'p> {
+    fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
+        if self.empty { Ok(()) } else { self.runner.open(session, frame) }
+    }
+
+    fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
+        if self.empty {
+            return Ok(false);
+        }
+        loop {
+            if !self.runner.next(session, frame)? {
+                return Ok(false);
+            }
+            let grouped = self.block.group.is_some();
+            let holds = all_hold(&self.block.row_filter, session, frame)?
+                && (grouped || all_hold(&self.block.having, session, frame)?);
+            if holds {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn gather(
+        &mut self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        grouper: &mut Grouper<'_>,
+    ) -> SqlResult<()> {
+        self.open(session, frame)?;
+        while self.next(session, frame)? {
+            if let Some(argument) = &self.block.first_row_of {
+                let mut cx = EvalContext::new(session, frame.view());
+                if argument.eval(&mut cx)?.as_ref().is_null() {
+                    continue;
+                }
+                return grouper.add(session, frame);
+            }
+            grouper.add(session, frame)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes result rows of the frame.
+struct Projector<'p> {
+    block: &'p Block,
+    values: Vec<Value>,
+    /// Places of the selected columns in the slot's layout, and whether the slot was read through an index.
+    places: Vec<usize>,
+    mapped: Option<bool>,
+}
+
+impl<'p> Projector<'p> {
+    fn new(block: &'p Block) -> Projector<'p> {
+        Projector { block, values: Vec::new(), places: Vec::new(), mapped: None }
+    }
+
+    fn emit(
+        &mut self,
+        session: &mut Session,
+        frame: &FrameBuffer<'_>,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<bool> {
+        if let Some((slot, columns)) = &self.block.direct
+            && let RowSlot::Stored { layout, map, bytes } = &frame.slots[*slot as usize]
+        {
+            if self.mapped != Some(map.is_some()) {
+                self.mapped = Some(map.is_some());
+                self.places = match map {
+                    Some(map) => columns.iter().map(|c| map[*c] as usize).collect(),
+                    None => columns.clone(),
+                };
+            }
+            return output.row(session, RowView::Stored { layout, bytes, projection: &self.places });
+        }
+        self.values.clear();
+        let mut cx = EvalContext::new(session, frame.view());
+        for expr in &self.block.project {
+            self.values.push(expr.eval(&mut cx)?.into_value());
+        }
+        output.row(session, RowView::Values(&self.values))
+    }
+}
+
+/// Grouped rows seen by DISTINCT, bounded: beyond the bound is 1038.
+struct Seen {
+    keys: HashSet<Box<[u8]>, RandomState>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Seen {
+    fn new(bytes_max: u64) -> Seen {
+        Seen { keys: HashSet::default(), bytes: 0, bytes_max: bytes_max.max(1 << 20) }
+    }
+
+    fn is_new(&mut self, exprs: &[Expr], session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
+        let mut encoded = Vec::new();
+        let mut cx = EvalContext::new(session, frame.view());
+        for expr in exprs {
+            let cell = expr.eval(&mut cx)?;
+            let part = key::KeyPart::new(stored_type(&expr.ty), true);
+            encode_key_part(&part, cell.as_ref(), &mut encoded);
+        }
+        self.bytes += encoded.len() as u64 + 32;
+        if self.bytes > self.bytes_max {
+            return Err(errors::out_of_sortmemory());
+        }
+        Ok(self.keys.insert(encoded.into_boxed_slice()))
+    }
+}

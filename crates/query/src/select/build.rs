@@ -1,10 +1,470 @@
-//! Planning.
-use keel_base::SqlResult;
-use keel_sql::ast;
+//! Binding and planning of query expressions: WITH, the kinds of bodies, and single SELECTs.
 
-use super::SelectPlan;
-use crate::bind::Binder;
+use std::sync::Arc;
 
-pub(super) fn plan_query(_b: &mut Binder<'_>, _q: &ast::Query, _o: Option<()>) -> SqlResult<SelectPlan> {
-    unimplemented!()
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{
+    self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select, SelectInto,
+    SelectItem,
+};
+use keel_value::key::KeyPart;
+
+use super::block::{Block, SortKey};
+use super::carry::{Carry, result_layout, stored_type};
+use super::from::{self, From};
+use super::metadata::{describe, item_name};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, setop};
+use crate::access::KeyOrder;
+use crate::aggregate::{AggregateCall, AggregateKind};
+use crate::bind::{Binder, Clause, Scope};
+use crate::expr::{ColumnRef, Expr, Node, walk};
+use crate::group::GroupPlan;
+use crate::join::order::{self, JoinRequest};
+use crate::join::Source;
+use crate::result::{ColumnMeta, ResultColumns};
+
+/// Plans a query expression in a new scope within the binder's.
+pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
+    let known = binder.common.len();
+    if let Some(with) = &query.with {
+        bind_with(binder, with)?;
+    }
+    let plan = plan_body(binder, query);
+    binder.common.truncate(known);
+    let mut plan = plan?;
+    plan.into = into_variables(query.into.as_ref(), plan.types.len())?;
+    Ok(plan)
+}
+
+fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
+    if with.recursive {
+        return Err(errors::not_supported_yet("WITH RECURSIVE"));
+    }
+    for table in &with.tables {
+        let plan = from::bind_apart(binder, &table.query)?;
+        if !table.columns.is_empty() && table.columns.len() != plan.types.len() {
+            return Err(errors::with_col_wrong_list());
+        }
+        binder.common.push(CommonTable {
+            name: table.name.clone(),
+            plan: Arc::new(plan),
+            columns: table.columns.clone(),
+        });
+    }
+    Ok(())
+}
+
+fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
+    let (order, limit, lock) = (&query.order_by[..], query.limit.as_ref(), query.lock.as_ref());
+    match &query.body {
+        QueryBody::Select(select) => plan_select(binder, select, order, limit, lock),
+        QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => plan_query(binder, inner),
+        body => setop::plan(binder, body, order, limit),
+    }
+}
+
+fn into_variables(into: Option<&SelectInto>, columns: usize) -> SqlResult<Vec<Arc<str>>> {
+    match into {
+        None => Ok(Vec::new()),
+        Some(SelectInto::Variables(targets)) => {
+            if targets.len() != columns {
+                return Err(errors::wrong_number_of_columns_in_select());
+            }
+            targets
+                .iter()
+                .map(|target| match target {
+                    IntoTarget::UserVar(name) => Ok(name.to_lowercase().into()),
+                    IntoTarget::Local(name) => Err(errors::sp_undeclared_var(name)),
+                })
+                .collect()
+        }
+        Some(_) => Err(errors::not_supported_yet("SELECT ... INTO a file")),
+    }
+}
+
+/// The parts of a SELECT, bound.
+struct Bound {
+    from: From,
+    items: Vec<(Expr, Arc<str>)>,
+    conditions: Vec<Expr>,
+    group_by: Vec<Expr>,
+    having: Vec<Expr>,
+    order: Vec<(Expr, bool)>,
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+}
+
+/// Plans one SELECT.
+pub(super) fn plan_select(
+    binder: &mut Binder<'_>,
+    select: &Select,
+    order: &[OrderItem],
+    limit: Option<&Limit>,
+    lock: Option<&LockClause>,
+) -> SqlResult<SelectPlan> {
+    binder.scopes.push(Scope { takes_aggregates: true, ..Scope::default() });
+    let bound = bind_parts(binder, select, order, limit);
+    let scope = binder.pop_scope();
+    let plan = assemble(binder, select, bound?, scope, lock)?;
+    Ok(plan)
+}
+
+fn bind_parts(
+    binder: &mut Binder<'_>,
+    select: &Select,
+    order: &[OrderItem],
+    limit: Option<&Limit>,
+) -> SqlResult<Bound> {
+    if !select.windows.is_empty() {
+        return Err(errors::not_supported_yet("window functions"));
+    }
+    if select.rollup {
+        return Err(errors::not_supported_yet("WITH ROLLUP"));
+    }
+    let from = from::bind(binder, &select.from)?;
+    let pins = std::mem::replace(&mut binder.pins_literals, true);
+    let items = bind_items(binder, &select.items);
+    binder.pins_literals = pins;
+    let items = items?;
+    binder.scope_mut().aliases = items.iter().map(|(e, n)| (n.clone(), e.clone())).collect();
+    let conditions = match &select.filter {
+        Some(tree) => binder.bind_condition(tree, Clause::Where)?,
+        None => Vec::new(),
+    };
+    binder.pins_literals = true;
+    let rest = bind_grouping(binder, select, order, &items);
+    binder.pins_literals = pins;
+    let (group_by, having, order) = rest?;
+    let (limit, offset) = bind_limit(binder, limit)?;
+    Ok(Bound { from, items, conditions, group_by, having, order, limit, offset })
+}
+
+fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(Expr, Arc<str>)>> {
+    let mut out = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            SelectItem::Wildcard { db, table } => out.extend(from::wildcard(binder, db.as_deref(), table.as_deref())?),
+            SelectItem::Expr { expr, alias, text } => {
+                let bound = binder.bind(expr, Clause::Fields)?;
+                let name = alias.clone().unwrap_or_else(|| item_name(expr, text));
+                out.push((bound, name.into()));
+            }
+        }
+    }
+    Ok(out)
+}
+
+type Grouping = (Vec<Expr>, Vec<Expr>, Vec<(Expr, bool)>);
+
+fn bind_grouping(
+    binder: &mut Binder<'_>,
+    select: &Select,
+    order: &[OrderItem],
+    items: &[(Expr, Arc<str>)],
+) -> SqlResult<Grouping> {
+    let mut group_by = Vec::with_capacity(select.group_by.len());
+    for item in &select.group_by {
+        let bound = match ordinal(binder, &item.expr) {
+            Some(n) => by_ordinal(items, n, Clause::Group)?,
+            None => binder.bind(&item.expr, Clause::Group)?,
+        };
+        if walk::facts(&bound).aggregates {
+            return Err(errors::wrong_group_field(crate::expr::print::text(&bound)));
+        }
+        group_by.push(bound);
+    }
+    binder.scope_mut().grouped = group_by.clone();
+    let having = match &select.having {
+        Some(tree) => binder.bind_condition(tree, Clause::Having)?,
+        None => Vec::new(),
+    };
+    let mut keys = Vec::with_capacity(order.len());
+    for item in order {
+        let bound = match ordinal(binder, &item.expr) {
+            Some(n) => by_ordinal(items, n, Clause::Order)?,
+            None => binder.bind(&item.expr, Clause::Order)?,
+        };
+        keys.push((bound, item.desc));
+    }
+    Ok((group_by, having, keys))
+}
+
+/// A lone integer in ORDER BY or GROUP BY: a place in the select list.
+pub(super) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<u64> {
+    match tree {
+        Tree::Literal(literal) => match literal.value {
+            LiteralValue::Int(n) => {
+                binder.pin(literal);
+                Some(n)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn by_ordinal(items: &[(Expr, Arc<str>)], n: u64, clause: Clause) -> SqlResult<Expr> {
+    let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
+    match index.and_then(|i| items.get(i)) {
+        Some((expr, _)) => Ok(expr.clone()),
+        None => Err(errors::bad_field(n, clause.words())),
+    }
+}
+
+/// LIMIT and OFFSET as expressions over parameters.
+pub(super) fn bind_limit(
+    binder: &mut Binder<'_>,
+    limit: Option<&Limit>,
+) -> SqlResult<(Option<Expr>, Option<Expr>)> {
+    let Some(limit) = limit else { return Ok((None, None)) };
+    if limit.with_ties {
+        return Err(errors::not_supported_yet("FETCH ... WITH TIES"));
+    }
+    let mut bind = |tree: &Option<Tree>| tree.as_ref().map(|t| binder.bind(t, Clause::Order)).transpose();
+    let offset = bind(&limit.offset)?;
+    // OFFSET alone takes all the rest.
+    let count = bind(&limit.count)?;
+    Ok((count, offset))
+}
+
+fn assemble(
+    binder: &mut Binder<'_>,
+    select: &Select,
+    bound: Bound,
+    mut scope: Scope,
+    lock: Option<&LockClause>,
+) -> SqlResult<SelectPlan> {
+    let Bound { mut from, items, conditions, group_by, having, order, limit, offset } = bound;
+    let aggregates = std::mem::take(&mut scope.aggregates);
+    let table_count = from.leaves.len();
+    let group_slot = table_count as u16;
+    let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) = items.into_iter().unzip();
+    let is_grouped = !group_by.is_empty() || !aggregates.is_empty();
+    let columns: Vec<ColumnMeta> =
+        project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables, false)).collect();
+    let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
+    let (mut having, mut group_by) = (having, group_by);
+    for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
+        place_aggregates(expr, group_slot);
+    }
+    if table_count > 0 {
+        let all = project.iter_mut().chain(&mut having).chain(&mut group_by).chain(order.iter_mut().map(|(e, _)| e));
+        all.for_each(|e| walk::hoist(e, &mut scope.once));
+    }
+    // DISTINCT over plain rows is grouping by all that is selected.
+    let groups_distinct = select.options.distinct && !is_grouped;
+    let keys = if groups_distinct { project.clone() } else { group_by };
+    mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
+    let group = (is_grouped || groups_distinct).then(|| {
+        group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order)
+    });
+    let (constants, rest): (Vec<Expr>, Vec<Expr>) =
+        conditions.into_iter().partition(|c| walk::slots_read(c) == 0 && !walk::facts(c).volatile);
+    let (row_filter, conditions): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|c| walk::slots_read(c) == 0);
+    let extreme = group.as_ref().and_then(|g| extreme_of(g, table_count));
+    let wished = match &extreme {
+        Some((column, descending)) => Some((column.slot, vec![(column.column, *descending)])),
+        None if group.is_none() => wished_order(&order),
+        None => None,
+    };
+    let joined = match from.tree.take() {
+        None => order::Joined { source: Source::One, ordered: order.is_empty(), rows: 1.0 },
+        Some(tree) => {
+            let request = JoinRequest {
+                session: binder.cx.session,
+                leaves: &from.leaves,
+                limit: if extreme.is_some() { Some(1) } else { known_limit(binder, limit.as_ref(), offset.as_ref()) },
+                order: wished,
+                locking: lock.is_some(),
+                straight: select.options.straight_join,
+                sample: binder.cx.params.values,
+            };
+            order::plan(&request, tree, conditions)?
+        }
+    };
+    let sorted_already = joined.ordered && group.is_none() && !order.is_empty();
+    let first_row_of = match (&group, joined.ordered && extreme.is_some()) {
+        (Some(plan), true) => Some(plan.aggregates[0].args[0].clone()),
+        _ => None,
+    };
+    let explain = ExplainFacts {
+        sorts: !order.is_empty() && !sorted_already,
+        groups: is_grouped && group.as_ref().is_some_and(|g| !g.keys.is_empty()),
+        distinct: select.options.distinct,
+        rows: joined.rows,
+        has_condition: select.filter.is_some(),
+    };
+    let order = if sorted_already { Vec::new() } else { order };
+    let block = Block {
+        slot_count: table_count + 1,
+        once: scope.once,
+        constants,
+        row_filter,
+        source: joined.source,
+        group,
+        first_row_of,
+        having,
+        direct: direct(&project, &scope),
+        distinct: select.options.distinct && is_grouped,
+        order: order.into_iter().map(sort_key).collect(),
+        limit,
+        offset,
+        layout: result_layout(project.iter().map(|e| &e.ty)),
+        project,
+        calc_found_rows: select.options.calc_found_rows,
+        explain,
+    };
+    Ok(SelectPlan {
+        types: block.types(),
+        body: Body::Block(Box::new(block)),
+        columns: ResultColumns::new(columns),
+        tables: binder.tables.clone(),
+        lock: lock.cloned(),
+        into: Vec::new(),
+    })
+}
+
+/// A key of ORDER BY, ready to encode.
+pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
+    let mut part = KeyPart::new(stored_type(&expr.ty), true);
+    part.descending = descending;
+    SortKey { expr, part }
+}
+
+/// Aggregates become columns of the grouped row.
+fn place_aggregates(expr: &mut Expr, slot: u16) {
+    walk::visit_mut(expr, &mut |e| {
+        if let Node::Aggregate(number) = e.node {
+            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
+            e.ty = from::local_type(&e.ty);
+        }
+    });
+}
+
+fn mark_needed(
+    from: &mut From,
+    conditions: &[Expr],
+    keys: &[Expr],
+    aggregates: &[AggregateCall],
+    project: &[Expr],
+    having: &[Expr],
+    order: &[(Expr, bool)],
+) {
+    let leaves = &mut from.leaves;
+    let mut mark = |slot: u16, column: u16| {
+        if let Some(leaf) = leaves.get_mut(slot as usize) {
+            leaf.needed[column as usize] = true;
+        }
+    };
+    let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
+    let all = conditions.iter().chain(keys).chain(project).chain(having).chain(order.iter().map(|(e, _)| e));
+    for expr in all.chain(arguments) {
+        walk::for_each_column(expr, &mut mark);
+    }
+    if let Some(tree) = &from.tree {
+        mark_joins(tree, &mut mark);
+    }
+}
+
+fn mark_joins(tree: &order::FromTree, mark: &mut impl FnMut(u16, u16)) {
+    fn go(tree: &order::FromTree, mark: &mut dyn FnMut(u16, u16)) {
+        if let order::FromTree::Join { left, right, on, .. } = tree {
+            for condition in on {
+                walk::for_each_column(condition, &mut |slot, column| mark(slot, column));
+            }
+            go(left, mark);
+            go(right, mark);
+        }
+    }
+    go(tree, mark);
+}
+
+#[allow(clippy::too_many_arguments)]
+fn group_plan(
+    from: &From,
+    keys: Vec<Expr>,
+    aggregates: Vec<AggregateCall>,
+    slot: u16,
+    distinct: bool,
+    project: &[Expr],
+    having: &[Expr],
+    order: &[(Expr, bool)],
+) -> GroupPlan {
+    let mut after: Vec<Vec<bool>> = from.leaves.iter().map(|l| vec![false; l.needed.len()]).collect();
+    for expr in project.iter().chain(having).chain(order.iter().map(|(e, _)| e)) {
+        walk::for_each_column(expr, &mut |slot, column| {
+            if let Some(columns) = after.get_mut(slot as usize) {
+                columns[column as usize] = true;
+            }
+        });
+    }
+    let carried = from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
+        let mut columns = leaf.columns();
+        columns.wanted = wanted;
+        columns
+    });
+    GroupPlan {
+        keys,
+        aggregates,
+        carry: Carry::new(carried),
+        spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
+        slot,
+        keeps_arrival: distinct,
+    }
+}
+
+/// `SELECT MIN(column)` or MAX over one table: an index's order answers it with one row.
+fn extreme_of(group: &GroupPlan, table_count: usize) -> Option<(ColumnRef, bool)> {
+    let [only] = &group.aggregates[..] else { return None };
+    if !group.keys.is_empty() || table_count != 1 {
+        return None;
+    }
+    let descending = match only.kind {
+        AggregateKind::Min => false,
+        AggregateKind::Max => true,
+        _ => return None,
+    };
+    only.args[0].as_column().map(|column| (column.clone(), descending))
+}
+
+/// ORDER BY as columns of one table, where it is nothing else.
+fn wished_order(order: &[(Expr, bool)]) -> Option<(u16, Vec<KeyOrder>)> {
+    let (first, _) = order.first()?;
+    let slot = first.as_column()?.slot;
+    let keys: Option<Vec<KeyOrder>> = order
+        .iter()
+        .map(|(e, descending)| e.as_column().filter(|c| c.slot == slot).map(|c| (c.column, *descending)))
+        .collect();
+    Some((slot, keys?))
+}
+
+/// Rows that the query ends after, where the first execution's values tell.
+fn known_limit(binder: &Binder<'_>, limit: Option<&Expr>, offset: Option<&Expr>) -> Option<u64> {
+    let value = |expr: &Expr| match &expr.node {
+        Node::Constant(value) => Some(value.clone()),
+        Node::Param(index) => binder.cx.params.values.get(*index as usize).cloned(),
+        _ => None,
+    };
+    let number = |expr: &Expr| match value(expr) {
+        Some(keel_value::Value::Int(n)) => u64::try_from(n).ok(),
+        Some(keel_value::Value::UInt(n)) => Some(n),
+        _ => None,
+    };
+    let count = number(limit?)?;
+    let skipped = offset.map_or(Some(0), number)?;
+    count.checked_add(skipped)
+}
+
+/// The slot and columns, where nothing but stored columns of one table are selected.
+fn direct(project: &[Expr], scope: &Scope) -> Option<(u16, Vec<usize>)> {
+    let slot = project.first()?.as_column()?.slot;
+    scope.tables.get(slot as usize)?;
+    let columns: Option<Vec<usize>> = project
+        .iter()
+        .map(|e| {
+            let plain = e.ty.kind != keel_value::TypeKind::Timestamp;
+            e.as_column().filter(|c| c.slot == slot && plain).map(|c| c.column as usize)
+        })
+        .collect();
+    Some((slot, columns?))
 }

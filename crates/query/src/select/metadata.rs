@@ -1,1 +1,91 @@
-//! metadata.
+//! Column descriptions of results, as MariaDB sends them.
+
+use std::sync::Arc;
+
+use keel_sql::ast::{Expr as Tree, LiteralValue};
+use keel_value::types::flags;
+
+use crate::bind::ScopeTable;
+use crate::catalog::{ColumnDefault, IndexKind, TableDef};
+use crate::expr::{Expr, Node};
+use crate::result::ColumnMeta;
+
+/// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
+pub(super) fn item_name(tree: &Tree, text: &str) -> String {
+    match tree {
+        Tree::Column(name) => name.column.clone(),
+        Tree::Literal(literal) => match &literal.value {
+            LiteralValue::String { bytes, .. } => bytes.to_text(),
+            _ => text.trim().to_string(),
+        },
+        _ => text.trim().to_string(),
+    }
+}
+
+/// Describes one result column.
+pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable], grouped: bool) -> ColumnMeta {
+    let nothing: Arc<str> = "".into();
+    let mut meta = ColumnMeta {
+        schema: nothing.clone(),
+        table: nothing.clone(),
+        org_table: nothing.clone(),
+        name,
+        org_name: nothing,
+        ty: expr.ty.clone(),
+        nullable: expr.nullable,
+        flags: 0,
+        length: None,
+    };
+    let Node::Column(column) = &expr.node else {
+        meta.flags = computed_flags(expr);
+        return meta;
+    };
+    let Some(table) = tables.iter().find(|t| t.slot == column.slot) else {
+        meta.flags = computed_flags(expr);
+        return meta;
+    };
+    let place = column.column as usize;
+    meta.table = table.alias.clone();
+    meta.org_table = table.name.clone();
+    meta.schema = table.schema.clone();
+    meta.org_name = table.columns[place].name.clone();
+    match &table.def {
+        Some(def) if !grouped => meta.flags = column_flags(def, place),
+        Some(_) => {}
+        None => meta.flags = computed_flags(expr),
+    }
+    meta
+}
+
+/// Numbers and dates that are computed carry BINARY.
+fn computed_flags(expr: &Expr) -> u16 {
+    if expr.ty.is_text() { 0 } else { flags::BINARY }
+}
+
+/// Flags of a table's column beyond those of its type.
+fn column_flags(def: &TableDef, place: usize) -> u16 {
+    let column = &def.columns[place];
+    let mut bits = 0;
+    for index in &def.indexes {
+        let Some(position) = index.parts.iter().position(|p| p.column == place) else { continue };
+        bits |= flags::PART_KEY;
+        match index.kind {
+            IndexKind::Primary => bits |= flags::PRI_KEY,
+            IndexKind::Unique if index.parts.len() == 1 => bits |= flags::UNIQUE_KEY,
+            _ if position == 0 => bits |= flags::MULTIPLE_KEY,
+            _ => {}
+        }
+    }
+    if bits & flags::PRI_KEY != 0 {
+        bits &= !flags::MULTIPLE_KEY;
+    }
+    if column.auto_increment {
+        bits |= flags::AUTO_INCREMENT;
+    } else if column.default == ColumnDefault::None && !column.nullable {
+        bits |= flags::NO_DEFAULT_VALUE;
+    }
+    if column.on_update_now {
+        bits |= flags::ON_UPDATE_NOW;
+    }
+    bits
+}

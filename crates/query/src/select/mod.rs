@@ -13,9 +13,9 @@
 mod block;
 mod build;
 mod carry;
+mod frame;
 mod from;
 mod metadata;
-mod project;
 mod run;
 mod setop;
 mod subquery;
@@ -23,7 +23,8 @@ mod subquery;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_sql::ast;
+use keel_sql::ast::{self, LockClause};
+use keel_storage::Read;
 use keel_value::{SqlType, Value};
 
 use crate::bind::Binder;
@@ -33,29 +34,35 @@ use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
 pub(crate) use block::Block;
+pub(crate) use carry::{Carry, SlotColumns, stored_type};
+pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
 pub(crate) use setop::SetPlan;
 pub use subquery::{Subquery, SubqueryTest};
 
-/// How the rows of a query are locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Locking {
-    /// FOR UPDATE; else LOCK IN SHARE MODE.
-    pub exclusive: bool,
-    /// NOWAIT, SKIP LOCKED, WAIT n.
-    pub wait: LockWait,
+/// What bounds one run of a query block from outside.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// How tables are read.
+    pub read: Read,
+    /// `sql_select_limit`, for a block without LIMIT.
+    pub default_count: u64,
+    /// Rows that the consumer takes at most.
+    pub most: u64,
 }
 
-/// How long a locking read waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockWait {
-    /// As `innodb_lock_wait_timeout` says.
-    Default,
-    /// Not at all.
-    NoWait,
-    /// It leaves out locked rows.
-    SkipLocked,
-    /// So many seconds.
-    Seconds(u64),
+/// What EXPLAIN says beyond the source's tables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ExplainFacts {
+    /// Rows are sorted.
+    pub sorts: bool,
+    /// Rows are grouped by something.
+    pub groups: bool,
+    /// DISTINCT.
+    pub distinct: bool,
+    /// Rows expected before grouping.
+    pub rows: f64,
+    /// WHERE.
+    pub has_condition: bool,
 }
 
 /// A table that WITH names, while binding.
@@ -75,7 +82,7 @@ pub struct SelectPlan {
     /// Every real table read, once.
     pub(crate) tables: Vec<Arc<TableDef>>,
     /// How the rows are locked; none for plain reads.
-    pub(crate) locking: Option<Locking>,
+    pub(crate) lock: Option<LockClause>,
     /// INTO @a, @b.
     pub(crate) into: Vec<Arc<str>>,
 }
@@ -104,9 +111,9 @@ impl SelectPlan {
         !self.into.is_empty()
     }
 
-    /// Whether it locks what it reads.
-    pub fn locking(&self) -> Option<Locking> {
-        self.locking
+    /// How it locks what it reads; none for plain reads.
+    pub fn lock(&self) -> Option<&LockClause> {
+        self.lock.as_ref()
     }
 
     /// Types of the result's columns, and whether each may be NULL.
@@ -123,7 +130,7 @@ pub trait RowOutput {
 
 /// Binds and plans a query in the binder's innermost scope's surroundings (an empty one for a statement of its own).
 pub fn plan_select(binder: &mut Binder<'_>, query: &ast::Query) -> SqlResult<SelectPlan> {
-    build::plan_query(binder, query, None)
+    build::plan_query(binder, query)
 }
 
 /// Runs a query and sends its rows to a client; gives the number of rows sent.

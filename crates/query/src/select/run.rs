@@ -1,26 +1,115 @@
-//! Execution.
-use keel_base::SqlResult;
+//! Running a planned query: to a client, to variables, or to a consumer inside the server.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
 use keel_value::Value;
 
-use super::{RowOutput, SelectPlan};
+use super::{Body, Limits, RowOutput, SelectPlan};
+use crate::access::{plain_read, read_mode};
 use crate::expr::Frame;
-use crate::result::RowSink;
-use crate::session::Session;
+use crate::result::{RowSink, RowView};
+use crate::session::{Session, UserVariable};
 
-pub(super) fn to_sink(
-    _p: &SelectPlan,
-    _s: &mut Session,
-    _v: &[Value],
-    _k: &mut dyn RowSink,
-) -> SqlResult<u64> {
-    unimplemented!()
+/// Sends rows to a client.
+struct ToSink<'a> {
+    sink: &'a mut dyn RowSink,
+    sent: u64,
 }
+
+impl RowOutput for ToSink<'_> {
+    fn row(&mut self, _: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        self.sink.row(row)?;
+        self.sent += 1;
+        self.sink.breathe()?;
+        Ok(true)
+    }
+}
+
+/// Puts the only row into variables.
+struct ToVariables<'a> {
+    plan: &'a SelectPlan,
+    rows: u64,
+}
+
+impl RowOutput for ToVariables<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        self.rows += 1;
+        if self.rows > 1 {
+            return Err(errors::too_many_rows());
+        }
+        let types = self.plan.types();
+        let names: &[Arc<str>] = &self.plan.into;
+        row.for_each(|index, value| {
+            let variable = UserVariable { value: value.to_owned(), ty: types[index].0.clone() };
+            session.user_variables.insert(names[index].to_string(), variable);
+        });
+        Ok(true)
+    }
+}
+
+/// Runs a query for a client; gives the rows sent.
+pub(super) fn to_sink(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<u64> {
+    let limit = session.vars.select_limit;
+    if plan.is_into() {
+        let mut variables = ToVariables { plan, rows: 0 };
+        session.found_rows = body(plan, session, params, None, limit, u64::MAX, &mut variables)?;
+        if variables.rows == 0 {
+            session.warn(errors::sp_fetch_no_data());
+        }
+        return Ok(variables.rows);
+    }
+    sink.columns(plan.columns())?;
+    let mut output = ToSink { sink, sent: 0 };
+    let counted = body(plan, session, params, None, limit, u64::MAX, &mut output)?;
+    session.found_rows = counted;
+    Ok(output.sent)
+}
+
+/// Runs a query for a consumer inside the server.
 pub(super) fn each(
-    _p: &SelectPlan,
-    _s: &mut Session,
-    _v: &[Value],
-    _o: Option<&Frame<'_>>,
-    _out: &mut dyn RowOutput,
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    outer: Option<&Frame<'_>>,
+    output: &mut dyn RowOutput,
 ) -> SqlResult<()> {
-    unimplemented!()
+    body(plan, session, params, outer, u64::MAX, u64::MAX, output).map(drop)
+}
+
+/// Runs a query of which at most `most` rows are wanted.
+pub(super) fn first_rows(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    outer: Option<&Frame<'_>>,
+    most: u64,
+    output: &mut dyn RowOutput,
+) -> SqlResult<()> {
+    body(plan, session, params, outer, u64::MAX, most, output).map(drop)
+}
+
+fn body(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    outer: Option<&Frame<'_>>,
+    default_count: u64,
+    most: u64,
+    output: &mut dyn RowOutput,
+) -> SqlResult<u64> {
+    let read = match &plan.lock {
+        Some(lock) => read_mode(session, Some(lock)),
+        None => plain_read(session),
+    };
+    let limits = Limits { read, default_count, most };
+    match &plan.body {
+        Body::Block(block) => block.run(session, params, outer, limits, output),
+        Body::Set(set) => set.run(session, params, outer, limits, output),
+    }
 }

@@ -1,2 +1,494 @@
-//! Set operations.
-pub(crate) struct SetPlan;
+//! UNION, EXCEPT, INTERSECT and VALUES: rows of several parts under one result type.
+//!
+//! Rows stream from part to part. The DISTINCT forms keep the keys of rows seen; EXCEPT and INTERSECT first read their
+//! right side as keys with counts. What is kept is bounded by `tmp_memory_table_size`, beyond it is 1038.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp};
+use keel_value::key::KeyPart;
+use keel_value::row::Layout;
+use keel_value::{SqlType, Value};
+
+use super::block::SortKey;
+use super::carry::{result_layout, stored_type};
+use super::frame::{FrameBuffer, RowPacker, encode_key_part};
+use super::from::local_type;
+use super::{Body, Limits, RowOutput, SelectPlan, build, run};
+use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable};
+use crate::expr::typing;
+use crate::expr::{Derivation, EvalContext, Expr, Frame, Node, RowSlot, walk};
+use crate::result::{ColumnMeta, ResultColumns, RowView};
+use crate::session::Session;
+use crate::sort::Sorter;
+
+/// A set operation, its result's order and limit.
+pub(crate) struct SetPlan {
+    root: Part,
+    /// Types of the result.
+    types: Vec<SqlType>,
+    layout: Arc<Layout>,
+    order: Vec<SortKey>,
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+    once: u32,
+}
+
+/// What gives rows.
+pub(crate) enum Part {
+    /// A query; its results already have the common types.
+    Query(Box<SelectPlan>),
+    /// Rows of VALUES.
+    Rows(Vec<Vec<Expr>>),
+    /// Two parts together.
+    Both {
+        op: SetOp,
+        all: bool,
+        left: Box<Part>,
+        right: Box<Part>,
+    },
+}
+
+impl SetPlan {
+    /// The parts in order, for EXPLAIN.
+    pub fn queries(&self) -> Vec<&SelectPlan> {
+        fn go<'p>(part: &'p Part, out: &mut Vec<&'p SelectPlan>) {
+            match part {
+                Part::Query(plan) => out.push(plan),
+                Part::Rows(_) => {}
+                Part::Both { left, right, .. } => {
+                    go(left, out);
+                    go(right, out);
+                }
+            }
+        }
+        let mut out = Vec::new();
+        go(&self.root, &mut out);
+        out
+    }
+}
+
+/// Plans a body that is no single SELECT.
+pub(super) fn plan(
+    binder: &mut Binder<'_>,
+    body: &QueryBody,
+    order: &[OrderItem],
+    limit: Option<&Limit>,
+) -> SqlResult<SelectPlan> {
+    let mut columns = Vec::new();
+    let mut root = part(binder, body, &mut columns)?;
+    let types = common_types(binder, &root)?;
+    convert(&mut root, &types);
+    for (meta, (ty, nullable)) in columns.iter_mut().zip(&types) {
+        meta.ty = ty.clone();
+        meta.nullable = *nullable;
+        meta.flags = 0;
+        let nothing: Arc<str> = "".into();
+        (meta.schema, meta.table, meta.org_table, meta.org_name) =
+            (nothing.clone(), nothing.clone(), nothing.clone(), nothing);
+    }
+    let (order, limit, offset, once) = bind_tail(binder, &columns, order, limit)?;
+    let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();
+    let layout = result_layout(plain.iter());
+    Ok(SelectPlan {
+        body: Body::Set(Box::new(SetPlan { root, types: plain, layout, order, limit, offset, once })),
+        columns: ResultColumns::new(columns),
+        types,
+        tables: binder.tables.clone(),
+        lock: None,
+        into: Vec::new(),
+    })
+}
+
+fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
+    let plan = match body {
+        QueryBody::SetOp { op, all, left, right } => {
+            let left = Box::new(part(binder, left, columns)?);
+            let right = Box::new(part(binder, right, columns)?);
+            return Ok(Part::Both { op: *op, all: *all, left, right });
+        }
+        QueryBody::Values(rows) => return values(binder, rows, columns),
+        QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None)?,
+        QueryBody::Nested(query) => build::plan_query(binder, query)?,
+    };
+    if columns.is_empty() {
+        columns.clone_from(&plan.columns.columns);
+    }
+    Ok(Part::Query(Box::new(plan)))
+}
+
+fn values(binder: &mut Binder<'_>, rows: &[Vec<Tree>], columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
+    binder.scopes.push(Scope::default());
+    let pins = std::mem::replace(&mut binder.pins_literals, true);
+    let bound: SqlResult<Vec<Vec<Expr>>> =
+        rows.iter().map(|row| row.iter().map(|e| binder.bind(e, Clause::Fields)).collect()).collect();
+    binder.pins_literals = pins;
+    binder.pop_scope();
+    let bound = bound?;
+    let width = bound[0].len();
+    if let Some(row) = bound.iter().position(|r| r.len() != width) {
+        return Err(errors::wrong_value_count_on_row(row + 1));
+    }
+    if columns.is_empty() {
+        for expr in &bound[0] {
+            let name = crate::expr::print::text(expr);
+            columns.push(super::metadata::describe(expr, name.into(), &[], false));
+        }
+    }
+    Ok(Part::Rows(bound))
+}
+
+/// For each column its expressions in all parts, as stand-ins that carry type and nullability.
+fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
+    let mut add = |row: Vec<Expr>| -> SqlResult<()> {
+        if out.is_empty() {
+            out.resize_with(row.len(), Vec::new);
+        }
+        if out.len() != row.len() {
+            return Err(errors::wrong_number_of_columns_in_select());
+        }
+        for (column, expr) in out.iter_mut().zip(row) {
+            column.push(expr);
+        }
+        Ok(())
+    };
+    match part {
+        Part::Query(plan) => match &plan.body {
+            Body::Block(block) => add(block.project.clone()),
+            Body::Set(_) => add(plan.types.iter().map(|(ty, nullable)| stand_in(ty, *nullable)).collect()),
+        },
+        Part::Rows(rows) => rows.iter().try_for_each(|row| add(row.clone())),
+        Part::Both { left, right, .. } => {
+            collect(left, out)?;
+            collect(right, out)
+        }
+    }
+}
+
+fn stand_in(ty: &SqlType, nullable: bool) -> Expr {
+    Expr { derivation: Derivation::Implicit, ..Expr::new(Node::Aggregate(0), ty.clone(), nullable) }
+}
+
+fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Vec<(SqlType, bool)>> {
+    let mut columns = Vec::new();
+    collect(root, &mut columns)?;
+    let connection = binder.cx.session.vars.connection_collation;
+    columns
+        .iter()
+        .map(|exprs| {
+            let all: Vec<&Expr> = exprs.iter().collect();
+            let (ty, _) = typing::aggregate(&all, connection, "UNION")?;
+            Ok((local_type(&ty), exprs.iter().any(|e| e.nullable)))
+        })
+        .collect()
+}
+
+/// Has every part give the common types.
+fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
+    let adapt = |exprs: &mut Vec<Expr>| {
+        for (expr, (ty, _)) in exprs.iter_mut().zip(types) {
+            if !crate::expr::cast::same_representation(ty, &expr.ty) {
+                let taken = std::mem::replace(expr, Expr::null());
+                let (nullable, derivation) = (taken.nullable, taken.derivation);
+                *expr = Expr { node: Node::Convert(Box::new(taken)), ty: ty.clone(), nullable, derivation };
+            }
+        }
+    };
+    match part {
+        Part::Both { left, right, .. } => {
+            convert(left, types);
+            convert(right, types);
+        }
+        Part::Rows(rows) => rows.iter_mut().for_each(adapt),
+        Part::Query(plan) => match &mut plan.body {
+            Body::Block(block) => {
+                adapt(&mut block.project);
+                block.layout = result_layout(block.project.iter().map(|e| &e.ty));
+                if block.project.iter().any(|e| e.as_column().is_none()) {
+                    block.direct = None;
+                }
+            }
+            Body::Set(set) => {
+                let own = std::mem::take(&mut set.types);
+                set.types = own.into_iter().zip(types).map(|(_, (ty, _))| ty.clone()).collect();
+                convert(&mut set.root, types);
+                set.layout = result_layout(set.types.iter());
+            }
+        },
+    }
+}
+
+type Tail = (Vec<SortKey>, Option<Expr>, Option<Expr>, u32);
+
+/// ORDER BY and LIMIT of the whole: they see the result's columns only.
+fn bind_tail(
+    binder: &mut Binder<'_>,
+    columns: &[ColumnMeta],
+    order: &[OrderItem],
+    limit: Option<&Limit>,
+) -> SqlResult<Tail> {
+    let table = ScopeTable {
+        slot: 0,
+        schema: "".into(),
+        name: "".into(),
+        alias: "".into(),
+        columns: columns
+            .iter()
+            .map(|meta| ScopeColumn {
+                name: meta.name.clone(),
+                ty: meta.ty.clone(),
+                nullable: meta.nullable,
+                invisible: false,
+                derivation: Derivation::Implicit,
+            })
+            .collect(),
+        def: None,
+        outer_joined: false,
+    };
+    binder.scopes.push(Scope { tables: vec![table.clone()], ..Scope::default() });
+    let bound = bind_order(binder, &table, order).and_then(|keys| Ok((keys, build::bind_limit(binder, limit)?)));
+    let mut scope = binder.pop_scope();
+    let (keys, (limit, offset)) = bound?;
+    let mut order = Vec::with_capacity(keys.len());
+    for (mut expr, descending) in keys {
+        walk::hoist(&mut expr, &mut scope.once);
+        order.push(build::sort_key((expr, descending)));
+    }
+    Ok((order, limit, offset, scope.once))
+}
+
+fn bind_order(binder: &mut Binder<'_>, table: &ScopeTable, order: &[OrderItem]) -> SqlResult<Vec<(Expr, bool)>> {
+    let pins = std::mem::replace(&mut binder.pins_literals, true);
+    let bound = order
+        .iter()
+        .map(|item| {
+            if let Tree::Column(name) = &item.expr
+                && let Some(named) = &name.table
+            {
+                return Err(errors::tablename_not_allowed_here(named, "ORDER BY"));
+            }
+            let expr = match build::ordinal(binder, &item.expr) {
+                Some(n) => match usize::try_from(n).ok().and_then(|n| n.checked_sub(1)) {
+                    Some(index) if index < table.columns.len() => table.column(index),
+                    _ => return Err(errors::bad_field(n, "ORDER BY")),
+                },
+                None => binder.bind(&item.expr, Clause::Order)?,
+            };
+            Ok((expr, item.desc))
+        })
+        .collect();
+    binder.pins_literals = pins;
+    bound
+}
+
+/// Rows as keys, with how often each came; bounded.
+struct Bag {
+    counts: HashMap<Box<[u8]>, u64, RandomState>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Bag {
+    fn new(bytes_max: u64) -> Bag {
+        Bag { counts: HashMap::default(), bytes: 0, bytes_max: bytes_max.max(1 << 20) }
+    }
+
+    fn add(&mut self, key: Vec<u8>) -> SqlResult<bool> {
+        self.bytes += key.len() as u64 + 40;
+        if self.bytes > self.bytes_max {
+            return Err(errors::out_of_sortmemory());
+        }
+        let count = self.counts.entry(key.into_boxed_slice()).or_insert(0);
+        *count += 1;
+        Ok(*count == 1)
+    }
+
+    /// Takes one of the rows of a key away; false if there is none left.
+    fn take(&mut self, key: &[u8]) -> bool {
+        match self.counts.get_mut(key) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A consumer made of a closure.
+struct Each<F>(F);
+
+impl<F: FnMut(&mut Session, RowView<'_>) -> SqlResult<bool>> RowOutput for Each<F> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        (self.0)(session, row)
+    }
+}
+
+/// What one run of a set operation carries along.
+#[derive(Clone, Copy)]
+struct Run<'r> {
+    parts: &'r [KeyPart],
+    params: &'r [Value],
+    outer: Option<&'r Frame<'r>>,
+}
+
+impl Run<'_> {
+    fn key(&self, row: RowView<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        row.for_each(|index, value| encode_key_part(&self.parts[index], value, &mut key));
+        key
+    }
+}
+
+impl Part {
+    /// Gives its rows; false where the consumer wants no more.
+    fn run(&self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
+        match self {
+            Part::Query(plan) => {
+                let wants_more = RefCell::new(true);
+                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
+                    let more = output.row(session, row)?;
+                    *wants_more.borrow_mut() = more;
+                    Ok(more)
+                });
+                run::each(plan, session, run.params, run.outer, &mut each)?;
+                Ok(wants_more.into_inner())
+            }
+            Part::Rows(rows) => {
+                let frame = FrameBuffer::new(0, 0, run.params, run.outer);
+                for row in rows {
+                    let mut values = Vec::with_capacity(row.len());
+                    for expr in row {
+                        let mut cx = EvalContext::new(session, frame.view());
+                        values.push(expr.eval(&mut cx)?.into_value());
+                    }
+                    if !output.row(session, RowView::Values(&values))? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Part::Both { op: SetOp::Union, all: true, left, right } => {
+                Ok(left.run(run, session, output)? && right.run(run, session, output)?)
+            }
+            Part::Both { op: SetOp::Union, all: false, left, right } => {
+                let mut seen = Bag::new(session.vars.tmp_memory_bytes);
+                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
+                    if seen.add(run.key(row))? { output.row(session, row) } else { Ok(true) }
+                });
+                Ok(left.run(run, session, &mut each)? && right.run(run, session, &mut each)?)
+            }
+            Part::Both { op, all, left, right } => {
+                let bytes_max = session.vars.tmp_memory_bytes;
+                let mut others = Bag::new(bytes_max);
+                let mut gather = Each(|_: &mut Session, row: RowView<'_>| {
+                    others.add(run.key(row))?;
+                    Ok(true)
+                });
+                right.run(run, session, &mut gather)?;
+                let mut seen = Bag::new(bytes_max);
+                let keeps_matches = *op == SetOp::Intersect;
+                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
+                    let key = run.key(row);
+                    let keep = if *all {
+                        others.take(&key) == keeps_matches
+                    } else {
+                        others.counts.contains_key(&key[..]) == keeps_matches && seen.add(key)?
+                    };
+                    if keep { output.row(session, row) } else { Ok(true) }
+                });
+                left.run(run, session, &mut each)
+            }
+        }
+    }
+}
+
+impl SetPlan {
+    /// Runs it; gives the rows sent.
+    pub fn run(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        outer: Option<&Frame<'_>>,
+        limits: Limits,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<u64> {
+        let parts: Vec<KeyPart> = self.types.iter().map(|ty| KeyPart::new(stored_type(ty), true)).collect();
+        let mut frame = FrameBuffer::new(1, self.once, params, outer);
+        let count = self.number(&self.limit, session, &frame)?.unwrap_or(limits.default_count).min(limits.most);
+        let offset = self.number(&self.offset, session, &frame)?.unwrap_or(0);
+        let end = offset.saturating_add(count);
+        let mut seen = 0;
+        let mut emit = |session: &mut Session, row: RowView<'_>| {
+            if seen >= end {
+                return Ok(false);
+            }
+            seen += 1;
+            let more = seen <= offset || output.row(session, row)?;
+            Ok(more && seen < end)
+        };
+        let run = Run { parts: &parts, params, outer };
+        if count == 0 {
+            return Ok(0);
+        }
+        if self.order.is_empty() {
+            self.root.run(run, session, &mut Each(emit))?;
+            return Ok(seen.saturating_sub(offset));
+        }
+        let mut sorter = Sorter::new(Some(end), session.vars.sort_buffer_bytes);
+        let mut packer = RowPacker::new(&self.layout);
+        let mut packed = Vec::new();
+        self.root.run(
+            run,
+            session,
+            &mut Each(|session: &mut Session, row: RowView<'_>| {
+                packed.clear();
+                packer.pack(row, &mut packed);
+                self.fill(&mut frame.slots[0], &packed);
+                sorter.push(|out| {
+                    let start = out.len();
+                    let mut cx = EvalContext::new(session, frame.view());
+                    for key in &self.order {
+                        let cell = key.expr.eval(&mut cx)?;
+                        encode_key_part(&key.part, cell.as_ref(), out);
+                    }
+                    let key_len = out.len() - start;
+                    out.extend_from_slice(&packed);
+                    Ok(key_len)
+                })?;
+                Ok(true)
+            }),
+        )?;
+        let mut sorted = sorter.finish()?;
+        let all: Vec<usize> = (0..self.types.len()).collect();
+        while let Some((_, row)) = sorted.next()? {
+            if !emit(session, RowView::Stored { layout: &self.layout, bytes: row, projection: &all })? {
+                break;
+            }
+        }
+        Ok(seen.saturating_sub(offset))
+    }
+
+    fn fill(&self, slot: &mut RowSlot, row: &[u8]) {
+        match slot {
+            RowSlot::Stored { bytes, .. } => {
+                bytes.clear();
+                bytes.extend_from_slice(row);
+            }
+            _ => *slot = RowSlot::Stored { layout: self.layout.clone(), map: None, bytes: row.to_vec() },
+        }
+    }
+
+    fn number(&self, expr: &Option<Expr>, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<Option<u64>> {
+        let Some(expr) = expr else { return Ok(None) };
+        let mut cx = EvalContext::new(session, frame.view());
+        match expr.integer(&mut cx)?.map(u64::try_from) {
+            Some(Ok(n)) => Ok(Some(n)),
+            _ => Err(errors::wrong_arguments("LIMIT")),
+        }
+    }
+}

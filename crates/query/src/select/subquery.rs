@@ -1,12 +1,22 @@
 //! Subqueries in expressions: one value, a row, EXISTS, IN, ANY and ALL.
+//!
+//! A subquery that reads nothing of its surroundings runs once per execution: scalars and EXISTS as any constant, IN as a
+//! set of encoded keys (bounded by `tmp_memory_table_size`; a larger one is run again for each row). A correlated one runs
+//! for each row, no further than its answer needs.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use keel_base::SqlResult;
-use keel_value::Cell;
+use hashbrown::HashSet;
+use keel_base::{SqlResult, errors};
+use keel_value::{Cell, Value, ValueRef};
 
-use super::SelectPlan;
-use crate::expr::{CompareOp, Comparison, EvalContext, Expr};
+use super::{RowOutput, SelectPlan, run};
+use crate::expr::frame::Kept;
+use crate::expr::{CompareOp, Comparison, EvalContext, Expr, compare};
+use crate::join::encode_in_domain;
+use crate::result::RowView;
+use crate::session::Session;
 
 /// What a subquery is asked.
 #[derive(Debug, Clone)]
@@ -24,15 +34,24 @@ pub enum SubqueryTest {
         /// How each is compared.
         by: Vec<Comparison>,
     },
-    /// `operand op ANY | ALL (subquery)`, or a row comparison with a single-row subquery.
+    /// `operand op ANY | ALL (subquery)`.
     Quantified {
         /// The comparison.
         op: CompareOp,
         /// ALL; else ANY.
         all: bool,
-        /// The left side.
+        /// The left side, one expression.
         operands: Vec<Expr>,
         /// How it is compared.
+        by: Vec<Comparison>,
+    },
+    /// `row = (subquery)` or `<>`: the subquery has one row at most.
+    Row {
+        /// `<>`.
+        negated: bool,
+        /// The left side.
+        operands: Vec<Expr>,
+        /// How each is compared.
         by: Vec<Comparison>,
     },
 }
@@ -41,7 +60,9 @@ impl SubqueryTest {
     /// The expressions of the enclosing query.
     pub fn operands(&self) -> &[Expr] {
         match self {
-            SubqueryTest::In { operands, .. } | SubqueryTest::Quantified { operands, .. } => operands,
+            SubqueryTest::In { operands, .. }
+            | SubqueryTest::Quantified { operands, .. }
+            | SubqueryTest::Row { operands, .. } => operands,
             SubqueryTest::Scalar | SubqueryTest::Exists => &[],
         }
     }
@@ -49,7 +70,9 @@ impl SubqueryTest {
     /// The same, to change them.
     pub fn operands_mut(&mut self) -> &mut [Expr] {
         match self {
-            SubqueryTest::In { operands, .. } | SubqueryTest::Quantified { operands, .. } => operands,
+            SubqueryTest::In { operands, .. }
+            | SubqueryTest::Quantified { operands, .. }
+            | SubqueryTest::Row { operands, .. } => operands,
             SubqueryTest::Scalar | SubqueryTest::Exists => &mut [],
         }
     }
@@ -72,15 +95,297 @@ pub struct Subquery {
 
 impl std::fmt::Debug for Subquery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subquery")
-            .field("test", &self.test)
-            .field("reads", &self.reads)
-            .finish_non_exhaustive()
+        f.debug_struct("Subquery").field("test", &self.test).field("reads", &self.reads).finish_non_exhaustive()
+    }
+}
+
+/// Takes the only row.
+#[derive(Default)]
+struct OnlyRow {
+    values: Option<Vec<Value>>,
+}
+
+impl RowOutput for OnlyRow {
+    fn row(&mut self, _: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        if self.values.is_some() {
+            return Err(errors::subquery_no_1_row());
+        }
+        let mut values = Vec::with_capacity(row.len());
+        row.for_each(|_, value| values.push(value.to_owned()));
+        self.values = Some(values);
+        Ok(true)
+    }
+}
+
+/// Notes that there is a row.
+struct AnyRow(bool);
+
+impl RowOutput for AnyRow {
+    fn row(&mut self, _: &mut Session, _: RowView<'_>) -> SqlResult<bool> {
+        self.0 = true;
+        Ok(false)
+    }
+}
+
+/// Looks for a row equal to given values.
+struct Finder<'a> {
+    subquery: &'a Subquery,
+    wanted: &'a [Value],
+    by: &'a [Comparison],
+    found: bool,
+    unknown: bool,
+}
+
+impl RowOutput for Finder<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        match self.subquery.equals(self.wanted, self.by, session, row)? {
+            Some(true) => {
+                self.found = true;
+                return Ok(false);
+            }
+            Some(false) => {}
+            None => self.unknown = true,
+        }
+        Ok(true)
+    }
+}
+
+/// Compares one value with each row.
+struct Comparer<'a> {
+    subquery: &'a Subquery,
+    value: &'a Value,
+    op: CompareOp,
+    by: Comparison,
+    /// ALL ends with the first false, ANY with the first true.
+    all: bool,
+    decided: bool,
+    unknown: bool,
+}
+
+impl RowOutput for Comparer<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        let order = self.subquery.order(0, self.value, self.by, session, row)?;
+        match order.map(|o| self.op.holds(o)) {
+            Some(holds) if holds != self.all => {
+                self.decided = true;
+                return Ok(false);
+            }
+            Some(_) => {}
+            None => self.unknown = true,
+        }
+        Ok(true)
+    }
+}
+
+/// Gathers all rows as keys.
+struct Gatherer<'a> {
+    plan: &'a SelectPlan,
+    by: &'a [Comparison],
+    set: HashSet<Box<[u8]>, foldhash::fast::RandomState>,
+    has_null: bool,
+    rows: u64,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl RowOutput for Gatherer<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        self.rows += 1;
+        let mut key = Vec::new();
+        let mut problem = None;
+        let mut whole = true;
+        let mut cx = EvalContext::new(session, crate::expr::Frame::EMPTY);
+        row.for_each(|index, value| {
+            if problem.is_none() {
+                match encode_in_domain(self.by[index], value, &self.plan.types[index].0, &mut cx, &mut key) {
+                    Ok(given) => whole &= given,
+                    Err(error) => problem = Some(error),
+                }
+            }
+        });
+        if let Some(error) = problem {
+            return Err(error);
+        }
+        if !whole {
+            self.has_null = true;
+            return Ok(true);
+        }
+        self.bytes += key.len() as u64 + 32;
+        self.set.insert(key.into_boxed_slice());
+        Ok(self.bytes <= self.bytes_max)
     }
 }
 
 impl Subquery {
-    pub(crate) fn eval<'f>(&'f self, _cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
-        unimplemented!()
+    /// The value of the test over the current rows.
+    pub(crate) fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        let truth = match &self.test {
+            SubqueryTest::Scalar => {
+                let mut only = OnlyRow::default();
+                self.run(cx, u64::MAX, &mut only)?;
+                let value = only.values.and_then(|mut v| v.pop()).unwrap_or(Value::Null);
+                return Ok(Cell::Owned(value));
+            }
+            SubqueryTest::Exists => {
+                let mut any = AnyRow(false);
+                self.run(cx, 1, &mut any)?;
+                Some(any.0)
+            }
+            SubqueryTest::In { negated, operands, by } => self.contains(operands, by, cx)?.map(|t| t != *negated),
+            SubqueryTest::Quantified { op, all, operands, by } => {
+                let value = operands[0].eval(cx)?.into_value();
+                let mut comparer = Comparer {
+                    subquery: self,
+                    value: &value,
+                    op: *op,
+                    by: by[0],
+                    all: *all,
+                    decided: false,
+                    unknown: false,
+                };
+                self.run(cx, u64::MAX, &mut comparer)?;
+                if comparer.decided {
+                    Some(!*all)
+                } else if comparer.unknown {
+                    None
+                } else {
+                    Some(*all)
+                }
+            }
+            SubqueryTest::Row { negated, operands, by } => {
+                let wanted = values_of(operands, cx)?;
+                let mut only = OnlyRow::default();
+                self.run(cx, u64::MAX, &mut only)?;
+                match only.values {
+                    None => None,
+                    Some(values) => {
+                        self.equals(&wanted, by, cx.session, RowView::Values(&values))?.map(|t| t != *negated)
+                    }
+                }
+            }
+        };
+        Ok(Cell::Ref(truth.map_or(ValueRef::Null, |t| ValueRef::Int(i64::from(t)))))
     }
+
+    fn run(&self, cx: &mut EvalContext<'_, '_>, most: u64, output: &mut dyn RowOutput) -> SqlResult<()> {
+        let frame = cx.frame;
+        run::first_rows(&self.plan, cx.session, frame.params, Some(&frame), most, output)
+    }
+
+    fn contains<'f>(
+        &'f self,
+        operands: &'f [Expr],
+        by: &'f [Comparison],
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Option<bool>> {
+        if self.reads.is_empty()
+            && !self.volatile
+            && let Some(kept) = cx.frame.once.get(self.cell as usize)
+        {
+            if kept.get().is_none() {
+                let gathered = self.gather(by, cx)?;
+                let _ = kept.set(gathered);
+            }
+            if let Some(Kept::Set(set, has_null, has_rows)) = kept.get() {
+                return self.look_up(set, *has_null, *has_rows, operands, by, cx);
+            }
+        }
+        let wanted = values_of(operands, cx)?;
+        let mut finder = Finder { subquery: self, wanted: &wanted, by, found: false, unknown: false };
+        self.run(cx, u64::MAX, &mut finder)?;
+        Ok(match (finder.found, finder.unknown) {
+            (true, _) => Some(true),
+            (false, true) => None,
+            (false, false) => Some(false),
+        })
+    }
+
+    fn look_up<'f>(
+        &self,
+        set: &HashSet<Box<[u8]>, foldhash::fast::RandomState>,
+        has_null: bool,
+        has_rows: bool,
+        operands: &'f [Expr],
+        by: &[Comparison],
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Option<bool>> {
+        if !has_rows {
+            return Ok(Some(false));
+        }
+        let mut key = Vec::new();
+        for (operand, by) in operands.iter().zip(by) {
+            let cell = operand.eval(cx)?;
+            if !encode_in_domain(*by, cell.as_ref(), &operand.ty, cx, &mut key)? {
+                return Ok(None);
+            }
+        }
+        Ok(if set.contains(&key[..]) {
+            Some(true)
+        } else if has_null {
+            None
+        } else {
+            Some(false)
+        })
+    }
+
+    /// All rows as a set; where they are too many, an empty cell that says so.
+    fn gather(&self, by: &[Comparison], cx: &mut EvalContext<'_, '_>) -> SqlResult<Kept> {
+        let mut gatherer = Gatherer {
+            plan: &self.plan,
+            by,
+            set: HashSet::default(),
+            has_null: false,
+            rows: 0,
+            bytes: 0,
+            bytes_max: cx.session.vars.tmp_memory_bytes.max(1 << 20),
+        };
+        self.run(cx, u64::MAX, &mut gatherer)?;
+        if gatherer.bytes > gatherer.bytes_max {
+            return Ok(Kept::Value(Value::Null));
+        }
+        Ok(Kept::Set(gatherer.set, gatherer.has_null, gatherer.rows > 0))
+    }
+
+    /// How a value stands to a column of a row.
+    fn order(
+        &self,
+        column: usize,
+        value: &Value,
+        by: Comparison,
+        session: &mut Session,
+        row: RowView<'_>,
+    ) -> SqlResult<Option<Ordering>> {
+        let mut other = Value::Null;
+        row.for_each(|index, v| {
+            if index == column {
+                other = v.to_owned();
+            }
+        });
+        let operand = &self.test.operands()[column].ty;
+        let mut cx = EvalContext::new(session, crate::expr::Frame::EMPTY);
+        compare::values(by, value.as_ref(), operand, other.as_ref(), &self.plan.types[column].0, &mut cx)
+    }
+
+    /// Whether all values equal those of a row.
+    fn equals(
+        &self,
+        wanted: &[Value],
+        by: &[Comparison],
+        session: &mut Session,
+        row: RowView<'_>,
+    ) -> SqlResult<Option<bool>> {
+        let mut unknown = false;
+        for (column, (value, by)) in wanted.iter().zip(by).enumerate() {
+            match self.order(column, value, *by, session, row)? {
+                Some(Ordering::Equal) => {}
+                Some(_) => return Ok(Some(false)),
+                None => unknown = true,
+            }
+        }
+        Ok(if unknown { None } else { Some(true) })
+    }
+}
+
+fn values_of<'f>(operands: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Vec<Value>> {
+    operands.iter().map(|o| Ok(o.eval(cx)?.into_value())).collect()
 }

@@ -1,0 +1,258 @@
+//! Where a query block's rows come from: tables read along access paths, derived tables, and their joins.
+//!
+//! A [`Source`] is the plan; a [`Runner`] runs it, filling the slots of the frame and giving `true` per joined row. Joins
+//! are nested loops: the right side is opened anew for each left row, its access path taking values from the slots that
+//! are filled already. Where that would read a whole table each time, the right side is read once into a hash table by
+//! its join columns. Conditions stand at the first place where all their tables have a row.
+
+mod hash;
+pub(crate) mod order;
+mod stored;
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_storage::Read;
+use keel_storage::runtime::fiber;
+use keel_value::row::Layout;
+
+use crate::access::{AccessChoice, AccessPath, TableReader};
+use crate::catalog::TableDef;
+use crate::expr::{EvalContext, Expr, RowSlot};
+use crate::select::{FrameBuffer, SelectPlan};
+use crate::session::Session;
+
+pub(crate) use hash::{HashPlan, encode_in_domain};
+use hash::HashRun;
+use stored::StoredRun;
+
+/// A table read along an access path.
+pub(crate) struct TableSource {
+    /// Its slot.
+    pub slot: u16,
+    /// Its definition.
+    pub table: Arc<TableDef>,
+    /// The name it has in the query.
+    pub alias: Arc<str>,
+    /// The way to its rows.
+    pub path: Arc<AccessPath>,
+    /// Whether the index's entries hold all that is needed.
+    pub covering: bool,
+    /// Conditions that each row must fulfil.
+    pub filter: Vec<Expr>,
+    /// Conditions that rows fulfil where the reader's ranges are exact.
+    pub implied: Vec<Expr>,
+    /// What EXPLAIN tells of the choice.
+    pub choice: AccessChoice,
+}
+
+/// A derived table.
+pub(crate) struct DerivedSource {
+    /// Its slot.
+    pub slot: u16,
+    /// The name it has in the query.
+    pub alias: Arc<str>,
+    /// Its rows.
+    pub plan: Arc<SelectPlan>,
+    /// How its rows are kept.
+    pub layout: Arc<Layout>,
+    /// Conditions that each row must fulfil.
+    pub filter: Vec<Expr>,
+}
+
+/// A join of two sources.
+pub(crate) struct JoinSource {
+    /// LEFT JOIN: left rows without a match appear with NULLs.
+    pub outer: bool,
+    /// What is read first.
+    pub left: Source,
+    /// What is read for each left row.
+    pub right: Source,
+    /// Slots of the right side.
+    pub right_slots: Vec<u16>,
+    /// For outer joins: what makes a match, beyond the right side's own conditions.
+    pub on: Vec<Expr>,
+    /// Conditions on joined rows.
+    pub filter: Vec<Expr>,
+    /// The right side is read once, by these keys.
+    pub hash: Option<HashPlan>,
+}
+
+/// Where rows come from.
+pub(crate) enum Source {
+    /// No table: one row.
+    One,
+    /// A table.
+    Table(Box<TableSource>),
+    /// A derived table.
+    Derived(Box<DerivedSource>),
+    /// A join.
+    Join(Box<JoinSource>),
+}
+
+impl Source {
+    /// Calls `f` with each table and derived table in the order in which they are read.
+    pub fn for_each_leaf<'s>(&'s self, f: &mut dyn FnMut(&'s Source)) {
+        match self {
+            Source::One => {}
+            Source::Table(_) | Source::Derived(_) => f(self),
+            Source::Join(join) => {
+                join.left.for_each_leaf(f);
+                join.right.for_each_leaf(f);
+            }
+        }
+    }
+}
+
+/// Whether all conditions hold for the current rows.
+#[inline]
+pub(crate) fn all_hold(conditions: &[Expr], session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
+    if conditions.is_empty() {
+        return Ok(true);
+    }
+    let mut cx = EvalContext::new(session, frame.view());
+    for condition in conditions {
+        if !condition.holds(&mut cx)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A source while it runs.
+pub(crate) enum Runner<'p> {
+    One { given: bool },
+    Table { source: &'p TableSource, reader: TableReader },
+    Derived { source: &'p DerivedSource, rows: StoredRun<'p> },
+    Join(Box<JoinRun<'p>>),
+}
+
+/// A join while it runs.
+pub(crate) struct JoinRun<'p> {
+    plan: &'p JoinSource,
+    left: Runner<'p>,
+    right: Inner<'p>,
+    /// A left row is there, and the right side open for it.
+    has_left: bool,
+    matched: bool,
+}
+
+/// The right side of a join.
+enum Inner<'p> {
+    Loop(Runner<'p>),
+    Hash(HashRun<'p>),
+}
+
+impl<'p> Runner<'p> {
+    /// A runner of a source, not open yet. `read` says how tables are read.
+    pub fn new(source: &'p Source, read: Read) -> Runner<'p> {
+        match source {
+            Source::One => Runner::One { given: true },
+            Source::Table(table) => Runner::Table {
+                source: table,
+                reader: TableReader::new(&table.table, &table.path, table.covering, read),
+            },
+            Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
+            Source::Join(join) => {
+                let right = Runner::new(&join.right, read);
+                let right = match &join.hash {
+                    Some(hash) => Inner::Hash(HashRun::new(hash, right, &join.right_slots)),
+                    None => Inner::Loop(right),
+                };
+                Runner::Join(Box::new(JoinRun {
+                    plan: join,
+                    left: Runner::new(&join.left, read),
+                    right,
+                    has_left: false,
+                    matched: false,
+                }))
+            }
+        }
+    }
+
+    /// Begins anew with the rows that the frame holds now.
+    pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
+        match self {
+            Runner::One { given } => *given = false,
+            Runner::Table { reader, .. } => reader.open(session, frame.view())?,
+            Runner::Derived { rows, .. } => rows.open(session, frame)?,
+            Runner::Join(join) => {
+                join.has_left = false;
+                join.left.open(session, frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next row, into the frame's slots; false at the end.
+    pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
+        match self {
+            Runner::One { given } => Ok(!std::mem::replace(given, true)),
+            Runner::Table { source, reader } => loop {
+                let slot = &mut frame.slots[source.slot as usize];
+                if !reader.next(session, slot)? {
+                    return Ok(false);
+                }
+                fiber::tick();
+                let holds = all_hold(&source.filter, session, frame)?
+                    && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
+                if holds {
+                    return Ok(true);
+                }
+                reader.unlock(session);
+            },
+            Runner::Derived { source, rows } => loop {
+                if !rows.next(&mut frame.slots[source.slot as usize])? {
+                    return Ok(false);
+                }
+                fiber::tick();
+                if all_hold(&source.filter, session, frame)? {
+                    return Ok(true);
+                }
+            },
+            Runner::Join(join) => join.next(session, frame),
+        }
+    }
+}
+
+impl JoinRun<'_> {
+    fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
+        loop {
+            if !self.has_left {
+                session.check_interrupt()?;
+                if !self.left.next(session, frame)? {
+                    return Ok(false);
+                }
+                self.has_left = true;
+                self.matched = false;
+                match &mut self.right {
+                    Inner::Loop(runner) => runner.open(session, frame)?,
+                    Inner::Hash(hash) => hash.open(session, frame)?,
+                }
+            }
+            let found = match &mut self.right {
+                Inner::Loop(runner) => runner.next(session, frame)?,
+                Inner::Hash(hash) => hash.next(session, frame)?,
+            };
+            if found {
+                if !all_hold(&self.plan.on, session, frame)? {
+                    continue;
+                }
+                self.matched = true;
+                if all_hold(&self.plan.filter, session, frame)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            self.has_left = false;
+            if self.plan.outer && !self.matched {
+                for slot in &self.plan.right_slots {
+                    frame.slots[*slot as usize] = RowSlot::Null;
+                }
+                if all_hold(&self.plan.filter, session, frame)? {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
