@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
-use keel_value::types::Class;
 use keel_value::key::KeyPart;
+use keel_value::types::Class;
 use keel_value::{Decimal, SqlType, Value, ValueRef, collation};
 
 use super::{AggregateCall, AggregateKind};
@@ -30,14 +30,27 @@ pub struct State {
 enum Sum {
     Count(i64),
     /// Integers, exactly.
-    Whole { total: i128, count: i64 },
-    Exact { total: Decimal, count: i64 },
-    Real { total: f64, count: i64 },
+    Whole {
+        total: i128,
+        count: i64,
+    },
+    Exact {
+        total: Decimal,
+        count: i64,
+    },
+    Real {
+        total: f64,
+        count: i64,
+    },
     /// The best so far.
     Best(Option<Value>),
     Bits(u64),
     /// Count, mean and sum of squared distances (Welford).
-    Spread { count: i64, mean: f64, squares: f64 },
+    Spread {
+        count: i64,
+        mean: f64,
+        squares: f64,
+    },
     Text(Box<Texts>),
 }
 
@@ -65,9 +78,10 @@ impl State {
             AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => Sum::Best(None),
             AggregateKind::BitAnd => Sum::Bits(u64::MAX),
             AggregateKind::BitOr | AggregateKind::BitXor => Sum::Bits(0),
-            AggregateKind::StdPop | AggregateKind::StdSamp | AggregateKind::VarPop | AggregateKind::VarSamp => {
-                Sum::Spread { count: 0, mean: 0.0, squares: 0.0 }
-            }
+            AggregateKind::StdPop
+            | AggregateKind::StdSamp
+            | AggregateKind::VarPop
+            | AggregateKind::VarSamp => Sum::Spread { count: 0, mean: 0.0, squares: 0.0 },
             AggregateKind::GroupConcat => Sum::Text(Box::default()),
         };
         State { seen: call.distinct.then(Box::default), held_bytes: 0, sum }
@@ -137,8 +151,14 @@ impl State {
                 let better = match best {
                     None => true,
                     Some(old) => {
-                        let order =
-                            compare::values(domain_of(&call.ty), value, &call.ty, old.as_ref(), &call.ty, cx)?;
+                        let order = compare::values(
+                            domain_of(&call.ty),
+                            value,
+                            &call.ty,
+                            old.as_ref(),
+                            &call.ty,
+                            cx,
+                        )?;
                         let wanted =
                             if call.kind == AggregateKind::Min { Ordering::Less } else { Ordering::Greater };
                         order == Some(wanted)
@@ -196,7 +216,9 @@ impl State {
             Sum::Count(n) => Value::Int(*n),
             Sum::Bits(bits) => Value::UInt(*bits),
             Sum::Best(best) => best.clone().unwrap_or(Value::Null),
-            Sum::Whole { count: 0, .. } | Sum::Exact { count: 0, .. } | Sum::Real { count: 0, .. } => Value::Null,
+            Sum::Whole { count: 0, .. } | Sum::Exact { count: 0, .. } | Sum::Real { count: 0, .. } => {
+                Value::Null
+            }
             Sum::Whole { total, count } => {
                 let total = Decimal::from_parts(*total < 0, total.unsigned_abs(), 0);
                 exact_result(call, total, *count, session)?

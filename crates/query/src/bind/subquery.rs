@@ -10,7 +10,11 @@ use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
 use crate::select::{self, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
-    fn subquery(&mut self, query: &Query, make: impl FnOnce(&mut Self, &SelectPlan) -> SqlResult<SubqueryTest>) -> SqlResult<Subquery> {
+    fn subquery(
+        &mut self,
+        query: &Query,
+        make: impl FnOnce(&mut Self, &SelectPlan) -> SqlResult<SubqueryTest>,
+    ) -> SqlResult<Subquery> {
         self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
         let volatile = std::mem::take(&mut self.saw_volatile);
         let clause = self.clause;
@@ -26,21 +30,10 @@ impl Binder<'_> {
         let cell = self.new_once();
         Ok(Subquery { test, plan: Arc::new(plan), reads: reads.columns, volatile: is_volatile, cell })
     }
-<<<<<<< HEAD
-    pub(super) fn quantified(
-        &mut self,
-        _o: BinaryOp,
-        _a: bool,
-        _l: &ast::Expr,
-        _q: &Query,
-    ) -> SqlResult<Expr> {
-        Err(errors::not_supported_yet("subqueries"))
-=======
 
     pub(super) fn exists(&mut self, query: &Query) -> SqlResult<Expr> {
         let subquery = self.subquery(query, |_, _| Ok(SubqueryTest::Exists))?;
         Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), false))
->>>>>>> b321424 (wip select)
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> SqlResult<Expr> {
@@ -63,15 +56,6 @@ impl Binder<'_> {
         let nullable = nullable || subquery.plan.types().iter().any(|(_, n)| *n);
         Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), nullable))
     }
-<<<<<<< HEAD
-    pub(super) fn row_subquery(
-        &mut self,
-        _o: CompareOp,
-        _l: &ast::Expr,
-        _r: &ast::Expr,
-    ) -> SqlResult<Option<Expr>> {
-        Ok(None)
-=======
 
     pub(super) fn quantified(
         &mut self,
@@ -129,7 +113,11 @@ impl Binder<'_> {
     }
 
     /// The operands against the query's columns: 1241 if their number differs, else how each pair compares.
-    fn match_columns(&mut self, operands: Vec<Expr>, plan: &SelectPlan) -> SqlResult<(Vec<Expr>, Vec<Comparison>)> {
+    fn match_columns(
+        &mut self,
+        operands: Vec<Expr>,
+        plan: &SelectPlan,
+    ) -> SqlResult<(Vec<Expr>, Vec<Comparison>)> {
         if operands.len() != plan.types().len() {
             return Err(errors::operand_columns(operands.len()));
         }
@@ -144,6 +132,5 @@ impl Binder<'_> {
             out.push(pair.pop().expect("one is left"));
         }
         Ok((out, by))
->>>>>>> b321424 (wip select)
     }
 }

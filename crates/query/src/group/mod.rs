@@ -57,7 +57,13 @@ struct Table {
 
 impl Table {
     fn new() -> Table {
-        Table { index: HashTable::new(), groups: Vec::new(), arena: Vec::new(), states: Vec::new(), held_bytes: 0 }
+        Table {
+            index: HashTable::new(),
+            groups: Vec::new(),
+            arena: Vec::new(),
+            states: Vec::new(),
+            held_bytes: 0,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -94,7 +100,9 @@ impl<'p> Grouper<'p> {
         Grouper {
             plan,
             table: Table::new(),
-            bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX).clamp(BYTES_MIN, u32::MAX as usize / 2),
+            bytes_max: usize::try_from(bytes_max)
+                .unwrap_or(usize::MAX)
+                .clamp(BYTES_MIN, u32::MAX as usize / 2),
             scratch: Vec::new(),
             partitions: Vec::new(),
             waiting: Vec::new(),
@@ -115,13 +123,13 @@ impl<'p> Grouper<'p> {
             encode_key_part(&KeyPart::new(stored_type(&expr.ty), true), cell.as_ref(), &mut encoded);
         }
         let hash = hash_of(&encoded, self.depth);
-        let table = &mut self.table;
+        let table = &self.table;
         let found = table.index.find(hash, |i| {
             let group = &table.groups[*i as usize];
             group.hash == hash && table.key(group) == encoded
         });
-        let group = match found {
-            Some(index) => *index as usize,
+        let group = match found.copied() {
+            Some(index) => index as usize,
             None if self.is_full() => {
                 self.scratch = encoded;
                 return self.set_aside(hash, frame);

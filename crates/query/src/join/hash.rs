@@ -96,7 +96,8 @@ impl<'p> HashRun<'p> {
             let hash = FixedState::default().hash_one(&self.scratch[..]);
             let found = self.index.find(hash, |(first, _)| {
                 let entry = &self.entries[*first as usize];
-                entry.hash == hash && self.arena[entry.key.start as usize..entry.key.end as usize] == self.scratch
+                entry.hash == hash
+                    && self.arena[entry.key.start as usize..entry.key.end as usize] == self.scratch
             });
             if let Some((first, _)) = found {
                 self.current = *first;

@@ -22,8 +22,8 @@ use crate::expr::{EvalContext, Expr, RowSlot};
 use crate::select::{FrameBuffer, SelectPlan};
 use crate::session::Session;
 
-pub(crate) use hash::{HashPlan, encode_in_domain};
 use hash::HashRun;
+pub(crate) use hash::{HashPlan, encode_in_domain};
 use stored::StoredRun;
 
 /// A table read along an access path.
@@ -106,7 +106,11 @@ impl Source {
 
 /// Whether all conditions hold for the current rows.
 #[inline]
-pub(crate) fn all_hold(conditions: &[Expr], session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
+pub(crate) fn all_hold(
+    conditions: &[Expr],
+    session: &mut Session,
+    frame: &FrameBuffer<'_>,
+) -> SqlResult<bool> {
     if conditions.is_empty() {
         return Ok(true);
     }

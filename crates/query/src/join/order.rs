@@ -405,7 +405,13 @@ impl Planner<'_> {
     }
 
     /// A leaf, with all conditions from the pool that can be asked of its rows.
-    fn leaf(&mut self, slot: u16, pool: &mut [Option<Expr>], known: u64, first: bool) -> SqlResult<(Source, bool)> {
+    fn leaf(
+        &mut self,
+        slot: u16,
+        pool: &mut [Option<Expr>],
+        known: u64,
+        first: bool,
+    ) -> SqlResult<(Source, bool)> {
         let about = |c: &Expr| {
             let slots = walk::slots_read(c);
             slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0
@@ -418,7 +424,11 @@ impl Planner<'_> {
         for condition in pool.iter_mut() {
             if condition.as_ref().is_some_and(about) {
                 let taken = condition.take().expect("checked");
-                if choice.exact.contains(&number) { implied.push(taken) } else { filter.push(taken) }
+                if choice.exact.contains(&number) {
+                    implied.push(taken)
+                } else {
+                    filter.push(taken)
+                }
                 number += 1;
             }
         }
@@ -503,10 +513,13 @@ impl Planner<'_> {
         let slot = slots.trailing_zeros() as u16;
         let mut own_pool: Vec<Option<Expr>>;
         let (tree, joining): (Option<FromTree>, Vec<Expr>) = match item.kind {
-            ItemKind::Leaf(_) => (None, take(pool, |c| {
-                let read = walk::slots_read(c);
-                read & slots != 0 && read & !(slots | placed) == 0 && read & placed != 0
-            })),
+            ItemKind::Leaf(_) => (
+                None,
+                take(pool, |c| {
+                    let read = walk::slots_read(c);
+                    read & slots != 0 && read & !(slots | placed) == 0 && read & placed != 0
+                }),
+            ),
             ItemKind::Outer(tree, on) => (tree, on),
         };
         let (mut left, mut right, mut by, mut on, mut own) =
@@ -541,7 +554,8 @@ impl Planner<'_> {
             }
         };
         on.extend(own);
-        let carry = Carry::new(self.request.leaves.iter().filter(|l| slots & bit(l.slot) != 0).map(Leaf::columns));
+        let carry =
+            Carry::new(self.request.leaves.iter().filter(|l| slots & bit(l.slot) != 0).map(Leaf::columns));
         Ok((source, on, Some(HashPlan { left, right, by, carry })))
     }
 }
@@ -589,7 +603,9 @@ fn inner_conditions(tree: &FromTree, out: &mut Vec<Expr>) {
 /// Inner joins to a list of items; their ON joins the other conditions.
 fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
     match tree {
-        FromTree::Leaf(slot) => items.push(Item { slots: bit(slot), requires: 0, kind: ItemKind::Leaf(slot) }),
+        FromTree::Leaf(slot) => {
+            items.push(Item { slots: bit(slot), requires: 0, kind: ItemKind::Leaf(slot) })
+        }
         FromTree::Join { outer: false, straight, left, right, on } => {
             let left_slots = slots_of(&left);
             flatten(*left, items, conditions);

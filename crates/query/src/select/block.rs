@@ -126,7 +126,9 @@ impl Block {
             }
             None => {
                 rows.open(session, &mut frame)?;
-                self.finish(session, &mut frame, &mut window, output, |session, frame| rows.next(session, frame))?;
+                self.finish(session, &mut frame, &mut window, output, |session, frame| {
+                    rows.next(session, frame)
+                })?;
             }
         }
         Ok(window.counted())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{
-    self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select, SelectInto,
-    SelectItem,
+    self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
+    SelectInto, SelectItem,
 };
 use keel_value::key::KeyPart;
 
@@ -19,8 +19,8 @@ use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
-use crate::join::order::{self, JoinRequest};
 use crate::join::Source;
+use crate::join::order::{self, JoinRequest};
 use crate::result::{ColumnMeta, ResultColumns};
 
 /// Plans a query expression in a new scope within the binder's.
@@ -58,7 +58,9 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     let (order, limit, lock) = (&query.order_by[..], query.limit.as_ref(), query.lock.as_ref());
     match &query.body {
         QueryBody::Select(select) => plan_select(binder, select, order, limit, lock),
-        QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => plan_query(binder, inner),
+        QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => {
+            plan_query(binder, inner)
+        }
         body => setop::plan(binder, body, order, limit),
     }
 }
@@ -143,7 +145,9 @@ fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(E
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            SelectItem::Wildcard { db, table } => out.extend(from::wildcard(binder, db.as_deref(), table.as_deref())?),
+            SelectItem::Wildcard { db, table } => {
+                out.extend(from::wildcard(binder, db.as_deref(), table.as_deref())?)
+            }
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, Clause::Fields)?;
                 let name = alias.clone().unwrap_or_else(|| item_name(expr, text));
@@ -248,19 +252,23 @@ fn assemble(
         place_aggregates(expr, group_slot);
     }
     if table_count > 0 {
-        let all = project.iter_mut().chain(&mut having).chain(&mut group_by).chain(order.iter_mut().map(|(e, _)| e));
+        let all = project
+            .iter_mut()
+            .chain(&mut having)
+            .chain(&mut group_by)
+            .chain(order.iter_mut().map(|(e, _)| e));
         all.for_each(|e| walk::hoist(e, &mut scope.once));
     }
     // DISTINCT over plain rows is grouping by all that is selected.
     let groups_distinct = select.options.distinct && !is_grouped;
     let keys = if groups_distinct { project.clone() } else { group_by };
     mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
-    let group = (is_grouped || groups_distinct).then(|| {
-        group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order)
-    });
+    let group = (is_grouped || groups_distinct)
+        .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
     let (constants, rest): (Vec<Expr>, Vec<Expr>) =
         conditions.into_iter().partition(|c| walk::slots_read(c) == 0 && !walk::facts(c).volatile);
-    let (row_filter, conditions): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|c| walk::slots_read(c) == 0);
+    let (row_filter, conditions): (Vec<Expr>, Vec<Expr>) =
+        rest.into_iter().partition(|c| walk::slots_read(c) == 0);
     let extreme = group.as_ref().and_then(|g| extreme_of(g, table_count));
     let wished = match &extreme {
         Some((column, descending)) => Some((column.slot, vec![(column.column, *descending)])),
@@ -273,7 +281,11 @@ fn assemble(
             let request = JoinRequest {
                 session: binder.cx.session,
                 leaves: &from.leaves,
-                limit: if extreme.is_some() { Some(1) } else { known_limit(binder, limit.as_ref(), offset.as_ref()) },
+                limit: if extreme.is_some() {
+                    Some(1)
+                } else {
+                    known_limit(binder, limit.as_ref(), offset.as_ref())
+                },
                 order: wished,
                 locking: lock.is_some(),
                 straight: select.options.straight_join,

@@ -22,7 +22,12 @@ pub(crate) struct FrameBuffer<'f> {
 
 impl<'f> FrameBuffer<'f> {
     /// A frame whose rows are all NULL.
-    pub fn new(slots: usize, once: u32, params: &'f [Value], outer: Option<&'f Frame<'f>>) -> FrameBuffer<'f> {
+    pub fn new(
+        slots: usize,
+        once: u32,
+        params: &'f [Value],
+        outer: Option<&'f Frame<'f>>,
+    ) -> FrameBuffer<'f> {
         FrameBuffer { slots: vec![RowSlot::Null; slots], params, once: once_cells(once), outer }
     }
 
@@ -66,7 +71,8 @@ impl<'l> RowPacker<'l> {
                     row::encode_with(self.layout, |i| row.get(projection[i]), out);
                     return;
                 }
-                let cells: Vec<Cell<'_>> = projection.iter().map(|place| Cell::Ref(row.get(*place))).collect();
+                let cells: Vec<Cell<'_>> =
+                    projection.iter().map(|place| Cell::Ref(row.get(*place))).collect();
                 self.pack_cells(&cells, out);
             }
             RowView::Values(values) => {
@@ -75,8 +81,11 @@ impl<'l> RowPacker<'l> {
                     row::encode_values(self.layout, values, out);
                     return;
                 }
-                let shaped: Vec<Value> =
-                    values.iter().zip(columns).map(|(value, column)| reshape(value.as_ref(), &column.ty)).collect();
+                let shaped: Vec<Value> = values
+                    .iter()
+                    .zip(columns)
+                    .map(|(value, column)| reshape(value.as_ref(), &column.ty))
+                    .collect();
                 row::encode_values(self.layout, &shaped, out);
             }
         }

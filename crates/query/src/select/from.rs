@@ -59,7 +59,10 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             for hint in hints {
                 for index in &hint.indexes {
                     if def.index_position(index).is_none() {
-                        return Err(errors::key_does_not_exist(index, alias.as_deref().unwrap_or(&name.name)));
+                        return Err(errors::key_does_not_exist(
+                            index,
+                            alias.as_deref().unwrap_or(&name.name),
+                        ));
                     }
                 }
             }
@@ -188,7 +191,11 @@ fn add_derived(
 
 /// A result's type as a column: timestamps are local times from here on.
 pub(super) fn local_type(ty: &SqlType) -> SqlType {
-    if ty.kind == TypeKind::Timestamp { SqlType::temporal(TypeKind::DateTime, ty.decimals) } else { ty.clone() }
+    if ty.kind == TypeKind::Timestamp {
+        SqlType::temporal(TypeKind::DateTime, ty.decimals)
+    } else {
+        ty.clone()
+    }
 }
 
 type Range = std::ops::Range<usize>;
@@ -209,13 +216,7 @@ fn common_columns(binder: &Binder<'_>, left: Range, right: Range) -> Vec<String>
 }
 
 /// One column of USING: the condition, and the merged column in the scope.
-fn merge(
-    binder: &mut Binder<'_>,
-    name: &str,
-    left: Range,
-    right: Range,
-    kind: JoinKind,
-) -> SqlResult<Expr> {
+fn merge(binder: &mut Binder<'_>, name: &str, left: Range, right: Range, kind: JoinKind) -> SqlResult<Expr> {
     let (l, left_parts) = side(binder, name, left)?;
     let (r, right_parts) = side(binder, name, right)?;
     let kept = if kind == JoinKind::Right { r.clone() } else { l.clone() };

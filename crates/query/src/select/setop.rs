@@ -45,12 +45,7 @@ pub(crate) enum Part {
     /// Rows of VALUES.
     Rows(Vec<Vec<Expr>>),
     /// Two parts together.
-    Both {
-        op: SetOp,
-        all: bool,
-        left: Box<Part>,
-        right: Box<Part>,
-    },
+    Both { op: SetOp, all: bool, left: Box<Part>, right: Box<Part> },
 }
 
 impl SetPlan {
@@ -250,7 +245,8 @@ fn bind_tail(
         outer_joined: false,
     };
     binder.scopes.push(Scope { tables: vec![table.clone()], ..Scope::default() });
-    let bound = bind_order(binder, &table, order).and_then(|keys| Ok((keys, build::bind_limit(binder, limit)?)));
+    let bound =
+        bind_order(binder, &table, order).and_then(|keys| Ok((keys, build::bind_limit(binder, limit)?)));
     let mut scope = binder.pop_scope();
     let (keys, (limit, offset)) = bound?;
     let mut order = Vec::with_capacity(keys.len());
@@ -261,7 +257,11 @@ fn bind_tail(
     Ok((order, limit, offset, scope.once))
 }
 
-fn bind_order(binder: &mut Binder<'_>, table: &ScopeTable, order: &[OrderItem]) -> SqlResult<Vec<(Expr, bool)>> {
+fn bind_order(
+    binder: &mut Binder<'_>,
+    table: &ScopeTable,
+    order: &[OrderItem],
+) -> SqlResult<Vec<(Expr, bool)>> {
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let bound = order
         .iter()
@@ -377,9 +377,12 @@ impl Part {
             }
             Part::Both { op: SetOp::Union, all: false, left, right } => {
                 let mut seen = Bag::new(session.vars.tmp_memory_bytes);
-                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
-                    if seen.add(run.key(row))? { output.row(session, row) } else { Ok(true) }
-                });
+                let mut each =
+                    Each(
+                        |session: &mut Session, row: RowView<'_>| {
+                            if seen.add(run.key(row))? { output.row(session, row) } else { Ok(true) }
+                        },
+                    );
                 Ok(left.run(run, session, &mut each)? && right.run(run, session, &mut each)?)
             }
             Part::Both { op, all, left, right } => {
@@ -419,7 +422,8 @@ impl SetPlan {
     ) -> SqlResult<u64> {
         let parts: Vec<KeyPart> = self.types.iter().map(|ty| KeyPart::new(stored_type(ty), true)).collect();
         let mut frame = FrameBuffer::new(1, self.once, params, outer);
-        let count = self.number(&self.limit, session, &frame)?.unwrap_or(limits.default_count).min(limits.most);
+        let count =
+            self.number(&self.limit, session, &frame)?.unwrap_or(limits.default_count).min(limits.most);
         let offset = self.number(&self.offset, session, &frame)?.unwrap_or(0);
         let end = offset.saturating_add(count);
         let mut seen = 0;
@@ -483,7 +487,12 @@ impl SetPlan {
         }
     }
 
-    fn number(&self, expr: &Option<Expr>, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<Option<u64>> {
+    fn number(
+        &self,
+        expr: &Option<Expr>,
+        session: &mut Session,
+        frame: &FrameBuffer<'_>,
+    ) -> SqlResult<Option<u64>> {
         let Some(expr) = expr else { return Ok(None) };
         let mut cx = EvalContext::new(session, frame.view());
         match expr.integer(&mut cx)?.map(u64::try_from) {

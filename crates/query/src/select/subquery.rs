@@ -95,7 +95,10 @@ pub struct Subquery {
 
 impl std::fmt::Debug for Subquery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subquery").field("test", &self.test).field("reads", &self.reads).finish_non_exhaustive()
+        f.debug_struct("Subquery")
+            .field("test", &self.test)
+            .field("reads", &self.reads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -231,7 +234,9 @@ impl Subquery {
                 self.run(cx, 1, &mut any)?;
                 Some(any.0)
             }
-            SubqueryTest::In { negated, operands, by } => self.contains(operands, by, cx)?.map(|t| t != *negated),
+            SubqueryTest::In { negated, operands, by } => {
+                self.contains(operands, by, cx)?.map(|t| t != *negated)
+            }
             SubqueryTest::Quantified { op, all, operands, by } => {
                 let value = operands[0].eval(cx)?.into_value();
                 let mut comparer = Comparer {

@@ -48,7 +48,9 @@ impl Sorter {
             arena: Vec::new(),
             entries: Vec::new(),
             limit: limit.and_then(|n| usize::try_from(n).ok()),
-            bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX).clamp(BYTES_MIN, u32::MAX as usize / 2),
+            bytes_max: usize::try_from(bytes_max)
+                .unwrap_or(usize::MAX)
+                .clamp(BYTES_MIN, u32::MAX as usize / 2),
             runs: Vec::new(),
         }
     }
@@ -126,7 +128,10 @@ impl Sorter {
     pub fn finish(mut self) -> SqlResult<Sorted> {
         if self.runs.is_empty() {
             self.order();
-            return Ok(Sorted { next: 0, source: Source::Memory { arena: self.arena, entries: self.entries } });
+            return Ok(Sorted {
+                next: 0,
+                source: Source::Memory { arena: self.arena, entries: self.entries },
+            });
         }
         if !self.entries.is_empty() {
             self.spill()?;

@@ -163,8 +163,11 @@ pub(super) struct Merge {
 impl Merge {
     /// Opens all runs.
     pub fn new(runs: Vec<Run>) -> SqlResult<Merge> {
-        let mut merge =
-            Merge { readers: runs.into_iter().map(Reader::new).collect(), heap: BinaryHeap::new(), given: None };
+        let mut merge = Merge {
+            readers: runs.into_iter().map(Reader::new).collect(),
+            heap: BinaryHeap::new(),
+            given: None,
+        };
         for index in 0..merge.readers.len() {
             merge.advance(index)?;
         }
