@@ -47,9 +47,8 @@ impl Assignments {
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
                 tree => {
-                    let mut expr = binder.bind(tree, Clause::Fields)?;
-                    binder.hoist(&mut expr);
-                    Source::Expr(expr)
+                    // Not hoisted: its warnings come once per row, as MariaDB's do.
+                    Source::Expr(binder.bind(tree, Clause::Fields)?)
                 }
             };
             bound.push((column, source));

@@ -155,13 +155,9 @@ fn bind_row(
                 source
             }
             tree => {
-                let mut expr = binder.bind(tree, Clause::Fields)?;
-                // A value is worked out once per row anyway; only what repeats is worth a cell, and rows differ.
-                walk::for_each_column(&expr, &mut |_, _| *reads_own_row = true);
-                if *reads_own_row {
-                    binder.hoist(&mut expr);
-                }
-                Source::Expr(expr)
+                let source = Source::Expr(binder.bind(tree, Clause::Fields)?);
+                note_reads(&source, reads_own_row);
+                source
             }
         });
     }
