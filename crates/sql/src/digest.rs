@@ -79,6 +79,10 @@ pub fn digest(sql: &[u8], options: &ParseOptions, scratch: &mut Scratch) -> Opti
             }
         }
         end = token.end;
+        if let Some(plain) = lexer.skip_plain() {
+            end = plain;
+            after_string = false;
+        }
         token = lexer.next_token();
     }
     text.extend_from_slice(&sql[from..end.max(from)]);

@@ -91,6 +91,8 @@ pub struct RawToken {
 const SPACE: u8 = 1;
 const DIGIT: u8 = 2;
 const IDENT: u8 = 4;
+/// Symbols that neither begin a literal or comment nor change how the next token is read.
+const PLAIN: u8 = 8;
 
 /// What each byte may be.
 static CLASS: [u8; 256] = {
@@ -101,6 +103,8 @@ static CLASS: [u8; 256] = {
             b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' => SPACE,
             b'0'..=b'9' => DIGIT | IDENT,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80.. => IDENT,
+            b'=' | b'(' | b')' | b',' | b'<' | b'>' | b'!' | b'+' | b'%' | b'|' | b'&' | b'^' | b'~'
+            | b'?' => PLAIN,
             _ => 0,
         };
         byte += 1;
@@ -197,6 +201,35 @@ impl<'a> Lexer<'a> {
         };
         let tok = if is(byte, IDENT) { self.word_or_number(byte, after) } else { self.symbol(byte) };
         RawToken { tok, start, end: self.pos }
+    }
+
+    /// Passes words, blanks and plain symbols in one go, for who looks for literals only; says where the last token among them
+    /// ended, none where there was none.
+    #[inline]
+    pub fn skip_plain(&mut self) -> Option<usize> {
+        if self.after != After::Anything {
+            return None;
+        }
+        let mut end = None;
+        let mut pos = self.pos;
+        while let Some(&byte) = self.text.get(pos) {
+            match CLASS[byte as usize] {
+                SPACE => pos += 1,
+                PLAIN => {
+                    pos += 1;
+                    end = Some(pos);
+                }
+                // A word, unless a quote makes it the prefix of a string.
+                IDENT if self.text.get(pos + 1) != Some(&b'\'') => {
+                    pos = self.ident_end(pos + 1);
+                    self.word_end = pos;
+                    end = Some(pos);
+                }
+                _ => break,
+            }
+        }
+        self.pos = pos;
+        end
     }
 
     /// Passes white space and comments; an unclosed comment is the next token.
