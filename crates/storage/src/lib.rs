@@ -1,7 +1,17 @@
 //! Keel's storage engine: transactions over ordered trees of bytes. Never SQL.
 //!
-//! The physical half keeps pages, trees and the log; the logical half keeps versions, locks and transactions.
-//! The layer above uses [`Engine`], [`Txn`] and [`Scan`].
+//! The **physical half** keeps bytes: pages ([`tree`], over a pool of frames), changed only through mini-transactions
+//! ([`mtr`]), made durable by a redo log, written out by a flusher, brought back by recovery. Its face is [`store::Store`].
+//! The **logical half** keeps meaning: versions and undo, snapshots, row and gap locks, purge, savepoints, the registry of
+//! trees. Its face, and all that the layer above needs, is [`Engine`], [`Txn`] and [`Scan`].
+//!
+//! 1. A lock is asked for under the latch of the leaf that holds its key, and waited for with no latch held.
+//! 2. Latches go from parent to child and from left to right, then undo pages, then map pages; see `buffer`.
+//! 3. No page is written before the redo that describes it is durable.
+//! 4. Callers are fibers (`keel_runtime`); methods that may park say that they wait.
+//!
+//! A crash leaves a folder that [`Engine::open`] brings to the state after some prefix of the commits, which includes
+//! every acknowledged one; what was unfinished is rolled back.
 
 mod alloc;
 mod buffer;

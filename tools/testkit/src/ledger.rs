@@ -29,7 +29,7 @@ pub fn create(client: &mut Client) -> io::Result<()> {
     Ok(())
 }
 
-/// Clients at work; what they were told is in [`Load::acknowledged`].
+/// Clients at work, and what each was told.
 pub struct Load {
     stop: Arc<AtomicBool>,
     acknowledged: Vec<Arc<AtomicU64>>,

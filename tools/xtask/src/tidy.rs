@@ -1,9 +1,9 @@
 //! `cargo x tidy`: the rules of the house that no compiler checks. Each finding names its mend.
 //!
-//! 1. Crates import only what `docs/ARCHITECTURE.md` allows: the arrows below.
+//! 1. Crates import only what the arrows below allow, and `docs/ARCHITECTURE.md` shows the same arrows.
 //! 2. Unsafe code only in the crates that own memory, system calls and fibers; all others forbid it.
 //! 3. No file past [`LINES_MAX`] lines, no unfinished-work markers, no machine paths.
-//! 4. Every path that a page of `docs/` or the README names exists.
+//! 4. Every path that a page of `docs/` or the README names exists, and so does every function named behind one.
 //! 5. Storage and everything above reach the world only through `keel-runtime`.
 
 use std::fs;
@@ -34,7 +34,10 @@ const SIMULATED: &[&str] = &["storage", "value", "sql", "query", "wire"];
 /// Uses of the standard library that the simulation could not see, with what to use instead.
 const BANNED: &[(&str, &str)] = &[
     ("std::fs", "keel_runtime::fs"),
-    ("std::net", "keel_runtime::net"),
+    ("TcpStream", "keel_runtime::net"),
+    ("TcpListener", "keel_runtime::net"),
+    ("UdpSocket", "keel_runtime::net"),
+    ("UnixStream", "keel_runtime::net"),
     ("std::thread::spawn", "keel_runtime::fiber"),
     ("thread::sleep", "keel_runtime::fiber::sleep"),
     ("Instant::now()", "keel_runtime::time::now"),
@@ -47,6 +50,7 @@ pub fn run() -> Result<(), String> {
     let files = tracked(&root)?;
     let mut findings = Vec::new();
     check_arrows(&root, &mut findings);
+    check_architecture(&root, &mut findings);
     for file in &files {
         let path = file.to_string_lossy().into_owned();
         let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
@@ -55,6 +59,7 @@ pub fn run() -> Result<(), String> {
         }
         if path.ends_with(".md") {
             check_links(&root, &path, &text, &mut findings);
+            check_functions(&root, &path, &text, &mut findings);
         }
     }
     if findings.is_empty() {
@@ -97,6 +102,22 @@ fn check_arrows(root: &Path, findings: &mut Vec<String>) {
                     "crates/{name} imports keel-{import}: no such arrow; move the code or argue for the arrow"
                 ));
             }
+        }
+    }
+}
+
+/// The page that explains the crates has a row for each, with its arrows in the last column.
+fn check_architecture(root: &Path, findings: &mut Vec<String>) {
+    let page = "docs/ARCHITECTURE.md";
+    let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+    for (name, allowed) in ARROWS {
+        let start = format!("| `{name}` |");
+        let row = text.lines().find(|line| line.starts_with(&start));
+        let last = row.and_then(|row| row.trim_end_matches('|').rsplit('|').next());
+        let shown: Option<Vec<&str>> = last.map(|cell| cell.split('`').skip(1).step_by(2).collect());
+        if shown.as_deref() != Some(*allowed) {
+            findings
+                .push(format!("{page}: the row of `{name}` is not what ARROWS in tidy.rs says: {allowed:?}"));
         }
     }
 }
@@ -175,6 +196,19 @@ fn check_links(root: &Path, path: &str, text: &str, findings: &mut Vec<String>) 
     }
 }
 
+/// Where a page says `a/file.rs`: `function`, the file has such a function.
+fn check_functions(root: &Path, path: &str, text: &str, findings: &mut Vec<String>) {
+    let parts: Vec<&str> = text.split('`').collect();
+    for around in parts.windows(3).filter(|around| around[0].ends_with(".rs") && around[1].trim() == ":") {
+        let (file, name) = (around[0], around[2].rsplit("::").next().unwrap_or_default());
+        let Ok(source) = fs::read_to_string(root.join(file)) else { continue };
+        let has = [format!("fn {name}("), format!("fn {name}<")].iter().any(|start| source.contains(start));
+        if !has {
+            findings.push(format!("{path}: `{file}` has no function {name}"));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,9 +216,18 @@ mod tests {
     #[test]
     fn a_banned_call_is_found_and_a_comment_is_not() {
         let mut findings = Vec::new();
-        check_source("crates/storage/src/x.rs", "use std::fs;\n// std::net is not used\n", &mut findings);
+        check_source("crates/storage/src/x.rs", "use std::fs;\n// a TcpStream is not used\n", &mut findings);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].contains("keel_runtime::fs"));
+    }
+
+    #[test]
+    fn a_function_that_is_gone_is_found() {
+        let mut findings = Vec::new();
+        let text = "`tools/xtask/src/tidy.rs`: `run`, then\n`tools/xtask/src/tidy.rs`:\n`Tidy::walk`";
+        check_functions(&repository().unwrap(), "docs/x.md", text, &mut findings);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].contains("walk"), "{findings:?}");
     }
 
     #[test]

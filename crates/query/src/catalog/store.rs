@@ -1,6 +1,6 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
-//! Keys: `1 schema` holds a database, `2 schema 0 table` a table (see [`codec`](super::codec)). The tree's own counter
+//! Keys: `1 schema` holds a database, `2 schema 0 table` a table (see [`codec`]). The tree's own counter
 //! numbers tables. A tree of rows that no table names was left by a definition that a crash cut short; the next start
 //! drops it.
 

@@ -1,6 +1,6 @@
 //! Built-in functions: name, argument counts, type and code of each, in tables by subject.
 //!
-//! A [`Function`] is static; a call of one is [`Node::Call`](crate::expr::Node::Call) with its bound arguments. `typing`
+//! A [`Function`] is static; a call of one is [`Node::Call`] with its bound arguments. `typing`
 //! runs once when the call is bound: it may convert arguments and gives type and nullability. `eval` runs per row and
 //! gets the call's own type. Functions that MariaDB has and Keel has not are unknown names here, except for those listed
 //! in [`KNOWN_MISSING`], which give 1235.
