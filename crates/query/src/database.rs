@@ -55,7 +55,7 @@ struct Inputs<'a> {
 impl Database {
     /// Opens the catalog in `engine`, making it on the first start. Waits.
     pub fn open(engine: Arc<Engine>, host: Arc<dyn Host>) -> SqlResult<Arc<Database>> {
-        let catalog_tree = CatalogTree::open(&engine)?;
+        let catalog_tree = CatalogTree::open(&engine, host.server_collation())?;
         let catalog = ArcSwap::from_pointee(catalog_tree.load(&engine)?);
         let definition_lock = Arc::default();
         Ok(Arc::new(Database {

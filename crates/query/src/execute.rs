@@ -35,7 +35,12 @@ impl Database {
     ) -> SqlResult<Completion> {
         session.start_statement();
         session.interrupt.clear_query();
-        session.diagnostics.clear();
+        if plan.dependencies.is_empty() && !plan.kind.commits_implicitly() {
+            // A statement without tables leaves earlier warnings to be asked for, as `SELECT @@warning_count` does.
+            session.diagnostics.stale = true;
+        } else {
+            session.diagnostics.clear();
+        }
         let result = session.check_interrupt().and_then(|()| self.dispatch(session, plan, params, sink));
         match result {
             Ok(completion) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_sql::ast::VarScope;
-use keel_value::Value;
+use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
 use crate::session::Session;
@@ -26,6 +26,11 @@ pub trait Host: Send + Sync {
     /// Virtual schemas, in lower case.
     fn virtual_schemas(&self) -> &'static [&'static str] {
         &["information_schema", "performance_schema"]
+    }
+
+    /// The collation of databases made on the first start.
+    fn server_collation(&self) -> CollationId {
+        CollationId::LATIN1_SWEDISH_CI
     }
 
     /// `VERSION()`.

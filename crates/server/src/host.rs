@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::{Host, Session};
 use keel_sql::ast::VarScope;
-use keel_value::Value;
+use keel_value::{CollationId, Value};
 
 use crate::schema::{self, View};
 use crate::show;
@@ -68,6 +68,12 @@ impl Host for ServerHost {
 
     fn virtual_names(&self, schema: &str) -> Vec<String> {
         schema::names(schema)
+    }
+
+    fn server_collation(&self) -> CollationId {
+        let name = self.state().map(|state| state.globals.named("collation_server").show());
+        let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
+        found.unwrap_or(CollationId::LATIN1_SWEDISH_CI)
     }
 
     fn version(&self) -> String {

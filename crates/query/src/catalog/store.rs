@@ -29,8 +29,8 @@ pub struct CatalogTree {
 }
 
 impl CatalogTree {
-    /// Finds the tree, or makes it with the first databases. Waits.
-    pub fn open(engine: &Arc<Engine>) -> SqlResult<CatalogTree> {
+    /// Finds the tree, or makes it with the first databases, of that collation. Waits.
+    pub fn open(engine: &Arc<Engine>, collation: CollationId) -> SqlResult<CatalogTree> {
         let trees = engine.trees().map_err(engine_error)?;
         if let Some((id, _)) = trees.iter().find(|(_, note)| note == CATALOG_NOTE) {
             return Ok(CatalogTree { tree: handle(engine, *id)? });
@@ -39,7 +39,7 @@ impl CatalogTree {
         let id = engine.create_tree(&mut txn, CATALOG_NOTE).map_err(engine_error)?;
         let catalog = CatalogTree { tree: handle(engine, id)? };
         for name in FIRST_SCHEMAS {
-            catalog.put_schema(&mut txn, &Schema::new(name, CollationId::UTF8MB4_GENERAL_CI, ""))?;
+            catalog.put_schema(&mut txn, &Schema::new(name, collation, ""))?;
         }
         txn.commit().map_err(engine_error)?;
         Ok(catalog)

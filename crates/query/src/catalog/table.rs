@@ -207,7 +207,7 @@ impl TableDef {
     /// A table whose rows the host makes: columns of `(name, type, nullable)`.
     pub fn virtual_table(schema: &str, name: &str, columns: Vec<(&str, SqlType, bool)>) -> TableDef {
         let columns: Vec<ColumnDef> =
-            columns.into_iter().map(|(name, ty, nullable)| ColumnDef::plain(name, ty, nullable)).collect();
+            columns.into_iter().map(|(name, ty, nullable)| ColumnDef::virtual_column(name, ty, nullable)).collect();
         let layout = layout_of(&columns);
         TableDef {
             id: 0,
@@ -230,6 +230,11 @@ impl TableDef {
 }
 
 impl ColumnDef {
+    /// A column of a virtual table: without DEFAULT even where it may be NULL.
+    fn virtual_column(name: &str, ty: SqlType, nullable: bool) -> ColumnDef {
+        ColumnDef { default: ColumnDefault::None, ..ColumnDef::plain(name, ty, nullable) }
+    }
+
     /// A column without anything special.
     pub fn plain(name: &str, ty: SqlType, nullable: bool) -> ColumnDef {
         ColumnDef {

@@ -414,7 +414,7 @@ pub fn read(core_id: u64, session: &keel_query::Session, settings: &SessionSetti
         "last_insert_id" | "identity" => Setting::UInt(session.last_insert_id),
         "warning_count" => Setting::UInt(session.diagnostics.warning_count),
         "error_count" => Setting::UInt(session.diagnostics.error_count),
-        "in_transaction" => Setting::Bool(session.in_transaction()),
+        "in_transaction" => Setting::UInt(u64::from(session.in_transaction())),
         "pseudo_thread_id" => Setting::UInt(core_id),
         "rand_seed1" | "rand_seed2" => Setting::UInt(0),
         "collation_database" => Setting::text(session.vars.database_collation.name()),
