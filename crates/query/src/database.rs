@@ -14,7 +14,7 @@ use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, show_create};
-use crate::dml::{delete, insert, update};
+use crate::dml::{delete, insert, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
@@ -238,6 +238,12 @@ impl Database {
                 };
                 (kind, Body::Insert(Box::new(insert::plan(cx, tree, &find, notes)?)))
             }
+            Statement::Update(tree) if single_table(&tree.tables).is_none() => {
+                (K::UpdateMulti, Body::Multi(Box::new(multi::plan_update(cx, tree, &find, notes)?)))
+            }
+            Statement::Delete(tree) if !tree.targets.is_empty() => {
+                (K::DeleteMulti, Body::Multi(Box::new(multi::plan_delete(cx, tree, &find, notes)?)))
+            }
             Statement::Update(tree) => {
                 (K::Update, Body::Update(Box::new(update::plan(cx, tree, &find, notes)?)))
             }
@@ -295,6 +301,11 @@ fn dependencies(body: &Body) -> Vec<Dependency> {
         }
         Body::Update(plan) => vec![written(&plan.targets.table)],
         Body::Delete(plan) => vec![written(&plan.targets.table)],
+        Body::Multi(plan) => {
+            let mut all = read(plan.query.tables());
+            all.extend(plan.targets().map(written));
+            all
+        }
         Body::Do(_) => Vec::new(),
     };
     all.sort_by_key(|d| (d.table.id, !d.written));

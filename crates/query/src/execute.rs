@@ -14,7 +14,7 @@ use keel_sql::ast::Statement;
 use keel_value::Value;
 
 use crate::database::Database;
-use crate::dml::{delete, insert, update};
+use crate::dml::{delete, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
 use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, RowSink};
@@ -78,6 +78,11 @@ impl Database {
             release(&plan);
         }
         result
+    }
+
+    /// Runs a plan without parameters and rows as a part of another statement, in a transaction of its own.
+    pub(crate) fn run_within(&self, session: &mut Session, plan: &Arc<Plan>) -> SqlResult<Completion> {
+        self.dispatch(session, plan, &[], &mut crate::result::Collect::default())
     }
 
     /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
@@ -160,6 +165,7 @@ impl Database {
             Body::Insert(plan) => insert::run(plan, session, params),
             Body::Update(plan) => update::run(plan, session, params),
             Body::Delete(plan) => delete::run(plan, session, params),
+            Body::Multi(plan) => multi::run(plan, session, params),
             Body::Do(list) => {
                 for expr in list {
                     expr.eval(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY }))?;

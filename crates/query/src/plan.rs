@@ -195,6 +195,8 @@ pub(crate) enum Body {
     Update(Box<crate::dml::UpdatePlan>),
     /// DELETE from one table.
     Delete(Box<crate::dml::DeletePlan>),
+    /// UPDATE or DELETE over several tables.
+    Multi(Box<crate::dml::multi::MultiPlan>),
     /// DO.
     Do(Vec<crate::expr::Expr>),
 }
@@ -206,7 +208,12 @@ impl Plan {
             Body::PointSelect(plan) => Some(plan.columns()),
             Body::Select(plan) if plan.is_into() => None,
             Body::Select(plan) => Some(plan.columns()),
-            Body::Direct | Body::Insert(_) | Body::Update(_) | Body::Delete(_) | Body::Do(_) => None,
+            Body::Direct
+            | Body::Insert(_)
+            | Body::Update(_)
+            | Body::Delete(_)
+            | Body::Multi(_)
+            | Body::Do(_) => None,
         }
     }
 

@@ -63,8 +63,14 @@ pub(crate) struct SubqueryReads {
 /// The clause an expression stands in, as messages name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clause {
-    /// The select list, and values of INSERT and UPDATE.
+    /// The select list.
     Fields,
+    /// SET of an UPDATE.
+    Set,
+    /// VALUES of an INSERT.
+    Values,
+    /// Columns of ON DUPLICATE KEY UPDATE.
+    Update,
     /// WHERE.
     Where,
     /// ON.
@@ -82,6 +88,9 @@ impl Clause {
     pub fn words(self) -> &'static str {
         match self {
             Clause::Fields => "SELECT",
+            Clause::Set => "SET",
+            Clause::Values => "VALUES",
+            Clause::Update => "UPDATE",
             Clause::Where => "WHERE",
             Clause::On => "ON",
             Clause::Group => "GROUP BY",

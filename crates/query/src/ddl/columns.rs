@@ -401,7 +401,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
 }
 
 fn in_default(error: keel_base::SqlError) -> keel_base::SqlError {
-    let message = error.message.replace("'field list'", "'DEFAULT'");
+    let message = error.message.replace("'SELECT'", "'DEFAULT'");
     keel_base::SqlError { message: message.into(), ..error }
 }
 

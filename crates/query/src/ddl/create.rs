@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
-use keel_value::{CollationId, SqlMode};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 
+use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
 use super::{keys, schema_of};
 use crate::Database;
-use crate::catalog::{Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::bind::{BindContext, Binder, ParamSource};
+use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
 use crate::result::Completion;
+use crate::select;
 use crate::session::Session;
 
 /// Engines that MariaDB has and Keel puts its own in the place of.
@@ -26,9 +29,6 @@ impl Database {
     ) -> SqlResult<Completion> {
         if create.temporary {
             return Err(errors::not_supported_yet("CREATE TEMPORARY TABLE"));
-        }
-        if create.select.is_some() {
-            return Err(errors::not_supported_yet("CREATE TABLE ... SELECT"));
         }
         let schema = schema_of(session, &create.name)?.to_string();
         self.refuse_virtual(session, &schema)?;
@@ -53,7 +53,67 @@ impl Database {
         if next_auto > 1 {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
-        Ok(Completion::default())
+        match &create.select {
+            Some(select) => self.fill(session, create, select, &table),
+            None => Ok(Completion::default()),
+        }
+    }
+
+    /// CREATE TABLE ... SELECT: inserts the rows; the table goes again if that fails.
+    fn fill(
+        &self,
+        session: &mut Session,
+        create: &ast::CreateTable,
+        select: &ast::CreateSelect,
+        table: &Arc<TableDef>,
+    ) -> SqlResult<Completion> {
+        let columns = self.query_columns(session, select)?;
+        let columns = columns.into_iter().map(|c| ast::ColumnName {
+            db: None,
+            table: None,
+            column: c.name.to_string(),
+        });
+        let insert = ast::Insert {
+            replace: select.duplicates == Some(ast::OnDuplicate::Replace),
+            priority: None,
+            ignore: select.duplicates == Some(ast::OnDuplicate::Ignore),
+            table: create.name.clone(),
+            partitions: Vec::new(),
+            columns: columns.collect(),
+            has_column_list: true,
+            source: ast::InsertSource::Query(select.query.clone()),
+            on_duplicate: Vec::new(),
+            returning: Vec::new(),
+        };
+        let statement = Arc::new(ast::Statement::Insert(Box::new(insert)));
+        let filled = self.prepare(session, statement, 0).and_then(|plan| self.run_within(session, &plan));
+        if filled.is_err() {
+            self.drop_one(session, table)?;
+        }
+        filled
+    }
+
+    /// The columns that a query gives to the table made of it: those of tables keep their defaults.
+    fn query_columns(&self, session: &mut Session, select: &ast::CreateSelect) -> SqlResult<Vec<ColumnDef>> {
+        let catalog = self.catalog();
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session: &*session, params });
+        let plan = select::plan_select(&mut binder, &select.query)?;
+        let described = plan.columns().columns.iter().zip(plan.types());
+        Ok(described
+            .map(|(meta, (ty, nullable))| {
+                let model = catalog.table(&meta.schema, &meta.org_table);
+                let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
+                let mut column = ColumnDef::plain(&meta.name, storable(ty), *nullable);
+                if let Some(model) = model.filter(|m| m.nullable == *nullable) {
+                    column.default = model.default.clone();
+                    if model.auto_increment {
+                        column.default = ColumnDefault::Value(implicit_default(ty));
+                    }
+                }
+                column
+            })
+            .collect())
     }
 
     /// Makes the trees of a new table and shows it.
@@ -100,7 +160,19 @@ impl Database {
         let catalog = self.catalog();
         let mut cx =
             ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
-        let mut columns = columns::define(&mut cx, &create.columns)?;
+        let mut columns = match (&create.select, create.columns.is_empty()) {
+            (Some(_), true) => Vec::new(),
+            _ => columns::define(&mut cx, &create.columns)?,
+        };
+        if let Some(select) = &create.select {
+            for column in self.query_columns(session, select)? {
+                if !columns.iter().any(|c| names::same(&c.name, &column.name)) {
+                    names::check_column(&column.name)?;
+                    columns.push(column);
+                }
+            }
+            columns::check_all(&columns)?;
+        }
         let mut indexes = Vec::new();
         let of_columns = create.columns.iter().filter_map(column_key);
         for key in of_columns.chain(create.keys.iter().cloned()) {
@@ -136,6 +208,18 @@ impl Database {
         record.name = name.name.as_str().into();
         record.created = session.now_micros().div_euclid(1_000_000);
         Ok(record)
+    }
+}
+
+/// The type of a column that keeps an expression's values.
+fn storable(ty: &SqlType) -> SqlType {
+    match ty.kind {
+        TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
+        TypeKind::VarChar if ty.max_octets() > 65_532 => {
+            SqlType::new(TypeKind::LongText).with_collation(ty.collation)
+        }
+        TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
+        _ => ty.clone(),
     }
 }
 

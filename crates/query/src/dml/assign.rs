@@ -33,22 +33,23 @@ pub(super) struct Assignments {
 }
 
 impl Assignments {
-    /// Binds the list; columns are those of `table`, at `slot` of the frame.
+    /// Binds the list; columns are those of `table`, at `slot` of the frame. `clauses` name columns and values in messages.
     pub fn bind(
         binder: &mut Binder<'_>,
         table: &Arc<TableDef>,
         slot: u16,
         list: &[ast::Assignment],
+        clauses: (Clause, Clause),
     ) -> SqlResult<Assignments> {
         let mut bound: Vec<(usize, Source)> = Vec::with_capacity(list.len());
         for assignment in list {
-            let column = target_column(binder, slot, &assignment.column)?;
+            let column = target_column(binder, slot, &assignment.column, clauses.0)?;
             let source = match &assignment.value {
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
                 tree => {
                     // Not hoisted: its warnings come once per row, as MariaDB's do.
-                    Source::Expr(binder.bind(tree, Clause::Fields)?)
+                    Source::Expr(binder.bind(tree, clauses.1)?)
                 }
             };
             bound.push((column, source));
@@ -151,11 +152,16 @@ fn put(new: &mut Vec<(usize, Value)>, column: usize, value: Value) {
 }
 
 /// The column of the changed table that a name means: 1054 otherwise.
-fn target_column(binder: &mut Binder<'_>, slot: u16, name: &ast::ColumnName) -> SqlResult<usize> {
-    let bound = binder.bind(&ast::Expr::Column(name.clone()), Clause::Fields)?;
+fn target_column(
+    binder: &mut Binder<'_>,
+    slot: u16,
+    name: &ast::ColumnName,
+    clause: Clause,
+) -> SqlResult<usize> {
+    let bound = binder.bind(&ast::Expr::Column(name.clone()), clause)?;
     match bound.as_column() {
         Some(column) if column.slot == slot => Ok(column.column as usize),
-        _ => Err(errors::bad_field(&name.column, "field list")),
+        _ => Err(errors::bad_field(&name.column, clause.words())),
     }
 }
 

@@ -262,7 +262,7 @@ pub(super) fn row_bytes<'f>(frame: &Frame<'f>) -> &'f [u8] {
 }
 
 /// The one table of a single-table UPDATE or DELETE, with its alias and hints.
-pub(super) fn single_table(
+pub(crate) fn single_table(
     tables: &[ast::TableRef],
 ) -> Option<(&ast::ObjectName, Option<&str>, &[ast::IndexHint])> {
     match tables {

@@ -103,7 +103,13 @@ pub(crate) fn plan(
         None
     } else {
         binder.values_slot = Some(1);
-        let assignments = Assignments::bind(&mut binder, &table, 0, &insert.on_duplicate)?;
+        let assignments = Assignments::bind(
+            &mut binder,
+            &table,
+            0,
+            &insert.on_duplicate,
+            (Clause::Update, Clause::Fields),
+        )?;
         let touched = Touched::of(&table, |c| assignments.changes(c));
         Some((assignments, touched))
     };
@@ -155,7 +161,7 @@ fn bind_row(
                 source
             }
             tree => {
-                let source = Source::Expr(binder.bind(tree, Clause::Fields)?);
+                let source = Source::Expr(binder.bind(tree, Clause::Values)?);
                 note_reads(&source, reads_own_row);
                 source
             }

@@ -14,7 +14,7 @@ use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
 use super::rows::{self, Touched, Written};
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, ScopeTable};
 use crate::catalog::TableDef;
 use crate::engine_error;
 use crate::expr::frame::once_cells;
@@ -54,7 +54,8 @@ pub(crate) fn plan(
     }
     let mut binder = Binder::new(cx);
     binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
-    let assignments = Assignments::bind(&mut binder, &table, 0, &update.assignments)?;
+    let assignments =
+        Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;
     let (filter, order, limit) = (update.filter.as_ref(), &update.order_by, update.limit.as_ref());
     let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
     notes.take(&binder);

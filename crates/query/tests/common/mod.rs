@@ -117,7 +117,10 @@ impl Client {
     #[track_caller]
     pub fn script(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
-            let (sql, expected) = line.split_once(" -> ").unwrap_or((line, "ok"));
+            let (sql, expected) = match line.split_once(" -> ") {
+                Some(parts) => parts,
+                None => line.strip_suffix(" ->").map_or((line, "ok"), |sql| (sql, "")),
+            };
             let answer = self.try_run(sql);
             match (&answer, expected) {
                 (Ok(_), "ok") => {}

@@ -1,0 +1,386 @@
+//! UPDATE and DELETE over joins: a query finds the rows, then each target's rows change once.
+//!
+//! The statement becomes a locking query over the same tables whose items are the clustered key of each target and the
+//! assigned values. Its rows are kept first, each key once, so that no change is seen by the query that finds the next.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, ColumnName, Expr, SelectItem, TableRef};
+use keel_value::row::RowRef;
+use keel_value::{SqlType, TypeKind, Value};
+
+use super::assign::{now_value, write_row};
+use super::convert::{Strictness, into_column};
+use super::rows::{self, RowBuffers, Touched, Written};
+use crate::bind::{BindContext, Binder};
+use crate::catalog::{TableDef, names};
+use crate::engine_error;
+use crate::plan::Notes;
+use crate::result::{Completion, RowView};
+use crate::select::{self, RowOutput, SelectPlan};
+use crate::session::Session;
+
+/// Octets of keys and values kept before rows change.
+const KEPT_BYTES_MAX: usize = 512 << 20;
+
+/// A planned UPDATE or DELETE over several tables.
+pub(crate) struct MultiPlan {
+    pub query: Box<SelectPlan>,
+    targets: Vec<Target>,
+    deletes: bool,
+    ignore: bool,
+}
+
+struct Target {
+    table: Arc<TableDef>,
+    /// First item of its clustered key.
+    key_start: usize,
+    /// Columns assigned, and the items of their values; none for DEFAULT.
+    assigned: Vec<(usize, Option<usize>)>,
+    touched: Touched,
+}
+
+impl MultiPlan {
+    /// The tables whose rows change.
+    pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.targets.iter().map(|t| &t.table)
+    }
+}
+
+/// A table in FROM: the name it has there, and its definition.
+struct Named {
+    alias: String,
+    table: Arc<TableDef>,
+}
+
+/// Binds an UPDATE over several tables.
+pub(crate) fn plan_update(
+    cx: BindContext<'_>,
+    update: &ast::Update,
+    find: super::Find<'_>,
+    notes: &mut Notes,
+) -> SqlResult<MultiPlan> {
+    if !update.order_by.is_empty() || update.limit.is_some() {
+        return Err(errors::wrong_usage("UPDATE", if update.limit.is_some() { "LIMIT" } else { "ORDER BY" }));
+    }
+    let tables = named_tables(&update.tables, find)?;
+    let mut items = Vec::new();
+    let mut targets: Vec<Target> = Vec::new();
+    for assignment in &update.assignments {
+        let (place, column) = owner(&tables, &assignment.column)?;
+        let item = match &assignment.value {
+            Expr::Default(None) => None,
+            Expr::Ignore => continue,
+            value => Some(push(&mut items, value.clone())),
+        };
+        let table = &tables[place].table;
+        let target = match targets.iter().position(|t| Arc::ptr_eq(&t.table, table)) {
+            Some(known) => known,
+            None => {
+                targets.push(new_target(&tables[place], &mut items, "UPDATE")?);
+                targets.len() - 1
+            }
+        };
+        targets[target].assigned.push((column, item));
+    }
+    for target in &mut targets {
+        let assigned = &target.assigned;
+        let table = target.table.clone();
+        target.touched =
+            Touched::of(&table, |c| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c));
+    }
+    let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
+    finish(cx, query, targets, false, update.ignore, notes)
+}
+
+/// Binds a DELETE from several tables.
+pub(crate) fn plan_delete(
+    cx: BindContext<'_>,
+    delete: &ast::Delete,
+    find: super::Find<'_>,
+    notes: &mut Notes,
+) -> SqlResult<MultiPlan> {
+    let tables = named_tables(&delete.from, find)?;
+    let mut items = Vec::new();
+    let mut targets = Vec::new();
+    for name in &delete.targets {
+        let fits =
+            |t: &&Named| t.alias == name.name && name.db.as_deref().is_none_or(|db| *db == *t.table.schema);
+        let Some(named) = tables.iter().find(fits) else {
+            return Err(errors::unknown_table(&name.name, "MULTI DELETE"));
+        };
+        targets.push(new_target(named, &mut items, "DELETE")?);
+    }
+    let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
+    finish(cx, query, targets, true, delete.ignore, notes)
+}
+
+fn finish(
+    cx: BindContext<'_>,
+    query: ast::Query,
+    targets: Vec<Target>,
+    deletes: bool,
+    ignore: bool,
+    notes: &mut Notes,
+) -> SqlResult<MultiPlan> {
+    let mut binder = Binder::new(cx);
+    let query = select::plan_select(&mut binder, &query)?;
+    notes.take(&binder);
+    Ok(MultiPlan { query: Box::new(query), targets, deletes, ignore })
+}
+
+fn push(items: &mut Vec<Expr>, item: Expr) -> usize {
+    items.push(item);
+    items.len() - 1
+}
+
+/// A target whose clustered key stands among the items.
+fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Target> {
+    let table = &named.table;
+    if table.is_virtual() {
+        return Err(errors::non_updatable_table(&named.alias, verb));
+    }
+    let Some(index) = table.clustered_index() else {
+        return Err(errors::not_supported_yet(format!(
+            "multi-table {verb} of a table without a primary key"
+        )));
+    };
+    let key_start = items.len();
+    for part in &index.parts {
+        items.push(Expr::Column(ColumnName {
+            db: None,
+            table: Some(named.alias.clone()),
+            column: table.columns[part.column].name.to_string(),
+        }));
+    }
+    Ok(Target { table: table.clone(), key_start, assigned: Vec::new(), touched: Touched::default() })
+}
+
+fn locking_query(
+    with: Option<&ast::With>,
+    from: &[TableRef],
+    filter: Option<&ast::Expr>,
+    items: Vec<Expr>,
+) -> ast::Query {
+    let items = items
+        .into_iter()
+        .map(|expr| SelectItem::Expr { expr, alias: None, text: ast::SourceText::default() })
+        .collect();
+    ast::Query {
+        with: with.cloned(),
+        body: ast::QueryBody::Select(Box::new(ast::Select {
+            options: ast::SelectOptions::default(),
+            items,
+            from: from.to_vec(),
+            filter: filter.cloned(),
+            group_by: Vec::new(),
+            rollup: false,
+            having: None,
+            windows: Vec::new(),
+        })),
+        order_by: Vec::new(),
+        limit: None,
+        into: None,
+        lock: Some(ast::LockClause { update: true, wait: None }),
+    }
+}
+
+/// The real tables of FROM.
+fn named_tables(from: &[TableRef], find: super::Find<'_>) -> SqlResult<Vec<Named>> {
+    let mut tables = Vec::new();
+    let mut stack: Vec<&TableRef> = from.iter().rev().collect();
+    while let Some(reference) = stack.pop() {
+        match reference {
+            TableRef::Table { name, alias, .. } => {
+                let table = find(name)?;
+                tables.push(Named { alias: alias.clone().unwrap_or_else(|| name.name.clone()), table });
+            }
+            TableRef::Join { left, right, .. } => {
+                stack.push(right);
+                stack.push(left);
+            }
+            TableRef::Derived { .. } => {}
+        }
+    }
+    Ok(tables)
+}
+
+/// The table and column that an assignment names.
+fn owner(tables: &[Named], name: &ColumnName) -> SqlResult<(usize, usize)> {
+    let mut found = None;
+    for (place, named) in tables.iter().enumerate() {
+        let other_table = name.table.as_ref().is_some_and(|t| *t != named.alias);
+        let other_db = name.db.as_deref().is_some_and(|db| *db != *named.table.schema);
+        if other_table || other_db {
+            continue;
+        }
+        if let Some(column) = named.table.columns.iter().position(|c| names::same(&c.name, &name.column)) {
+            if found.is_some() {
+                return Err(errors::non_uniq(&name.column, "SET"));
+            }
+            found = Some((place, column));
+        }
+    }
+    found.ok_or_else(|| errors::bad_field(&name.column, "SET"))
+}
+
+/// Runs it.
+pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    let strictness = Strictness::of(session, plan.ignore, false);
+    session.abort_on_warning = strictness.strict && !plan.deletes;
+    let mut kept = Kept {
+        plan,
+        keys: plan.targets.iter().map(|_| HashSet::new()).collect(),
+        rows: Vec::new(),
+        bytes: 0,
+    };
+    select::run_each(&plan.query, session, params, None, &mut kept)?;
+    let rows = kept.rows;
+    let mut changer =
+        Changer { plan, strictness, buffers: RowBuffers::default(), old: Vec::new(), new: Vec::new() };
+    let (mut matched, mut changed) = (0, 0);
+    for row in rows {
+        session.check_interrupt()?;
+        matched += 1;
+        session.current_row = matched;
+        changed += u64::from(changer.change(session, row)?);
+    }
+    if plan.deletes {
+        return Ok(Completion { affected_rows: changed, ..Completion::default() });
+    }
+    let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
+    let warnings = session.diagnostics.warning_count;
+    let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
+    Ok(Completion { affected_rows, info: Some(info), ..Completion::default() })
+}
+
+/// A row to change: its target, its clustered key, and the values assigned.
+struct Found {
+    target: usize,
+    key: Box<[u8]>,
+    values: Vec<(usize, Option<(Value, SqlType)>)>,
+}
+
+struct Kept<'p> {
+    plan: &'p MultiPlan,
+    keys: Vec<HashSet<Box<[u8]>>>,
+    rows: Vec<Found>,
+    bytes: usize,
+}
+
+impl RowOutput for Kept<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        let mut items = Vec::with_capacity(row.len());
+        row.for_each(|_, value| items.push(value.to_owned()));
+        let types = self.plan.query.types();
+        for (number, target) in self.plan.targets.iter().enumerate() {
+            let Some(key) = clustered_key(session, target, &items)? else { continue };
+            if !self.keys[number].insert(key.clone()) {
+                continue;
+            }
+            let value = |item: &usize| (items[*item].clone(), types[*item].0.clone());
+            let values = target.assigned.iter().map(|(c, item)| (*c, item.as_ref().map(value))).collect();
+            self.bytes += 2 * key.len() + 64 * (1 + target.assigned.len());
+            self.rows.push(Found { target: number, key, values });
+        }
+        if self.bytes > KEPT_BYTES_MAX {
+            return Err(errors::out_of_sortmemory());
+        }
+        Ok(true)
+    }
+}
+
+/// A target's clustered key in a row of the query; none where an outer join gave it no row.
+fn clustered_key(session: &mut Session, target: &Target, items: &[Value]) -> SqlResult<Option<Box<[u8]>>> {
+    let table = &target.table;
+    let Some(index) = table.clustered_index() else { return Ok(None) };
+    let lenient = Strictness { strict: false, null_is_error: false };
+    let mut key = Vec::new();
+    for (place, part) in index.parts.iter().enumerate() {
+        let value = items[target.key_start + place].clone();
+        if value.is_null() {
+            return Ok(None);
+        }
+        let ty = &table.columns[part.column].ty;
+        // A timestamp was read in the session's zone; its key is in UTC.
+        let value = if ty.kind == TypeKind::Timestamp {
+            into_column(
+                session,
+                table,
+                part.column,
+                &SqlType::temporal(TypeKind::DateTime, 6),
+                value,
+                lenient,
+            )?
+        } else {
+            value
+        };
+        index.encoders[place].encode(value.as_ref(), &mut key);
+    }
+    Ok(Some(key.into()))
+}
+
+struct Changer<'p> {
+    plan: &'p MultiPlan,
+    strictness: Strictness,
+    buffers: RowBuffers,
+    old: Vec<u8>,
+    new: Vec<u8>,
+}
+
+impl Changer<'_> {
+    /// Changes a row; false if it is gone or stays as it is.
+    fn change(&mut self, session: &mut Session, found: Found) -> SqlResult<bool> {
+        let target = &self.plan.targets[found.target];
+        let table = &target.table;
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        if !rows::lock_row(table, txn, &found.key, &mut self.old)? {
+            return Ok(false);
+        }
+        if self.plan.deletes {
+            rows::delete(table, txn, &found.key, &self.old, &mut self.buffers)?;
+            return Ok(true);
+        }
+        let mut new: Vec<(usize, Value)> = Vec::with_capacity(found.values.len());
+        for (column, value) in found.values {
+            let value = match value {
+                Some((value, ty)) => into_column(session, table, column, &ty, value, self.strictness)?,
+                None => super::assign::default_value(session, table, column, self.strictness)?,
+            };
+            new.retain(|(c, _)| *c != column);
+            new.push((column, value));
+        }
+        let old = RowRef::new(&table.layout, &self.old);
+        let assigned: Vec<usize> = new.iter().map(|(c, _)| *c).collect();
+        new.retain(|(column, value)| old.get(*column) != value.as_ref());
+        if new.is_empty() {
+            return Ok(false);
+        }
+        for (column, def) in table.columns.iter().enumerate() {
+            if def.on_update_now && !assigned.contains(&column) {
+                new.push((column, now_value(session, &def.ty)));
+            }
+        }
+        write_row(table, &old, &new, &mut self.new);
+        self.write(session, target, &found.key)
+    }
+
+    fn write(&mut self, session: &mut Session, target: &Target, key: &[u8]) -> SqlResult<bool> {
+        let table = &target.table;
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        let savepoint = self.plan.ignore.then(|| txn.savepoint());
+        let buffers = &mut self.buffers;
+        match rows::update(table, &target.touched, txn, key, &self.old, &self.new, buffers)? {
+            Written::Done => Ok(true),
+            Written::Duplicate(position) => {
+                let error = rows::duplicate_error(table, position, &self.new);
+                let Some(savepoint) = savepoint else { return Err(error) };
+                txn.rollback_to(savepoint).map_err(engine_error)?;
+                session.warn(error);
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! SELECT along its paths: by key, by cached plans, and what other statements read.
+
+mod common;
+
+use common::*;
+
+#[test]
+fn rows_are_read_by_key_and_by_range() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (id int primary key, k int, c varchar(10), key (k))
+             insert into t values (1,10,'a'),(2,20,'b'),(3,20,null) -> 3 (Records: 3  Duplicates: 0  Warnings: 0)
+             select * from t where id = 2 -> 2|20|b
+             select c, id from t where id = 3 -> NULL|3
+             select * from t where id = 9 -> 
+             select * from t where id = '2' -> 2|20|b
+             select * from t where id = 2.0 -> 2|20|b
+             select * from t where id = 2.5 -> 
+             select * from t where id = null -> 
+             select id from t where id = 1 for update -> 1
+             select id from t where k = 20 -> 2; 3
+             select k from t where k between 5 and 15 -> 10
+             select id from t order by id desc limit 2 -> 3; 2
+             select id from t where k in (10, 20) and c is null -> 3
+             select count(*), sum(k) from t -> 3|50
+             select id + 1 from t where id = 1 -> 2
+             select id + 1 from t where id = 2 -> 3",
+        );
+    });
+}
+
+#[test]
+fn one_plan_serves_all_values_of_a_text() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script("create table t (id int primary key, c varchar(10), n decimal(8,3))");
+        for id in 0u64..50 {
+            c.script(&format!("insert into t values ({id}, 'v{id}', {id}.5) -> 1"));
+        }
+        for id in 0u64..50 {
+            c.script(&format!("select c, n from t where id = {id} -> v{id}|{id}.500"));
+            c.script(&format!("select {id}, c from t where id = {id} -> {id}|v{id}"));
+            c.script(&format!("select id from t where c = 'v{id}' -> {id}"));
+            c.script(&format!(
+                "select n * {id}.25 from t where id = 1 -> {}",
+                decimal(1500 * (id * 100 + 25))
+            ));
+        }
+    });
+}
+
+#[test]
+fn transactions_read_their_snapshot_and_their_own_writes() {
+    world(|database| {
+        let mut a = Client::new(database);
+        let mut b = Client::new(database);
+        a.script("create table t (id int primary key, v int)\ninsert into t values (1,1),(2,2)\nbegin\nselect v from t where id = 1 -> 1");
+        b.script("update t set v = 9 where id = 1 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)\nselect v from t where id = 1 -> 9");
+        a.script(
+            "select v from t where id = 1 -> 1
+             update t set v = v + 1 where id = 1 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)
+             select v from t where id = 1 -> 10
+             commit
+             select sum(v) from t -> 12",
+        );
+    });
+}
+
+#[test]
+fn queries_feed_tables() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (id int primary key auto_increment, k int default 5, c varchar(10) not null default 'x')
+             insert into t (k) values (1),(2),(3) -> 3 id=1 (Records: 3  Duplicates: 0  Warnings: 0)
+             insert into t (k, c) select k * 10, concat(c, id) from t -> 3 id=4 (Records: 3  Duplicates: 0  Warnings: 0)
+             select id, k, c from t order by id -> 1|1|x; 2|2|x; 3|3|x; 4|10|x1; 5|20|x2; 6|30|x3
+             create table s select id, c, k + 1 as kk from t where id > 3 -> 3 (Records: 3  Duplicates: 0  Warnings: 0)
+             select * from s order by id -> 4|x1|11; 5|x2|21; 6|x3|31
+             create table u (z int, primary key (id)) select id, k from t where id < 3 -> 2 (Records: 2  Duplicates: 0  Warnings: 0)
+             select * from u order by id -> NULL|1|1; NULL|2|2",
+        );
+        let shown = database.show_create_table(database.catalog().table("test", "s").unwrap());
+        assert_eq!(
+            shown,
+            "CREATE TABLE `s` (\n  `id` int(11) NOT NULL DEFAULT 0,\n  `c` varchar(10) NOT NULL DEFAULT 'x',\n  \
+             `kk` bigint(12) DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci"
+        );
+    });
+}
+
+#[test]
+fn joins_choose_the_rows_of_changes() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table a (id int primary key, v int)
+             create table b (id int primary key, a_id int, w int, key (a_id))
+             insert into a values (1,1),(2,2),(3,3)
+             insert into b values (1,1,10),(2,1,20),(3,2,30),(4,9,40)
+             update a join b on b.a_id = a.id set a.v = a.v + 100, b.w = b.w + 1 -> 5 (Rows matched: 5  Changed: 5  Warnings: 0)
+             select id, v from a -> 1|101; 2|102; 3|3
+             select id, w from b -> 1|11; 2|21; 3|31; 4|40
+             delete a from a left join b on b.a_id = a.id where b.id is null -> 1
+             select id from a -> 1; 2
+             delete from a, b using a join b on b.a_id = a.id where a.id = 1 -> 3
+             select id from a -> 2
+             select id from b -> 3; 4
+             update a, b set v = nosuch -> ERROR 1054 (42S22): Unknown column 'nosuch' in 'SELECT'
+             update a, b set id = 3 -> ERROR 1052 (23000): Column 'id' in SET is ambiguous
+             delete z from a join b -> ERROR 1109 (42S02): Unknown table 'z' in MULTI DELETE
+             check table a, b -> test.a|check|status|OK; test.b|check|status|OK",
+        );
+    });
+}
+
+/// A number of hundred-thousandths as DECIMAL(.., 5) prints it.
+fn decimal(n: u64) -> String {
+    format!("{}.{:05}", n / 100_000, n % 100_000)
+}
