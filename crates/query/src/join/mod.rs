@@ -124,6 +124,7 @@ pub(crate) fn all_hold(
 }
 
 /// A source while it runs.
+#[expect(clippy::large_enum_variant, reason = "a plain table is the common case and takes no allocation")]
 pub(crate) enum Runner<'p> {
     One { given: bool },
     Table { source: &'p TableSource, reader: TableReader },
