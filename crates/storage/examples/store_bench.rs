@@ -56,6 +56,7 @@ fn measure(what: &str, fibers: u64, count: u64, f: impl Fn(u64) + Send + Sync + 
     let left = Arc::new(AtomicU64::new(fibers));
     let done = Arc::new(WaitQueue::default());
     let worst = Arc::new(AtomicU64::new(0));
+    let waits = keel_runtime::wait::totals();
     let (start, cpu_start) = (time::now(), cpu());
     for n in 0..fibers {
         let (f, left, done, worst) = (f.clone(), left.clone(), done.clone(), worst.clone());
@@ -82,6 +83,16 @@ fn measure(what: &str, fibers: u64, count: u64, f: impl Fn(u64) + Send + Sync + 
         per(cpu),
         worst.load(Relaxed) as f64 / 1e6
     );
+    for (before, after) in waits.iter().zip(keel_runtime::wait::totals()) {
+        let (count, nanos) = (after.count - before.count, after.nanos - before.nanos);
+        if count > 0 && after.event != WaitEvent::Idle {
+            println!(
+                "    {:12} {count:8} times, {:8.1} us each",
+                after.event.name(),
+                nanos as f64 / 1e3 / count as f64
+            );
+        }
+    }
 }
 
 fn run(config: StoreConfig, rows: u64) {
@@ -97,12 +108,12 @@ fn run(config: StoreConfig, rows: u64) {
     measure("ascending inserts, 1 fiber", 1, rows, move |n| _ = put(&s, &t, n, &[n as u8; ROW]));
     println!("pages {} of {}", tree.page_count(), store.status().pages_total);
     let t = tree.clone();
-    measure("lookups, 1 fiber", 1, 1_000_000.min(rows * 4), move |_| get(&t));
+    measure("lookups, 1 fiber", 1, 200_000.min(rows * 2), move |_| get(&t));
     let t = tree.clone();
-    measure("lookups, 64 fibers", 64, 1_000_000.min(rows * 4), move |_| get(&t));
+    measure("lookups, 64 fibers", 64, 400_000.min(rows * 2), move |_| get(&t));
     for fibers in [1, 16, 128] {
         let (s, t) = (store.clone(), tree.clone());
-        measure(&format!("durable updates, {fibers} fibers"), fibers, 2000 * fibers.min(16), move |n| {
+        measure(&format!("durable updates, {fibers} fibers"), fibers, 500 * fibers.min(16), move |n| {
             let mut row = [7; ROW];
             row[100..108].copy_from_slice(&n.to_be_bytes());
             let end = put(&s, &t, rand::u64() % rows, &row);

@@ -69,7 +69,7 @@ impl FlushState {
             }
             self.waiters.lock().push(fiber::current());
             self.target.fetch_max(lsn, SeqCst);
-            core.log.wake_flusher();
+            core.log.flusher.request();
             if core.log.checkpoint() < lsn {
                 fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
             }
@@ -81,7 +81,7 @@ impl FlushState {
     pub fn stop(&self, core: &Core) {
         self.stop.store(true, SeqCst);
         while !self.stopped.load(SeqCst) {
-            core.log.wake_flusher();
+            core.log.flusher.request();
             self.waiters.lock().push(fiber::current());
             if !self.stopped.load(SeqCst) {
                 fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
@@ -142,7 +142,7 @@ impl Flusher {
     /// Runs until stopped or the store fails.
     pub fn run(mut self) {
         let me = fiber::current();
-        self.core.log.set_flusher(me);
+        self.core.log.flusher.serve(me);
         self.core.pool.set_cleaner(me);
         while !self.state.stop.load(SeqCst) && !self.core.log.is_failed() {
             match self.round() {
@@ -166,7 +166,11 @@ impl Flusher {
         Ok(busy)
     }
 
+    /// Sleeps until asked. A wake during I/O is spent there: so requests are looked at before sleeping.
     fn rest(&self) {
+        if self.core.log.flusher.take_request() || self.core.pool.is_cleaning_asked() {
+            return;
+        }
         let dirty = self.core.log.with_dirty(|queue, _| !queue.is_empty());
         let until = if dirty { self.next_tick } else { time::now() + CHECKPOINT_INTERVAL };
         fiber::park_until(WaitEvent::Idle, until);
@@ -178,15 +182,15 @@ impl Flusher {
             return Ok(false);
         }
         let want = self.core.pool.frames_short();
-        let mut dirty = Vec::new();
-        let freed = self.core.pool.sweep(&*self.core, want, &mut dirty, BATCH);
-        let wrote = !dirty.is_empty();
-        if wrote {
+        let mut dirty = Some(Vec::with_capacity(BATCH));
+        let freed = self.core.pool.sweep(&*self.core, want, &mut dirty, usize::MAX);
+        let dirty = dirty.unwrap_or_default();
+        if freed < want && !dirty.is_empty() {
             self.flush(&dirty)?;
-            self.core.pool.sweep(&*self.core, want, &mut Vec::new(), BATCH);
+            self.core.pool.evict(&*self.core, &dirty);
         }
         self.core.pool.wake_free_waiters();
-        if freed == 0 && !wrote {
+        if freed == 0 && dirty.is_empty() {
             // Everything is pinned or in use for the moment.
             fiber::sleep(Duration::from_millis(1));
         }

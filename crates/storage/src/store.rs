@@ -8,8 +8,8 @@
 //! brings to the state after some prefix of the appended mini-transactions, which includes every durable one.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -189,7 +189,7 @@ struct Housekeeper {
 impl Housekeeper {
     fn run(&self, core: &Core) {
         let log = &core.log;
-        log.set_housekeeper(fiber::current());
+        log.housekeeper.serve(fiber::current());
         let keep = (log.capacity() / log.segments.bytes) as usize + 2;
         while !self.stop.load(SeqCst) && !log.is_failed() {
             // A full disk or a refused rename is tried again; the writer meets what cannot be cured.
@@ -198,7 +198,9 @@ impl Housekeeper {
                 let _ = log.segments.provide(log.appended(), 1);
             }
             log.note_files();
-            fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
+            if !log.housekeeper.take_request() {
+                fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
+            }
         }
         self.stopped.store(true, SeqCst);
     }
@@ -206,7 +208,7 @@ impl Housekeeper {
     fn stop(&self, log: &Log) {
         self.stop.store(true, SeqCst);
         while !self.stopped.load(SeqCst) {
-            log.wake_housekeeper();
+            log.housekeeper.request();
             fiber::sleep(Duration::from_millis(1));
         }
     }
@@ -264,6 +266,8 @@ impl Store {
             log: Arc::new(Log::new(segments, checkpoint, capacity)),
             spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
         });
+        let weak: Weak<Core> = Arc::downgrade(&core);
+        core.pool.set_spaces(weak);
         core.log.set_durability(config.durability);
         let doublewrite = Doublewrite::open(&config.dir)?;
         doublewrite.restore(&core)?;

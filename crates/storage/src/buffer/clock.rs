@@ -1,6 +1,7 @@
 //! Which frame is given away next: CLOCK with small use counters. Readers take free or clean cold frames themselves and
 //! never write; the cleaner service keeps some ready and writes cold dirty pages out.
 
+use std::sync::Weak;
 use std::sync::atomic::Ordering::*;
 
 use keel_runtime::fiber::{self, Fiber};
@@ -17,6 +18,10 @@ pub trait Spaces {
     /// Calls `f` with the space, if there is one.
     fn with_space(&self, tree: u32, f: &mut dyn FnMut(&Space)) -> bool;
 }
+
+/// Frames a reader without one frees, and how far it looks for them.
+const READER_WANTS: usize = 4;
+const READER_STEPS: usize = 4096;
 
 /// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
 fn low_mark(frames: usize) -> usize {
@@ -62,11 +67,21 @@ impl Pool {
         self.pop_free().map(|frame| Owned { pool: self, frame })
     }
 
-    /// A free frame; waits for the cleaner if there is none.
+    /// Lets readers find spaces to evict from.
+    pub fn set_spaces(&self, spaces: Weak<dyn Spaces + Send + Sync>) {
+        _ = self.spaces.set(spaces);
+    }
+
+    /// A free frame; takes a clean cold one from its page if there is none, and waits for the cleaner if need be.
     pub(super) fn take_frame(&self) -> StoreResult<Owned<'_>> {
         loop {
             if let Some(owned) = self.try_take_frame() {
                 return Ok(owned);
+            }
+            if let Some(spaces) = self.spaces.get().and_then(Weak::upgrade)
+                && self.sweep(&*spaces, READER_WANTS, &mut None, READER_STEPS) > 0
+            {
+                continue;
             }
             self.counters.free_waits.fetch_add(1, Relaxed);
             self.free_waiters.lock().push(fiber::current());
@@ -93,6 +108,11 @@ impl Pool {
         *self.cleaner.lock() = Some(fiber);
     }
 
+    /// Whether frames were asked for since the cleaner looked.
+    pub fn is_cleaning_asked(&self) -> bool {
+        self.cleaner_asked.load(SeqCst)
+    }
+
     /// Whether frames run short. Resets the request.
     pub fn needs_cleaning(&self) -> bool {
         let asked = self.cleaner_asked.swap(false, SeqCst);
@@ -106,12 +126,18 @@ impl Pool {
         (2 * low_mark(self.len())).saturating_sub(self.free_count())
     }
 
-    /// Moves the clock's hand until `want` frames were freed, `dirty_max` cold dirty frames were met (their indexes go to
-    /// `dirty`), or the hand went round often enough to have seen every counter at zero.
-    pub fn sweep(&self, spaces: &dyn Spaces, want: usize, dirty: &mut Vec<u32>, dirty_max: usize) -> usize {
+    /// Moves the clock's hand up to `steps` frames, until `want` were freed or `dirty` is full: the cold dirty frames met,
+    /// if they are asked for.
+    pub fn sweep(
+        &self,
+        spaces: &dyn Spaces,
+        want: usize,
+        dirty: &mut Option<Vec<u32>>,
+        steps: usize,
+    ) -> usize {
         let mut freed = 0;
-        for _ in 0..self.len() * (USE_MAX as usize + 1) {
-            if freed >= want || dirty.len() >= dirty_max {
+        for _ in 0..steps.min(self.len() * (USE_MAX as usize + 1)) {
+            if freed >= want || dirty.as_ref().is_some_and(|d| d.len() == d.capacity()) {
                 break;
             }
             let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
@@ -123,7 +149,7 @@ impl Pool {
             if uses > 0 {
                 frame.uses.store(uses - 1, Relaxed);
             } else if frame.is_dirty() {
-                if !dirty.contains(&index) {
+                if let Some(dirty) = dirty.as_mut().filter(|d| !d.contains(&index)) {
                     dirty.push(index);
                 }
             } else if self.try_evict(spaces, index, frame) {
@@ -131,6 +157,16 @@ impl Pool {
             }
         }
         freed
+    }
+
+    /// Frees those of `frames` that are clean and cold.
+    pub fn evict(&self, spaces: &dyn Spaces, frames: &[u32]) {
+        for &index in frames {
+            let frame = &self.frames[index as usize];
+            if frame.uses.load(Relaxed) == 0 && !frame.is_dirty() {
+                self.try_evict(spaces, index, frame);
+            }
+        }
     }
 
     fn try_evict(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {

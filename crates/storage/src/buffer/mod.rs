@@ -17,8 +17,8 @@ mod requests;
 pub mod translation;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock, Weak};
 
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::latch;
@@ -143,6 +143,7 @@ pub struct Pool {
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
     free_waiters: Mutex<Vec<Fiber>>,
     cleaner: Mutex<Option<Fiber>>,
+    spaces: OnceLock<Weak<dyn clock::Spaces + Send + Sync>>,
     cleaner_asked: AtomicBool,
     /// The cleaner is gone: a frame that is not free now never will be.
     pub dead: AtomicBool,
@@ -258,6 +259,7 @@ impl Pool {
             load_waiters: Mutex::default(),
             free_waiters: Mutex::default(),
             cleaner: Mutex::new(None),
+            spaces: OnceLock::new(),
             cleaner_asked: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             recovering: AtomicBool::new(false),
@@ -396,13 +398,19 @@ impl Pool {
             self.wake_loaders(space, page);
             return result;
         }
-        self.load_waiters.lock().push((space.id.0, page, fiber::current()));
-        while space.map.get(page) == Entry::Loading {
-            fiber::park(WaitEvent::PageRead);
-        }
         let me = fiber::current();
-        self.load_waiters.lock().retain(|w| w.2 != me);
-        Ok(())
+        loop {
+            // Entered anew each time: whoever was woken may find the page evicted and being loaded again.
+            self.load_waiters.lock().push((space.id.0, page, me));
+            let wait = space.map.get(page) == Entry::Loading;
+            if wait {
+                fiber::park(WaitEvent::PageRead);
+            }
+            self.load_waiters.lock().retain(|w| w.2 != me);
+            if !wait {
+                return Ok(());
+            }
+        }
     }
 
     fn wake_loaders(&self, space: &Space, page: u32) {

@@ -66,6 +66,34 @@ struct Waiter {
     durable: bool,
 }
 
+/// How others call a service: a request outlives the wake, which I/O of the service may have used up.
+#[derive(Default)]
+pub struct Bell {
+    asked: AtomicBool,
+    fiber: Mutex<Option<Fiber>>,
+}
+
+impl Bell {
+    /// The service runs on this fiber.
+    pub fn serve(&self, fiber: Fiber) {
+        *self.fiber.lock() = Some(fiber);
+    }
+
+    /// Asks the service to look around.
+    pub fn request(&self) {
+        if !self.asked.swap(true, SeqCst)
+            && let Some(fiber) = *self.fiber.lock()
+        {
+            fiber.wake();
+        }
+    }
+
+    /// Whether it was asked since the last look; the service asks before it sleeps.
+    pub fn take_request(&self) -> bool {
+        self.asked.swap(false, SeqCst)
+    }
+}
+
 /// The log of a store.
 pub struct Log {
     append: Mutex<Append>,
@@ -81,8 +109,10 @@ pub struct Log {
     wanted_durable: AtomicU64,
     writer_sleeps: AtomicBool,
     writer: Mutex<Option<Fiber>>,
-    flusher: Mutex<Option<Fiber>>,
-    housekeeper: Mutex<Option<Fiber>>,
+    /// The page flusher.
+    pub flusher: Bell,
+    /// The housekeeper of the files.
+    pub housekeeper: Bell,
     /// End of the files that are ready to be written.
     provided: AtomicU64,
     stop: AtomicBool,
@@ -122,8 +152,8 @@ impl Log {
             wanted_durable: AtomicU64::new(0),
             writer_sleeps: AtomicBool::new(false),
             writer: Mutex::new(None),
-            flusher: Mutex::new(None),
-            housekeeper: Mutex::new(None),
+            flusher: Bell::default(),
+            housekeeper: Bell::default(),
             provided: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -271,8 +301,8 @@ impl Log {
                 return Ok(());
             }
             self.want_written(self.appended());
-            self.wake_flusher();
-            self.wake_housekeeper();
+            self.flusher.request();
+            self.housekeeper.request();
             fiber::park(WaitEvent::LogSpace);
         }
     }
@@ -310,30 +340,6 @@ impl Log {
             && let Some(writer) = *self.writer.lock()
         {
             writer.wake();
-        }
-    }
-
-    /// Lets the flusher know its fiber is `fiber`.
-    pub fn set_flusher(&self, fiber: Fiber) {
-        *self.flusher.lock() = Some(fiber);
-    }
-
-    /// Wakes the page flusher.
-    pub fn wake_flusher(&self) {
-        if let Some(flusher) = *self.flusher.lock() {
-            flusher.wake();
-        }
-    }
-
-    /// Lets the housekeeper of the files know its fiber is `fiber`.
-    pub fn set_housekeeper(&self, fiber: Fiber) {
-        *self.housekeeper.lock() = Some(fiber);
-    }
-
-    /// Wakes the housekeeper of the files.
-    pub fn wake_housekeeper(&self) {
-        if let Some(housekeeper) = *self.housekeeper.lock() {
-            housekeeper.wake();
         }
     }
 

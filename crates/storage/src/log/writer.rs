@@ -70,7 +70,7 @@ impl Tail {
         self.start += keep_from as u64;
         self.len -= keep_from;
         if entered {
-            log.wake_housekeeper();
+            log.housekeeper.request();
         }
         Ok(())
     }

@@ -48,6 +48,32 @@ fn head_of(suffix: &[u8]) -> u32 {
     u32::from_be_bytes(four)
 }
 
+/// First eight bytes of `key` as a number that orders as the bytes do, up to equality.
+#[inline]
+pub fn key_head(key: &[u8]) -> u64 {
+    if let Some(eight) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*eight);
+    }
+    let mut eight = [0; 8];
+    eight[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(eight)
+}
+
+/// Orders byte strings, deciding most pairs by their first eight bytes.
+#[inline]
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    if let (Some(x), Some(y)) = (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        let (x, y) = (u64::from_be_bytes(*x), u64::from_be_bytes(*y));
+        if x != y {
+            return x.cmp(&y);
+        }
+        if a.len() == 8 && b.len() == 8 {
+            return Ordering::Equal;
+        }
+    }
+    a.cmp(b)
+}
+
 #[derive(Clone, Copy)]
 struct Slot {
     offset: usize,
@@ -57,12 +83,15 @@ struct Slot {
 
 /// How many leading bytes `a` and `b` share.
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(x, y)| x == y).count() * 8;
+    words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
 }
 
 /// How many trailing bytes `a` and `b` share.
 pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
+    let words = a.rchunks_exact(8).zip(b.rchunks_exact(8)).take_while(|(x, y)| x == y).count() * 8;
+    let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
+    words + a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
 }
 
 /// The shortest key above `left` and not above `right`.
@@ -169,6 +198,27 @@ impl<'a> PageRef<'a> {
         Some(&self.0[off..off + u16_at(self.0, AT_HIGH_LEN) as usize])
     }
 
+    /// Orders the low fence against `key`, whose [`key_head`] is `head`.
+    #[inline]
+    pub fn cmp_low(self, key: &[u8], head: u64) -> Ordering {
+        match u64_at(self.0, AT_LOW_HEAD).cmp(&head) {
+            Ordering::Equal => self.low().cmp(key),
+            other => other,
+        }
+    }
+
+    /// Orders the high fence against `key`; none is greater than all keys.
+    #[inline]
+    pub fn cmp_high(self, key: &[u8], head: u64) -> Ordering {
+        if u16_at(self.0, AT_FLAGS) & FLAG_HIGH == 0 {
+            return Ordering::Greater;
+        }
+        match u64_at(self.0, AT_HIGH_HEAD).cmp(&head) {
+            Ordering::Equal => self.high().unwrap_or_default().cmp(key),
+            other => other,
+        }
+    }
+
     #[inline]
     fn slot(self, index: usize) -> Slot {
         debug_assert!(index < self.count());
@@ -240,7 +290,7 @@ impl<'a> PageRef<'a> {
             let slot = self.slot(low + half);
             let order = match slot.head.cmp(&head) {
                 Ordering::Equal if slot.key_len <= 4 && suffix.len() <= 4 => slot.key_len.cmp(&suffix.len()),
-                Ordering::Equal => self.slot_suffix(slot).cmp(suffix),
+                Ordering::Equal => compare(self.slot_suffix(slot), suffix),
                 other => other,
             };
             match order {
@@ -366,10 +416,12 @@ impl<'a> PageBuilder<'a> {
         let low = page.push_bytes(meta.low);
         page.set_u16(AT_LOW_OFF, low);
         page.set_u16(AT_LOW_LEN, meta.low.len());
+        page.set_u64(AT_LOW_HEAD, key_head(meta.low));
         if let Some(high) = meta.high {
             let at = page.push_bytes(high);
             page.set_u16(AT_HIGH_OFF, at);
             page.set_u16(AT_HIGH_LEN, high.len());
+            page.set_u64(AT_HIGH_HEAD, key_head(high));
             page.set_u16(AT_FLAGS, FLAG_HIGH as usize);
             page.set_u16(AT_PREFIX, common_prefix(meta.low, high));
         }
@@ -415,6 +467,10 @@ impl<'a> PageMut<'a> {
     fn set_u16(&mut self, at: usize, value: usize) {
         debug_assert!(value <= u16::MAX as usize);
         self.0[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
+    fn set_u64(&mut self, at: usize, value: u64) {
+        self.0[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
     /// Sets the right neighbour or next of a chain.

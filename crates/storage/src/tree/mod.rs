@@ -32,7 +32,7 @@ use crate::core::Core;
 use crate::fault::StoreResult;
 use crate::layout::{self, ROOT};
 use crate::mtr::{Mtr, PageWrite};
-use crate::page::PageRef;
+use crate::page::{PageRef, key_head};
 use crate::space::Space;
 
 pub use crate::page::NoRoom;
@@ -79,10 +79,13 @@ impl Target<'_> {
     #[inline]
     fn step(self, page: PageRef<'_>) -> Step {
         let (too_low, too_high) = match self {
-            Target::At(key) => (key < page.low(), page.high().is_some_and(|h| key >= h)),
+            Target::At(key) => {
+                let head = key_head(key);
+                (page.cmp_low(key, head).is_gt(), page.cmp_high(key, head).is_le())
+            }
             Target::Before(key) => {
-                let low = page.low();
-                (!low.is_empty() && key <= low, page.high().is_some_and(|h| key > h))
+                let head = key_head(key);
+                (page.cmp_low(key, head).is_ge() && !page.low().is_empty(), page.cmp_high(key, head).is_lt())
             }
             Target::Last => (false, page.high().is_some()),
         };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::Duration;
 
-use keel_runtime::fiber;
 use keel_runtime::sim::Disk;
 use keel_runtime::sync::WaitQueue;
 use keel_runtime::wait::WaitEvent;
+use keel_runtime::{fiber, time};
 
 use crate::support::*;
 
@@ -143,5 +144,46 @@ fn concurrent_fibers(seed: u64) {
 fn concurrent_writers_agree_with_their_maps() {
     for seed in seeds(4) {
         concurrent_fibers(seed);
+    }
+}
+
+/// Forty readers and writers in 64 frames: pages are evicted and loaded again under the feet of who waits for them.
+fn crowded_pool(seed: u64) {
+    let disk = Disk::new(seed);
+    world(seed, &disk, || {
+        let store = open(tiny());
+        let tree = store.create_tree(TREE).expect("created");
+        let key = |n: u64| n.to_be_bytes().to_vec();
+        for n in 0..600 {
+            Op::Put(key(n), vec![1; 3000]).run(&store, &tree).expect("done");
+        }
+        let left = Arc::new(AtomicUsize::new(40));
+        let done = Arc::new(WaitQueue::default());
+        for _ in 0..40 {
+            let (store, tree, left, done) = (store.clone(), tree.clone(), left.clone(), done.clone());
+            fiber::spawn(move || {
+                for _ in 0..40 {
+                    let n = below(600);
+                    assert_eq!(get(&tree, &key(n)).expect("readable").map(|v| v.len()), Some(3000));
+                    if below(3) == 0 {
+                        Op::Put(key(n), vec![2; 3000]).run(&store, &tree).expect("done");
+                    }
+                }
+                left.fetch_sub(1, SeqCst);
+                done.wake_all();
+            });
+        }
+        let deadline = time::now() + Duration::from_secs(60);
+        let all = done.wait_while_until(WaitEvent::Queue, deadline, || left.load(SeqCst) > 0);
+        assert!(all, "{} fibers wait for ever", left.load(SeqCst));
+        store.shutdown().expect("clean");
+    })
+    .done();
+}
+
+#[test]
+fn nobody_waits_for_ever_in_a_crowded_pool() {
+    for seed in seeds(5) {
+        crowded_pool(seed);
     }
 }
