@@ -206,8 +206,10 @@ impl TableDef {
 
     /// A table whose rows the host makes: columns of `(name, type, nullable)`.
     pub fn virtual_table(schema: &str, name: &str, columns: Vec<(&str, SqlType, bool)>) -> TableDef {
-        let columns: Vec<ColumnDef> =
-            columns.into_iter().map(|(name, ty, nullable)| ColumnDef::virtual_column(name, ty, nullable)).collect();
+        let columns: Vec<ColumnDef> = columns
+            .into_iter()
+            .map(|(name, ty, nullable)| ColumnDef::virtual_column(name, ty, nullable))
+            .collect();
         let layout = layout_of(&columns);
         TableDef {
             id: 0,
