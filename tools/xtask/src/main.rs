@@ -5,7 +5,9 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo x tidy | cargo x bench [--quick] [--seconds N] [--clients A,B,C] [--tests A,B] [--out FILE]";
+const USAGE: &str = "\
+usage: cargo x tidy
+       cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
