@@ -130,6 +130,7 @@ fn start(engine: Engine, clients: u32) -> Result<Server, String> {
         "--query-cache-size=0",
         "--table-open-cache=8000",
         "--max-connections=6000",
+        "--max-prepared-stmt-count=1048576",
         "--back-log=4000",
         "--skip-log-bin",
     ];
