@@ -83,6 +83,8 @@ pub(crate) struct Joined {
     pub ordered: bool,
     /// Rows expected.
     pub rows: f64,
+    /// Conditions of inner joins that name no table.
+    pub rest: Vec<Expr>,
 }
 
 /// Most tables of a query block: slots are bits of 64.
@@ -94,7 +96,7 @@ const DERIVED_ROWS: f64 = 100.0;
 /// Price of finding a row in a hash table, in rows read.
 const PROBE: f64 = 0.3;
 
-/// Plans the joins of a query block. Conditions that name no table stay with the caller.
+/// Plans the joins of a query block. Conditions that name no table are the caller's to ask.
 pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
     if request.leaves.len() > TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
@@ -102,8 +104,7 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
     let mut planner = Planner { request, choices: HashMap::new(), steps: 0 };
     let tree = to_inner(tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
-    debug_assert!(group.rest.is_empty(), "conditions without tables are the caller's");
-    Ok(Joined { source: group.source, ordered: group.ordered, rows: group.rows })
+    Ok(Joined { source: group.source, ordered: group.ordered, rows: group.rows, rest: group.rest })
 }
 
 /// One thing to be joined.

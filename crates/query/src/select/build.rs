@@ -265,9 +265,9 @@ fn assemble(
     mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
     let group = (is_grouped || groups_distinct)
         .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
-    let (constants, rest): (Vec<Expr>, Vec<Expr>) =
-        conditions.into_iter().partition(|c| walk::slots_read(c) == 0 && !walk::facts(c).volatile);
-    let (row_filter, conditions): (Vec<Expr>, Vec<Expr>) =
+    let once_only = |c: &Expr| walk::slots_read(c) == 0 && !walk::facts(c).volatile;
+    let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
+    let (mut row_filter, conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
     let extreme = group.as_ref().and_then(|g| extreme_of(g, table_count));
     let wished = match &extreme {
@@ -276,7 +276,7 @@ fn assemble(
         None => None,
     };
     let joined = match from.tree.take() {
-        None => order::Joined { source: Source::One, ordered: order.is_empty(), rows: 1.0 },
+        None => order::Joined { source: Source::One, ordered: order.is_empty(), rows: 1.0, rest: Vec::new() },
         Some(tree) => {
             let request = JoinRequest {
                 session: binder.cx.session,
@@ -294,6 +294,9 @@ fn assemble(
             order::plan(&request, tree, conditions)?
         }
     };
+    let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
+    constants.extend(once);
+    row_filter.extend(each);
     let sorted_already = joined.ordered && group.is_none() && !order.is_empty();
     let first_row_of = match (&group, joined.ordered && extreme.is_some()) {
         (Some(plan), true) => Some(plan.aggregates[0].args[0].clone()),
