@@ -256,6 +256,10 @@ impl Database {
                 notes.take(&binder);
                 (K::Do, Body::Do(bound?))
             }
+            Statement::Explain(tree) => {
+                notes.unique = true;
+                (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree)?)))
+            }
             other => (direct_kind(other)?, Body::Direct),
         })
     }
@@ -307,6 +311,7 @@ fn dependencies(body: &Body) -> Vec<Dependency> {
             all
         }
         Body::Do(_) => Vec::new(),
+        Body::Explain(plan) => read(&plan.tables),
     };
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));

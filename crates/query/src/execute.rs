@@ -16,7 +16,7 @@ use keel_value::Value;
 use crate::database::Database;
 use crate::dml::{delete, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
-use crate::plan::{Body, Plan, StatementKind};
+use crate::plan::{Body, Plan};
 use crate::result::{Completion, RowSink};
 use crate::session::Session;
 use crate::{engine_error, maintain, select};
@@ -172,6 +172,10 @@ impl Database {
                 }
                 Ok(Completion::default())
             }
+            Body::Explain(plan) => {
+                let sent = plan.run(sink)?;
+                Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
+            }
             Body::Direct => Err(errors::not_supported_yet("this statement")),
         }
     }
@@ -191,8 +195,7 @@ impl Database {
             Statement::RollbackTo(name) => self.rollback_to_savepoint(session, name)?,
             Statement::ReleaseSavepoint(name) => self.release_savepoint(session, name)?,
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
-            definition if plan.kind != StatementKind::Explain => return self.define(session, definition),
-            _ => return Err(errors::not_supported_yet("EXPLAIN")),
+            definition => return self.define(session, definition),
         }
         Ok(Completion::default())
     }

@@ -18,6 +18,7 @@ mod database;
 mod ddl;
 mod dml;
 mod execute;
+mod explain;
 pub mod expr;
 pub mod func;
 mod group;

@@ -199,6 +199,8 @@ pub(crate) enum Body {
     Multi(Box<crate::dml::multi::MultiPlan>),
     /// DO.
     Do(Vec<crate::expr::Expr>),
+    /// EXPLAIN.
+    Explain(Box<crate::explain::ExplainPlan>),
 }
 
 impl Plan {
@@ -208,6 +210,7 @@ impl Plan {
             Body::PointSelect(plan) => Some(plan.columns()),
             Body::Select(plan) if plan.is_into() => None,
             Body::Select(plan) => Some(plan.columns()),
+            Body::Explain(plan) => Some(&plan.columns),
             Body::Direct
             | Body::Insert(_)
             | Body::Update(_)

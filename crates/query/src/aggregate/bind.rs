@@ -2,6 +2,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
+use keel_value::key::KeyPart;
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, TypeKind};
 
@@ -9,6 +10,7 @@ use super::{AggregateCall, AggregateKind};
 use crate::bind::Binder;
 use crate::expr::typing;
 use crate::expr::{Derivation, Expr, Node, walk};
+use crate::select::stored_type;
 
 /// The aggregate of a function's name.
 fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
@@ -70,7 +72,8 @@ impl Binder<'_> {
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         let separator = call.separator.clone().unwrap_or_else(|| ByteStr::from(","));
-        Ok(AggregateCall { kind, distinct, args, order, separator, limit, ty, nullable })
+        let parts = args.iter().map(|a| KeyPart::new(stored_type(&a.ty), true)).collect();
+        Ok(AggregateCall { kind, distinct, args, parts, order, separator, limit, ty, nullable })
     }
 
     /// ORDER BY inside GROUP_CONCAT: an ordinal names an argument.

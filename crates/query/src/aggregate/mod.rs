@@ -11,6 +11,7 @@ pub use state::State;
 
 use keel_sql::ast::ByteStr;
 use keel_value::SqlType;
+use keel_value::key::KeyPart;
 
 use crate::expr::Expr;
 
@@ -44,6 +45,8 @@ pub struct AggregateCall {
     pub distinct: bool,
     /// Its arguments.
     pub args: Vec<Expr>,
+    /// How the arguments are encoded where DISTINCT compares them.
+    pub parts: Vec<KeyPart>,
     /// GROUP_CONCAT's ORDER BY: expression and whether descending.
     pub order: Vec<(Expr, bool)>,
     /// GROUP_CONCAT's separator.

@@ -193,13 +193,12 @@ impl State {
     /// For DISTINCT: whether the row's arguments were not seen before; false also where one is NULL.
     fn is_new<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<bool> {
         let mut encoded = Vec::new();
-        for arg in &call.args {
+        for (arg, part) in call.args.iter().zip(&call.parts) {
             let cell = arg.eval(cx)?;
             if cell.as_ref().is_null() {
                 return Ok(false);
             }
-            let part = KeyPart::new(stored_type(&arg.ty), true);
-            encode_key_part(&part, cell.as_ref(), &mut encoded);
+            encode_key_part(part, cell.as_ref(), &mut encoded);
         }
         let seen = self.seen.as_mut().expect("asked for DISTINCT only");
         let length = encoded.len();

@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 
 use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot};
-use crate::select::{Carry, FrameBuffer, encode_key_part, stored_type};
+use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
 use crate::sort::RowFile;
 
@@ -21,6 +21,8 @@ use crate::sort::RowFile;
 pub(crate) struct GroupPlan {
     /// GROUP BY; empty for one group over all rows.
     pub keys: Vec<Expr>,
+    /// How each key is encoded.
+    pub parts: Vec<KeyPart>,
     /// The aggregates.
     pub aggregates: Vec<AggregateCall>,
     /// What the grouped row keeps of its first row.
@@ -115,28 +117,8 @@ impl<'p> Grouper<'p> {
     /// Takes the current row.
     pub fn add(&mut self, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         let plan = self.plan;
-        let mut encoded = std::mem::take(&mut self.scratch);
-        encoded.clear();
         let mut cx = EvalContext::new(session, frame.view());
-        for expr in &plan.keys {
-            let cell = expr.eval(&mut cx)?;
-            encode_key_part(&KeyPart::new(stored_type(&expr.ty), true), cell.as_ref(), &mut encoded);
-        }
-        let hash = hash_of(&encoded, self.depth);
-        let table = &self.table;
-        let found = table.index.find(hash, |i| {
-            let group = &table.groups[*i as usize];
-            group.hash == hash && table.key(group) == encoded
-        });
-        let group = match found.copied() {
-            Some(index) => index as usize,
-            None if self.is_full() => {
-                self.scratch = encoded;
-                return self.set_aside(hash, frame);
-            }
-            None => self.new_group(hash, &encoded, frame),
-        };
-        self.scratch = encoded;
+        let Some(group) = self.group_of(&mut cx, frame)? else { return Ok(()) };
         let count = plan.aggregates.len();
         let states = &mut self.table.states[group * count..(group + 1) * count];
         for (state, call) in states.iter_mut().zip(&plan.aggregates) {
@@ -145,6 +127,42 @@ impl<'p> Grouper<'p> {
             self.table.held_bytes += state.held_bytes() - before;
         }
         Ok(())
+    }
+
+    /// The current row's group; None where the row was set aside for a later round.
+    fn group_of<'f>(
+        &mut self,
+        cx: &mut EvalContext<'_, 'f>,
+        frame: &FrameBuffer<'_>,
+    ) -> SqlResult<Option<usize>>
+    where
+        'p: 'f,
+    {
+        if self.plan.keys.is_empty() && !self.table.groups.is_empty() {
+            return Ok(Some(0));
+        }
+        let mut encoded = std::mem::take(&mut self.scratch);
+        encoded.clear();
+        for (expr, part) in self.plan.keys.iter().zip(&self.plan.parts) {
+            let cell = expr.eval(cx)?;
+            encode_key_part(part, cell.as_ref(), &mut encoded);
+        }
+        let hash = hash_of(&encoded, self.depth);
+        let table = &self.table;
+        let found = table.index.find(hash, |i| {
+            let group = &table.groups[*i as usize];
+            group.hash == hash && table.key(group) == encoded
+        });
+        let group = match found.copied() {
+            Some(index) => Some(index as usize),
+            None if self.is_full() => {
+                self.set_aside(hash, frame)?;
+                None
+            }
+            None => Some(self.new_group(hash, &encoded, frame)),
+        };
+        self.scratch = encoded;
+        Ok(group)
     }
 
     /// Whether a further group would pass the bound. One group is always taken.

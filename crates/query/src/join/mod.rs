@@ -90,20 +90,6 @@ pub(crate) enum Source {
     Join(Box<JoinSource>),
 }
 
-impl Source {
-    /// Calls `f` with each table and derived table in the order in which they are read.
-    pub fn for_each_leaf<'s>(&'s self, f: &mut dyn FnMut(&'s Source)) {
-        match self {
-            Source::One => {}
-            Source::Table(_) | Source::Derived(_) => f(self),
-            Source::Join(join) => {
-                join.left.for_each_leaf(f);
-                join.right.for_each_leaf(f);
-            }
-        }
-    }
-}
-
 /// Whether all conditions hold for the current rows.
 #[inline]
 pub(crate) fn all_hold(

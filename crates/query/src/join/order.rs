@@ -81,8 +81,6 @@ pub(crate) struct Joined {
     pub source: Source,
     /// Rows come in the wished order.
     pub ordered: bool,
-    /// Rows expected.
-    pub rows: f64,
     /// Conditions of inner joins that name no table.
     pub rest: Vec<Expr>,
 }
@@ -104,7 +102,7 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
     let mut planner = Planner { request, choices: HashMap::new(), steps: 0 };
     let tree = to_inner(tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
-    Ok(Joined { source: group.source, ordered: group.ordered, rows: group.rows, rest: group.rest })
+    Ok(Joined { source: group.source, ordered: group.ordered, rest: group.rest })
 }
 
 /// One thing to be joined.
@@ -126,7 +124,6 @@ struct Group {
     source: Source,
     /// Conditions about known slots only.
     rest: Vec<Expr>,
-    rows: f64,
     ordered: bool,
 }
 
@@ -222,14 +219,12 @@ impl Planner<'_> {
         let order = self.best_order(&items, &conditions, known)?;
         let mut placed = known;
         let mut source = Source::One;
-        let mut rows = 1.0;
         let mut ordered = false;
         let mut pool: Vec<Option<Expr>> = conditions.into_iter().map(Some).collect();
         let mut items: Vec<Option<Item>> = items.into_iter().map(Some).collect();
         for step in order {
             let first = matches!(source, Source::One);
             let item = items[step.item].take().expect("an order names each item once");
-            rows *= step.rows;
             let slots = item.slots;
             if first {
                 let built = self.right_side(item, &mut pool, placed, true)?;
@@ -242,7 +237,7 @@ impl Planner<'_> {
         }
         let left_over: Vec<Expr> = pool.into_iter().flatten().collect();
         debug_assert!(left_over.is_empty(), "every condition has found its place");
-        Ok(Group { source, rest, rows, ordered })
+        Ok(Group { source, rest, ordered })
     }
 
     /// The cheapest order found.

@@ -276,7 +276,7 @@ fn assemble(
         None => None,
     };
     let joined = match from.tree.take() {
-        None => order::Joined { source: Source::One, ordered: order.is_empty(), rows: 1.0, rest: Vec::new() },
+        None => order::Joined { source: Source::One, ordered: order.is_empty(), rest: Vec::new() },
         Some(tree) => {
             let request = JoinRequest {
                 session: binder.cx.session,
@@ -306,8 +306,6 @@ fn assemble(
         sorts: !order.is_empty() && !sorted_already,
         groups: is_grouped && group.as_ref().is_some_and(|g| !g.keys.is_empty()),
         distinct: select.options.distinct,
-        rows: joined.rows,
-        has_condition: select.filter.is_some(),
     };
     let order = if sorted_already { Vec::new() } else { order };
     let block = Block {
@@ -419,6 +417,7 @@ fn group_plan(
         columns
     });
     GroupPlan {
+        parts: keys.iter().map(|k| KeyPart::new(stored_type(&k.ty), true)).collect(),
         keys,
         aggregates,
         carry: Carry::new(carried),

@@ -59,10 +59,6 @@ pub(crate) struct ExplainFacts {
     pub groups: bool,
     /// DISTINCT.
     pub distinct: bool,
-    /// Rows expected before grouping.
-    pub rows: f64,
-    /// WHERE.
-    pub has_condition: bool,
 }
 
 /// A table that WITH names, while binding.

@@ -49,6 +49,22 @@ pub(crate) enum Part {
 }
 
 impl SetPlan {
+    /// Whether the result is sorted.
+    pub fn is_sorted(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// Whether nothing but UNION ALL joins the parts, so that rows pass through.
+    pub fn is_union_all(&self) -> bool {
+        fn go(part: &Part) -> bool {
+            match part {
+                Part::Query(_) | Part::Rows(_) => true,
+                Part::Both { op, all, left, right } => *op == SetOp::Union && *all && go(left) && go(right),
+            }
+        }
+        go(&self.root)
+    }
+
     /// The parts in order, for EXPLAIN.
     pub fn queries(&self) -> Vec<&SelectPlan> {
         fn go<'p>(part: &'p Part, out: &mut Vec<&'p SelectPlan>) {
