@@ -83,13 +83,14 @@ struct Slot {
 
 /// How many leading bytes `a` and `b` share.
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(x, y)| x == y).count() * 8;
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).take_while(|(x, y)| x == y).count() * 8;
     words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
 }
 
 /// How many trailing bytes `a` and `b` share.
 pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
-    let words = a.rchunks_exact(8).zip(b.rchunks_exact(8)).take_while(|(x, y)| x == y).count() * 8;
+    let (x, y) = (a.as_rchunks::<8>().1.iter().rev(), b.as_rchunks::<8>().1.iter().rev());
+    let words = x.zip(y).take_while(|(x, y)| x == y).count() * 8;
     let (a, b) = (&a[..a.len() - words], &b[..b.len() - words]);
     words + a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
 }
@@ -275,14 +276,24 @@ impl<'a> PageRef<'a> {
         }
     }
 
+    /// Whether `key` begins with the page's prefix; short ones are decided in the header.
+    #[inline]
+    fn has_prefix(self, key: &[u8], len: usize) -> bool {
+        match len {
+            0 => true,
+            1..=8 if key.len() >= len => (u64_at(self.0, AT_LOW_HEAD) ^ key_head(key)) >> (64 - 8 * len) == 0,
+            _ => key.starts_with(self.prefix()),
+        }
+    }
+
     /// `Ok` with the slot of `key`, or `Err` with the slot before which it belongs.
     #[inline]
     pub fn search(self, key: &[u8]) -> Result<usize, usize> {
-        let prefix = self.prefix();
-        if !key.starts_with(prefix) {
-            return Err(if key < prefix { 0 } else { self.count() });
+        let prefix_len = self.prefix_len();
+        if !self.has_prefix(key, prefix_len) {
+            return Err(if key < self.prefix() { 0 } else { self.count() });
         }
-        let suffix = &key[prefix.len()..];
+        let suffix = &key[prefix_len..];
         let head = head_of(suffix);
         let (mut low, mut len) = (0, self.count());
         while len > 0 {
