@@ -252,7 +252,7 @@ impl Database {
             }
             Statement::Do(list) => {
                 let mut binder = Binder::new(cx);
-                let bound: SqlResult<Vec<_>> = list.iter().map(|e| binder.bind(e, Clause::Fields)).collect();
+                let bound: SqlResult<Vec<_>> = list.iter().map(|e| binder.bind(e, Clause::Do)).collect();
                 notes.take(&binder);
                 (K::Do, Body::Do(bound?))
             }

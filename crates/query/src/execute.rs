@@ -35,11 +35,10 @@ impl Database {
     ) -> SqlResult<Completion> {
         session.start_statement();
         session.interrupt.clear_query();
-        if plan.dependencies.is_empty() && !plan.kind.commits_implicitly() {
-            // A statement without tables leaves earlier warnings to be asked for, as `SELECT @@warning_count` does.
-            session.diagnostics.stale = true;
-        } else {
+        if plan.uses_tables() {
             session.diagnostics.clear();
+        } else {
+            session.diagnostics.stale = true;
         }
         let result = session.check_interrupt().and_then(|()| self.dispatch(session, plan, params, sink));
         match result {

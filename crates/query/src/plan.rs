@@ -204,6 +204,27 @@ pub(crate) enum Body {
 }
 
 impl Plan {
+    /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
+    pub(crate) fn uses_tables(&self) -> bool {
+        use StatementKind::*;
+        !self.dependencies.is_empty()
+            || matches!(
+                self.kind,
+                CreateTable
+                    | DropTable
+                    | AlterTable
+                    | RenameTable
+                    | Truncate
+                    | CreateIndex
+                    | DropIndex
+                    | Check
+                    | Analyze
+                    | Optimize
+                    | Repair
+                    | Checksum
+            )
+    }
+
     /// The result's columns; none for statements that answer OK.
     pub fn columns(&self) -> Option<&Arc<ResultColumns>> {
         match &self.body {

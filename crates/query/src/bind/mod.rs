@@ -65,12 +65,14 @@ pub(crate) struct SubqueryReads {
 pub enum Clause {
     /// The select list.
     Fields,
-    /// SET of an UPDATE.
+    /// What UPDATE assigns, and to what.
     Set,
-    /// VALUES of an INSERT.
-    Values,
-    /// Columns of ON DUPLICATE KEY UPDATE.
+    /// What ON DUPLICATE KEY UPDATE assigns to.
     Update,
+    /// VALUES of INSERT.
+    Values,
+    /// DO.
+    Do,
     /// WHERE.
     Where,
     /// ON.
@@ -89,8 +91,9 @@ impl Clause {
         match self {
             Clause::Fields => "SELECT",
             Clause::Set => "SET",
-            Clause::Values => "VALUES",
             Clause::Update => "UPDATE",
+            Clause::Values => "VALUES",
+            Clause::Do => "DO",
             Clause::Where => "WHERE",
             Clause::On => "ON",
             Clause::Group => "GROUP BY",

@@ -461,6 +461,10 @@ impl Work<'_> {
             Written::Done => {
                 self.counts.copied += 1;
                 self.counts.displaced += 1;
+                if let Some(auto) = table.auto_increment {
+                    let value = RowRef::new(&table.layout, &self.row).get(auto.column);
+                    self.auto.explicit = rows::raise_auto_increment(table, value)?;
+                }
                 Ok(())
             }
             Written::Duplicate(position) => {
@@ -483,16 +487,10 @@ impl Work<'_> {
             self.auto.first.get_or_insert(made);
             return Ok(());
         }
-        let given = match self.values[auto.column] {
-            Value::Int(v) if v > 0 => v as u64,
-            Value::UInt(v) => v,
-            Value::Double(v) if v > 0.0 => v as u64,
-            Value::Float(v) if v > 0.0 => v as u64,
-            _ => return Ok(()),
-        };
-        self.auto.explicit = Some(given);
-        let engine = table.engine.as_ref().expect("only real tables are written");
-        table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)
+        if let Some(given) = rows::raise_auto_increment(table, self.values[auto.column].as_ref())? {
+            self.auto.explicit = Some(given);
+        }
+        Ok(())
     }
 
     /// The row that a value was made for is not stored: the next one takes it.

@@ -2,6 +2,7 @@
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
+use keel_value::ValueRef;
 use keel_value::row::RowRef;
 
 use super::entries::{self, EntryBuffers};
@@ -231,4 +232,19 @@ pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8]) -> 
     let Some(index) = table.indexes.get(position) else { return errors::dup_entry("?", "PRIMARY") };
     let view = RowRef::new(&table.layout, row);
     errors::dup_entry(entries::printed_key(table, index, &view), &index.name)
+}
+
+/// Keeps the table's AUTO_INCREMENT counter above a stored value; gives the value where it is one that counts.
+pub(super) fn raise_auto_increment(table: &TableDef, value: ValueRef<'_>) -> SqlResult<Option<u64>> {
+    let Some(auto) = table.auto_increment else { return Ok(None) };
+    let given = match value {
+        ValueRef::Int(v) if v > 0 => v as u64,
+        ValueRef::UInt(v) => v,
+        ValueRef::Double(v) if v > 0.0 => v as u64,
+        ValueRef::Float(v) if v > 0.0 => v as u64,
+        _ => return Ok(None),
+    };
+    let engine = table.engine.as_ref().expect("only real tables are written");
+    table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)?;
+    Ok(Some(given))
 }

@@ -164,6 +164,7 @@ impl Work<'_> {
                 return Ok(());
             }
             self.counts.changed = 1;
+            self.raise_auto_increment()?;
             if plan.touched.indexes.is_empty() {
                 return Ok(());
             }
@@ -205,6 +206,16 @@ impl Work<'_> {
         }
     }
 
+    /// Keeps the AUTO_INCREMENT counter above a value that was assigned.
+    fn raise_auto_increment(&self) -> SqlResult<()> {
+        let table = self.table();
+        let Some(auto) = table.auto_increment else { return Ok(()) };
+        match self.scratch.new.iter().find(|(column, _)| *column == auto.column) {
+            Some((_, value)) => rows::raise_auto_increment(table, value.as_ref()).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
     /// One row of several.
     fn row(&mut self, session: &mut Session, frame: Frame<'_>, primary: &[u8]) -> SqlResult<()> {
         let table = self.table().clone();
@@ -227,7 +238,7 @@ impl Work<'_> {
         match self.write(session, &table, primary, old) {
             Ok(()) => {
                 self.counts.changed += 1;
-                Ok(())
+                self.raise_auto_increment()
             }
             Err(error) if self.plan.ignore && error.code == code::DUP_ENTRY => {
                 session.warn(error);
