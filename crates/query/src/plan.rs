@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use keel_sql::Literal;
-use keel_sql::ast::Statement;
+use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::bind::Binder;
@@ -207,7 +207,14 @@ impl Plan {
     /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
     pub(crate) fn uses_tables(&self) -> bool {
         use StatementKind::*;
-        !self.dependencies.is_empty()
+        let has_from = match &*self.statement {
+            Statement::Query(query) => {
+                matches!(&query.body, QueryBody::Select(select) if !select.from.is_empty())
+            }
+            _ => false,
+        };
+        has_from
+            || !self.dependencies.is_empty()
             || matches!(
                 self.kind,
                 CreateTable

@@ -23,9 +23,6 @@ use crate::zone::SharedZone;
 /// Output is handed to the kernel in pieces of about this size.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// Decimals of text that comes from no table.
-const NOT_FIXED: u8 = 39;
-
 /// How one column's values are sent.
 struct SendColumn {
     ty: SqlType,
@@ -79,7 +76,6 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
     if !column.nullable {
         bits |= flags::NOT_NULL;
     }
-    let no_table = column.org_table.is_empty();
     Column {
         schema: column.schema.to_string(),
         table: column.table.to_string(),
@@ -90,7 +86,7 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
         length: column.length.unwrap_or_else(|| ty.wire_length(results)),
         type_code: ty.wire_type(),
         flags: bits,
-        decimals: if no_table && ty.is_string() { NOT_FIXED } else { ty.wire_decimals() },
+        decimals: ty.wire_decimals(),
     }
 }
 

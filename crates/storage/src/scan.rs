@@ -2,7 +2,9 @@
 //!
 //! A plain scan copies what it needs of a leaf into its own buffer, few rows at first and whole leaves later, and gives
 //! rows from there: no latch is held between calls. Entries that the snapshot does not see are copied as they are and
-//! turned into the older version when their turn comes.
+//! turned into the older version when their turn comes. In an index that is not enough for a transaction that writes: it
+//! may have changed a row whose newest version it did not see, and then the entry says nothing about that row. Such
+//! entries are given as undecided ([`Scan::next_of_index`]), and the caller asks the row.
 //!
 //! A locking scan takes one row at a time, since each row taken is a row locked: it asks for the row's lock under the
 //! leaf's latch, waits without it, and looks at the row again. Where gaps are locked, the range between the last row
@@ -47,6 +49,8 @@ pub struct Scan {
     gap: Option<Vec<u8>>,
     /// Key of the row given last, if its lock is this scan's.
     newly_locked: Option<Vec<u8>>,
+    /// The tree's entries stand for rows of another tree.
+    of_index: bool,
 }
 
 /// From where the scan goes on.
@@ -67,6 +71,8 @@ struct Item {
     header: Header,
     /// Whether the row may be given as it is.
     ready: bool,
+    /// It is open whether the entry exists for this transaction.
+    undecided: bool,
 }
 
 /// What a locking scan found at its place.
@@ -98,24 +104,46 @@ impl Scan {
             row: Vec::new(),
             gap: None,
             newly_locked: None,
+            of_index: false,
         }
     }
 
     /// The next key and row. Waits for pages and, if it locks, for rows.
     #[allow(clippy::type_complexity)]
     pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.advance(txn)?.map(|(item, as_stored)| self.given(item, as_stored)))
+    }
+
+    /// The same in a tree that is an index of rows in another tree. The flag says that it is open whether the entry exists
+    /// for this transaction: it does if the row that it names, as the transaction sees it, has this entry.
+    #[allow(clippy::type_complexity)]
+    pub fn next_of_index(&mut self, txn: &mut Txn) -> Result<Option<(&[u8], &[u8], bool)>> {
+        self.of_index = true;
+        Ok(self.advance(txn)?.map(|(item, as_stored)| {
+            let (key, row) = self.given(item, as_stored);
+            (key, row, self.items[item].undecided)
+        }))
+    }
+
+    fn given(&self, item: usize, as_stored: bool) -> (&[u8], &[u8]) {
+        let item = &self.items[item];
+        let row = if as_stored { &self.bytes[item.row.clone()] } else { self.row.as_slice() };
+        (&self.bytes[item.key.clone()], row)
+    }
+
+    /// Finds the next item that is to be given; whether its row stands in `bytes`, else it is in `row`.
+    fn advance(&mut self, txn: &mut Txn) -> Result<Option<(usize, bool)>> {
         let (engine, state) = (&*txn.engine, &mut txn.state);
         loop {
             if self.next_item == self.items.len() && !self.fill(engine, state)? {
                 return Ok(None);
             }
-            let item = &self.items[self.next_item];
+            let number = self.next_item;
+            let item = &self.items[number];
             self.next_item += 1;
-            let key = item.key.clone();
-            if item.ready {
+            if item.ready || item.undecided {
                 state.counts.read += 1;
-                let row = item.row.clone();
-                return Ok(Some((&self.bytes[key], &self.bytes[row])));
+                return Ok(Some((number, true)));
             }
             self.row.clear();
             self.row.extend_from_slice(&self.bytes[item.row.clone()]);
@@ -126,7 +154,7 @@ impl Scan {
             if let Some(header) = header {
                 load_overflow(&self.tree, header, &mut self.row)?;
                 state.counts.read += 1;
-                return Ok(Some((&self.bytes[key], &self.row)));
+                return Ok(Some((number, false)));
             }
         }
     }
@@ -249,6 +277,11 @@ impl Scan {
     fn copy(&mut self, engine: &Engine, state: &State, leaf: &LeafRead<'_>, slot: usize) {
         let (header, row) = Header::split(leaf.value(slot));
         let seen = state.sees(engine, header.trx);
+        if !seen && self.of_index && state.own_id().0 != 0 {
+            self.push(leaf, slot, header, row, false);
+            self.items.last_mut().expect("just pushed").undecided = true;
+            return;
+        }
         if (seen && header.is_deleted()) || (!seen && header.is_fresh()) {
             return;
         }
@@ -261,7 +294,13 @@ impl Scan {
         self.bytes.extend_from_slice(leaf.key_suffix(slot));
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(row);
-        self.items.push(Item { key: start..middle, row: middle..self.bytes.len(), header, ready });
+        self.items.push(Item {
+            key: start..middle,
+            row: middle..self.bytes.len(),
+            header,
+            ready,
+            undecided: false,
+        });
     }
 
     fn fill_locked(&mut self, engine: &Engine, state: &mut State, mode: LockMode, wait: Wait) -> Result<()> {

@@ -193,16 +193,29 @@ impl TableReader {
                 *scan = Some(txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?);
             }
             let open = scan.as_mut().expect("opened above");
-            let Some((key, row)) = open.next(txn).map_err(engine_error)? else {
-                *scan = None;
-                continue;
-            };
             let Some(index) = index else {
+                let Some((key, row)) = open.next(txn).map_err(engine_error)? else {
+                    *scan = None;
+                    continue;
+                };
                 self.primary.clear();
                 self.primary.extend_from_slice(key);
                 fill(slot, &self.table.layout, None, row);
                 return Ok(true);
             };
+            let Some((key, row, undecided)) = open.next_of_index(txn).map_err(engine_error)? else {
+                *scan = None;
+                continue;
+            };
+            if undecided {
+                self.primary.clear();
+                self.primary.extend_from_slice(clustered_key(index, key));
+                let found = fetch(&self.table, &self.primary, self.read, txn, slot)?;
+                if found && has_entry(index, slot, key) {
+                    return Ok(true);
+                }
+                continue;
+            }
             if self.covering {
                 fill(slot, &index.entry_layout, Some(&index.entry_map), row);
                 return Ok(true);
@@ -235,6 +248,15 @@ pub(crate) fn clustered_key<'k>(index: &IndexDef, key: &'k [u8]) -> &'k [u8] {
         }
     }
     rest
+}
+
+/// Whether the row in `slot` has an entry of these parts in the index.
+fn has_entry(index: &IndexDef, slot: &RowSlot, entry: &[u8]) -> bool {
+    let mut parts = Vec::new();
+    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
+        encoder.encode(slot.get(part.column as u16), &mut parts);
+    }
+    entry.starts_with(&parts)
 }
 
 fn transaction(session: &mut Session) -> &mut Txn {

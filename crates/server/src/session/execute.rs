@@ -257,6 +257,9 @@ impl ClientSession {
         let form = Form { binary, more };
         // Made from a table of `information_schema`, which has no index.
         self.core.sql.no_index_used = rows.columns.columns.first().is_some_and(|c| !c.org_table.is_empty());
+        if self.core.sql.no_index_used && self.core.sql.diagnostics.stale {
+            self.core.sql.diagnostics.clear();
+        }
         let manner = self.manner(form, None);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);

@@ -13,7 +13,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::{Collect, ColumnMeta, ResultColumns};
 use keel_sql::ast::{Expr, QueryBody, Show, ShowFilter, ShowKind, Statement};
-use keel_value::types::flags;
+use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 
 use crate::core::Core;
@@ -59,7 +59,7 @@ impl Rows {
                 name: name.into(),
                 org_name: none.clone(),
                 flags: if ty.is_text() { 0 } else { flags::BINARY },
-                ty,
+                ty: if ty.is_string() { ty.with_decimals(NOT_SPECIFIED) } else { ty },
                 nullable,
                 length: None,
             })
