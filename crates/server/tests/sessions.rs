@@ -116,11 +116,11 @@ fn eof_is_left_out_for_clients_that_deprecate_it() {
     let options = ConnectOptions::default();
     let capabilities = options.capabilities.with(Capabilities::DEPRECATE_EOF);
     let mut client = running.connect_as(&ConnectOptions { capabilities, ..options }).unwrap();
-    assert_eq!(client.rows("SHOW VARIABLES LIKE 'license'").unwrap(), [["license", "GPL"]]);
+    assert_eq!(client.rows("SHOW VARIABLES LIKE 'license'").unwrap(), [["license", "Apache-2.0"]]);
     let statement = client.prepare("SHOW VARIABLES LIKE 'license'").unwrap();
     assert_eq!(statement.columns.len(), 2);
     let rows = client.execute(&statement, &[]).unwrap().into_rows().unwrap();
-    assert_eq!(rows.text_rows(), [["license", "GPL"]]);
+    assert_eq!(rows.text_rows(), [["license", "Apache-2.0"]]);
     running.stop();
 }
 
