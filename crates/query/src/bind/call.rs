@@ -159,12 +159,7 @@ impl Binder<'_> {
         let text = match name {
             "charset" => collation.charset().name(),
             "collation" => collation.name(),
-            _ => {
-                return Expr::constant(
-                    Value::Int(arg.derivation as i64),
-                    typing::int_type(10, false).with_length(10),
-                );
-            }
+            _ => return Expr::constant(Value::Int(arg.derivation as i64), SqlType::int().with_length(10)),
         };
         let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
         Expr {

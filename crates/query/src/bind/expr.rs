@@ -495,7 +495,7 @@ impl Binder<'_> {
         let (ty, derivation) = typing::aggregate(&values, self.cx.session.vars.connection_collation, op)?;
         let nullable = otherwise.is_none()
             || values.iter().any(|v| v.nullable)
-            || (op == "if" && whens[0].0.class() == Class::Null);
+            || whens.iter().any(|(when, _)| when.class() == Class::Null);
         let node = Node::Case { whens, otherwise: otherwise.map(Box::new) };
         Ok(Expr { node, ty, nullable, derivation })
     }

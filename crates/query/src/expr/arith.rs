@@ -7,7 +7,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::types::Class;
 use keel_value::{Cell, Decimal, SqlMode, Value, ValueRef};
 
-use super::{ArithOp, BitOp, EvalContext, Expr, print};
+use super::{ArithOp, BitOp, EvalContext, Expr, Node, print};
 
 const NULL: Cell<'static> = Cell::Ref(ValueRef::Null);
 
@@ -83,8 +83,8 @@ fn decimals<'f>(
     right: &'f Expr,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Cell<'f>> {
-    let Some(a) = left.decimal(cx)? else { return Ok(NULL) };
-    let Some(b) = right.decimal(cx)? else { return Ok(NULL) };
+    let Some(a) = unrounded(left, cx)? else { return Ok(NULL) };
+    let Some(b) = unrounded(right, cx)? else { return Ok(NULL) };
     let increment = cx.session.vars.div_precision_increment;
     let result = match op {
         ArithOp::Add => a.add(&b),
@@ -103,6 +103,30 @@ fn decimals<'f>(
     match result {
         Ok(value) => Ok(Cell::Ref(ValueRef::Decimal(value))),
         Err(_) => Err(out_of_range(expr)),
+    }
+}
+
+/// Digits in one word of MariaDB's decimals: quotients within larger expressions have whole words behind the point.
+const WORD_DIGITS: u32 = 9;
+
+/// A decimal operand; a quotient with the digits that MariaDB computes, of which only a final result loses any.
+fn unrounded<'f>(operand: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Decimal>> {
+    let Node::Arith(ArithOp::Div, left, right) = &operand.node else { return operand.decimal(cx) };
+    if operand.class() != Class::Decimal {
+        return operand.decimal(cx);
+    }
+    let Some(a) = unrounded(left, cx)? else { return Ok(None) };
+    let Some(b) = unrounded(right, cx)? else { return Ok(None) };
+    let increment = u32::from(cx.session.vars.div_precision_increment);
+    let wanted = u32::from(a.scale()) + u32::from(b.scale()) + increment;
+    let digits = wanted.div_ceil(WORD_DIGITS) * WORD_DIGITS - u32::from(a.scale());
+    match a.div(&b, digits as u8) {
+        Ok(Some(quotient)) => Ok(Some(quotient)),
+        Ok(None) => {
+            division_by_zero(cx)?;
+            Ok(None)
+        }
+        Err(_) => Err(out_of_range(operand)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use keel_base::{SqlResult, errors};
 use keel_value::convert::{self, StoreContext};
 use keel_value::decimal::Fit;
+use keel_value::temporal;
 use keel_value::types::Class;
 use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation,
@@ -43,9 +44,13 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
     };
     let exact = match cell.as_ref() {
         ValueRef::Null => return Ok(Cell::Ref(ValueRef::Null)),
-        ValueRef::Int(v) => {
-            return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(v as u64) } else { ValueRef::Int(v) }));
+        ValueRef::Int(v) if ty.unsigned => {
+            if v < 0 {
+                note_negative(cx);
+            }
+            return Ok(Cell::Ref(ValueRef::UInt(v as u64)));
         }
+        ValueRef::Int(v) => return Ok(Cell::Ref(ValueRef::Int(v))),
         ValueRef::UInt(v) => {
             return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(v) } else { ValueRef::Int(v as i64) }));
         }
@@ -55,9 +60,7 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::Bytes(text) => {
             let v = leading_integer(text, cx)?;
             if ty.unsigned && v < 0 {
-                cx.session.note(errors::unknown_error(
-                    "Cast to unsigned converted negative integer to its positive complement",
-                ));
+                note_negative(cx);
                 return Ok(Cell::Ref(ValueRef::UInt(v.max(i128::from(i64::MIN)) as i64 as u64)));
             }
             v
@@ -79,6 +82,11 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
     Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bent as u64) } else { ValueRef::Int(bent as i64) }))
 }
 
+fn note_negative(cx: &mut EvalContext<'_, '_>) {
+    let text = "Cast to unsigned converted negative integer to its positive complement";
+    cx.session.note(errors::unknown_error(text));
+}
+
 fn decimal_to_whole(d: &Decimal) -> i128 {
     match d.to_i64() {
         Ok(v) => i128::from(v),
@@ -89,7 +97,7 @@ fn decimal_to_whole(d: &Decimal) -> i128 {
 
 /// The whole number that a text begins with, as CAST to integers reads it: no fraction, no exponent.
 fn leading_integer(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<i128> {
-    let trimmed = text.trim_ascii();
+    let trimmed = text.trim_ascii_start();
     let (negative, digits) = match trimmed.first() {
         Some(b'-') => (true, &trimmed[1..]),
         Some(b'+') => (false, &trimmed[1..]),
@@ -179,29 +187,13 @@ pub(crate) fn convert<'f>(
         Class::Date => value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v.date))),
         Class::DateTime => {
             let digits = ty.decimals;
-            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(cut_datetime(v, digits))))
+            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.cut(digits))))
         }
         Class::Time => {
             let digits = ty.decimals;
-            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(cut_time(v, digits))))
+            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.cut(digits))))
         }
     })
-}
-
-/// Microseconds in one unit of the last of so many fraction digits.
-fn fraction_unit(digits: u8) -> i64 {
-    10i64.pow(6 - u32::from(digits.min(6)))
-}
-
-/// A point in time cut (not rounded, as MariaDB's CAST) to so many fraction digits.
-pub(crate) fn cut_datetime(mut v: DateTime, digits: u8) -> DateTime {
-    v.micros -= v.micros % fraction_unit(digits) as u32;
-    v
-}
-
-/// A time cut to so many fraction digits.
-pub(crate) fn cut_time(v: Time, digits: u8) -> Time {
-    Time { micros: v.micros - v.micros % fraction_unit(digits) }
 }
 
 /// Whether a value of type `from` needs no conversion to stand where `to` is promised.
@@ -265,60 +257,32 @@ pub(crate) fn value_to_time(
     ty: &SqlType,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Time>> {
-    match value {
-        ValueRef::Null => Ok(None),
-        ValueRef::Time(v) => Ok(Some(v)),
-        ValueRef::DateTime(v) => Ok(Some(time_of_day(v))),
-        ValueRef::Date(_) => Ok(Some(Time::default())),
-        other => {
-            let zone = cx.session.vars.time_zone.clone();
-            let context = StoreContext {
-                mode: cx.session.vars.sql_mode,
-                strict: false,
-                zone: &*zone,
-                today: cx.today(),
-            };
-            let to = SqlType::temporal(TypeKind::Time, 6);
-            match convert::store(&to, ty, other, &context) {
-                Ok((cell, problem)) => {
-                    let time = match cell.as_ref() {
-                        ValueRef::Time(v) => Some(v),
-                        _ => None,
-                    };
-                    if problem.is_some() {
-                        report_time(other, ty, cx)?;
-                        if !begins_with_digit(other) {
-                            return Ok(None);
-                        }
-                    }
-                    Ok(time)
-                }
-                Err(_) => {
-                    report_time(other, ty, cx)?;
-                    Ok(None)
-                }
-            }
-        }
-    }
-}
-
-fn begins_with_digit(value: ValueRef<'_>) -> bool {
-    match value {
-        ValueRef::Bytes(text) => {
-            text.trim_ascii().first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.' | b':'))
-        }
-        _ => true,
-    }
-}
-
-fn report_time(value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
     let mut text = Vec::new();
-    convert::to_text(value, ty, &mut text);
-    cx.warn(errors::truncated_wrong_value("time", String::from_utf8_lossy(&text)))
+    let text = match value {
+        ValueRef::Null => return Ok(None),
+        ValueRef::Time(v) => return Ok(Some(v)),
+        ValueRef::DateTime(v) => return Ok(Some(v.time())),
+        ValueRef::Date(_) => return Ok(Some(Time::default())),
+        ValueRef::Bytes(bytes) => bytes,
+        other => {
+            convert::to_text(other, ty, &mut text);
+            &text
+        }
+    };
+    match temporal::parse_time(text) {
+        Ok(parsed) => {
+            if parsed.flaw.is_some() {
+                report_time(text, cx)?;
+            }
+            Ok(Some(parsed.value))
+        }
+        Err(_) => {
+            report_time(text, cx)?;
+            Ok(None)
+        }
+    }
 }
 
-/// The time of day of a point in time.
-pub(crate) fn time_of_day(v: DateTime) -> Time {
-    let seconds = i64::from(v.hour) * 3600 + i64::from(v.minute) * 60 + i64::from(v.second);
-    Time { micros: seconds * 1_000_000 + i64::from(v.micros) }
+fn report_time(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
+    cx.warn(errors::truncated_wrong_value("time", String::from_utf8_lossy(text)))
 }

@@ -33,7 +33,7 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(Value::Int(cx.session.found_rows as i64))
     }),
     function!(volatile "sleep", 1, 1, |_, _| Ok((int(1), false)), sleep),
-    function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), true)), benchmark),
+    function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), false)), benchmark),
 ];
 
 /// Text of the server's own: utf8mb3, as MariaDB's system character set.

@@ -385,7 +385,7 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
         _ => 310,
     };
     let point = if decimals > 0 { decimals + 1 } else { 0 };
-    let length = whole + whole / 3 + point + 2;
+    let length = whole + whole / 3 + point + 1;
     Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
 }
 

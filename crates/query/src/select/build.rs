@@ -123,11 +123,14 @@ fn bind_parts(
     if select.rollup {
         return Err(errors::not_supported_yet("WITH ROLLUP"));
     }
-    let from = from::bind(binder, &select.from)?;
+    let mut from = from::bind(binder, &select.from)?;
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let items = bind_items(binder, &select.items);
     binder.pins_literals = pins;
     let items = items?;
+    if let Some(error) = from.error.take() {
+        return Err(error);
+    }
     binder.scope_mut().aliases = items.iter().map(|(e, n)| (n.clone(), e.clone())).collect();
     let conditions = match &select.filter {
         Some(tree) => binder.bind_condition(tree, Clause::Where)?,

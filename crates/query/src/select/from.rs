@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{JoinCondition, JoinKind, Query, TableRef};
 
 use keel_value::{SqlType, TypeKind};
@@ -21,6 +21,8 @@ pub(super) struct From {
     pub leaves: Vec<Leaf>,
     /// Their joins; none without FROM.
     pub tree: Option<FromTree>,
+    /// What is wrong with an ON: MariaDB reports the select list's errors first.
+    pub error: Option<SqlError>,
 }
 
 /// Binds FROM into the innermost scope.
@@ -94,7 +96,10 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                     binder.scope_mut().visible = Some(start..end);
                     let bound = binder.bind_condition(tree, Clause::On);
                     binder.scope_mut().visible = None;
-                    conditions = bound?;
+                    match bound {
+                        Ok(bound) => conditions = bound,
+                        Err(error) => drop(from.error.get_or_insert(error)),
+                    }
                 }
                 JoinCondition::Using(columns) => {
                     for column in columns {
