@@ -107,16 +107,20 @@ pub struct Flusher {
     last_appended: u64,
     next_tick: Instant,
     next_checkpoint: Instant,
+    last_complaint: String,
 }
 
-/// One page of a batch.
+/// One page of a batch; its copy has the same index in the buffer.
 struct Item {
     space: Arc<Space>,
     page: u32,
     entry: DirtyEntry,
-    /// Index of its copy in the buffer.
-    copy: usize,
     _pin: Pin,
+}
+
+/// Whether `b` is the page behind `a` in the same file.
+fn is_next(a: &Item, b: &Item) -> bool {
+    Arc::ptr_eq(&a.space, &b.space) && a.page.checked_add(1) == Some(b.page)
 }
 
 impl Flusher {
@@ -136,6 +140,7 @@ impl Flusher {
             last_appended: 0,
             next_tick: time::now(),
             next_checkpoint: time::now(),
+            last_complaint: String::new(),
         }
     }
 
@@ -149,13 +154,23 @@ impl Flusher {
                 Ok(true) => fiber::yield_now(),
                 Ok(false) => self.rest(),
                 Err(StoreError::LogFailed) => break,
-                Err(_) => fiber::sleep(RETRY),
+                Err(e) => self.complain_and_wait(&e),
             }
         }
         self.core.pool.dead.store(true, SeqCst);
         self.state.stopped.store(true, SeqCst);
         self.state.wake_waiters();
         self.core.pool.wake_free_waiters();
+    }
+
+    /// Says once what goes wrong; the pages stay dirty and are tried again.
+    fn complain_and_wait(&mut self, e: &StoreError) {
+        let complaint = e.to_string();
+        if self.last_complaint != complaint {
+            eprintln!("keel: pages cannot be written, trying again: {complaint}");
+            self.last_complaint = complaint;
+        }
+        fiber::sleep(RETRY);
     }
 
     /// One round of work; whether there is likely more to do at once.
@@ -286,7 +301,10 @@ impl Flusher {
     fn copy_out(&mut self, frames: &[u32]) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::with_capacity(frames.len());
         let pool = &self.core.pool;
-        for &frame in frames {
+        // In file order, so that neighbours lie side by side in the buffer and go out in one write.
+        let mut frames: Vec<_> = frames.iter().map(|&f| (pool.frame(f).identity(), f)).collect();
+        frames.sort_unstable();
+        for (_, frame) in frames {
             let latch = pool.latch_frame(frame);
             let state = pool.frame(frame);
             let Some((tree, page)) = state.identity().filter(|_| state.is_dirty()) else { continue };
@@ -294,17 +312,16 @@ impl Flusher {
                 state.first_redo.store(0, Relaxed);
                 continue;
             };
-            let copy = items.len();
-            let bytes = &mut self.buffer[copy * PAGE..(copy + 1) * PAGE];
+            let copy = items.len() * PAGE;
+            let bytes = &mut self.buffer[copy..copy + PAGE];
             bytes.copy_from_slice(latch.page().bytes());
             let first_redo = state.first_redo.swap(0, Relaxed);
             let entry = DirtyEntry { frame, first_redo };
-            items.push(Item { space, page, entry, copy, _pin: latch.pin(pool) });
+            items.push(Item { space, page, entry, _pin: latch.pin(pool) });
         }
         for copy in self.buffer[..items.len() * PAGE].chunks_exact_mut(PAGE) {
             PageMut::new(copy).seal();
         }
-        items.sort_by_key(|i| (i.space.id, i.page));
         items
     }
 
@@ -316,12 +333,14 @@ impl Flusher {
             doublewrite.write(pages)?;
         }
         let mut batch = IoBatch::new();
-        for item in items {
-            let at = item.copy * PAGE;
-            batch.push_write(&item.space.file, &pages[at..at + PAGE], u64::from(item.page) * PAGE as u64);
+        let mut at = 0;
+        for run in items.chunk_by(is_next) {
+            let bytes = &pages[at..at + run.len() * PAGE];
+            batch.push_write(&run[0].space.file, bytes, u64::from(run[0].page) * PAGE as u64);
+            at += bytes.len();
         }
-        for (result, item) in batch.run().into_iter().zip(items) {
-            result.map_err(|e| item.space.io_error(item.page, "write", e))?;
+        for (result, run) in batch.run().into_iter().zip(items.chunk_by(is_next)) {
+            result.map_err(|e| run[0].space.io_error(run[0].page, "write", e))?;
         }
         self.sync_files(items)?;
         self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
@@ -331,7 +350,7 @@ impl Flusher {
 
     /// One sync per file. What a failed sync has lost, nobody knows: the store ends.
     fn sync_files(&self, items: &[Item]) -> StoreResult<()> {
-        for file in items.chunk_by(|a, b| a.space.id == b.space.id) {
+        for file in items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space)) {
             let space = &file[0].space;
             self.state.syncs.fetch_add(1, Relaxed);
             if let Err(e) = space.file.sync_data() {

@@ -199,7 +199,7 @@ impl<'s> Mtr<'s> {
         self.with(|inner| !inner.group.is_empty())
     }
 
-    /// Adds an opaque record of the layer above.
+    /// Adds an opaque record of the layer above, below 32 MiB.
     pub fn user_record(&self, kind: u8, payload: &[u8]) {
         self.with(|inner| inner.group.user(kind, payload));
     }

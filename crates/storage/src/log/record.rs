@@ -119,8 +119,9 @@ impl Group {
         self.page_record(FORMAT_PAGE, at, &[&[kind]]);
     }
 
-    /// An opaque record.
+    /// An opaque record; its payload stays below half of [`GROUP_MAX`].
     pub fn user(&mut self, kind: u8, payload: &[u8]) {
+        assert!(payload.len() < GROUP_MAX / 2, "a log record of {} bytes", payload.len());
         self.bytes.extend_from_slice(&[USER, kind]);
         let len = u32::try_from(payload.len()).expect("payload below 4 GiB");
         self.bytes.extend_from_slice(&len.to_le_bytes());

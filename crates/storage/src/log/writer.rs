@@ -97,19 +97,19 @@ pub fn run_writer(log: &Arc<Log>) {
 fn write_loop(log: &Log) -> StoreResult<()> {
     let mut tail = Tail::load(log, log.durable())?;
     let mut batch: Vec<u8> = Vec::with_capacity(CHUNK);
-    let mut unsynced_since = None;
+    let mut sync_at = None;
     loop {
-        let due = unsynced_since.is_some_and(|t| time::now() >= t);
+        let due = sync_at.is_some_and(|t| time::now() >= t);
         let sync = due || log.wanted_durable.load(SeqCst) > log.durable();
         let write = sync || log.wanted_written.load(SeqCst) > log.written.load(SeqCst);
         if !write {
             if log.stop.load(SeqCst) {
                 return Ok(());
             }
-            if unsynced_since.is_none() && log.durable() < log.appended() {
-                unsynced_since = Some(time::now() + LAZY_INTERVAL);
+            if sync_at.is_none() && log.durable() < log.appended() {
+                sync_at = Some(time::now() + LAZY_INTERVAL);
             }
-            sleep(log, unsynced_since.unwrap_or(time::now() + LAZY_INTERVAL));
+            sleep(log, sync_at.unwrap_or(time::now() + LAZY_INTERVAL));
             continue;
         }
         let end = take_batch(log, &mut batch);
@@ -117,9 +117,10 @@ fn write_loop(log: &Log) -> StoreResult<()> {
         log.advance(end, if sync { end } else { 0 });
         batch.clear();
         batch.shrink_to(2 * CHUNK);
-        if sync {
-            unsynced_since = None;
-        }
+        sync_at = match sync {
+            true => None,
+            false => sync_at.or_else(|| Some(time::now() + LAZY_INTERVAL)),
+        };
     }
 }
 
