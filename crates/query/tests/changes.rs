@@ -50,9 +50,9 @@ fn duplicates_displace_rows_as_asked() {
              replace into t values (1,1,10) -> 2 id=1
              replace into t values (1,2,12) -> 3 id=1
              replace into t (a,b) values (9,9) -> 1 id=4
-             insert into t values (3,3,3) on duplicate key update b = b + 1 -> 2
+             insert into t values (3,3,3) on duplicate key update b = b + 1 -> 2 id=3
              insert into t values (3,3,3) on duplicate key update b = 4 -> 0
-             insert into t (a,b) values (3,77) on duplicate key update b = values(b) + b -> 2
+             insert into t (a,b) values (3,77) on duplicate key update b = values(b) + b -> 2 id=3
              update t set b = 0 where b = 81 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)
              insert into t (a,b) values (3,1),(50,2) on duplicate key update b = b + values(b) -> 3 id=6 (Records: 2  Duplicates: 1  Warnings: 0)
              insert into t (a) values (50) on duplicate key update a = 3 -> ERROR 1062 (23000): Duplicate entry '3' for key 'a'",
@@ -132,6 +132,10 @@ fn auto_increment_follows_increment_offset_and_given_values() {
         c.script(
             "insert into t values (255,1) -> 1 id=255
              insert into t (v) values (1) -> ERROR 167 (22003): Out of range value for column 'id' at row 1
+             truncate table t -> 0
+             insert into t (v) values (1) -> 1 id=1
+             update t set id = 30 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)
+             insert into t (v) values (1) -> 1 id=31
              truncate table t -> 0
              insert into t (v) values (1) -> 1 id=1",
         );

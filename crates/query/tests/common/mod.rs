@@ -9,7 +9,7 @@ use keel_runtime::sim::{self, Options};
 use keel_sql::ast::VarScope;
 use keel_sql::{ParseOptions, parse};
 use keel_storage::{Engine, EngineConfig};
-use keel_value::{Value, text};
+use keel_value::{CollationId, Value, text};
 
 /// A server without variables and virtual tables.
 pub struct NoServer;
@@ -29,6 +29,10 @@ impl Host for NoServer {
 
     fn virtual_names(&self, _schema: &str) -> Vec<String> {
         Vec::new()
+    }
+
+    fn server_collation(&self) -> CollationId {
+        CollationId::UTF8MB4_GENERAL_CI
     }
 
     fn version(&self) -> String {
@@ -121,6 +125,7 @@ impl Client {
                 Some(parts) => parts,
                 None => line.strip_suffix(" ->").map_or((line, "ok"), |sql| (sql, "")),
             };
+            self.session.diagnostics.clear();
             let answer = self.try_run(sql);
             match (&answer, expected) {
                 (Ok(_), "ok") => {}
