@@ -1,5 +1,6 @@
 //! What the executor asks of the server around it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
@@ -31,6 +32,11 @@ pub trait Host: Send + Sync {
     /// The collation of databases made on the first start.
     fn server_collation(&self) -> CollationId {
         CollationId::LATIN1_SWEDISH_CI
+    }
+
+    /// `tmpdir`: where sorts and groups that do not fit into memory go. Made when first needed.
+    fn temporary_directory(&self) -> PathBuf {
+        PathBuf::from("/tmp")
     }
 
     /// `VERSION()`.

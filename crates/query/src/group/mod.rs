@@ -10,9 +10,11 @@ use keel_base::SqlResult;
 use keel_value::Value;
 use keel_value::key::KeyPart;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot};
+use crate::host::Host;
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
 use crate::sort::RowFile;
@@ -94,11 +96,14 @@ pub(crate) struct Grouper<'p> {
     /// Order in which groups leave, and how many have left.
     order: Vec<u32>,
     given: usize,
+    /// Says where temporary files go.
+    host: Arc<dyn Host>,
 }
 
 impl<'p> Grouper<'p> {
     /// A grouper without rows.
-    pub fn new(plan: &'p GroupPlan, bytes_max: u64) -> Grouper<'p> {
+    pub fn new(plan: &'p GroupPlan, session: &Session) -> Grouper<'p> {
+        let bytes_max = session.vars.tmp_memory_bytes;
         Grouper {
             plan,
             table: Table::new(),
@@ -111,6 +116,7 @@ impl<'p> Grouper<'p> {
             depth: 0,
             order: Vec::new(),
             given: 0,
+            host: session.host.clone(),
         }
     }
 
@@ -187,7 +193,7 @@ impl<'p> Grouper<'p> {
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowFile::create()?);
+            self.partitions.push(RowFile::create(&*self.host)?);
         }
         let partition = &mut self.partitions[(hash >> 48) as usize % PARTITIONS];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))

@@ -31,7 +31,7 @@ struct Keeper<'p> {
 }
 
 impl RowOutput for Keeper<'_> {
-    fn row(&mut self, _: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         if let Some(file) = &mut self.file {
             file.push(|out| self.packer.pack(row, out))?;
             return Ok(true);
@@ -42,7 +42,7 @@ impl RowOutput for Keeper<'_> {
         let length = (self.bytes.len() - start - 4) as u32;
         self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
         if self.bytes.len() > self.bytes_max {
-            let mut file = RowFile::create()?;
+            let mut file = RowFile::create(&*session.host)?;
             let mut at = 0;
             while let Some((row, next)) = record(&self.bytes, at) {
                 file.push(|out| out.extend_from_slice(row))?;

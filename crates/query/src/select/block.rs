@@ -112,7 +112,7 @@ impl Block {
         let mut rows = Rows { block: self, runner: Runner::new(&self.source, limits.read), empty };
         match &self.group {
             Some(plan) => {
-                let mut grouper = Grouper::new(plan, session.vars.tmp_memory_bytes);
+                let mut grouper = Grouper::new(plan, session);
                 rows.gather(session, &mut frame, &mut grouper)?;
                 grouper.finish(&mut frame);
                 self.finish(session, &mut frame, &mut window, output, |session, frame| {
@@ -212,7 +212,7 @@ impl Block {
             return Ok(());
         }
         let most = (!window.counts_all).then(|| window.offset.saturating_add(window.count));
-        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes);
+        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         while next(session, frame)? {
             if let Some(seen) = &mut seen

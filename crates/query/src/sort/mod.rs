@@ -9,10 +9,14 @@
 
 mod spill;
 
+use std::sync::Arc;
+
 use keel_base::SqlResult;
 
 use spill::{Merge, Run};
 pub(crate) use spill::{RowFile, RowReader};
+
+use crate::host::Host;
 
 /// Where a record stands in the arena.
 #[derive(Clone, Copy)]
@@ -34,6 +38,8 @@ pub(crate) struct Sorter {
     limit: Option<usize>,
     bytes_max: usize,
     runs: Vec<Run>,
+    /// Says where temporary files go.
+    host: Arc<dyn Host>,
 }
 
 /// Below this many rows the sorter of a limit does not bother to throw away.
@@ -43,7 +49,7 @@ const BYTES_MIN: usize = 64 << 10;
 
 impl Sorter {
     /// A sorter for `bytes_max` of memory.
-    pub fn new(limit: Option<u64>, bytes_max: u64) -> Sorter {
+    pub fn new(limit: Option<u64>, bytes_max: u64, host: Arc<dyn Host>) -> Sorter {
         Sorter {
             arena: Vec::new(),
             entries: Vec::new(),
@@ -52,6 +58,7 @@ impl Sorter {
                 .unwrap_or(usize::MAX)
                 .clamp(BYTES_MIN, u32::MAX as usize / 2),
             runs: Vec::new(),
+            host,
         }
     }
 
@@ -117,7 +124,7 @@ impl Sorter {
             let end = (e.offset + e.key_len + e.payload_len) as usize;
             (self.key(e), &self.arena[(e.offset + e.key_len) as usize..end])
         });
-        let run = Run::write(rows)?;
+        let run = Run::write(&*self.host, rows)?;
         self.runs.push(run);
         self.entries.clear();
         self.arena.clear();
@@ -172,40 +179,5 @@ impl Sorted {
             }
             Source::Merge(merge) => merge.next(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sorted(limit: Option<u64>, numbers: &[u32]) -> Vec<u32> {
-        let mut sorter = Sorter::new(limit, 1 << 20);
-        for n in numbers {
-            sorter
-                .push(|out| {
-                    out.extend_from_slice(&n.to_be_bytes());
-                    out.extend_from_slice(b"payload");
-                    Ok(4)
-                })
-                .unwrap();
-        }
-        let mut rows = sorter.finish().unwrap();
-        let mut result = Vec::new();
-        while let Some((key, payload)) = rows.next().unwrap() {
-            assert_eq!(payload, b"payload");
-            result.push(u32::from_be_bytes(key.try_into().unwrap()));
-        }
-        result
-    }
-
-    #[test]
-    fn rows_come_back_in_order_of_their_keys() {
-        let numbers: Vec<u32> = (0..5000u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
-        let mut expected = numbers.clone();
-        expected.sort_unstable();
-        assert_eq!(sorted(None, &numbers), expected);
-        let best = sorted(Some(10), &numbers);
-        assert_eq!(best[..10], expected[..10]);
     }
 }

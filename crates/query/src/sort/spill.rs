@@ -10,6 +10,8 @@ use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
 use keel_storage::runtime::rand;
 use keel_storage::runtime::wait::WaitEvent;
 
+use crate::host::Host;
+
 /// Bytes written or read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Octets of a record's two lengths.
@@ -23,9 +25,11 @@ pub(crate) struct TempFile {
 
 impl TempFile {
     /// A new, empty one.
-    pub fn create() -> SqlResult<TempFile> {
-        let path = std::env::temp_dir().join(format!("keel-sort-{:016x}", rand::u64()));
+    pub fn create(host: &dyn Host) -> SqlResult<TempFile> {
+        let folder = host.temporary_directory();
+        let path = folder.join(format!("keel-sort-{:016x}", rand::u64()));
         let open = || -> io::Result<File> {
+            fs::create_dir_all(&folder)?;
             let options = OpenOptions { create: true, truncate: true, ..OpenOptions::writing() };
             let file = File::open(&path, &options)?.with_event(WaitEvent::TempFile);
             fs::remove_file(&path)?;
@@ -62,8 +66,8 @@ pub(super) struct Run {
 
 impl Run {
     /// Writes records that are in order.
-    pub fn write<'a>(rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> SqlResult<Run> {
-        let file = TempFile::create()?;
+    pub fn write<'a>(host: &dyn Host, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> SqlResult<Run> {
+        let file = TempFile::create(host)?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES * 2);
         let mut length = 0;
         for (key, payload) in rows {
@@ -204,8 +208,8 @@ pub(crate) struct RowFile {
 
 impl RowFile {
     /// A file without rows.
-    pub fn create() -> SqlResult<RowFile> {
-        Ok(RowFile { file: TempFile::create()?, buffer: Vec::new(), written: 0, count: 0 })
+    pub fn create(host: &dyn Host) -> SqlResult<RowFile> {
+        Ok(RowFile { file: TempFile::create(host)?, buffer: Vec::new(), written: 0, count: 0 })
     }
 
     /// Whether it has no rows.

@@ -1,0 +1,63 @@
+//! Sorts, groups and derived tables that do not fit into their memory go to temporary files and answer alike.
+
+mod common;
+
+use common::{Client, world};
+
+/// A table of `count` rows: a mixed number, one of few values, text.
+fn fill(client: &mut Client, count: u32) {
+    client.run("create database test");
+    client.run("create table t (id int primary key, a int, b int, s varchar(60))");
+    for start in (0..count).step_by(500) {
+        let rows: Vec<String> = (start..start + 500)
+            .map(|i| {
+                let mixed = i.wrapping_mul(2_654_435_761) >> 8;
+                format!("({i}, {mixed}, {}, 'some text that fills the row {i}')", i % 1000)
+            })
+            .collect();
+        client.try_run(&format!("insert into t values {}", rows.join(","))).expect("inserts");
+    }
+}
+
+fn both(client: &mut Client, sql: &str) -> String {
+    client.session.vars.sort_buffer_bytes = 64 << 20;
+    client.session.vars.tmp_memory_bytes = 64 << 20;
+    let in_memory = client.try_run(sql).expect("in memory");
+    client.session.vars.sort_buffer_bytes = 1;
+    client.session.vars.tmp_memory_bytes = 1;
+    let spilled = client.try_run(sql).expect("spilled");
+    assert!(in_memory == spilled, "{sql} differs when it spills");
+    spilled
+}
+
+#[test]
+fn what_does_not_fit_into_memory_answers_alike() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 10_000);
+        let sorted = both(&mut client, "select a, s from t order by a");
+        let numbers: Vec<u32> =
+            sorted.split("; ").map(|row| row.split('|').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(numbers.len(), 10_000);
+        assert!(numbers.is_sorted());
+        let grouped =
+            "select count(*), sum(n), min(x) from (select s, count(*) n, min(a) x from t group by s) g";
+        assert!(both(&mut client, grouped).starts_with("10000|10000|0"));
+        both(&mut client, "select b, count(*), max(s) from t group by b order by b");
+        both(&mut client, "select distinct s from t order by s desc");
+        both(&mut client, "select count(*) from (select id, s from t) x join t on t.id = x.id");
+        both(&mut client, "select a from t where id < 5000 union all select b from t order by a limit 100");
+    });
+}
+
+#[test]
+fn a_limit_keeps_the_best_rows_only() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 3_000);
+        let all = client.run("select a from t order by a");
+        let first: Vec<&str> = all.split("; ").take(25).collect();
+        assert_eq!(client.run("select a from t order by a limit 25"), first.join("; "));
+        assert_eq!(client.run("select a from t order by a limit 5 offset 20"), first[20..].join("; "));
+    });
+}
