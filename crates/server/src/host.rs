@@ -1,5 +1,6 @@
 //! The server as the executor sees it: `@@x`, the tables of `information_schema`, the version.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::{SqlResult, errors};
@@ -74,6 +75,13 @@ impl Host for ServerHost {
         let name = self.state().map(|state| state.globals.named("collation_server").show());
         let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
         found.unwrap_or(CollationId::LATIN1_SWEDISH_CI)
+    }
+
+    fn temporary_directory(&self) -> PathBuf {
+        let named = self.state().map(|state| state.globals.named("tmpdir").show()).unwrap_or_default();
+        // MariaDB takes turns among several folders; one is enough.
+        let first = named.split(':').next().filter(|folder| !folder.is_empty());
+        PathBuf::from(first.unwrap_or("/tmp"))
     }
 
     fn version(&self) -> String {
