@@ -11,11 +11,11 @@ use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::{self, RowRef};
 use keel_value::{TypeKind, Value, convert};
 
-use super::Definition;
+use super::PendingTrees;
 use super::alter::Alteration;
 use super::{columns, keys};
 use crate::Database;
-use crate::catalog::{Shared, TableDef, TableRecord, names, store};
+use crate::catalog::{Shared, TableDef, TableRecord, names};
 use crate::dml::{
     EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
 };
@@ -39,27 +39,28 @@ impl Database {
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         let last_auto = self.next_auto_increment(table).saturating_sub(1);
-        let mut definition = self.definition(session)?;
-        let trees = if copies {
-            old.trees()
-        } else {
-            let kept: Vec<TreeId> = alteration.record.trees();
-            old.trees().into_iter().filter(|t| !kept.contains(t)).collect()
-        };
+        let mut pending = PendingTrees::new(self);
         let (rows, last_auto) = if copies {
-            let copied = self.copy(session, table, &mut alteration, &mut definition)?;
+            let copied = self.copy(session, table, &mut alteration, &mut pending)?;
             (copied.rows, last_auto.max(copied.last_auto))
         } else {
-            self.build_indexes(session, table, &mut alteration, &mut definition)?;
+            self.build_indexes(session, table, &mut alteration, &mut pending)?;
             (0, last_auto)
         };
         let mut record = alteration.record;
+        let kept = record.trees();
+        let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
+        let mut definition = self.definition(session)?;
         record.version = definition.catalog.version + 1;
         let shared = Shared { lock: table.shared.lock.clone(), ..Shared::default() };
-        definition.drop_trees(&trees)?;
+        definition.drop_trees(&gone)?;
         definition.remove_table(table)?;
+        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+            return Err(errors::table_exists(&record.name));
+        }
         let altered = definition.put_table(record, Arc::new(shared))?;
         definition.commit()?;
+        pending.keep();
         let next = alteration.next_auto.unwrap_or(1);
         self.raise_auto_increment(&altered, last_auto.max(next.saturating_sub(1)))?;
         Ok(if alteration.converts { rows } else { 0 })
@@ -71,7 +72,7 @@ impl Database {
         session: &mut Session,
         table: &Arc<TableDef>,
         alteration: &mut Alteration,
-        definition: &mut Definition<'_>,
+        pending: &mut PendingTrees<'_>,
     ) -> SqlResult<()> {
         let clustered = alteration.record.clustered();
         let mut new = Vec::new();
@@ -81,7 +82,7 @@ impl Database {
             if clustered == Some(position) {
                 alteration.record.indexes[position].tree_id = alteration.record.tree_id;
             } else if !kept {
-                alteration.record.indexes[position].tree_id = self.new_tree(table.id, definition)?;
+                alteration.record.indexes[position].tree_id = pending.create(table.id)?;
                 new.push(position);
             }
         }
@@ -138,16 +139,16 @@ impl Database {
         session: &mut Session,
         source: &Arc<TableDef>,
         alteration: &mut Alteration,
-        definition: &mut Definition<'_>,
+        pending: &mut PendingTrees<'_>,
     ) -> SqlResult<Copied> {
         let record = &mut alteration.record;
         record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
-        record.tree_id = self.new_tree(source.id, definition)?;
+        record.tree_id = pending.create(source.id)?;
         let clustered = record.clustered();
         for position in 0..record.indexes.len() {
             let own = clustered == Some(position);
             record.indexes[position].tree_id =
-                if own { record.tree_id } else { self.new_tree(source.id, definition)? };
+                if own { record.tree_id } else { pending.create(source.id)? };
         }
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, last_auto: 0 };
@@ -197,15 +198,6 @@ impl Database {
         session.check_interrupt()?;
         full.commit().map_err(engine_error)?;
         Ok(self.engine().begin(self.quiet(session)))
-    }
-
-    /// A tree that exists at once; the definition takes it back if it fails.
-    fn new_tree(&self, table: u64, definition: &mut Definition<'_>) -> SqlResult<TreeId> {
-        let mut txn = self.engine().begin(TxnOptions::default());
-        let id = self.engine().create_tree(&mut txn, &store::table_note(table)).map_err(engine_error)?;
-        txn.commit().map_err(engine_error)?;
-        definition.undo_trees.push(id);
-        Ok(id)
     }
 }
 

@@ -62,7 +62,6 @@ impl Database {
             database: self,
             txn: self.engine().begin(TxnOptions::default()),
             catalog,
-            undo_trees: Vec::new(),
             _owned: owned,
         })
     }
@@ -143,8 +142,6 @@ struct Definition<'d> {
     database: &'d Database,
     txn: Txn,
     catalog: Catalog,
-    /// Trees that were made outside of `txn` and go if it fails.
-    undo_trees: Vec<TreeId>,
     _owned: Owned,
 }
 
@@ -177,22 +174,48 @@ impl Definition<'_> {
     /// Makes it durable and shows it to everybody.
     fn commit(mut self) -> SqlResult<()> {
         self.txn.commit().map_err(engine_error)?;
-        self.undo_trees.clear();
         self.catalog.version += 1;
         self.database.publish(std::mem::take(&mut self.catalog));
         Ok(())
     }
 }
 
-impl Drop for Definition<'_> {
-    /// Takes back trees that a failed definition had made beforehand; what cannot be dropped now goes at the next start.
+/// Trees that exist before a definition names them: they go again unless it succeeds.
+struct PendingTrees<'d> {
+    database: &'d Database,
+    trees: Vec<TreeId>,
+}
+
+impl PendingTrees<'_> {
+    fn new(database: &Database) -> PendingTrees<'_> {
+        PendingTrees { database, trees: Vec::new() }
+    }
+
+    /// Makes a tree for table `id` that exists at once.
+    fn create(&mut self, id: u64) -> SqlResult<TreeId> {
+        let engine = self.database.engine();
+        let mut txn = engine.begin(TxnOptions::default());
+        let tree = engine.create_tree(&mut txn, &store::table_note(id)).map_err(engine_error)?;
+        txn.commit().map_err(engine_error)?;
+        self.trees.push(tree);
+        Ok(tree)
+    }
+
+    /// The definition has named them.
+    fn keep(mut self) {
+        self.trees.clear();
+    }
+}
+
+impl Drop for PendingTrees<'_> {
+    /// What cannot be dropped now goes at the next start.
     fn drop(&mut self) {
-        if self.undo_trees.is_empty() {
+        if self.trees.is_empty() {
             return;
         }
         let engine = self.database.engine();
         let mut txn = engine.begin(TxnOptions::default());
-        let dropped = self.undo_trees.iter().all(|tree| engine.drop_tree(&mut txn, *tree).is_ok());
+        let dropped = self.trees.iter().all(|tree| engine.drop_tree(&mut txn, *tree).is_ok());
         let _ = if dropped { txn.commit().map(|_| ()) } else { txn.rollback() };
     }
 }
