@@ -20,6 +20,8 @@ use crate::session::Session;
 const SHARDS: usize = 16;
 /// Digests in a shard.
 const ENTRIES_MAX: usize = 512;
+/// Bytes of a prepared text beyond which its plan is not shared.
+const PREPARED_TEXT_MAX: usize = 16 << 10;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
 
@@ -67,14 +69,63 @@ struct Shard {
     clock: u64,
 }
 
+/// A statement that was prepared: its text and what binding depends on beside it.
+type PreparedKey = (Box<[u8]>, u64);
+
+#[derive(Default)]
+struct PreparedShard {
+    /// Plans with when they were last asked for.
+    plans: HashMap<PreparedKey, (Arc<Plan>, u64), foldhash::fast::RandomState>,
+    clock: u64,
+}
+
 /// The plan cache.
 pub(crate) struct PlanCache {
     shards: [Mutex<Shard>; SHARDS],
+    /// Plans of prepared statements, by their whole text: a thousand sessions that prepare the same share one plan.
+    prepared: [Mutex<PreparedShard>; SHARDS],
+    hasher: foldhash::fast::RandomState,
 }
 
 impl PlanCache {
     pub fn new() -> PlanCache {
-        PlanCache { shards: std::array::from_fn(|_| Mutex::default()) }
+        PlanCache {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            prepared: std::array::from_fn(|_| Mutex::default()),
+            hasher: foldhash::fast::RandomState::default(),
+        }
+    }
+
+    /// The plan of a statement that was prepared with the same text under the same modes.
+    pub fn find_prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
+        let key: PreparedKey = (sql.into(), context(session));
+        let mut shard = self.prepared_shard(&key).lock();
+        shard.clock += 1;
+        let now = shard.clock;
+        let (plan, used) = shard.plans.get_mut(&key)?;
+        *used = now;
+        Some(plan.clone())
+    }
+
+    /// Keeps the plan of a prepared statement.
+    pub fn keep_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
+        if sql.len() > PREPARED_TEXT_MAX {
+            return;
+        }
+        let key: PreparedKey = (sql.into(), context(session));
+        let mut shard = self.prepared_shard(&key).lock();
+        shard.clock += 1;
+        let now = shard.clock;
+        if shard.plans.len() >= ENTRIES_MAX && !shard.plans.contains_key(&key) {
+            let oldest = shard.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| shard.plans.remove(&oldest));
+        }
+        shard.plans.insert(key, (plan.clone(), now));
+    }
+
+    fn prepared_shard(&self, key: &PreparedKey) -> &Mutex<PreparedShard> {
+        use std::hash::BuildHasher;
+        &self.prepared[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
     /// The plan for a scanned text, if there is one; `values` receives its parameters.

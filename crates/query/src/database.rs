@@ -120,6 +120,18 @@ impl Database {
         self.plans.find(session, sql, &params.scan, &mut params.values)
     }
 
+    /// The plan of a statement that some session prepared with the same text under the same database and modes.
+    pub fn prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
+        self.plans.find_prepared(session, sql).filter(|plan| plan.is_current(&self.catalog.load()))
+    }
+
+    /// Lets other sessions that prepare the same text share `plan`.
+    pub fn share_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
+        if plan.cacheable {
+            self.plans.keep_prepared(session, sql, plan);
+        }
+    }
+
     /// Binds and optimises a parsed statement that is to be prepared: `?` are its parameters, literals are constants.
     pub fn prepare(
         &self,

@@ -222,6 +222,11 @@ fn execute_using(
 
 /// Prepares the one statement of a text.
 pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
+    let database = core.state.database().clone();
+    if let Some(plan) = database.prepared(&core.sql, text) {
+        let params = plan.param_count();
+        return Ok(Prepared::new(Source::Plan(plan), text, params));
+    }
     let options = parse_options(core, true);
     let parsed = keel_sql::parse(text, &options)?;
     let params = parsed.param_count as usize;
@@ -232,6 +237,9 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
         return Err(errors::unsupported_ps());
     }
     let source = source_of(core, Arc::new(parsed.statement), params)?;
+    if let Source::Plan(plan) = &source {
+        database.share_prepared(&core.sql, text, plan);
+    }
     Ok(Prepared::new(source, text, params))
 }
 

@@ -111,3 +111,25 @@ print("done")
     let output = Command::new("/usr/bin/python3").args(["-c", &program]).output().expect("python3 runs");
     assert_eq!(text(&output.stdout).trim(), "done", "{}{}", text(&output.stderr), server.log_tail());
 }
+
+#[test]
+fn sessions_that_prepare_the_same_text_see_a_changed_table_alike() {
+    let server = server();
+    let text = "SELECT * FROM item WHERE id = ?";
+    let mut first = server.client_in("shop").expect("connects");
+    let mut second = server.client_in("shop").expect("connects");
+    let one = first.prepare(text).expect("prepares").expect("is accepted");
+    let two = second.prepare(text).expect("prepares").expect("is accepted");
+    assert_eq!((one.columns.len(), two.columns.len()), (3, 3));
+    assert_eq!(first.execute(&one, &[Some("1")]).expect("runs")[0].strings()[0][1], "tea");
+    second.run("ALTER TABLE item ADD COLUMN stock INT NOT NULL DEFAULT 5").expect("alters");
+    let row = |reply: &keel_testkit::client::Reply| reply.strings()[0].clone();
+    assert_eq!(row(&first.execute(&one, &[Some("2")]).expect("runs")[0]), ["2", "bread", "2.25", "5"]);
+    assert_eq!(row(&second.execute(&two, &[Some("2")]).expect("runs")[0]), ["2", "bread", "2.25", "5"]);
+    let again = second.prepare(text).expect("prepares").expect("is accepted");
+    assert_eq!(again.columns.len(), 4);
+    second.run("CREATE DATABASE other").expect("database");
+    second.run("USE other").expect("use");
+    let missing = second.prepare(text).expect("prepares").expect_err("there is no such table here");
+    assert_eq!(missing.error_code(), Some(1146));
+}
