@@ -144,6 +144,21 @@ fn auto_increment_follows_increment_offset_and_given_values() {
 }
 
 #[test]
+fn answers_name_the_row_that_a_duplicate_changed_and_the_id_that_a_function_said() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (id int primary key auto_increment, v int unique, b int)
+             insert into t values (5,1,1) -> 1 id=5
+             insert into t (v) values (1) on duplicate key update b=9 -> 2 id=5
+             insert into t (v) values (1) on duplicate key update id=last_insert_id(id) -> 0 id=5
+             update t set b=last_insert_id(77) -> 1 id=77 (Rows matched: 1  Changed: 1  Warnings: 0)
+             update t set b=1 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)",
+        );
+    });
+}
+
+#[test]
 fn index_entries_agree_with_rows_after_any_change() {
     world(|database| {
         let mut c = Client::new(database);

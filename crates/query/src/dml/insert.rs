@@ -214,6 +214,8 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         session.statement_insert_id = first;
         session.last_insert_id = first;
     }
+    // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
+    let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let info = (!single).then(|| {
         let duplicates = if plan.ignore && plan.on_duplicate.is_none() {
             counts.records - counts.copied
@@ -226,7 +228,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
         affected_rows: counts.copied + counts.displaced + found,
-        last_insert_id: auto.first.or(auto.explicit).unwrap_or(0),
+        last_insert_id: said.or(auto.explicit).unwrap_or(0),
         info,
         had_rows: false,
     })

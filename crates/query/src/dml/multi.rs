@@ -253,7 +253,8 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
     let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
     let warnings = session.diagnostics.warning_count;
     let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
-    Ok(Completion { affected_rows, info: Some(info), ..Completion::default() })
+    let last_insert_id = session.statement_insert_id;
+    Ok(Completion { affected_rows, last_insert_id, info: Some(info), had_rows: false })
 }
 
 /// A row to change: its target, its clustered key, and the values assigned.

@@ -4,7 +4,7 @@
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_runtime::net::{After, Connection};
-use keel_value::{CollationId, collation};
+use keel_value::CollationId;
 use keel_wire::auth;
 use keel_wire::capability::Capabilities;
 use keel_wire::handshake::{ChangeUser, Response, ResponseError, encode_auth_switch};
@@ -131,7 +131,7 @@ impl ClientSession {
     /// The client's collation sets the character sets of statements, literals and results; an unknown one leaves the
     /// server's.
     fn take_collation(&mut self, number: u16) {
-        let Some(chosen) = collation::all().iter().find(|c| c.0 == number).copied() else { return };
+        let Some(chosen) = CollationId::for_client(number) else { return };
         if chosen == CollationId::BINARY {
             return self.take_charset("binary", "binary");
         }

@@ -122,6 +122,20 @@ impl CollationId {
         COLLATIONS.iter().find(|c| c.number == number).map(|c| CollationId(c.number))
     }
 
+    /// The collation to use for a client that names `number` when it connects: itself, or its character set's default for
+    /// one whose order Keel does not have. None where the character set is not here either.
+    pub fn for_client(number: u16) -> Option<CollationId> {
+        Self::from_number(number).or_else(|| {
+            let charset = match number {
+                31 => Latin1,
+                192..=215 | 223 | 576..=578 | 1216 | 1238 | 2048..=2303 => Utf8mb3,
+                224..=247 | 608..=610 | 1248 | 1270 | 2304..=2559 => Utf8mb4,
+                _ => return None,
+            };
+            Some(charset.default_collation())
+        })
+    }
+
     #[inline]
     fn info(self) -> &'static Info {
         let position = match self.0 {
@@ -218,6 +232,17 @@ pub fn weights_are_lossless(id: CollationId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_of_a_collation_that_is_not_here_keep_their_character_set() {
+        let taken = |number| CollationId::for_client(number).map(|c| c.name());
+        assert_eq!(taken(46), Some("utf8mb4_bin"));
+        assert_eq!(taken(224), Some("utf8mb4_general_ci"));
+        assert_eq!(taken(192), Some("utf8mb3_general_ci"));
+        assert_eq!(taken(2304), Some("utf8mb4_general_ci"));
+        assert_eq!(taken(31), Some("latin1_swedish_ci"));
+        assert_eq!(taken(255), None);
+    }
 
     #[test]
     fn the_list_is_sorted_and_its_shortcuts_hold() {
