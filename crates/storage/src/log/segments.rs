@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use keel_runtime::fs::{self, AlignedBuf, File, OpenOptions, Sync};
+use keel_runtime::sync::Mutex as FiberMutex;
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
@@ -24,6 +25,8 @@ pub struct Segments {
     pub bytes: u64,
     direct: bool,
     open: Mutex<BTreeMap<u64, File>>,
+    /// Held while files are made or renamed: the writer and the housekeeper may both find one missing.
+    making: FiberMutex<()>,
 }
 
 fn name(number: u64) -> String {
@@ -38,7 +41,13 @@ fn number_of(entry: &str) -> Option<u64> {
 impl Segments {
     /// Opens what is in `dir`.
     pub fn open(dir: &Path, bytes: u64, direct: bool) -> StoreResult<Segments> {
-        let all = Segments { dir: dir.to_owned(), bytes, direct, open: Mutex::default() };
+        let all = Segments {
+            dir: dir.to_owned(),
+            bytes,
+            direct,
+            open: Mutex::default(),
+            making: FiberMutex::new(()),
+        };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
         for number in entries.iter().filter_map(|e| number_of(e)) {
             let file = all.open_file(number, &OpenOptions::writing())?;
@@ -71,6 +80,7 @@ impl Segments {
 
     /// Makes the files for `lsn` up to `ahead` further ones; waits.
     pub fn provide(&self, lsn: u64, ahead: u64) -> StoreResult<()> {
+        let _one = self.making.lock();
         let first = lsn / self.bytes;
         for number in first..=first + ahead {
             if !self.open.lock().contains_key(&number) {
@@ -103,6 +113,7 @@ impl Segments {
 
     /// Gives files wholly below `checkpoint` new numbers behind the last, or removes those above `keep`.
     pub fn recycle(&self, checkpoint: u64, keep: usize) -> StoreResult<()> {
+        let _one = self.making.lock();
         let oldest_needed = checkpoint / self.bytes;
         loop {
             let (old, next, count) = {
