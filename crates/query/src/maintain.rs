@@ -10,7 +10,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::types::NOT_SPECIFIED;
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::access::clustered_key;
 use crate::catalog::{IndexDef, TableDef};
@@ -59,7 +60,11 @@ fn columns() -> Arc<ResultColumns> {
         org_table: "".into(),
         name: name.into(),
         org_name: "".into(),
-        ty: SqlType::varchar(length, CollationId::UTF8MB4_GENERAL_CI),
+        ty: match length {
+            ..=512 => SqlType::varchar(length, CollationId::UTF8MB4_GENERAL_CI),
+            _ => SqlType::new(TypeKind::MediumText).with_length(length),
+        }
+        .with_decimals(NOT_SPECIFIED),
         nullable: true,
         flags: 0,
         length: None,
@@ -68,7 +73,7 @@ fn columns() -> Arc<ResultColumns> {
         column("Table", 128),
         column("Op", 10),
         column("Msg_type", 10),
-        column("Msg_text", 65_536),
+        column("Msg_text", 393_216),
     ])
 }
 

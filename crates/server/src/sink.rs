@@ -13,7 +13,7 @@ use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 use keel_value::{CollationId, SqlType, TypeKind, ValueRef};
-use keel_wire::capability::{Capabilities, Status};
+use keel_wire::capability::{Capabilities, Status, type_code};
 use keel_wire::codec::{put_lenenc, put_lenenc_bytes};
 use keel_wire::reply::{self, Column};
 use keel_wire::{packet, rows};
@@ -76,6 +76,10 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
     if !column.nullable {
         bits |= flags::NOT_NULL;
     }
+    let computed = column.org_name.is_empty();
+    if computed {
+        bits &= !flags::BLOB;
+    }
     Column {
         schema: column.schema.to_string(),
         table: column.table.to_string(),
@@ -84,9 +88,18 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
         org_name: column.org_name.to_string(),
         charset: ty.wire_charset(results),
         length: column.length.unwrap_or_else(|| ty.wire_length(results)),
-        type_code: ty.wire_type(),
+        type_code: if computed { computed_type(ty) } else { ty.wire_type() },
         flags: bits,
         decimals: ty.wire_decimals(),
+    }
+}
+
+/// The type of a computed column: unlike columns of tables they tell the sizes of the BLOB family apart.
+fn computed_type(ty: &SqlType) -> u8 {
+    match ty.kind {
+        TypeKind::MediumText | TypeKind::MediumBlob => type_code::MEDIUM_BLOB,
+        TypeKind::LongText | TypeKind::LongBlob => type_code::LONG_BLOB,
+        _ => ty.wire_type(),
     }
 }
 

@@ -34,6 +34,9 @@ fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
     })
 }
 
+/// GROUP_CONCAT of more characters is described as a BLOB.
+const VARCHAR_CHARS_MAX: u64 = 512;
+
 /// Digits that a sum has more than what is summed.
 const SUM_DIGITS: u32 = 22;
 
@@ -82,7 +85,7 @@ impl Binder<'_> {
             let index = (*n as usize).checked_sub(1).filter(|i| *i < args.len());
             return match index {
                 Some(i) => self.scalar(&args[i]),
-                None => Err(errors::bad_field(n, "order clause")),
+                None => Err(errors::bad_field(n, "ORDER BY")),
             };
         }
         self.scalar(tree)
@@ -156,15 +159,15 @@ impl Binder<'_> {
             AggregateKind::GroupConcat => {
                 let all: Vec<&Expr> = args.iter().collect();
                 let (collation, _) = typing::text_collation(&all, connection, "group_concat")?;
-                let octets = self.cx.session.vars.group_concat_max_len;
+                let chars = self.cx.session.vars.group_concat_max_len;
                 let binary = collation == CollationId::BINARY;
-                let kind = match (octets <= 65_535 * 16, binary) {
-                    (true, false) => TypeKind::MediumText,
-                    (true, true) => TypeKind::MediumBlob,
-                    (false, false) => TypeKind::LongText,
-                    (false, true) => TypeKind::LongBlob,
-                };
-                (SqlType::new(kind).with_collation(collation), true)
+                if chars <= VARCHAR_CHARS_MAX {
+                    return Ok((typing::string_type(chars, collation).with_decimals(0), true));
+                }
+                let octets = chars.saturating_mul(u64::from(collation.charset().max_bytes()));
+                let kind = if binary { TypeKind::Blob } else { TypeKind::Text };
+                let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
+                (ty.with_collation(collation), true)
             }
         })
     }
@@ -181,6 +184,7 @@ fn fixed_decimals(arg: &Expr) -> u8 {
 fn min_max_type(arg: &Expr) -> SqlType {
     match arg.class() {
         Class::Null => SqlType::varbinary(0),
+        Class::String if !arg.ty.has_members() => arg.ty.clone().with_decimals(typing::STRING_DECIMALS),
         _ => arg.ty.clone(),
     }
 }

@@ -205,6 +205,10 @@ impl Binder<'_> {
             Class::Time => SqlType::temporal(TypeKind::Time, digits(date.ty.decimals)),
             _ => {
                 let connection = self.cx.session.vars.connection_collation;
+                let amount_digits = match date.class() {
+                    Class::String => amount_digits.max(func::datetime::fraction_of(&date)),
+                    _ => amount_digits,
+                };
                 let fraction = if amount_digits > 0 { 1 + u32::from(amount_digits) } else { 0 };
                 SqlType::char(19 + fraction, connection).with_decimals(amount_digits)
             }

@@ -121,18 +121,20 @@ impl Binder<'_> {
         self.cacheable = false;
         let name = name.to_lowercase();
         let connection = self.cx.session.vars.connection_collation;
+        let long =
+            |kind| SqlType::new(kind).with_length(USER_VARIABLE_OCTETS).with_decimals(STRING_DECIMALS);
         let ty = match self.cx.session.user_variables.get(&name) {
             Some(variable) => match variable.ty.class() {
                 Class::Int => SqlType { unsigned: variable.ty.unsigned, ..SqlType::bigint() },
                 Class::Decimal => SqlType::decimal(65, variable.ty.decimals),
                 Class::Real => SqlType::double().with_length(23),
                 Class::String if variable.ty.is_string() => {
-                    SqlType::new(TypeKind::MediumText).with_collation(variable.ty.collation)
+                    long(TypeKind::LongText).with_collation(variable.ty.collation)
                 }
-                Class::Null => SqlType::new(TypeKind::MediumBlob),
-                _ => SqlType::new(TypeKind::MediumText).with_collation(connection),
+                Class::Null => long(TypeKind::LongBlob),
+                _ => long(TypeKind::LongText).with_collation(connection),
             },
-            None => SqlType::new(TypeKind::MediumBlob),
+            None => long(TypeKind::LongBlob).with_length(USER_VARIABLE_OCTETS + 1),
         };
         let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
         Expr { node: Node::UserVar(name.into()), ty, nullable: true, derivation }
@@ -261,7 +263,11 @@ impl Binder<'_> {
     pub(crate) fn compare(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
         match (left.node, right.node) {
             (Node::Row(l), Node::Row(r)) => self.compare_rows(op, l, r),
-            (Node::Row(l), _) | (_, Node::Row(l)) => Err(errors::operand_columns(l.len())),
+            (Node::Row(l), Node::Subquery(_)) | (Node::Subquery(_), Node::Row(l)) => {
+                Err(errors::operand_columns(l.len()))
+            }
+            (Node::Row(_), _) => Err(illegal_types("row".into(), type_word(&right.ty), op.symbol())),
+            (_, Node::Row(_)) => Err(illegal_types(type_word(&left.ty), "row".into(), op.symbol())),
             (l, r) => {
                 let left = Expr { node: l, ..left };
                 let right = Expr { node: r, ..right };
@@ -495,6 +501,7 @@ impl Binder<'_> {
         let (ty, derivation) = typing::aggregate(&values, self.cx.session.vars.connection_collation, op)?;
         let nullable = otherwise.is_none()
             || values.iter().any(|v| v.nullable)
+            || (op == "case" && whens.iter().any(|(when, _)| when.nullable))
             || whens.iter().any(|(when, _)| when.class() == Class::Null);
         let node = Node::Case { whens, otherwise: otherwise.map(Box::new) };
         Ok(Expr { node, ty, nullable, derivation })
@@ -710,6 +717,9 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
     }
 }
 
+/// What MariaDB says is the length of text in a user variable.
+const USER_VARIABLE_OCTETS: u32 = 16_777_215;
+
 /// `-value`.
 fn negate(value: Expr) -> Expr {
     let nullable = value.nullable;
@@ -743,7 +753,10 @@ fn negate(value: Expr) -> Expr {
         Class::Int => typing::int_type(value.ty.length + 1, false),
         Class::Decimal => SqlType { unsigned: false, ..value.ty.clone() },
         Class::Null => typing::real_type(0).with_length(1),
-        Class::String => typing::real_type(31).with_length(typing::text_chars(&value.ty) + 2),
+        Class::String => {
+            let octets = u32::try_from(value.ty.max_octets()).unwrap_or(u32::MAX);
+            typing::real_type(31).with_length(octets.saturating_add(1))
+        }
         Class::Date => typing::int_type(10, false),
         Class::Time | Class::DateTime if value.ty.decimals == 0 => typing::int_type(17, false),
         Class::Time | Class::DateTime => {
@@ -754,9 +767,13 @@ fn negate(value: Expr) -> Expr {
     Expr { node: Node::Negate(Box::new(value)), ty, nullable, derivation: Derivation::Numeric }
 }
 
+fn illegal_types(left: String, right: String, operation: &str) -> SqlError {
+    errors::illegal_parameter_data_types2_for_operation(left, right, operation)
+}
+
 fn row_in_arithmetic(left: &Expr, op: ArithOp, right: &Expr) -> SqlError {
     let name = |e: &Expr| if matches!(e.node, Node::Row(_)) { "row".to_string() } else { type_word(&e.ty) };
-    errors::illegal_parameter_data_types2_for_operation(name(left), name(right), op.symbol())
+    illegal_types(name(left), name(right), op.symbol())
 }
 
 fn type_word(ty: &SqlType) -> String {

@@ -31,7 +31,7 @@ impl Database {
                 return Err(error);
             }
             session.note(error);
-            return Ok(Completion { affected_rows: 1, ..Completion::default() });
+            return Ok(Completion::default());
         }
         let comment = create.options.comment.as_ref().map(|c| c.to_text()).unwrap_or_default();
         let schema = Schema::new(&create.name, collation, &comment);

@@ -47,7 +47,7 @@ fn integers<'f>(
     };
     match result.and_then(|v| fit(v, expr.ty.unsigned)) {
         Some(value) => Ok(Cell::Ref(value)),
-        None => Err(out_of_range(expr)),
+        None => Err(out_of_range(expr, cx)),
     }
 }
 
@@ -73,7 +73,7 @@ fn divide_to_integer<'f>(
         Ok(v) if !expr.ty.unsigned || v >= 0 => Some(i128::from(v)),
         _ => quotient.to_u64().ok().map(i128::from),
     };
-    whole.and_then(|v| fit(v, expr.ty.unsigned)).map(Cell::Ref).ok_or_else(|| out_of_range(expr))
+    whole.and_then(|v| fit(v, expr.ty.unsigned)).map(Cell::Ref).ok_or_else(|| out_of_range(expr, cx))
 }
 
 fn decimals<'f>(
@@ -102,7 +102,7 @@ fn decimals<'f>(
     };
     match result {
         Ok(value) => Ok(Cell::Ref(ValueRef::Decimal(value))),
-        Err(_) => Err(out_of_range(expr)),
+        Err(_) => Err(out_of_range(expr, cx)),
     }
 }
 
@@ -126,7 +126,7 @@ fn unrounded<'f>(operand: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<O
             division_by_zero(cx)?;
             Ok(None)
         }
-        Err(_) => Err(out_of_range(operand)),
+        Err(_) => Err(out_of_range(operand, cx)),
     }
 }
 
@@ -148,7 +148,7 @@ fn reals<'f>(
         ArithOp::IntDiv => (a / b).trunc(),
         ArithOp::Mod => a % b,
     };
-    if result.is_finite() { Ok(Cell::Ref(ValueRef::Double(result))) } else { Err(out_of_range(expr)) }
+    if result.is_finite() { Ok(Cell::Ref(ValueRef::Double(result))) } else { Err(out_of_range(expr, cx)) }
 }
 
 fn by_zero<'f>(cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
@@ -166,14 +166,14 @@ pub(crate) fn division_by_zero(cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
 
 /// 1690 for an expression of numeric type.
 #[cold]
-pub(crate) fn out_of_range(expr: &Expr) -> SqlError {
+pub(crate) fn out_of_range(expr: &Expr, cx: &EvalContext<'_, '_>) -> SqlError {
     let kind = match expr.class() {
         Class::Int if expr.ty.unsigned => "BIGINT UNSIGNED",
         Class::Int => "BIGINT",
         Class::Decimal => "DECIMAL",
         _ => "DOUBLE",
     };
-    errors::data_out_of_range(kind, print::text(expr))
+    errors::data_out_of_range(kind, print::text_of_execution(expr, cx.frame.params))
 }
 
 pub(super) fn negate<'f>(
@@ -183,7 +183,7 @@ pub(super) fn negate<'f>(
 ) -> SqlResult<Cell<'f>> {
     Ok(match expr.class() {
         Class::Int => match value.integer(cx)? {
-            Some(v) => Cell::Ref(fit(-v, false).ok_or_else(|| out_of_range(expr))?),
+            Some(v) => Cell::Ref(fit(-v, false).ok_or_else(|| out_of_range(expr, cx))?),
             None => NULL,
         },
         Class::Decimal => match value.decimal(cx)? {

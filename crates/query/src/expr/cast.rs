@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
-use keel_value::convert::{self, StoreContext};
+use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
 use keel_value::temporal;
 use keel_value::types::Class;
@@ -11,6 +11,7 @@ use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation,
 };
 
+use super::eval::problem_error;
 use super::{EvalContext, Expr, print};
 
 /// CAST(value AS ty): converts and reports what was lost.
@@ -83,7 +84,7 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
 }
 
 fn note_negative(cx: &mut EvalContext<'_, '_>) {
-    let text = "Cast to unsigned converted negative integer to its positive complement";
+    let text = "Cast to unsigned converted negative integer to it's positive complement";
     cx.session.note(errors::unknown_error(text));
 }
 
@@ -246,7 +247,18 @@ pub(crate) fn value_to_datetime(
                 zone: &*zone,
                 today: cx.today(),
             };
-            cx.reporting(|report| convert::to_datetime(other, ty, &context, report))
+            let mut problems = Vec::new();
+            let found = convert::to_datetime(other, ty, &context, &mut |problem| problems.push(problem));
+            for problem in problems {
+                let problem = match problem {
+                    Problem::TruncatedIncorrect { kind, value } if found.is_none() => {
+                        Problem::IncorrectTemporal { kind, value, out_of_range: false }
+                    }
+                    other => other,
+                };
+                cx.warn(problem_error(problem))?;
+            }
+            Ok(found)
         }
     }
 }
@@ -272,17 +284,22 @@ pub(crate) fn value_to_time(
     match temporal::parse_time(text) {
         Ok(parsed) => {
             if parsed.flaw.is_some() {
-                report_time(text, cx)?;
+                report_time(text, true, cx)?;
             }
             Ok(Some(parsed.value))
         }
         Err(_) => {
-            report_time(text, cx)?;
+            report_time(text, false, cx)?;
             Ok(None)
         }
     }
 }
 
-fn report_time(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
-    cx.warn(errors::truncated_wrong_value("time", String::from_utf8_lossy(text)))
+/// Reports a text of which only a part is a time, or nothing.
+fn report_time(text: &[u8], is_time: bool, cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
+    let (kind, value) = ("time", String::from_utf8_lossy(text).into_owned());
+    cx.warn(problem_error(match is_time {
+        true => Problem::TruncatedIncorrect { kind, value },
+        false => Problem::IncorrectTemporal { kind, value, out_of_range: false },
+    }))
 }

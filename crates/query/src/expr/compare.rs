@@ -88,7 +88,7 @@ fn numbers(
         (ValueRef::Decimal(a), ValueRef::Decimal(b)) if by != Comparison::Real => a.cmp(&b),
         (ValueRef::Decimal(a), ValueRef::Int(b)) if by != Comparison::Real => a.cmp(&Decimal::from_i64(b)),
         (ValueRef::Int(a), ValueRef::Decimal(b)) if by != Comparison::Real => Decimal::from_i64(a).cmp(&b),
-        _ if by != Comparison::Real && is_exact(l) && is_exact(r) => {
+        _ if by == Comparison::Decimal || (by != Comparison::Real && is_exact(l) && is_exact(r)) => {
             let a = cx.reporting(|report| convert::to_decimal(l, lt, report))?;
             let b = cx.reporting(|report| convert::to_decimal(r, rt, report))?;
             a.cmp(&b)
@@ -319,6 +319,8 @@ pub fn domain(left: &Expr, right: &Expr, text: CollationId) -> Comparison {
         (_, Class::Date | Class::DateTime) if is_literal(left) => Comparison::DateTime,
         (Class::Time, _) if is_literal(right) => Comparison::Time,
         (_, Class::Time) if is_literal(left) => Comparison::Time,
+        (Class::Int, Class::String) if is_literal(right) => Comparison::Decimal,
+        (Class::String, Class::Int) if is_literal(left) => Comparison::Decimal,
         _ => Comparison::Real,
     }
 }

@@ -8,15 +8,39 @@ use super::{BitOp, Expr, Node, TruthTest};
 
 /// The text of an expression.
 pub fn text(expr: &Expr) -> String {
-    let mut out = String::new();
-    write(expr, &mut out);
-    out
+    text_of_execution(expr, &[])
 }
 
-fn write(expr: &Expr, out: &mut String) {
+/// The text of an expression with the values that its parameters have now.
+pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
+    let mut out = Text { text: String::new(), params };
+    write(expr, &mut out);
+    out.text
+}
+
+/// Text in the making.
+struct Text<'p> {
+    text: String,
+    params: &'p [Value],
+}
+
+impl Text<'_> {
+    fn push(&mut self, c: char) {
+        self.text.push(c);
+    }
+
+    fn push_str(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+}
+
+fn write(expr: &Expr, out: &mut Text<'_>) {
     match &expr.node {
         Node::Constant(value) => constant(value, expr, out),
-        Node::Param(_) => out.push('?'),
+        Node::Param(index) => match out.params.get(*index as usize) {
+            Some(value) => constant(value, expr, out),
+            None => out.push('?'),
+        },
         Node::Column(column) | Node::Outer { column, .. } => out.push_str(&column.name),
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
@@ -157,7 +181,7 @@ fn cast_name(expr: &Expr) -> String {
     }
 }
 
-fn constant(value: &Value, expr: &Expr, out: &mut String) {
+fn constant(value: &Value, expr: &Expr, out: &mut Text<'_>) {
     match value {
         Value::Null => out.push_str("NULL"),
         Value::Bytes(bytes) => {
@@ -173,7 +197,7 @@ fn constant(value: &Value, expr: &Expr, out: &mut String) {
     }
 }
 
-fn binary(a: &Expr, symbol: &str, b: &Expr, out: &mut String) {
+fn binary(a: &Expr, symbol: &str, b: &Expr, out: &mut Text<'_>) {
     operand(a, out);
     out.push(' ');
     out.push_str(symbol);
@@ -182,7 +206,7 @@ fn binary(a: &Expr, symbol: &str, b: &Expr, out: &mut String) {
 }
 
 /// An operand, in parentheses where it is an operation itself.
-fn operand(expr: &Expr, out: &mut String) {
+fn operand(expr: &Expr, out: &mut Text<'_>) {
     let nested = matches!(
         &expr.node,
         Node::And(_) | Node::Or(_) | Node::Xor(..) | Node::Compare { .. } | Node::Arith(..) | Node::Bits(..)
@@ -196,7 +220,7 @@ fn operand(expr: &Expr, out: &mut String) {
     }
 }
 
-fn joined(parts: &[Expr], separator: &str, out: &mut String) {
+fn joined(parts: &[Expr], separator: &str, out: &mut Text<'_>) {
     for (i, part) in parts.iter().enumerate() {
         if i > 0 {
             out.push_str(separator);

@@ -51,6 +51,7 @@ pub fn precision(expr: &Expr) -> u32 {
         Class::Time => 7 + u32::from(expr.ty.decimals),
         Class::DateTime => 14 + u32::from(expr.ty.decimals),
         Class::Int if is_literal(expr) => expr.ty.length.max(1),
+        Class::String if expr.ty.has_members() => expr.ty.display_length().clamp(1, PRECISION_MAX),
         _ => (expr.ty.display_length().saturating_sub(u32::from(!expr.ty.unsigned))).clamp(1, PRECISION_MAX),
     }
 }
@@ -85,7 +86,7 @@ fn arithmetic_class(expr: &Expr) -> Class {
         Class::Date => Class::Int,
         Class::Time | Class::DateTime if expr.ty.decimals == 0 => Class::Int,
         Class::Time | Class::DateTime => Class::Decimal,
-        Class::String if is_hex(expr) => Class::Int,
+        Class::String if is_hex(expr) || expr.ty.has_members() => Class::Int,
         Class::String | Class::Null => Class::Real,
         other => other,
     }

@@ -119,12 +119,15 @@ fn date_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> 
 }
 
 /// Fraction digits that an argument brings along.
-pub(super) fn fraction_of(arg: &Expr) -> u8 {
+pub(crate) fn fraction_of(arg: &Expr) -> u8 {
     match arg.class() {
         Class::Time | Class::DateTime | Class::Decimal => arg.ty.decimals.min(6),
         Class::Real => 6,
         Class::String => match &arg.node {
-            crate::expr::Node::Constant(Value::Bytes(text)) => {
+            crate::expr::Node::Constant(Value::Bytes(text))
+                if text.first().is_some_and(u8::is_ascii_digit)
+                    && text.iter().any(|b| matches!(b, b'-' | b':')) =>
+            {
                 text.iter().position(|b| *b == b'.').map_or(0, |at| (text.len() - at - 1).min(6) as u8)
             }
             _ => 6,

@@ -98,7 +98,7 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
                 (Ok(v), _) => Value::Int(v),
                 (Err(_), true) => Value::UInt(v as u64),
                 (Err(_), false) => {
-                    let text = format!("abs({})", crate::expr::print::text(&args[0]));
+                    let text = format!("abs({})", crate::expr::print::text_of_execution(&args[0], cx.frame.params));
                     return Err(errors::data_out_of_range("BIGINT", text));
                 }
             }

@@ -210,6 +210,7 @@ fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     let chars = match args[0].class() {
         Class::String => (args[0].ty.max_octets() * 2).min(u64::from(u32::MAX)),
         Class::Date | Class::Time | Class::DateTime => u64::from(text_chars(&args[0].ty)) * 2,
+        Class::Int if args[0].ty.kind == TypeKind::Bit => u64::from(args[0].ty.length) * 2,
         _ => 16,
     };
     Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))

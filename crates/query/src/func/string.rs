@@ -125,13 +125,17 @@ fn char_length<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
 
 /// The collation of an argument as text: numbers print in ASCII, which every character set shares.
 fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
-    if arg.class() == Class::String { arg.ty.collation } else { cx.session.vars.connection_collation }
+    match arg.class() {
+        Class::String => arg.ty.collation,
+        Class::Null => CollationId::BINARY,
+        _ => cx.session.vars.connection_collation,
+    }
 }
 
 fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
-    let whole = chars(&args[0]);
-    let mut length = whole;
+    // MariaDB takes the octets of its argument for characters here.
+    let mut length = if args[0].class() == Class::String { args[0].ty.max_octets() } else { chars(&args[0]) };
     match known_integer(&args[1]) {
         Some(0) => length = 0,
         Some(from) if from > 0 => length = length.saturating_sub(from as u64 - 1),

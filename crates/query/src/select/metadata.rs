@@ -50,9 +50,11 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable], group
     meta.schema = table.schema.clone();
     meta.org_name = table.columns[place].name.clone();
     match &table.def {
+        Some(def) if def.is_virtual() => meta.flags = flags::NO_DEFAULT_VALUE,
         Some(def) if !grouped => meta.flags = column_flags(def, place),
         Some(_) => {}
-        None => meta.flags = computed_flags(expr),
+        // A derived table's columns have a table of their own, but no table behind it.
+        None => meta.org_table = "".into(),
     }
     meta
 }

@@ -100,7 +100,7 @@ pub(super) fn plan(
         meta.flags = 0;
         let nothing: Arc<str> = "".into();
         (meta.schema, meta.table, meta.org_table, meta.org_name) =
-            (nothing.clone(), nothing.clone(), nothing.clone(), nothing);
+            (nothing.clone(), nothing.clone(), nothing, meta.name.clone());
     }
     let (order, limit, offset, once) = bind_tail(binder, &columns, order, limit)?;
     let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();

@@ -174,7 +174,13 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
             tables::check_database(core, db.as_deref())?;
             of(core, "EVENTS", tables::EVENTS)
         }
-        ShowKind::OpenTables { .. } => of(core, "OPEN_TABLES", tables::OPEN_TABLES),
+        ShowKind::OpenTables { db } => {
+            let mut rows = of(core, "OPEN_TABLES", tables::OPEN_TABLES)?;
+            if let Some(db) = db {
+                rows.rows.retain(|row| row[0].as_bytes() == Some(db.as_bytes()));
+            }
+            Ok(rows)
+        }
         ShowKind::RoutineStatus { .. } => of(core, "ROUTINES", tables::ROUTINES),
         ShowKind::Engines => of(core, "ENGINES", admin::ENGINES),
         ShowKind::CharacterSets => of(core, "CHARACTER_SETS", admin::CHARACTER_SETS),
