@@ -121,8 +121,7 @@ impl Binder<'_> {
         self.cacheable = false;
         let name = name.to_lowercase();
         let connection = self.cx.session.vars.connection_collation;
-        let long =
-            |kind| SqlType::new(kind).with_length(USER_VARIABLE_OCTETS).with_decimals(STRING_DECIMALS);
+        let long = |kind| SqlType::new(kind).with_length(USER_VARIABLE_OCTETS).with_decimals(STRING_DECIMALS);
         let ty = match self.cx.session.user_variables.get(&name) {
             Some(variable) => match variable.ty.class() {
                 Class::Int => SqlType { unsigned: variable.ty.unsigned, ..SqlType::bigint() },

@@ -85,7 +85,11 @@ fn abs_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)
     let ty = match number_class(arg) {
         Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
         Class::Decimal => decimal_type(typing::precision(arg), typing::scale(arg), arg.ty.unsigned),
-        _ => real_type(if arg.class() == Class::Real { arg.ty.decimals } else { NOT_FIXED }),
+        _ => match arg.class() {
+            Class::Real => real_type(arg.ty.decimals),
+            Class::Null => real_type(0),
+            _ => real_type(NOT_FIXED),
+        },
     };
     Ok((ty, any_nullable(args)))
 }
@@ -98,7 +102,8 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
                 (Ok(v), _) => Value::Int(v),
                 (Err(_), true) => Value::UInt(v as u64),
                 (Err(_), false) => {
-                    let text = format!("abs({})", crate::expr::print::text_of_execution(&args[0], cx.frame.params));
+                    let text =
+                        format!("abs({})", crate::expr::print::text_of_execution(&args[0], cx.frame.params));
                     return Err(errors::data_out_of_range("BIGINT", text));
                 }
             }

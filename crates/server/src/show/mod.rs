@@ -177,7 +177,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::OpenTables { db } => {
             let mut rows = of(core, "OPEN_TABLES", tables::OPEN_TABLES)?;
             if let Some(db) = db {
-                rows.rows.retain(|row| row[0].as_bytes() == Some(db.as_bytes()));
+                rows.rows.retain(|row| row[0].as_ref().as_bytes() == Some(db.as_bytes()));
             }
             Ok(rows)
         }
