@@ -26,8 +26,9 @@ use crate::snapshot::Snapshot;
 use crate::undo::{Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, decode_change};
 use keel_base::TreeId;
 
-/// Pause after a round that found nothing to do.
-const IDLE_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a round that found nothing to do; doubled each time until the longest.
+const IDLE_PAUSE: Duration = Duration::from_millis(25);
+const IDLE_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// Pause after a round that failed.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Transactions purged in a segment before the next has its turn.
@@ -37,15 +38,18 @@ const BATCH: u32 = 256;
 pub(crate) fn start(engine: &Arc<Engine>) {
     let engine = engine.clone();
     fiber::spawn_service("purge", move || {
+        let mut idle_pause = IDLE_PAUSE;
         while !engine.purge.stop.is_set() {
             let pause = match engine.background_round() {
-                Ok(0) => IDLE_PAUSE,
+                Ok(0) => idle_pause,
                 Ok(_) => {
+                    idle_pause = IDLE_PAUSE;
                     fiber::yield_now();
                     continue;
                 }
                 Err(_) => ERROR_PAUSE,
             };
+            idle_pause = (idle_pause * 2).min(IDLE_PAUSE_MAX);
             engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
         }
         engine.purge.stopped.set();

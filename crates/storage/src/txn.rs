@@ -4,6 +4,7 @@
 //! A [`Txn`] costs nothing until it is used: the snapshot is taken at the first plain read, the part that others see at
 //! the first lock, the id and the undo segment at the first write. After commit or rollback it is as new.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub(crate) struct State {
     pub(crate) buffers: Buffers,
 }
 
-/// Scratch space, kept between statements.
+/// Scratch space, handed from transaction to transaction on a worker.
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// An undo record.
@@ -57,6 +58,27 @@ pub(crate) struct Buffers {
     pub(crate) value: Vec<u8>,
     /// A row.
     pub(crate) row: Vec<u8>,
+}
+
+/// More than this is not kept for the next transaction.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The scratch space of the last transaction that ended on this thread.
+    static SPARE: Cell<Option<Buffers>> = const { Cell::new(None) };
+}
+
+impl Buffers {
+    fn take() -> Buffers {
+        SPARE.take().unwrap_or_default()
+    }
+
+    fn give_back(&mut self) {
+        let bytes = self.record.capacity() + self.value.capacity() + self.row.capacity();
+        if bytes <= KEPT_BYTES_MAX {
+            SPARE.set(Some(std::mem::take(self)));
+        }
+    }
 }
 
 /// A point to which a transaction can be rolled back; locks stay.
@@ -81,7 +103,7 @@ impl Txn {
             statement: UndoMark::default(),
             created: Vec::new(),
             dropped: Vec::new(),
-            buffers: Buffers::default(),
+            buffers: Buffers::take(),
         };
         Txn { engine, state }
     }
@@ -255,6 +277,7 @@ impl Drop for Txn {
     fn drop(&mut self) {
         self.state.release_snapshot(&self.engine);
         self.state.report(&self.engine);
+        self.state.buffers.give_back();
         if self.state.writes.is_none() && self.state.shared.is_none() && self.state.created.is_empty() {
             return;
         }

@@ -280,6 +280,21 @@ mod tests {
     }
 
     #[test]
+    fn records_on_disk_keep_their_form() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let before = UndoPtr { page: 0x0102_0304, offset: 0x0506 };
+        let mut out = Vec::new();
+        encode_change(&mut out, Kind::Insert, TrxId(0xa1), before, TreeId(7), b"key", None, b"row");
+        assert_eq!(hex(&out), "180001a1000000000004030201060507000000 03006b6579".replace(' ', ""));
+        let old = Some((header(1), &b"old row"[..]));
+        encode_change(&mut out, Kind::Update, TrxId(0xa2), before, TreeId(7), b"key", old, b"old new row");
+        let common = "290002a20000000000040302010605 07000000 0300 6b6579";
+        assert_eq!(hex(&out), format!("{common} 01290000000000 030000001400 0400 0300").replace(' ', ""));
+        encode_end(&mut out, Kind::Commit, TrxId(0xa3), before, END_HAS_DELETES);
+        assert_eq!(hex(&out), "100004a30000000000040302010605 01".replace(' ', ""));
+    }
+
+    #[test]
     fn a_cut_record_is_refused() {
         let mut out = Vec::new();
         encode_change(

@@ -19,7 +19,7 @@ fn purged(engine: &Arc<Engine>) {
         assert!(time::now() < limit, "history {} is not purged", engine.status().history_len);
         fiber::sleep(Duration::from_millis(20));
     }
-    fiber::sleep(Duration::from_millis(200));
+    fiber::sleep(Duration::from_secs(1));
 }
 
 #[test]
