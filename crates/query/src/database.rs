@@ -253,7 +253,7 @@ impl Database {
             Statement::Update(tree) if single_table(&tree.tables).is_none() => {
                 (K::UpdateMulti, Body::Multi(Box::new(multi::plan_update(cx, tree, &find, notes)?)))
             }
-            Statement::Delete(tree) if !tree.targets.is_empty() => {
+            Statement::Delete(tree) if delete::only_table(tree).is_none() => {
                 (K::DeleteMulti, Body::Multi(Box::new(multi::plan_delete(cx, tree, &find, notes)?)))
             }
             Statement::Update(tree) => {

@@ -181,9 +181,6 @@ impl Database {
 
     fn direct(&self, session: &mut Session, plan: &Plan, sink: &mut dyn RowSink) -> SqlResult<Completion> {
         if plan.kind.commits_implicitly() {
-            if session.in_transaction() && session.is_read_only() {
-                return Err(errors::cant_execute_in_read_only_transaction());
-            }
             self.commit(session)?;
         }
         match &*plan.statement {

@@ -206,7 +206,14 @@ fn altered_tables_keep_their_rows() {
              rename table t to s
              insert into s (c) values ('m') -> 1 id=5
              drop index d on s -> 0 (Records: 0  Duplicates: 0  Warnings: 0)
-             check table s -> test.s|check|status|OK",
+             check table s -> test.s|check|status|OK
+             create table r (id int primary key, v int)
+             insert into r values (1,1) -> 1
+             alter table r modify id int, drop primary key -> 0 (Records: 0  Duplicates: 0  Warnings: 0)
+             insert into r values (null,1),(1,1) -> 2 (Records: 2  Duplicates: 0  Warnings: 0)
+             delete r from r where id = 1 -> 2
+             delete from x using r as x -> 1
+             alter table r modify v bigint not null, add primary key (v) -> 0 (Records: 0  Duplicates: 0  Warnings: 0)",
         );
         let shown = database.show_create_table(database.catalog().table("test", "s").unwrap());
         assert_eq!(

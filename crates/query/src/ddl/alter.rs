@@ -12,7 +12,7 @@ use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
 use super::{create, keys, schema_of};
 use crate::Database;
-use crate::catalog::{ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, names};
+use crate::catalog::{ColumnDefault, IndexKind, TableDef, TableRecord, names};
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -170,6 +170,20 @@ impl Alteration {
         }
     }
 
+    /// What holds for the table as a whole: its primary key is NOT NULL, and rows whose columns changed are copied.
+    pub fn settle(&mut self, old: &TableDef) {
+        let primary = self.record.indexes.iter().find(|i| i.kind == IndexKind::Primary);
+        for part in primary.map(|i| i.parts.clone()).unwrap_or_default() {
+            keys::make_not_null(&mut self.record.columns[part.column]);
+        }
+        for (column, origin) in self.record.columns.iter().zip(&self.column_origin) {
+            let Some(before) = origin.map(|o| &old.columns[o]) else { continue };
+            self.copies |= before.ty != column.ty
+                || before.nullable != column.nullable
+                || before.auto_increment != column.auto_increment;
+        }
+    }
+
     fn column(&self, name: &str) -> Option<usize> {
         self.record.columns.iter().position(|c| names::same(&c.name, name))
     }
@@ -282,19 +296,8 @@ impl Alteration {
             return Err(errors::dup_fieldname(&column.name));
         }
         let mut made = columns::define_one(cx, column)?;
-        let in_primary =
-            |i: &IndexRecord| i.kind == IndexKind::Primary && i.parts.iter().any(|p| p.column == place);
-        if self.record.indexes.iter().any(in_primary) {
-            keys::make_not_null(&mut made);
-        }
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty;
-        if before.ty != made.ty
-            || before.nullable != made.nullable
-            || made.auto_increment != before.auto_increment
-        {
-            self.copies = true;
-        }
         made.added_with = before.added_with.clone();
         self.record.columns[place] = made;
         if let Some(position) = position {

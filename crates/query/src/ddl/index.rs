@@ -34,6 +34,7 @@ impl Database {
         mut alteration: Alteration,
     ) -> SqlResult<u64> {
         let old = table.record();
+        alteration.settle(table);
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;

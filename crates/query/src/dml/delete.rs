@@ -5,7 +5,7 @@ use keel_sql::ast;
 use keel_storage::{Change, Changed};
 use keel_value::Value;
 
-use super::filter::{Targets, row_bytes, single_table};
+use super::filter::{Single, Targets, row_bytes, single_table};
 use super::rows::{self, RowBuffers};
 use crate::access::{Point, encode_point};
 use crate::bind::{BindContext, Binder, ScopeTable};
@@ -30,8 +30,7 @@ pub(crate) fn plan(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<DeletePlan> {
-    let single = single_table(&delete.from).filter(|_| delete.targets.is_empty());
-    let Some((name, alias, hints)) = single else {
+    let Some((name, alias, hints)) = only_table(delete) else {
         return Err(errors::not_supported_yet("DELETE from several tables"));
     };
     if delete.with.is_some() {
@@ -51,6 +50,20 @@ pub(crate) fn plan(
     notes.take(&binder);
     let direct = targets.point().is_some() && !targets.may_wait();
     Ok(DeletePlan { targets, direct })
+}
+
+/// The table of a DELETE that reads and changes no other, in whichever form it is written.
+pub(crate) fn only_table(delete: &ast::Delete) -> Option<Single<'_>> {
+    let single = single_table(&delete.from)?;
+    match delete.targets.as_slice() {
+        [] => Some(single),
+        [target] => {
+            let (name, alias, _) = single;
+            let same_db = target.db.is_none() || target.db == name.db;
+            (target.name == alias.unwrap_or(&name.name) && same_db).then_some(single)
+        }
+        _ => None,
+    }
 }
 
 /// Runs a DELETE.

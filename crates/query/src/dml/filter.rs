@@ -261,10 +261,11 @@ pub(super) fn row_bytes<'f>(frame: &Frame<'f>) -> &'f [u8] {
     }
 }
 
+/// A table's name, alias and hints.
+pub(crate) type Single<'a> = (&'a ast::ObjectName, Option<&'a str>, &'a [ast::IndexHint]);
+
 /// The one table of a single-table UPDATE or DELETE, with its alias and hints.
-pub(crate) fn single_table(
-    tables: &[ast::TableRef],
-) -> Option<(&ast::ObjectName, Option<&str>, &[ast::IndexHint])> {
+pub(crate) fn single_table(tables: &[ast::TableRef]) -> Option<Single<'_>> {
     match tables {
         [ast::TableRef::Table { name, alias, hints, .. }] => Some((name, alias.as_deref(), hints)),
         _ => None,
