@@ -177,6 +177,7 @@ fn fixed_decimals(arg: &Expr) -> u8 {
     match arg.class() {
         Class::Null => 0,
         Class::Real => arg.ty.decimals.min(31),
+        Class::String if arg.ty.has_members() => 0,
         _ => 31,
     }
 }

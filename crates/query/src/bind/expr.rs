@@ -657,8 +657,10 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
         (Comparison::DateTime, Class::Date | Class::DateTime)
         | (Comparison::Date, Class::Date)
         | (Comparison::Time, Class::Time) => return expr,
-        (Comparison::DateTime | Comparison::Date, _) if constant => SqlType::temporal(TypeKind::DateTime, 6),
-        (Comparison::Time, _) if constant => SqlType::temporal(TypeKind::Time, 6),
+        (Comparison::DateTime | Comparison::Date, _) if constant => {
+            typing::comparand_type(TypeKind::DateTime)
+        }
+        (Comparison::Time, _) if constant => typing::comparand_type(TypeKind::Time),
         (Comparison::Real, Class::String) if constant => SqlType::double(),
         (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),
         _ => return expr,

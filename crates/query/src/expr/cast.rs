@@ -12,6 +12,7 @@ use keel_value::{
 };
 
 use super::eval::problem_error;
+use super::typing::is_comparand;
 use super::{EvalContext, Expr, print};
 
 /// CAST(value AS ty): converts and reports what was lost.
@@ -186,6 +187,23 @@ pub(crate) fn convert<'f>(
             None => null,
         },
         Class::Date => value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v.date))),
+        Class::DateTime if is_comparand(ty) => {
+            let cell = value.eval(cx)?;
+            match cell.as_ref() {
+                ValueRef::Null => null,
+                other => {
+                    let v = value_to_datetime(other, &value.ty, cx)?.unwrap_or_default();
+                    Cell::Ref(ValueRef::DateTime(v))
+                }
+            }
+        }
+        Class::Time if is_comparand(ty) => {
+            let cell = value.eval(cx)?;
+            match cell.as_ref() {
+                ValueRef::Null => null,
+                other => Cell::Ref(ValueRef::Time(value_to_time(other, &value.ty, cx)?.unwrap_or_default())),
+            }
+        }
         Class::DateTime => {
             let digits = ty.decimals;
             value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.cut(digits))))

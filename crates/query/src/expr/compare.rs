@@ -8,9 +8,7 @@ use std::cmp::Ordering;
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{
-    CollationId, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation, convert,
-};
+use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::frame::Kept;
 use super::{Comparison, Derivation, EvalContext, Expr, Node, cast};
@@ -31,7 +29,7 @@ pub fn operands<'f>(
     values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
 }
 
-/// Compares two values of given types; None if either is NULL (or no date where dates are compared).
+/// Compares two values of given types; None if either is NULL.
 #[inline]
 pub fn values(
     by: Comparison,
@@ -121,9 +119,10 @@ fn dates(
         (ValueRef::Date(a), ValueRef::Date(b)) => return Ok(Some(a.cmp(&b))),
         _ => {}
     }
-    let Some(a) = cast::value_to_datetime(l, lt, cx)? else { return Ok(None) };
-    let b: Option<DateTime> = cast::value_to_datetime(r, rt, cx)?;
-    Ok(b.map(|b| a.cmp(&b)))
+    // What is no date stands below all dates.
+    let a = cast::value_to_datetime(l, lt, cx)?.unwrap_or_default();
+    let b = cast::value_to_datetime(r, rt, cx)?.unwrap_or_default();
+    Ok(Some(a.cmp(&b)))
 }
 
 fn times(
@@ -133,9 +132,9 @@ fn times(
     rt: &SqlType,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Ordering>> {
-    let a: Option<Time> = cast::value_to_time(l, lt, cx)?;
-    let b: Option<Time> = cast::value_to_time(r, rt, cx)?;
-    Ok(a.zip(b).map(|(a, b)| a.cmp(&b)))
+    let a = cast::value_to_time(l, lt, cx)?.unwrap_or_default();
+    let b = cast::value_to_time(r, rt, cx)?.unwrap_or_default();
+    Ok(Some(a.cmp(&b)))
 }
 
 /// `value BETWEEN low AND high`, in SQL's logic of three values.
@@ -287,9 +286,9 @@ fn in_domain(
     Ok(match by {
         Comparison::Text(_) => Value::Bytes(text_of(value, ty).into_owned().into_boxed_slice()),
         Comparison::DateTime | Comparison::Date => {
-            cast::value_to_datetime(value, ty, cx)?.map_or(Value::Null, Value::DateTime)
+            Value::DateTime(cast::value_to_datetime(value, ty, cx)?.unwrap_or_default())
         }
-        Comparison::Time => cast::value_to_time(value, ty, cx)?.map_or(Value::Null, Value::Time),
+        Comparison::Time => Value::Time(cast::value_to_time(value, ty, cx)?.unwrap_or_default()),
         Comparison::Real => match value {
             ValueRef::Int(_) | ValueRef::UInt(_) | ValueRef::Double(_) => value.to_owned(),
             other => Value::Double(cx.reporting(|report| convert::to_f64(other, ty, report))?),
@@ -311,14 +310,9 @@ pub fn domain(left: &Expr, right: &Expr, text: CollationId) -> Comparison {
         (Class::Time, Class::Time) => Comparison::Time,
         (Class::Date | Class::DateTime, Class::Date | Class::DateTime | Class::Time) => Comparison::DateTime,
         (Class::Time, Class::Date | Class::DateTime) => Comparison::DateTime,
-        (Class::Date | Class::DateTime, Class::String) | (Class::String, Class::Date | Class::DateTime) => {
-            Comparison::DateTime
-        }
-        (Class::Time, Class::String) | (Class::String, Class::Time) => Comparison::Time,
-        (Class::Date | Class::DateTime, _) if is_literal(right) => Comparison::DateTime,
-        (_, Class::Date | Class::DateTime) if is_literal(left) => Comparison::DateTime,
-        (Class::Time, _) if is_literal(right) => Comparison::Time,
-        (_, Class::Time) if is_literal(left) => Comparison::Time,
+        // A temporal side makes the comparison temporal, whatever the other is.
+        (Class::Date | Class::DateTime, _) | (_, Class::Date | Class::DateTime) => Comparison::DateTime,
+        (Class::Time, _) | (_, Class::Time) => Comparison::Time,
         (Class::Int, Class::String) if is_literal(right) => Comparison::Decimal,
         (Class::String, Class::Int) if is_literal(left) => Comparison::Decimal,
         _ => Comparison::Real,

@@ -75,6 +75,7 @@ pub fn scale(expr: &Expr) -> u32 {
 fn float_decimals(expr: &Expr) -> u8 {
     match expr.ty.class() {
         Class::Int | Class::Null | Class::Date => 0,
+        Class::String if expr.ty.has_members() => 0,
         Class::String => NOT_FIXED,
         _ => expr.ty.decimals.min(NOT_FIXED),
     }
@@ -95,6 +96,17 @@ fn arithmetic_class(expr: &Expr) -> Class {
 /// `0x..` and `b'..'`: numbers where a number is wanted.
 pub fn is_hex(expr: &Expr) -> bool {
     expr.ty.kind == TypeKind::VarBinary && expr.ty.unsigned
+}
+
+/// The type of a constant that is compared as a date or time: unlike others of its kind it is the least of them where the
+/// constant is no date. A length of 0 tells them apart.
+pub fn comparand_type(kind: TypeKind) -> SqlType {
+    SqlType::temporal(kind, 6).with_length(0)
+}
+
+/// Whether a type was made by [`comparand_type`].
+pub fn is_comparand(ty: &SqlType) -> bool {
+    ty.length == 0
 }
 
 /// The type of `left op right`, and whether it may be NULL.

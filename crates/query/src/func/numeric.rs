@@ -132,7 +132,7 @@ fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 
 fn whole<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, up: bool) -> SqlResult<Value> {
     Ok(match number_class(&args[0]) {
-        Class::Int => given!(args[0].eval(cx).map(|c| Some(c.into_value()))?),
+        Class::Int => same_integer(&args[0], cx)?,
         Class::Decimal => {
             let v = given!(args[0].decimal(cx)?);
             arith::whole(if up { v.ceil() } else { v.floor() }, ty.class() == Class::Int)
@@ -142,6 +142,15 @@ fn whole<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, up
             Value::Double(if up { v.ceil() } else { v.floor() })
         }
     })
+}
+
+/// An integer argument as it is; a date as its number.
+fn same_integer<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if arg.class() == Class::Int {
+        return Ok(arg.eval(cx)?.into_value());
+    }
+    let v = given!(arg.integer(cx)?);
+    Ok(i64::try_from(v).map_or(Value::UInt(v as u64), Value::Int))
 }
 
 fn round_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -190,7 +199,7 @@ fn round<'f>(
         None => 0,
     };
     Ok(match number_class(&args[0]) {
-        Class::Int if digits >= 0 => given!(args[0].eval(cx).map(|c| Some(c.into_value()))?),
+        Class::Int if digits >= 0 => same_integer(&args[0], cx)?,
         Class::Int => {
             let v = given!(args[0].integer(cx)?);
             let unit = 10i128.checked_pow(digits.unsigned_abs()).unwrap_or(i128::MAX);

@@ -245,14 +245,15 @@ pub(crate) fn encode_in_domain(
             };
             key::encode(out, &SqlType::varchar(u32::MAX, collation), ValueRef::Bytes(text), false);
         }
-        Comparison::DateTime | Comparison::Date => match cast::value_to_datetime(value, ty, cx)? {
-            Some(v) => key::encode(out, &canonical_type(Comparison::DateTime), ValueRef::DateTime(v), false),
-            None => return Ok(false),
-        },
-        Comparison::Time => match cast::value_to_time(value, ty, cx)? {
-            Some(v) => key::encode(out, &canonical_type(by), ValueRef::Time(v), false),
-            None => return Ok(false),
-        },
+        // What is no date or time stands below all, as in comparisons.
+        Comparison::DateTime | Comparison::Date => {
+            let v = cast::value_to_datetime(value, ty, cx)?.unwrap_or_default();
+            key::encode(out, &canonical_type(Comparison::DateTime), ValueRef::DateTime(v), false);
+        }
+        Comparison::Time => {
+            let v = cast::value_to_time(value, ty, cx)?.unwrap_or_default();
+            key::encode(out, &canonical_type(by), ValueRef::Time(v), false);
+        }
     }
     Ok(true)
 }

@@ -10,8 +10,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 use keel_storage::Read;
-use keel_value::row::Layout;
-use keel_value::{Cell, SqlType, Value, key};
+use keel_value::row::{Layout, RowRef};
+use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
 
 use super::carry::stored_type;
@@ -257,9 +257,20 @@ impl Block {
     ) -> SqlResult<()> {
         let mut sorted = sorter.finish()?;
         let all: Vec<usize> = (0..self.project.len()).collect();
+        // A stored timestamp means UTC to the output, but these are local times already: they go out as values.
+        let local_times = self.project.iter().any(|e| e.ty.kind == TypeKind::Timestamp);
+        let mut values: Vec<Value> = Vec::new();
         while let Some((_, row)) = sorted.next()? {
             match window.admit() {
                 None => return Ok(()),
+                Some(true) if local_times => {
+                    let row = RowRef::new(&self.layout, row);
+                    values.clear();
+                    values.extend(all.iter().map(|place| row.get(*place).to_owned()));
+                    if !output.row(session, RowView::Values(&values))? {
+                        return Ok(());
+                    }
+                }
                 Some(true) => {
                     let view = RowView::Stored { layout: &self.layout, bytes: row, projection: &all };
                     if !output.row(session, view)? {
