@@ -11,7 +11,7 @@ use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::frame::Kept;
-use super::{Comparison, Derivation, EvalContext, Expr, Node, cast};
+use super::{Comparison, EvalContext, Expr, Node, cast};
 
 /// Compares two expressions; None if either is NULL.
 #[inline]
@@ -333,9 +333,4 @@ fn own_domain(class: Class, text: CollationId) -> Comparison {
         Class::Time => Comparison::Time,
         Class::DateTime => Comparison::DateTime,
     }
-}
-
-/// Whether the collation of an expression was said rather than assumed.
-pub fn is_explicit(expr: &Expr) -> bool {
-    expr.derivation == Derivation::Explicit
 }

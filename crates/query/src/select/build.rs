@@ -248,7 +248,7 @@ fn assemble(
     let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) = items.into_iter().unzip();
     let is_grouped = !group_by.is_empty() || !aggregates.is_empty();
     let columns: Vec<ColumnMeta> =
-        project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables, false)).collect();
+        project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
     let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {

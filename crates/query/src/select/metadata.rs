@@ -23,7 +23,7 @@ pub(super) fn item_name(tree: &Tree, text: &str) -> String {
 }
 
 /// Describes one result column.
-pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable], grouped: bool) -> ColumnMeta {
+pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> ColumnMeta {
     let nothing: Arc<str> = "".into();
     let mut meta = ColumnMeta {
         schema: nothing.clone(),
@@ -51,8 +51,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable], group
     meta.org_name = table.columns[place].name.clone();
     match &table.def {
         Some(def) if def.is_virtual() => meta.flags = flags::NO_DEFAULT_VALUE,
-        Some(def) if !grouped => meta.flags = column_flags(def, place),
-        Some(_) => {}
+        Some(def) => meta.flags = column_flags(def, place),
         // A derived table's columns have a table of their own, but no table behind it.
         None => meta.org_table = "".into(),
     }

@@ -147,7 +147,7 @@ fn values(binder: &mut Binder<'_>, rows: &[Vec<Tree>], columns: &mut Vec<ColumnM
     if columns.is_empty() {
         for expr in &bound[0] {
             let name = crate::expr::print::text(expr);
-            columns.push(super::metadata::describe(expr, name.into(), &[], false));
+            columns.push(super::metadata::describe(expr, name.into(), &[]));
         }
     }
     Ok(Part::Rows(bound))
