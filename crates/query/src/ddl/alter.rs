@@ -50,6 +50,9 @@ impl Database {
         }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
+        if matches!(alter.actions.as_slice(), [AlterAction::Rename(_)]) {
+            return Ok(Completion::default());
+        }
         Ok(done(session, rows))
     }
 

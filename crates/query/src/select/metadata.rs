@@ -77,9 +77,6 @@ fn column_flags(def: &TableDef, place: usize) -> u16 {
             _ => {}
         }
     }
-    if bits & flags::PRI_KEY != 0 {
-        bits &= !flags::MULTIPLE_KEY;
-    }
     if column.auto_increment {
         bits |= flags::AUTO_INCREMENT;
     } else if column.default == ColumnDefault::None && !column.nullable {

@@ -209,8 +209,14 @@ impl ClientSession {
     ) -> SqlResult<()> {
         self.core.sql.no_index_used = false;
         match statement::run(&mut self.core, statement, params)? {
-            Outcome::Ok(info) => self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more),
-            Outcome::Rows(rows) => self.send_table(conn, rows, form.binary, form.more),
+            Outcome::Ok(info) => {
+                self.core.sql.row_count = 0;
+                self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more);
+            }
+            Outcome::Rows(rows) => {
+                self.core.sql.row_count = -1;
+                self.send_table(conn, rows, form.binary, form.more);
+            }
             Outcome::Run { source, params } => self.run_source(conn, &source, &params, form, depth + 1)?,
             Outcome::RunWith { items, statement } => {
                 let before = statement::begin_with(&mut self.core, &items, params)?;
