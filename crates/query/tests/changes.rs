@@ -140,6 +140,19 @@ fn auto_increment_follows_increment_offset_and_given_values() {
              insert into t (v) values (1) -> 1 id=1",
         );
         assert_eq!(c.session.last_insert_id, 1);
+        c.script(
+            "create table a (id int primary key auto_increment, v int)
+             insert into a (v) values (1),(2),(3) -> 3 id=1 (Records: 3  Duplicates: 0  Warnings: 0)
+             insert into a (v) select v from a -> 3 id=4 (Records: 3  Duplicates: 0  Warnings: 0)
+             insert into a (v) values (9) -> 1 id=7
+             insert into a values (50,1),(null,2),(null,3) -> 3 id=51 (Records: 3  Duplicates: 0  Warnings: 0)
+             insert into a (v) values (1) -> 1 id=54",
+        );
+        c.session.vars.insert_id = Some(1000);
+        c.script(
+            "insert into a (v) values (1),(2) -> 2 id=1000 (Records: 2  Duplicates: 0  Warnings: 0)
+             insert into a (v) values (1) -> 1 id=1002",
+        );
     });
 }
 

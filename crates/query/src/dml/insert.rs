@@ -251,12 +251,29 @@ struct Counts {
 struct AutoValues {
     /// The next reserved value and how many there are.
     reserved: (u64, u64),
+    /// Intervals reserved so far.
+    intervals: u32,
+    /// SET insert_id gave the first value.
+    forced: bool,
     /// The first that was made and stored.
     first: Option<u64>,
     /// The last that was given.
     explicit: Option<u64>,
     /// The one made for the current row.
     made: Option<u64>,
+}
+
+impl AutoValues {
+    /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time.
+    fn next_interval(&mut self, expected: u64) -> u64 {
+        let count = if self.intervals == 0 && expected > 0 && !self.forced {
+            expected
+        } else {
+            1 << self.intervals.min(16)
+        };
+        self.intervals += 1;
+        count.min(65_535)
+    }
 }
 
 struct Work<'p> {
@@ -279,7 +296,7 @@ impl Work<'_> {
                 for (number, row) in rows.iter().enumerate() {
                     session.current_row = number as u64 + 1;
                     self.values_of(session, row)?;
-                    self.write(session, count - number as u64)?;
+                    self.write(session, count)?;
                 }
                 Ok(())
             }
@@ -376,13 +393,13 @@ impl Work<'_> {
             self.values[*column] =
                 if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
         }
-        self.write(session, 1)
+        self.write(session, 0)
     }
 
-    /// Writes the row in `values`; `remaining` rows are to come, this one included.
-    fn write(&mut self, session: &mut Session, remaining: u64) -> SqlResult<()> {
+    /// Writes the row in `values`; the statement gives `expected` rows, 0 where that is not known.
+    fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         self.counts.records += 1;
-        self.make_auto_value(session, remaining)?;
+        self.make_auto_value(session, expected)?;
         let table = self.plan.table.clone();
         self.row.clear();
         row::encode_values(&table.layout, &self.values, &mut self.row);
@@ -503,7 +520,7 @@ impl Work<'_> {
     }
 
     /// Puts the next AUTO_INCREMENT value where NULL or, usually, 0 was given.
-    fn make_auto_value(&mut self, session: &mut Session, remaining: u64) -> SqlResult<()> {
+    fn make_auto_value(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         self.auto.made = None;
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
@@ -523,16 +540,19 @@ impl Work<'_> {
             increment: session.vars.auto_increment_increment,
             offset: session.vars.auto_increment_offset,
         };
+        let engine = table.engine.as_ref().expect("only real tables are written");
+        let tree = table.indexes[auto.index].entries();
+        let counter = &table.shared.auto_increment;
         if let Some(id) = session.vars.insert_id.take() {
             self.auto.reserved = (id, 1);
+            self.auto.forced = true;
+            counter.raise(engine, tree, id)?;
         }
         if self.auto.reserved.1 == 0 {
-            let engine = table.engine.as_ref().expect("only real tables are written");
-            let tree = table.indexes[auto.index].entries();
-            let counter = &table.shared.auto_increment;
-            let first = counter.reserve(engine, tree, remaining.max(1), step, auto_max(ty))?;
+            let count = self.auto.next_interval(expected);
+            let first = counter.reserve(engine, tree, count, step, auto_max(ty))?;
             let first = first.ok_or_else(|| exhausted(session, &table.columns[auto.column].name))?;
-            self.auto.reserved = (first, remaining.max(1));
+            self.auto.reserved = (first, count);
         }
         let (next, count) = self.auto.reserved;
         self.auto.reserved = (step.after(next).unwrap_or(u64::MAX), count - 1);
