@@ -17,6 +17,7 @@ mod subquery;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
+pub(crate) use literal::octets_as_number;
 pub use scope::{MergedColumn, Scope, ScopeColumn, ScopeTable};
 
 use std::sync::Arc;

@@ -12,7 +12,8 @@ use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation};
 
 use super::frame::Kept;
-use super::{ColumnRef, CompareOp, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare};
+use super::{ColumnRef, CompareOp, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing};
+use crate::bind::octets_as_number;
 use crate::session::UserVariable;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
@@ -292,6 +293,7 @@ impl Expr {
                 Err(_) => i128::from(d.to_u64().unwrap_or_else(|bound| bound)),
             }),
             ValueRef::Double(v) => Some(v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128),
+            ValueRef::Bytes(octets) if typing::is_hex(self) => Some(i128::from(octets_as_number(octets))),
             other => {
                 let v = cx.reporting(|report| convert::to_i64(other, &self.ty, report))?;
                 Some(if self.ty.unsigned { i128::from(v as u64) } else { i128::from(v) })
@@ -313,6 +315,7 @@ impl Expr {
             ValueRef::Float(v) => Some(f64::from(v)),
             ValueRef::Int(v) => Some(v as f64),
             ValueRef::UInt(v) if !self.ty.has_members() => Some(v as f64),
+            ValueRef::Bytes(octets) if typing::is_hex(self) => Some(octets_as_number(octets) as f64),
             other => Some(cx.reporting(|report| convert::to_f64(other, &self.ty, report))?),
         })
     }
@@ -324,6 +327,9 @@ impl Expr {
             ValueRef::Null => None,
             ValueRef::Decimal(v) => Some(v),
             ValueRef::Int(v) => Some(Decimal::from_i64(v)),
+            ValueRef::Bytes(octets) if typing::is_hex(self) => {
+                Some(Decimal::from_u64(octets_as_number(octets)))
+            }
             other => Some(cx.reporting(|report| convert::to_decimal(other, &self.ty, report))?),
         })
     }
