@@ -47,7 +47,12 @@ fn sysbench(server: &Server, test: &str, command: &str, extra: &[&str]) {
 
 fn all_tests(server: &Server, shape: &[&str]) {
     for test in TESTS {
-        let tables = if *test == "bulk_insert" { "--tables=4" } else { "--tables=2" };
+        // sysbench itself refuses more than one table for the random selects.
+        let tables = match *test {
+            "bulk_insert" => "--tables=4",
+            "select_random_points" | "select_random_ranges" => "--tables=1",
+            _ => "--tables=2",
+        };
         let common = [shape, &[tables, "--table-size=2000", "--threads=4"]].concat();
         sysbench(server, test, "prepare", &common);
         sysbench(server, test, "run", &[&common[..], &["--time=1"]].concat());
@@ -75,7 +80,9 @@ fn every_test_runs_as_text_over_tcp() {
 fn the_shapes_of_the_tables_and_transactions() {
     let server = server_with_database();
     for shape in ["--auto-inc=off", "--skip-trx=on", "--secondary=on", "--create-secondary=off"] {
-        let common = [shape, "--tables=1", "--table-size=2000", "--threads=4"];
+        // Outside a transaction two clients may delete and insert the same row in turn: a duplicate, as in MariaDB.
+        let common =
+            [shape, "--tables=1", "--table-size=2000", "--threads=4", "--mysql-ignore-errors=1213,1205,1062"];
         for test in ["oltp_read_write", "oltp_insert"] {
             sysbench(&server, test, "prepare", &common);
             sysbench(&server, test, "run", &[&common[..], &["--time=1"]].concat());
