@@ -61,7 +61,7 @@ fn serve(args: &[String]) -> Result<(), String> {
         println!("keel: {note}");
     }
     let signals = Signals::take();
-    let config = Config { workers: options.workers, reactor: options.reactor, ..Config::default() };
+    let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
     let server = start::start(options, &runtime).map_err(|error| error.to_string())?;
     announce(&server, &runtime);

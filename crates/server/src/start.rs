@@ -27,9 +27,6 @@ use crate::variables::Setting;
 /// The version of the data folder's contents that this server reads and writes.
 const FORMAT: u64 = 1;
 
-/// Connections that wait to be accepted.
-const BACKLOG: u32 = 4096;
-
 /// How long a stop waits for sessions to end.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -122,7 +119,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let addresses = options.addresses().map_err(StartError::Option)?;
     let folder = options.datadir();
     let lock = prepare_folder(&folder)?;
-    let listeners = listen_on(&addresses)?;
+    let listeners = listen_on(&addresses, options.backlog())?;
     let addresses: Vec<Address> = listeners.iter().map(Listener::local_address).collect();
     let engine =
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
@@ -163,11 +160,11 @@ fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
     Ok(lock)
 }
 
-fn listen_on(addresses: &[Address]) -> Result<Vec<Listener>, StartError> {
+fn listen_on(addresses: &[Address], backlog: u32) -> Result<Vec<Listener>, StartError> {
     addresses
         .iter()
         .map(|address| {
-            net::listen(address, BACKLOG)
+            net::listen(address, backlog)
                 .map_err(|source| StartError::Listen { address: shown(address), source })
         })
         .collect()

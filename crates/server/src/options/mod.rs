@@ -84,8 +84,8 @@ const OWN: &[&str] = &["workers", "reactor"];
 pub struct Options {
     /// Variables that were set, in order.
     changed: Vec<(VarId, Setting)>,
-    /// Worker threads; 0 means one per core.
-    pub workers: usize,
+    /// What `--workers` says; see [`Options::workers`].
+    workers: usize,
     /// How workers talk to the kernel.
     pub reactor: ReactorChoice,
     /// What was taken without effect, one line each.
@@ -255,6 +255,19 @@ impl Options {
     /// The TCP port.
     pub fn port(&self) -> u16 {
         self.number("port") as u16
+    }
+
+    /// Connections that may wait to be accepted.
+    pub fn backlog(&self) -> u32 {
+        self.number("back_log").max(1) as u32
+    }
+
+    /// Worker threads; 0 means one per core.
+    pub fn workers(&self) -> usize {
+        match (self.workers, self.setting("thread_pool_size")) {
+            (0, Some(size)) => size.as_u64() as usize,
+            (workers, _) => workers,
+        }
     }
 
     /// The unix socket's path; a relative one is within the data folder.

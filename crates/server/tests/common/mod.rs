@@ -37,7 +37,7 @@ pub fn options(dir: &std::path::Path) -> Options {
 }
 
 pub fn start_with(dir: PathBuf, options: Options) -> Running {
-    let config = Config { workers: options.workers, reactor: options.reactor, ..Config::default() };
+    let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).expect("a runtime starts");
     let server = keel_server::start(options, &runtime).unwrap_or_else(|error| panic!("{error}"));
     Running { runtime, server, dir }
