@@ -31,6 +31,25 @@ fn rows_are_read_by_key_and_by_range() {
 }
 
 #[test]
+fn an_index_that_covers_wins_where_nothing_is_found() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script(
+            "create table t (id int primary key, k int, c varchar(10), v int, key k (k), key kc (k, c))",
+        );
+        for id in 0..100 {
+            c.script(&format!("insert into t values ({id}, {id}, 'c{id}', 1) -> 1"));
+        }
+        for k in [5, 1000] {
+            let plan = c.run(&format!("explain select k, c from t where k = {k}"));
+            assert!(plan.contains("|kc|"), "{plan}");
+            let plan = c.run(&format!("explain select v from t where k = {k} and c = 'c5'"));
+            assert!(plan.contains("|ref|"), "{plan}");
+        }
+    });
+}
+
+#[test]
 fn one_plan_serves_all_values_of_a_text() {
     world(|database| {
         let mut c = Client::new(database);

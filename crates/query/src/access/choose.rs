@@ -449,7 +449,8 @@ fn rows_in(
         rows += engine.row_estimate(index.entries(), range.as_scan(false)).map_err(engine_error)? as f64;
     }
     let counted = ranges.len().clamp(1, COUNTED_MAX) as f64;
-    Ok((rows * ranges.len() as f64 / counted).min(total))
+    // Never less than one: an index that covers must win over one that does not, even where nothing is found.
+    Ok((rows * ranges.len() as f64 / counted).max(1.0).min(total))
 }
 
 /// A guess: each equal part leaves a tenth or, at the first part, the root; a range leaves a quarter.
