@@ -89,7 +89,11 @@ impl Service for SqlService {
         }
         state.note_connections(count + 1);
         let collation = collation::by_name(settings.named("collation_server").as_text());
-        conn.set_idle_timeout(Some(connect_timeout(&settings)));
+        // Half a packet counts as no answer: each packet of the handshake must be whole in time.
+        let timeout = connect_timeout(&settings);
+        conn.set_idle_timeout(Some(timeout));
+        conn.set_read_timeout(Some(timeout));
+        conn.set_write_timeout(Some(timeout));
         let mut session = self.session(conn, settings);
         let greeting = Greeting {
             version: format!("{VERSION_PREFIX}{VERSION}"),

@@ -45,6 +45,26 @@ fn client(server: &Server) -> Connection<Socket> {
 }
 
 #[test]
+fn a_client_that_never_ends_its_handshake_is_dropped() {
+    let outcome = sim::run(sim::Options::new(9), || {
+        let server =
+            start_on_fiber(options().with("connect-timeout", "5")).unwrap_or_else(|error| panic!("{error}"));
+        let address = server.addresses().iter().find(|a| matches!(a, Address::Tcp(_))).expect("TCP").clone();
+        for part in [&b""[..], b"\x50\0", b"\x50\0\0\x01abc"] {
+            let mut stream = net::connect(&address).expect("connects");
+            stream.write_all(part).expect("sends");
+            let before = time::now();
+            let mut byte = [0; 256];
+            while stream.read(&mut byte).is_ok_and(|n| n > 0) {}
+            let waited = before.elapsed();
+            assert!((5..8).contains(&waited.as_secs()), "after {part:?}: {waited:?}");
+        }
+        server.stop().unwrap();
+    });
+    outcome.done();
+}
+
+#[test]
 fn idle_sessions_end_when_the_virtual_clock_says_so() {
     let outcome = sim::run(sim::Options::new(7), || {
         let server = start_on_fiber(options()).unwrap_or_else(|error| panic!("{error}"));
