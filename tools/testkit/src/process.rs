@@ -156,7 +156,12 @@ impl Server {
         let text = fs::read(self.dir.join("server.log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
+        let end = &lines[lines.len().saturating_sub(15)..];
+        match lines.iter().position(|line| line.contains("panicked at")) {
+            // The first panic says more than the last lines of its stack.
+            Some(first) => lines[first..].iter().take(60).chain(end).copied().collect::<Vec<_>>().join("\n"),
+            None => end.join("\n"),
+        }
     }
 
     /// Path of the server's Unix socket.
