@@ -274,9 +274,10 @@ impl Log {
     /// Whether a new mini-transaction may start at once.
     #[inline]
     pub fn has_room(&self) -> bool {
+        // The others may have moved past this end by the time they are looked at: then there is room.
         let appended = self.appended.load(Acquire);
         appended + self.margin() < self.provided.load(Acquire)
-            && appended - self.written.load(Acquire) < BUFFERED_MAX
+            && appended.saturating_sub(self.written.load(Acquire)) < BUFFERED_MAX
             && appended.saturating_sub(self.checkpoint.load(Acquire)) < self.capacity / 100 * AGE_MAX_PERCENT
     }
 
