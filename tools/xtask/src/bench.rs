@@ -63,10 +63,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let keel = start(Engine::Keel, *clients)?;
         let maria = start(Engine::MariaDb, *clients)?;
         for server in [&keel, &maria] {
-            server
-                .client()
-                .and_then(|mut client| client.run("CREATE DATABASE sbtest"))
-                .map_err(|e| e.to_string())?;
+            let mut client = server.client().map_err(|error| error.to_string())?;
+            for database in ["sbtest", BULK_DATABASE] {
+                client.run(&format!("CREATE DATABASE {database}")).map_err(|error| error.to_string())?;
+            }
             sysbench(server, "oltp_read_write", "prepare", &options, 2)?;
         }
         for test in &options.tests {
