@@ -20,8 +20,8 @@ use crate::session::Session;
 const SHARDS: usize = 16;
 /// Digests in a shard.
 const ENTRIES_MAX: usize = 512;
-/// Bytes of a prepared text beyond which its plan is not shared.
-const PREPARED_TEXT_MAX: usize = 16 << 10;
+/// Bytes of a text beyond which its plan is not kept.
+const TEXT_MAX: usize = 16 << 10;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
 
@@ -98,6 +98,9 @@ impl PlanCache {
 
     /// The plan of a statement that was prepared with the same text under the same modes.
     pub fn find_prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
+        if sql.len() > TEXT_MAX {
+            return None;
+        }
         let key: PreparedKey = (sql.into(), context(session));
         let mut shard = self.prepared_shard(&key).lock();
         shard.clock += 1;
@@ -109,7 +112,7 @@ impl PlanCache {
 
     /// Keeps the plan of a prepared statement.
     pub fn keep_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
-        if sql.len() > PREPARED_TEXT_MAX {
+        if sql.len() > TEXT_MAX {
             return;
         }
         let key: PreparedKey = (sql.into(), context(session));

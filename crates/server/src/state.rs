@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashMap;
 use keel_query::Database;
 use keel_query::catalog::TableDef;
-use keel_runtime::sync::Event;
+use keel_runtime::sync::{Event, Semaphore};
 use keel_runtime::time::{self, Instant};
+use keel_runtime::wait::WaitEvent;
 use keel_storage::Engine;
 use keel_value::Value;
 use parking_lot::Mutex;
@@ -39,6 +40,8 @@ pub struct ServerState {
     pub started: Instant,
     /// Raised when somebody asks the server to stop.
     pub stop_requested: Event,
+    /// Room for the trees and plans of long texts, in bytes of text; see [`LongText`].
+    long_texts: Semaphore,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
@@ -46,6 +49,36 @@ pub struct ServerState {
     next_query: AtomicU64,
     /// The most connections there have been at once.
     most_connections: AtomicU64,
+}
+
+/// Bytes of text beyond which a statement asks for room before it is read.
+const LONG_TEXT: usize = 64 << 10;
+/// Bytes of long texts that may be in work at once. A tree and its plan take some forty times the text.
+const LONG_TEXTS_MAX: u64 = 8 << 20;
+
+/// The room that a long text in work takes, given back when dropped. Without this bound a thousand clients that each send
+/// half a megabyte of rows would take twenty gigabytes.
+pub struct LongText {
+    state: Arc<ServerState>,
+    bytes: u64,
+}
+
+impl LongText {
+    /// Waits for room for `text`; none is needed where it is short.
+    pub fn admit(state: &Arc<ServerState>, text: &[u8]) -> Option<LongText> {
+        if text.len() <= LONG_TEXT {
+            return None;
+        }
+        let bytes = (text.len() as u64).min(LONG_TEXTS_MAX);
+        state.long_texts.acquire(bytes, WaitEvent::Queue);
+        Some(LongText { state: state.clone(), bytes })
+    }
+}
+
+impl Drop for LongText {
+    fn drop(&mut self) {
+        self.state.long_texts.release(self.bytes);
+    }
 }
 
 impl ServerState {
@@ -59,6 +92,7 @@ impl ServerState {
             timeouts: Arc::new(Timeouts::new()),
             started: time::now(),
             stop_requested: Event::default(),
+            long_texts: Semaphore::new(LONG_TEXTS_MAX),
             stage: Mutex::default(),
             database: OnceLock::new(),
             next_connection: AtomicU64::new(1),

@@ -20,6 +20,7 @@ use crate::counters::Counter;
 use crate::prepared::Source;
 use crate::show::Rows;
 use crate::sink::{self, Manner, ResultSink};
+use crate::state::LongText;
 use crate::statement::{self, Outcome};
 
 /// How a statement's answer is sent.
@@ -38,6 +39,9 @@ const RELEASES: u8 = 2;
 
 /// Most statements that EXECUTE may nest.
 const NESTING_MAX: usize = 8;
+
+/// Bytes of a text beyond which its buffers for literals are not kept for the next one.
+const TEXT_BYTES_KEPT: usize = 16 << 10;
 
 impl ClientSession {
     /// COM_QUERY: one statement, or several where the client asked for that.
@@ -91,10 +95,15 @@ impl ClientSession {
 
     /// Runs the first statement of a text; gives where the next one begins.
     fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
+        // A transaction that holds locks does not queue behind others that may wait for them.
+        let holds_locks = self.core.sql.in_transaction();
+        let _room = if holds_locks { None } else { LongText::admit(&self.core.state, text) };
         let mut params = std::mem::take(&mut self.params);
         let result = self.one_text_with(conn, text, &mut params);
-        params.values.clear();
-        self.params = params;
+        if text.len() <= TEXT_BYTES_KEPT {
+            params.values.clear();
+            self.params = params;
+        }
         result
     }
 
