@@ -59,8 +59,14 @@ fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
         keep: if exists || cut <= at { cut } else { cut - 1 },
         separator: part(key_of(cut - 1), key_of(cut)),
     };
+    // Above the leaves neither half may be empty: until the new entry comes, searches find no child there.
+    let usable = |cut: &Cut| halves_fit(page, cut) && (page.level() == 0 || (1..count).contains(&cut.keep));
     let append = !exists && at == count && page.high().is_none();
-    if append && let Some(cut) = Some(cut_at(count)).filter(|c| halves_fit(page, c)) {
+    let edge = if page.level() == 0 { count } else { count - 1 };
+    if append
+        && edge > 0
+        && let Some(cut) = Some(cut_at(edge)).filter(usable)
+    {
         return Some(cut);
     }
     let total: usize = (0..items).map(bytes).sum();
@@ -72,7 +78,7 @@ fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
         })
         .collect();
     by_larger_half.sort_unstable();
-    by_larger_half.into_iter().map(|(_, cut)| cut_at(cut)).find(|cut| halves_fit(page, cut))
+    by_larger_half.into_iter().map(|(_, cut)| cut_at(cut)).find(usable)
 }
 
 /// Whether both halves, the entry to come left out, fit with their new fence. It may be as long as the longest key.
@@ -222,6 +228,17 @@ mod tests {
 
     fn cut(bytes: &[u8], key: &str, need: usize) -> Option<Cut> {
         choose_cut(PageRef::new(bytes), key.as_bytes(), need)
+    }
+
+    #[test]
+    fn an_inner_page_never_leaves_an_empty_half_behind() {
+        let mut bytes = vec![0; PAGE];
+        let meta = NodeMeta { tree: 1, page: 5, level: 1, right: 0, low: &[], high: None };
+        let mut builder = PageBuilder::new(&mut bytes, meta);
+        for key in ["", "b", "c"] {
+            builder.push(key.as_bytes(), &[], &7u32.to_le_bytes());
+        }
+        assert_eq!(cut(&bytes, "d", 5), Some(Cut { keep: 2, separator: b"c".to_vec() }));
     }
 
     #[test]
