@@ -9,6 +9,21 @@ pub mod interleave;
 pub mod ledger;
 pub mod process;
 
+/// All database tests that sysbench 1.0.20 brings along.
+pub const SYSBENCH_TESTS: &[&str] = &[
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_write_only",
+    "oltp_read_write",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "select_random_points",
+    "select_random_ranges",
+    "bulk_insert",
+];
+
 /// A small seeded generator (xorshift64*), so that a failing run can be repeated from its printed seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);

@@ -1,21 +1,8 @@
 //! Unmodified sysbench against Keel: every database test, over TCP and socket, prepared statements and text.
 
+use keel_testkit::SYSBENCH_TESTS;
 use keel_testkit::process::{Engine, Server};
 use std::process::Command;
-
-const TESTS: &[&str] = &[
-    "oltp_point_select",
-    "oltp_read_only",
-    "oltp_write_only",
-    "oltp_read_write",
-    "oltp_insert",
-    "oltp_delete",
-    "oltp_update_index",
-    "oltp_update_non_index",
-    "select_random_points",
-    "select_random_ranges",
-    "bulk_insert",
-];
 
 fn sysbench(server: &Server, test: &str, command: &str, extra: &[&str]) {
     let mut args: Vec<String> =
@@ -46,7 +33,7 @@ fn sysbench(server: &Server, test: &str, command: &str, extra: &[&str]) {
 }
 
 fn all_tests(server: &Server, shape: &[&str]) {
-    for test in TESTS {
+    for test in SYSBENCH_TESTS {
         // sysbench itself refuses more than one table for the random selects.
         let tables = match *test {
             "bulk_insert" => "--tables=4",

@@ -5,24 +5,11 @@
 //! medians of their ratios are reported. The client runs on the same machine. CPU per query is the server process's user
 //! and system time over the queries that it answered. One JSON line per measurement goes to `bench-out/bench.jsonl`.
 
+use keel_testkit::SYSBENCH_TESTS;
 use keel_testkit::process::{Engine, Server};
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::Command;
-
-const TESTS: &[&str] = &[
-    "oltp_point_select",
-    "oltp_read_only",
-    "oltp_write_only",
-    "oltp_read_write",
-    "oltp_insert",
-    "oltp_delete",
-    "oltp_update_index",
-    "oltp_update_non_index",
-    "select_random_points",
-    "select_random_ranges",
-    "bulk_insert",
-];
 
 /// bulk_insert's tables have the names of the others but not their columns.
 const BULK_DATABASE: &str = "bulk";
@@ -91,7 +78,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
         seconds: 20,
         pairs: 3,
         clients: vec![16, 128, 1000],
-        tests: TESTS.iter().map(|test| test.to_string()).collect(),
+        tests: SYSBENCH_TESTS.iter().map(|test| test.to_string()).collect(),
         tables: 8,
         rows: 100_000,
     };
