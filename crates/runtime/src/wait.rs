@@ -1,139 +1,91 @@
 //! Wait events: what a parked fiber waits for, counted and timed per worker, always on.
 
-/// Why a fiber is parked.
-#[repr(u8)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum WaitEvent {
+/// Makes the enum, its list and its names from one table.
+macro_rules! wait_events {
+    ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
+        /// Why a fiber is parked.
+        #[repr(u8)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum WaitEvent {
+            $($(#[$doc])* $event,)*
+        }
+
+        impl WaitEvent {
+            /// All kinds, in order.
+            pub const ALL: [WaitEvent; Self::COUNT] = [$(WaitEvent::$event,)*];
+
+            /// The name status tables show.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(WaitEvent::$event => $name,)*
+                }
+            }
+        }
+    };
+}
+
+wait_events! {
     /// Nothing to do.
-    Idle,
+    Idle = "idle",
     /// Bytes from a peer.
-    NetRead,
+    NetRead = "net_read",
     /// Room in a socket.
-    NetWrite,
+    NetWrite = "net_write",
     /// A connection being made.
-    NetConnect,
+    NetConnect = "net_connect",
     /// A record or table lock of another transaction.
-    RowLock,
+    RowLock = "row_lock",
     /// A lock on a table's definition.
-    MetadataLock,
+    MetadataLock = "metadata_lock",
     /// A user lock (`GET_LOCK`).
-    UserLock,
+    UserLock = "user_lock",
     /// A page being read.
-    PageRead,
+    PageRead = "page_read",
     /// A page or other data being written.
-    DataWrite,
+    DataWrite = "data_write",
     /// A data file being made durable.
-    DataSync,
+    DataSync = "data_sync",
     /// The log being made durable up to the caller's commit.
-    LogFlush,
+    LogFlush = "log_flush",
     /// The log being written, as its writer sees it.
-    LogWrite,
+    LogWrite = "log_write",
     /// The log being read.
-    LogRead,
+    LogRead = "log_read",
     /// Room in the log.
-    LogSpace,
+    LogSpace = "log_space",
     /// A free frame in the buffer pool.
-    FreeFrame,
+    FreeFrame = "free_frame",
     /// A latch on a page or other memory.
-    Latch,
+    Latch = "latch",
     /// A parking mutex or lock of the server.
-    Mutex,
+    Mutex = "mutex",
     /// Work or room in a queue.
-    Queue,
+    Queue = "queue",
     /// An admission permit.
-    Admission,
+    Admission = "admission",
     /// A replica's answer.
-    ReplicaAck,
+    ReplicaAck = "replica_ack",
     /// A primary's events.
-    Replication,
+    Replication = "replication",
     /// A temporary file.
-    TempFile,
+    TempFile = "temp_file",
     /// Another file: create, rename, list.
-    FileSystem,
+    FileSystem = "file_system",
     /// A call on the blocking pool.
-    Blocking,
+    Blocking = "blocking",
     /// Time to pass.
-    Sleep,
+    Sleep = "sleep",
     /// A checkpoint or flush of pages.
-    Checkpoint,
+    Checkpoint = "checkpoint",
     /// History to be purged.
-    Purge,
+    Purge = "purge",
     /// Anything else.
-    Other,
+    Other = "other",
 }
 
 impl WaitEvent {
     /// Number of kinds.
     pub const COUNT: usize = WaitEvent::Other as usize + 1;
-    /// All kinds, in order.
-    pub const ALL: [WaitEvent; Self::COUNT] = {
-        use WaitEvent::*;
-        [
-            Idle,
-            NetRead,
-            NetWrite,
-            NetConnect,
-            RowLock,
-            MetadataLock,
-            UserLock,
-            PageRead,
-            DataWrite,
-            DataSync,
-            LogFlush,
-            LogWrite,
-            LogRead,
-            LogSpace,
-            FreeFrame,
-            Latch,
-            Mutex,
-            Queue,
-            Admission,
-            ReplicaAck,
-            Replication,
-            TempFile,
-            FileSystem,
-            Blocking,
-            Sleep,
-            Checkpoint,
-            Purge,
-            Other,
-        ]
-    };
-
-    /// The name status tables show.
-    pub fn name(self) -> &'static str {
-        use WaitEvent::*;
-        match self {
-            Idle => "idle",
-            NetRead => "net_read",
-            NetWrite => "net_write",
-            NetConnect => "net_connect",
-            RowLock => "row_lock",
-            MetadataLock => "metadata_lock",
-            UserLock => "user_lock",
-            PageRead => "page_read",
-            DataWrite => "data_write",
-            DataSync => "data_sync",
-            LogFlush => "log_flush",
-            LogWrite => "log_write",
-            LogRead => "log_read",
-            LogSpace => "log_space",
-            FreeFrame => "free_frame",
-            Latch => "latch",
-            Mutex => "mutex",
-            Queue => "queue",
-            Admission => "admission",
-            ReplicaAck => "replica_ack",
-            Replication => "replication",
-            TempFile => "temp_file",
-            FileSystem => "file_system",
-            Blocking => "blocking",
-            Sleep => "sleep",
-            Checkpoint => "checkpoint",
-            Purge => "purge",
-            Other => "other",
-        }
-    }
 }
 
 /// Waits of one kind over the process's life.

@@ -28,124 +28,76 @@ impl Facts {
     }
 }
 
+/// Calls `$f` with each direct operand of a node: the one list of what a node holds, for readers and for writers.
+macro_rules! each_operand {
+    ($node:expr, $f:ident, $iter:ident, $operands:ident) => {
+        match $node {
+            Node::Constant(_)
+            | Node::Param(_)
+            | Node::Column(_)
+            | Node::Outer { .. }
+            | Node::UserVar(_)
+            | Node::SysVar(..)
+            | Node::Aggregate(_) => {}
+            Node::Once(_, a)
+            | Node::Not(a)
+            | Node::Negate(a)
+            | Node::BitNot(a)
+            | Node::Cast(a)
+            | Node::Convert(a)
+            | Node::Collate(a)
+            | Node::AssignUserVar(_, a)
+            | Node::IsNull { value: a, .. }
+            | Node::IsTruth { value: a, .. } => $f(a),
+            Node::Compare { left, right, .. } => {
+                $f(left);
+                $f(right);
+            }
+            Node::Xor(a, b) | Node::Arith(_, a, b) | Node::Bits(_, a, b) => {
+                $f(a);
+                $f(b);
+            }
+            Node::Like { value, pattern, .. } => {
+                $f(value);
+                $f(pattern);
+            }
+            Node::DateArith { date, amount, .. } => {
+                $f(date);
+                $f(amount);
+            }
+            Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => {
+                parts.$iter().for_each($f)
+            }
+            Node::Between { value, low, high, .. } => {
+                $f(value);
+                $f(low);
+                $f(high);
+            }
+            Node::In { value, list, .. } => {
+                $f(value);
+                list.$iter().for_each($f);
+            }
+            Node::Case { whens, otherwise } => {
+                for (condition, value) in whens {
+                    $f(condition);
+                    $f(value);
+                }
+                otherwise.$iter().for_each(|e| $f(e));
+            }
+            Node::Call(_, args) => args.$iter().for_each($f),
+            Node::Subquery(subquery) => subquery.test.$operands().$iter().for_each($f),
+        }
+    };
+}
+
 /// Calls `f` with each direct operand.
 pub fn children<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
-    match &expr.node {
-        Node::Constant(_)
-        | Node::Param(_)
-        | Node::Column(_)
-        | Node::Outer { .. }
-        | Node::UserVar(_)
-        | Node::SysVar(..)
-        | Node::Aggregate(_) => {}
-        Node::Once(_, a)
-        | Node::Not(a)
-        | Node::Negate(a)
-        | Node::BitNot(a)
-        | Node::Cast(a)
-        | Node::Convert(a)
-        | Node::Collate(a)
-        | Node::AssignUserVar(_, a)
-        | Node::IsNull { value: a, .. }
-        | Node::IsTruth { value: a, .. } => f(a),
-        Node::Compare { left, right, .. } => {
-            f(left);
-            f(right);
-        }
-        Node::Xor(a, b) | Node::Arith(_, a, b) | Node::Bits(_, a, b) => {
-            f(a);
-            f(b);
-        }
-        Node::Like { value, pattern, .. } => {
-            f(value);
-            f(pattern);
-        }
-        Node::DateArith { date, amount, .. } => {
-            f(date);
-            f(amount);
-        }
-        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => {
-            parts.iter().for_each(f)
-        }
-        Node::Between { value, low, high, .. } => {
-            f(value);
-            f(low);
-            f(high);
-        }
-        Node::In { value, list, .. } => {
-            f(value);
-            list.iter().for_each(f);
-        }
-        Node::Case { whens, otherwise } => {
-            for (condition, value) in whens {
-                f(condition);
-                f(value);
-            }
-            otherwise.iter().for_each(|e| f(e));
-        }
-        Node::Call(_, args) => args.iter().for_each(f),
-        Node::Subquery(subquery) => subquery.test.operands().iter().for_each(f),
-    }
+    each_operand!(&expr.node, f, iter, operands)
 }
 
 /// Calls `f` with each direct operand, to change it.
 pub fn children_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
-    match &mut expr.node {
-        Node::Constant(_)
-        | Node::Param(_)
-        | Node::Column(_)
-        | Node::Outer { .. }
-        | Node::UserVar(_)
-        | Node::SysVar(..)
-        | Node::Aggregate(_) => {}
-        Node::Once(_, a)
-        | Node::Not(a)
-        | Node::Negate(a)
-        | Node::BitNot(a)
-        | Node::Cast(a)
-        | Node::Convert(a)
-        | Node::Collate(a)
-        | Node::AssignUserVar(_, a)
-        | Node::IsNull { value: a, .. }
-        | Node::IsTruth { value: a, .. } => f(a),
-        Node::Compare { left, right, .. } => {
-            f(left);
-            f(right);
-        }
-        Node::Xor(a, b) | Node::Arith(_, a, b) | Node::Bits(_, a, b) => {
-            f(a);
-            f(b);
-        }
-        Node::Like { value, pattern, .. } => {
-            f(value);
-            f(pattern);
-        }
-        Node::DateArith { date, amount, .. } => {
-            f(date);
-            f(amount);
-        }
-        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) | Node::Row(parts) => {
-            parts.iter_mut().for_each(f)
-        }
-        Node::Between { value, low, high, .. } => {
-            f(value);
-            f(low);
-            f(high);
-        }
-        Node::In { value, list, .. } => {
-            f(value);
-            list.iter_mut().for_each(f);
-        }
-        Node::Case { whens, otherwise } => {
-            for (condition, value) in whens {
-                f(condition);
-                f(value);
-            }
-            otherwise.iter_mut().for_each(|e| f(e));
-        }
-        Node::Call(_, args) => args.iter_mut().for_each(f),
-        Node::Subquery(subquery) => subquery.test.operands_mut().iter_mut().for_each(f),
-    }
+    each_operand!(&mut expr.node, f, iter_mut, operands_mut)
 }
 
 /// Calls `f` with the expression and everything in it, from the top.
