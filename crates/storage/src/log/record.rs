@@ -359,6 +359,52 @@ mod tests {
         assert_eq!(kinds, ["3.9 kind 1", "3.9 kind 2", "user 7 7", "3.0 kind 6"]);
     }
 
+    /// A record as a line: what recovery reads, then its bytes.
+    fn line(record: &Record<'_>) -> String {
+        match record {
+            Record::Page { at, change } => {
+                format!("page {}.{} kind {} body {}", at.0, at.1, change.kind, change.body.escape_ascii())
+            }
+            Record::User(kind, payload) => format!("user kind {kind} payload {}", payload.escape_ascii()),
+            Record::Start => "start".into(),
+        }
+    }
+
+    #[test]
+    fn the_format_is_what_it_was() {
+        let mut page = vec![0; PAGE];
+        let meta = crate::page::NodeMeta { tree: 3, page: 9, level: 0, right: 0, low: b"", high: Some(b"m") };
+        crate::page::PageBuilder::new(&mut page, meta).push(b"key", b"", b"value");
+        let (top, _) = image_parts(crate::page::PageRef::new(&page));
+        let image_bytes = top.len();
+        let mut group = Group::default();
+        group.reset();
+        group.start(0x0102_0304_0506_0708);
+        group.format((3, 9), 2);
+        group.image((3, 9), crate::page::PageRef::new(&page));
+        group.insert((3, 9), 1, b"kez", b"more");
+        group.splice((3, 9), 0, 1, 3, b"ALUALU");
+        group.patch((3, 9), 1, 2, b"RE");
+        group.truncate((3, 9), 1, b"kez", 10);
+        group.remove((3, 9), 0);
+        group.write((3, 0), 20, b"x");
+        group.user(7, b"payload");
+        let bytes = group.bytes_mut();
+        let crc = records_crc(bytes);
+        seal_group(bytes, crc, 4096, 77);
+        let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let mut out = format!("group {}\nimage top {image_bytes} bytes\n", hex.concat());
+        for record in Records::new(bytes) {
+            out += &line(&record.expect("well-formed"));
+            out.push('\n');
+        }
+        assert_eq!(
+            out,
+            include_str!("../../golden/redo.txt"),
+            "the redo format changed; the new dump:\n{out}"
+        );
+    }
+
     #[test]
     fn a_malformed_record_is_an_error_not_a_panic() {
         let mut page = vec![0; PAGE];

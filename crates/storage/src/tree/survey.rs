@@ -86,6 +86,26 @@ impl Tree {
         Ok(problems)
     }
 
+    /// The shape of the tree, a line a page, from the root down and from the left: its number, fences and right link, then
+    /// the children with their separators, or how many entries a leaf has. Waits; meant for trees that nobody changes meanwhile.
+    pub fn outline(&self) -> StoreResult<String> {
+        let mut out = String::new();
+        let top = self.core.pool.latch_shared(&self.space, ROOT)?.page().level();
+        for level in (0..=top).rev() {
+            let Some(mut page) = self.locate(Target::At(&[]), level)? else { continue };
+            for _ in 0..self.page_count() {
+                let latch = self.core.pool.latch_shared(&self.space, page)?;
+                let here = latch.page();
+                out += &outline_of(here, page);
+                page = here.right();
+                if page == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(out)
+    }
+
     fn verify_level(&self, level: u8, problems: &mut Vec<String>) -> StoreResult<()> {
         let Some(mut page) = self.locate(Target::At(&[]), level)? else { return Ok(()) };
         let mut low = Vec::new();
@@ -159,4 +179,21 @@ fn children_of(page: crate::page::PageRef<'_>) -> Vec<(Vec<u8>, u32)> {
             (key.clone(), page.child(slot))
         })
         .collect()
+}
+
+fn outline_of(here: crate::page::PageRef<'_>, number: u32) -> String {
+    let high = here.high().map_or("end".into(), |key| key.escape_ascii().to_string());
+    let low = here.low().escape_ascii();
+    let mut line = format!("level {} page {number} [{low}, {high})", here.level());
+    if here.right() != 0 {
+        line += &format!(" right {}", here.right());
+    }
+    if here.level() == 0 {
+        return line + &format!(": {} entries\n", here.count());
+    }
+    line.push(':');
+    for (key, child) in children_of(here) {
+        line += &format!(" {}>{child}", key.escape_ascii());
+    }
+    line + "\n"
 }

@@ -4,6 +4,7 @@
 
 mod crash;
 mod faults;
+mod golden;
 mod model;
 mod real;
 mod support;

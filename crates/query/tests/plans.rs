@@ -1,0 +1,51 @@
+//! Plans: `data/plans.txt` holds tables, statements and what EXPLAIN says of them: which index, how much of it, in which order.
+//!
+//! `KEEL_UPDATE_GOLDENS=1` writes the plans anew; review the difference as code.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{Client, world};
+
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/plans.txt")
+}
+
+/// `rows` of the table, whatever the statement: the estimate is storage's, and its tests' business.
+const ROWS_COLUMN: usize = 8;
+
+fn plan(client: &mut Client, sql: &str) -> String {
+    let text = client.run(&format!("explain {sql}"));
+    let line = |row: &str| {
+        let cells = row.split('|').enumerate().filter(|(column, _)| *column != ROWS_COLUMN);
+        cells.map(|(_, cell)| cell).collect::<Vec<_>>().join("|") + "\n"
+    };
+    // Rows are told apart by `; ` as well as the notes of the last column.
+    text.replace("; Using", ", Using").split("; ").map(line).collect()
+}
+
+#[test]
+fn plans_are_those_of_the_golden_file() {
+    let golden = std::fs::read_to_string(path()).expect("the golden file");
+    let given = world(|database| {
+        let mut client = Client::new(database);
+        client.run("create database test");
+        let mut out = String::new();
+        for line in golden.lines().filter(|line| line.starts_with(['#', '>', '?'])) {
+            out += &format!("{line}\n");
+            if let Some(sql) = line.strip_prefix("> ") {
+                client.try_run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            } else if let Some(sql) = line.strip_prefix("? ") {
+                out += &plan(&mut client, sql);
+            }
+        }
+        out
+    });
+    if std::env::var_os("KEEL_UPDATE_GOLDENS").is_some() {
+        std::fs::write(path(), given).expect("written");
+        return;
+    }
+    assert!(golden.matches("\n? ").count() > 30, "the golden file was read");
+    assert!(given == golden, "plans changed; now:\n{given}");
+}
