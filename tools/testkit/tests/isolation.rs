@@ -1,41 +1,128 @@
-//! Every interleaving in `tests/isolation` has the same transcript on Keel as on MariaDB 10.11.
+//! Every interleaving in `tests/isolation` has the same transcript on Keel as on MariaDB 10.11, and blocks where its stars
+//! say so. `KEEL_SCRIPT=name` runs one spec, or those whose names begin with `name` if it ends with `*`; `KEEL_BLESS=1`
+//! sets the stars as MariaDB blocks.
 
-use keel_testkit::interleave::{parse, run};
+use keel_testkit::interleave::{BLOCKED_AFTER, Outcome, Spec, parse, run, with_stars};
 use keel_testkit::process::{Engine, Server};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Specs that run at the same time: they wait more than they compute.
+const AT_ONCE: usize = 4;
+/// A spec that differs runs once more, alone and with this much more patience: the machine may have been busy.
+const SECOND_PATIENCE: Duration = Duration::from_millis(700);
+
+struct Pair {
+    keel: Server,
+    maria: Server,
+}
+
+impl Pair {
+    fn start(options: &[String]) -> Pair {
+        let mut all = vec!["--innodb-lock-wait-timeout=5"];
+        all.extend(options.iter().map(String::as_str));
+        Pair {
+            keel: Server::start(Engine::Keel, &all).expect("keel starts"),
+            maria: Server::start(Engine::MariaDb, &all).expect("mariadb starts"),
+        }
+    }
+
+    /// What a spec comes to on both.
+    fn run(&self, spec: &Spec, name: &str, patience: Duration) -> (Outcome, Outcome) {
+        std::thread::scope(|scope| {
+            let theirs = scope.spawn(|| run(spec, name, &self.maria, patience));
+            let ours = run(spec, name, &self.keel, patience).unwrap_or_else(|error| Outcome {
+                transcript: format!("failed: {error}\n{}", self.keel.log_tail()),
+                blocked: Vec::new(),
+            });
+            let theirs = theirs.join().expect("no panic");
+            (ours, theirs.unwrap_or_else(|error| panic!("{name} on mariadb: {error}")))
+        })
+    }
+}
+
+struct Case {
+    name: String,
+    path: PathBuf,
+    text: String,
+    spec: Spec,
+}
+
+fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/isolation");
+    let only = std::env::var("KEEL_SCRIPT").ok();
+    let wanted = |name: &str| match only.as_deref() {
+        None => true,
+        Some(only) => only.strip_suffix('*').map_or(only == name, |start| name.starts_with(start)),
+    };
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(folder).expect("tests/isolation") {
+        let path = entry.expect("entry").path();
+        let name = path.file_stem().expect("a file").to_string_lossy().into_owned();
+        if path.extension().is_none_or(|extension| extension != "spec") || !wanted(&name) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("readable");
+        let spec = parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        cases.push(Case { name, path, text, spec });
+    }
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    cases
+}
+
+/// Why a spec fails, if it does.
+fn complaint(case: &Case, pair: &Pair, patience: Duration) -> Option<String> {
+    let (ours, theirs) = pair.run(&case.spec, &case.name, patience);
+    if std::env::var_os("KEEL_BLESS").is_some() {
+        fs::write(&case.path, with_stars(&case.text, &theirs.blocked)).expect("writable");
+    } else {
+        let steps = case.spec.runs.iter().filter(|run| !run.permuted).flat_map(|run| &run.steps);
+        let starred: Vec<usize> = steps.filter(|step| step.blocks).map(|step| step.line).collect();
+        if starred != theirs.blocked {
+            return Some(format!(
+                "{}: stars at {starred:?}, mariadb blocks at {:?}",
+                case.name, theirs.blocked
+            ));
+        }
+    }
+    (ours.transcript != theirs.transcript)
+        .then(|| format!("{}\n--- keel\n{}--- mariadb\n{}", case.name, ours.transcript, theirs.transcript))
+}
 
 #[test]
 fn sessions_block_and_fail_as_in_mariadb() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/isolation");
-    let only = std::env::var("KEEL_SCRIPT").ok();
-    let options = ["--innodb-lock-wait-timeout=5"];
-    let keel = Server::start(Engine::Keel, &options).expect("keel starts");
-    let maria = Server::start(Engine::MariaDb, &options).expect("mariadb starts");
-    let mut specs: Vec<_> =
-        fs::read_dir(folder).expect("tests/isolation").map(|entry| entry.expect("entry").path()).collect();
-    specs.sort();
-    let (mut total, mut different) = (0, Vec::new());
-    for path in specs.iter().filter(|path| path.extension().is_some_and(|extension| extension == "spec")) {
-        let name = path.file_stem().expect("a file").to_string_lossy().into_owned();
-        if only.as_ref().is_some_and(|only| *only != name) {
-            continue;
+    let cases = cases();
+    let pair = Pair::start(&[]);
+    let (plain, own): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.spec.options.is_empty());
+    let next = AtomicUsize::new(0);
+    let again = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(case) = plain.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if complaint(case, &pair, BLOCKED_AFTER).is_some() {
+                        again.lock().expect("no panic").push(*case);
+                    }
+                }
+            });
         }
-        let spec = parse(&fs::read_to_string(path).expect("readable"))
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let theirs = run(&spec, &name, &maria).unwrap_or_else(|error| panic!("{name} on mariadb: {error}"));
-        let ours =
-            run(&spec, &name, &keel).unwrap_or_else(|error| format!("failed: {error}\n{}", keel.log_tail()));
-        total += spec.runs.len();
-        if ours != theirs {
-            different.push(format!("{name}\n--- keel\n{ours}--- mariadb\n{theirs}"));
-        }
+    });
+    let mut again = again.into_inner().expect("no panic");
+    again.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut different: Vec<String> =
+        again.iter().filter_map(|case| complaint(case, &pair, SECOND_PATIENCE)).collect();
+    for case in own {
+        different.extend(complaint(case, &Pair::start(&case.spec.options), SECOND_PATIENCE));
     }
-    assert!(total > 0, "no interleaving was run");
+    assert!(cases.iter().any(|case| !case.spec.runs.is_empty()), "no interleaving was run");
     assert!(
         different.is_empty(),
-        "{} of {total} interleavings differ:\n{}",
+        "{} of {} specs differ:\n{}",
         different.len(),
+        cases.len(),
         different.join("\n")
     );
 }
