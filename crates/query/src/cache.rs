@@ -3,7 +3,7 @@
 //! The digest leaves literals out, so under one digest there may be several plans: for other literals that the tree
 //! depends on (`fixed`: ordinals, unaliased select items) and for other kinds of parameters. Both are compared before a
 //! plan is used. The cache holds so many digests and so many plans each; what was used least recently of a full shard
-//! goes. Plans that no longer fit the catalog are bound anew by their next execution.
+//! goes. Plans that no longer fit the catalog are bound anew by their next execution, and forgotten when trees are dropped.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use keel_value::{SqlMode, Value};
 use parking_lot::Mutex;
 
 use crate::bind::literal_value;
+use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::session::Session;
 
@@ -192,6 +193,19 @@ impl PlanCache {
             entry.variants.remove(0);
         }
         entry.variants.push(Variant { fixed, plan: plan.clone() });
+    }
+
+    /// Forgets the plans that no longer fit the catalog: they keep trees that were dropped, and their files, open.
+    pub fn forget_stale(&self, catalog: &Catalog) {
+        for shard in &self.shards {
+            shard.lock().entries.retain(|_, entry| {
+                entry.variants.retain(|variant| variant.plan.is_current(catalog));
+                !entry.variants.is_empty()
+            });
+        }
+        for shard in &self.prepared {
+            shard.lock().plans.retain(|_, (plan, _)| plan.is_current(catalog));
+        }
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {

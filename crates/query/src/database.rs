@@ -101,6 +101,11 @@ impl Database {
         self.catalog.store(Arc::new(catalog));
     }
 
+    /// Lets go of what cached plans keep of dropped tables and indexes.
+    pub(crate) fn forget_stale_plans(&self) {
+        self.plans.forget_stale(&self.catalog.load());
+    }
+
     /// SHOW CREATE TABLE's text.
     pub fn show_create_table(&self, table: &TableDef) -> String {
         show_create::table(table, self.next_auto_increment(table))

@@ -79,6 +79,45 @@ fn metadata_lock_waits_end_by_time_out_and_kill() {
 }
 
 #[test]
+fn an_insert_of_many_rows_ends_when_it_is_killed() {
+    let values = |from: usize| (from..from + 5000).map(|id| format!("({id}, repeat('x', 200))"));
+    let insert = |from| format!("insert into t values {}", values(from).collect::<Vec<_>>().join(","));
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table t (id int primary key, v varchar(200))");
+        assert_eq!(a.run(&insert(0)), "5000 (Records: 5000  Duplicates: 0  Warnings: 0)");
+        for sql in [insert(5000), "insert into t select id + 5000, v from t".into()] {
+            let requests = database.engine().status().store.log_requests;
+            let (engine, interrupt) = (database.engine().clone(), a.session.interrupt.clone());
+            fiber::spawn(move || {
+                while engine.status().store.log_requests < requests + 2500 {
+                    fiber::sleep(Duration::from_micros(1));
+                }
+                interrupt.raise(InterruptState::Query);
+            });
+            assert_eq!(a.run(&sql), "ERROR 1317 (70100): Query execution was interrupted", "{sql:.40}");
+        }
+        a.script("select count(*) from t -> 5000\ncheck table t -> test.t|check|status|OK");
+    });
+}
+
+#[test]
+fn cached_plans_keep_no_dropped_table() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table t (id int primary key, v int, key (v))\ncreate table u (id int primary key)");
+        a.script("insert into t values (1,1) -> 1\nselect v from t where id = 1 -> 1\nselect id from u ->");
+        let table = |name: &str| Arc::downgrade(database.catalog().table("test", name).expect(name));
+        for change in ["drop index v on t", "truncate table t", "alter table t modify v bigint", "drop table t"] {
+            a.script("select id + v from t where id = 2 ->");
+            let (changed, other) = (table("t"), table("u"));
+            a.script(change);
+            assert_eq!((changed.strong_count(), other.strong_count() > 1), (0, true), "after {change}");
+        }
+    });
+}
+
+#[test]
 fn prepared_plans_follow_their_tables() {
     world(|database| {
         let mut c = Client::new(database);

@@ -182,11 +182,13 @@ impl Space {
         self.reserved.lock().retain(|&p| p != page);
     }
 
-    /// Removes the file; the space must be marked dropped before.
+    /// Removes the file; the space must be marked dropped before. Its room on the disk is free at once, though handles
+    /// of the tree, which a prepared statement may keep for long, hold the file open.
     pub fn remove_file(&self) -> StoreResult<()> {
         fs::remove_file(&self.path).map_err(|e| self.io_error(0, "remove", e))?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
-        fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))
+        fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))?;
+        self.file.set_len(0).map_err(|e| self.io_error(0, "truncate", e))
     }
 }
 

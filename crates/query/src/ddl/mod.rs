@@ -62,6 +62,7 @@ impl Database {
             database: self,
             txn: self.engine().begin(TxnOptions::default()),
             catalog,
+            drops: false,
             _owned: owned,
         })
     }
@@ -142,6 +143,8 @@ struct Definition<'d> {
     database: &'d Database,
     txn: Txn,
     catalog: Catalog,
+    /// Whether trees go, and with them the plans that use them.
+    drops: bool,
     _owned: Owned,
 }
 
@@ -152,6 +155,7 @@ impl Definition<'_> {
     }
 
     fn drop_trees(&mut self, trees: &[TreeId]) -> SqlResult<()> {
+        self.drops |= !trees.is_empty();
         trees
             .iter()
             .try_for_each(|tree| self.database.engine().drop_tree(&mut self.txn, *tree).map_err(engine_error))
@@ -176,6 +180,9 @@ impl Definition<'_> {
         self.txn.commit().map_err(engine_error)?;
         self.catalog.version += 1;
         self.database.publish(std::mem::take(&mut self.catalog));
+        if self.drops {
+            self.database.forget_stale_plans();
+        }
         Ok(())
     }
 }

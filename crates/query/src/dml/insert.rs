@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{self, InsertSource};
 use keel_storage::OnDuplicate;
+use keel_storage::runtime::fiber;
 use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
@@ -398,6 +399,8 @@ impl Work<'_> {
 
     /// Writes the row in `values`; the statement gives `expected` rows, 0 where that is not known.
     fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
+        fiber::tick();
+        session.check_interrupt()?;
         self.counts.records += 1;
         self.make_auto_value(session, expected)?;
         let table = self.plan.table.clone();
