@@ -108,7 +108,9 @@ fn cached_plans_keep_no_dropped_table() {
         a.script("create table t (id int primary key, v int, key (v))\ncreate table u (id int primary key)");
         a.script("insert into t values (1,1) -> 1\nselect v from t where id = 1 -> 1\nselect id from u ->");
         let table = |name: &str| Arc::downgrade(database.catalog().table("test", name).expect(name));
-        for change in ["drop index v on t", "truncate table t", "alter table t modify v bigint", "drop table t"] {
+        for change in
+            ["drop index v on t", "truncate table t", "alter table t modify v bigint", "drop table t"]
+        {
             a.script("select id + v from t where id = 2 ->");
             let (changed, other) = (table("t"), table("u"));
             a.script(change);
