@@ -4,7 +4,7 @@
 //! 0        4        8              16     20   21    22      24      28     30
 //! | crc u32 | page u32 | lsn u64     | tree | kind | level | count | right | heap | garbage |
 //! 32        34        36         38         40       42      44         48         56          64
-//! | low off | low len | high off | high len | prefix | flags | reserved | low head | high head |
+//! | low off | low len | high off | high len | prefix | flags | last | run | low head | high head |
 //! 64                                                              16384
 //! | slot 0 | slot 1 | ...      ->  free  <-        cells, fences      |
 //!
@@ -55,6 +55,10 @@ pub const AT_HIGH_LEN: usize = 38;
 pub const AT_PREFIX: usize = 40;
 /// `FLAG_*`.
 pub const AT_FLAGS: usize = 42;
+/// The slot behind the newest entry, 0 for none: tells a split whether keys arrive in order.
+pub const AT_LAST: usize = 44;
+/// How many entries in a row came right behind the newest (positive) or right before it (negative), i16.
+pub const AT_RUN: usize = 46;
 
 /// First eight bytes of the low fence, zero-padded, big-endian read: most comparisons end here and touch no cell.
 pub const AT_LOW_HEAD: usize = 48;
@@ -105,7 +109,7 @@ pub const ROOM: usize = PAGE - HEADER;
 /// Bytes of a chained page's data (undo, overflow).
 pub const CHAIN_ROOM: usize = PAGE - HEADER;
 
-const _: () = assert!(AT_FLAGS + 2 <= AT_LOW_HEAD && AT_HIGH_HEAD + 8 <= HEADER);
+const _: () = assert!(AT_RUN + 2 <= AT_LOW_HEAD && AT_HIGH_HEAD + 8 <= HEADER);
 const _: () = assert!(HEADER.is_multiple_of(SLOT));
 const _: () = assert!(MAP_AT + GROUP_PAGES as usize / 8 <= PAGE);
 const _: () = assert!(AT_COUNTER + 8 <= MAP_AT);

@@ -165,6 +165,11 @@ impl<'a> PageRef<'a> {
         u16_at(self.0, AT_HEAP) as usize
     }
 
+    /// The slot behind the newest entry (0 for none), and how many came in order before it: see [`AT_RUN`].
+    pub fn insert_run(self) -> (usize, i16) {
+        (u16_at(self.0, AT_LAST) as usize, u16_at(self.0, AT_RUN).cast_signed())
+    }
+
     fn garbage(self) -> usize {
         u16_at(self.0, AT_GARBAGE) as usize
     }
@@ -583,7 +588,20 @@ impl<'a> PageMut<'a> {
             self.compact(None);
         }
         self.put(index, suffix, &[], value);
+        let (last, run) = self.as_ref().insert_run();
+        let run = match () {
+            _ if last == 0 => 0,
+            _ if index == last => run.max(0).saturating_add(1),
+            _ if index + 1 == last => run.min(0).saturating_sub(1),
+            _ => 0,
+        };
+        self.set_insert_run(index + 1, run);
         Ok(())
+    }
+
+    fn set_insert_run(&mut self, last: usize, run: i16) {
+        self.set_u16(AT_LAST, last);
+        self.set_u16(AT_RUN, usize::from(run.cast_unsigned()));
     }
 
     /// Removes an entry.
@@ -595,6 +613,13 @@ impl<'a> PageMut<'a> {
         let from = HEADER + (index + 1) * SLOT;
         self.0.copy_within(from..HEADER + count * SLOT, from - SLOT);
         self.set_u16(AT_COUNT, count - 1);
+        let (last, run) = self.as_ref().insert_run();
+        match last {
+            0 => {}
+            _ if index + 1 == last => self.set_insert_run(0, 0),
+            _ if index < last => self.set_insert_run(last - 1, run),
+            _ => {}
+        }
     }
 
     /// Replaces `old_len` bytes at `offset` of the value by `middle`.
@@ -670,7 +695,11 @@ impl<'a> PageMut<'a> {
             low: old.low(),
             high: Some(high),
         };
+        let (last, run) = old.insert_run();
         PageBuilder::new(self.0, meta).push_all(old, 0..keep);
+        if last <= keep {
+            self.set_insert_run(last, run);
+        }
     }
 
     /// Replaces the page by another page's content, as [`image_parts`] gave it.

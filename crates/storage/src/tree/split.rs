@@ -29,8 +29,18 @@ fn whole_key(page: PageRef<'_>, slot: usize) -> Vec<u8> {
     key
 }
 
-/// Cuts so that the larger half is as small as can be, counting the entry to come; at the right edge of a level the new
-/// entry goes alone into the new page, so that ascending inserts leave full pages behind.
+/// Entries in order after which more of the same are expected.
+const RUN_MIN: i16 = 2;
+
+/// Whether an entry before slot `at` goes on with a run of ascending or descending keys.
+fn continues_run(page: PageRef<'_>, at: usize) -> bool {
+    let (last, run) = page.insert_run();
+    (run >= RUN_MIN && at == last) || (run <= -RUN_MIN && at + 1 == last)
+}
+
+/// Cuts so that the larger half is as small as can be, counting the entry to come. Where keys arrive in order the cut
+/// parts the new entry from the older ones that lie ahead, or, where none do, from those behind: the half that the next
+/// ones go to has room, the other one stays full. At the right edge of a tree one key suffices to expect that.
 fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
     let count = page.count();
     let need = need + SLOT + CELL_HEAD;
@@ -61,13 +71,14 @@ fn choose_cut(page: PageRef<'_>, key: &[u8], need: usize) -> Option<Cut> {
     };
     // Above the leaves neither half may be empty: until the new entry comes, searches find no child there.
     let usable = |cut: &Cut| halves_fit(page, cut) && (page.level() == 0 || (1..count).contains(&cut.keep));
-    let append = !exists && at == count && page.high().is_none();
-    let edge = if page.level() == 0 { count } else { count - 1 };
-    if append
-        && edge > 0
-        && let Some(cut) = Some(cut_at(edge)).filter(usable)
-    {
-        return Some(cut);
+    let append = at == count && page.high().is_none();
+    if !exists && (append || continues_run(page, at)) {
+        let edge = if page.level() == 0 { count } else { count - 1 };
+        let descending = page.insert_run().1 < 0;
+        let cut = cut_at(if descending { at } else { at + 1 }.min(edge).max(1));
+        if usable(&cut) {
+            return Some(cut);
+        }
     }
     let total: usize = (0..items).map(bytes).sum();
     let mut left = 0;
@@ -215,6 +226,7 @@ fn split_root(mtr: &Mtr<'_>, mut root: PageWrite<'_>, cut: &Cut, a: Spare, b: Sp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PageMut;
 
     fn leaf(keys: &[&str], value_len: usize, high: Option<&[u8]>) -> Vec<u8> {
         let mut bytes = vec![0; PAGE];
@@ -247,6 +259,23 @@ mod tests {
         assert_eq!(cut(&page, "d", 100), Some(Cut { keep: 3, separator: b"d".to_vec() }));
         let inner = leaf(&["a", "b", "c"], 100, Some(b"x"));
         assert_eq!(cut(&inner, "d", 100).map(|c| c.keep), Some(2));
+    }
+
+    #[test]
+    fn keys_in_order_within_a_tree_leave_full_pages_behind() {
+        let mut page = leaf(&["a", "x", "y"], 100, Some(b"z"));
+        for (slot, key) in [(1, b"b"), (2, b"c"), (3, b"d")] {
+            PageMut::new(&mut page).insert(slot, key, &[7; 100]).expect("room");
+        }
+        assert_eq!(cut(&page, "e", 100), Some(Cut { keep: 4, separator: b"x".to_vec() }));
+        PageMut::new(&mut page).truncate(4, b"x", 9);
+        assert_eq!(cut(&page, "e", 100), Some(Cut { keep: 4, separator: b"e".to_vec() }));
+        let mut page = leaf(&["a", "y"], 100, Some(b"z"));
+        for key in [b"x", b"w", b"v"] {
+            PageMut::new(&mut page).insert(1, key, &[7; 100]).expect("room");
+        }
+        assert_eq!(cut(&page, "u", 100), Some(Cut { keep: 1, separator: b"u".to_vec() }));
+        assert_eq!(cut(&page, "y0", 100).map(|c| c.keep), Some(3));
     }
 
     #[test]
