@@ -16,7 +16,7 @@ use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, show_create};
 use crate::dml::{delete, insert, multi, single_table, update};
 use crate::host::Host;
-use crate::mdl::TableLock;
+use crate::mdl::{SharedWaits, TableLock};
 use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
 use crate::point::PointSelect;
 use crate::select;
@@ -30,6 +30,7 @@ pub struct Database {
     catalog_tree: CatalogTree,
     /// Owned by the definition that changes the catalog.
     definition_lock: Arc<TableLock>,
+    shared_waits: SharedWaits,
     plans: PlanCache,
 }
 
@@ -64,6 +65,7 @@ impl Database {
             catalog,
             catalog_tree,
             definition_lock,
+            shared_waits: SharedWaits::default(),
             plans: PlanCache::new(),
         }))
     }
@@ -94,6 +96,10 @@ impl Database {
 
     pub(crate) fn definition_lock(&self) -> &Arc<TableLock> {
         &self.definition_lock
+    }
+
+    pub(crate) fn shared_waits(&self) -> &SharedWaits {
+        &self.shared_waits
     }
 
     /// Shows the next version of the catalog to everybody.

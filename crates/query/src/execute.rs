@@ -70,7 +70,10 @@ impl Database {
         if matches!(plan.body, Body::Direct) {
             return self.direct(session, plan, sink);
         }
-        let plan = self.lock_tables(session, plan, params)?;
+        let plan = match self.lock_tables(session, plan, params) {
+            Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
+            locked => locked?,
+        };
         let kept = session.keeps_locks();
         let result = self.transact(session, &plan, params, sink);
         if !kept {
@@ -89,7 +92,7 @@ impl Database {
     fn lock_tables(&self, session: &mut Session, plan: &Arc<Plan>, params: &[Value]) -> SqlResult<Arc<Plan>> {
         for _ in 0..REBIND_MAX {
             let current = self.current(session, plan, params)?;
-            share(session, &current)?;
+            self.share(session, &current)?;
             if current.is_current(&self.catalog_now()) {
                 return Ok(current);
             }
@@ -98,6 +101,31 @@ impl Database {
             }
         }
         Err(errors::table_def_changed())
+    }
+
+    /// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again.
+    fn share(&self, session: &mut Session, plan: &Plan) -> SqlResult<()> {
+        let keeps = session.keeps_locks();
+        for (place, dependency) in plan.dependencies.iter().enumerate() {
+            let lock = &dependency.table.shared.lock;
+            if keeps && session.transaction.holds(lock) {
+                continue;
+            }
+            if !lock.try_share() {
+                let before = if keeps { &[][..] } else { &plan.dependencies[..place] };
+                let of_statement = before.iter().map(|d| &d.table.shared.lock);
+                let kept = session.transaction.locks.iter().chain(of_statement).cloned().collect();
+                let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+                if let Err(error) = self.shared_waits().share(lock, kept, &session.interrupt, timeout) {
+                    before.iter().for_each(|d| d.table.shared.lock.unshare());
+                    return Err(error);
+                }
+            }
+            if keeps {
+                session.transaction.keep(lock);
+            }
+        }
+        Ok(())
     }
 
     fn transact(
@@ -197,31 +225,7 @@ impl Database {
     }
 }
 
-/// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again.
-fn share(session: &mut Session, plan: &Plan) -> SqlResult<()> {
-    let keeps = session.keeps_locks();
-    for (place, dependency) in plan.dependencies.iter().enumerate() {
-        let lock = &dependency.table.shared.lock;
-        if keeps && session.transaction.holds(lock) {
-            continue;
-        }
-        if !lock.try_share() {
-            let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-            if let Err(error) = lock.share(&session.interrupt, timeout) {
-                if !keeps {
-                    plan.dependencies[..place].iter().for_each(|d| d.table.shared.lock.unshare());
-                }
-                return Err(error);
-            }
-        }
-        if keeps {
-            session.transaction.keep(lock);
-        }
-    }
-    Ok(())
-}
-
-/// Gives back what [`share`] took for one statement.
+/// Gives back what [`Database::lock_tables`] took for one statement.
 fn release(plan: &Plan) {
     plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare());
 }

@@ -6,7 +6,10 @@
 //! 1. The word counts sharers; its top bit says that somebody owns or awaits it exclusively, and then newcomers queue: DDL
 //!    never starves, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; neighbours that share are let in together.
-//! 3. Waits end by KILL and by `lock_wait_timeout` (1205). Deadlocks between two tables' locks end by that time-out.
+//! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
+//! 4. Who waits for an exclusive lock holds nothing, so a deadlock is a ring of transactions, each sharing a table that a
+//!    definition awaits and waiting behind another definition. The one that would close the ring is told 1213 instead of
+//!    waiting ([`SharedWaits`]). Rings that also pass through row locks end by a time-out, as in MariaDB.
 //!
 //! Nothing of this survives a crash.
 
@@ -171,6 +174,64 @@ impl TableLock {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
     }
+}
+
+/// The transactions that wait for a share of a table while they keep shares of others.
+#[derive(Default)]
+pub(crate) struct SharedWaits {
+    waits: Mutex<Vec<SharedWait>>,
+    next_ticket: AtomicU64,
+}
+
+struct SharedWait {
+    ticket: u64,
+    wanted: Arc<TableLock>,
+    kept: Vec<Arc<TableLock>>,
+}
+
+impl SharedWaits {
+    /// Takes `wanted` shared while the caller keeps shares of `kept`; waits. 1213 where the wait would never end.
+    pub fn share(
+        &self,
+        wanted: &Arc<TableLock>,
+        kept: Vec<Arc<TableLock>>,
+        interrupt: &Interrupt,
+        timeout: Duration,
+    ) -> SqlResult<()> {
+        if kept.is_empty() {
+            return wanted.share(interrupt, timeout);
+        }
+        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut waits = self.waits.lock();
+            if closes_ring(&waits, wanted, &kept) {
+                return Err(errors::lock_deadlock());
+            }
+            waits.push(SharedWait { ticket, wanted: wanted.clone(), kept });
+        }
+        let result = wanted.share(interrupt, timeout);
+        self.waits.lock().retain(|wait| wait.ticket != ticket);
+        result
+    }
+}
+
+/// Whether `wanted` comes free only after one of `kept` does: its sharers wait for a lock whose sharers wait, and so on.
+fn closes_ring(waits: &[SharedWait], wanted: &Arc<TableLock>, kept: &[Arc<TableLock>]) -> bool {
+    let among = |locks: &[Arc<TableLock>], lock: &Arc<TableLock>| locks.iter().any(|l| Arc::ptr_eq(l, lock));
+    let mut reached = vec![wanted.clone()];
+    let mut next = 0;
+    while let Some(lock) = reached.get(next).cloned() {
+        next += 1;
+        for wait in waits.iter().filter(|wait| among(&wait.kept, &lock)) {
+            if among(kept, &wait.wanted) {
+                return true;
+            }
+            if !among(&reached, &wait.wanted) {
+                reached.push(wait.wanted.clone());
+            }
+        }
+    }
+    false
 }
 
 /// Exclusive locks that a definition holds while it works; given back when dropped.

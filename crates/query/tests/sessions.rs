@@ -79,6 +79,37 @@ fn metadata_lock_waits_end_by_time_out_and_kill() {
 }
 
 #[test]
+fn rings_of_transactions_and_definitions_are_broken() {
+    world(|database| {
+        let (mut a, mut b) = (Client::new(database), Client::new(database));
+        a.script("create table t (id int primary key)\ncreate table u (id int primary key)");
+        a.script("begin\ninsert into t values (1) -> 1");
+        b.script("begin\ninsert into u values (1) -> 1");
+        let (t, u) = (apart(database, "alter table t add column v int"), apart(database, "drop table u"));
+        pause();
+        let (sender, inserted) = channel(1);
+        fiber::spawn(move || {
+            let _ = sender.send(b.run("insert into t values (2)"));
+            let _ = sender.send(b.run("rollback"));
+        });
+        pause();
+        assert!(inserted.try_recv().is_none(), "one transaction may wait for the other");
+        assert_eq!(
+            a.run("insert into u values (2)"),
+            "ERROR 1213 (40001): Deadlock found when trying to get lock; try restarting transaction"
+        );
+        assert!(!a.session.in_transaction(), "the whole transaction is rolled back");
+        assert_eq!(t.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
+        assert!(u.try_recv().is_none());
+        assert_eq!(
+            inserted.recv().unwrap(),
+            "ERROR 1136 (21S01): Column count doesn't match value count at row 1"
+        );
+        assert_eq!((inserted.recv().unwrap(), u.recv().unwrap()), ("0".into(), "0".into()));
+    });
+}
+
+#[test]
 fn an_insert_of_many_rows_ends_when_it_is_killed() {
     let values = |from: usize| (from..from + 5000).map(|id| format!("({id}, repeat('x', 200))"));
     let insert = |from| format!("insert into t values {}", values(from).collect::<Vec<_>>().join(","));
