@@ -24,6 +24,8 @@ mod flush;
 mod layout;
 mod lock;
 mod lock_gap;
+mod lock_ranges;
+mod lock_span;
 mod lock_wait;
 mod log;
 pub mod mtr;

@@ -2,7 +2,8 @@
 //!
 //! A row that a transaction in progress has written is locked by the id in the row and has no entry here, until
 //! somebody must wait for it and enters the lock on the writer's behalf. Entries exist for locking reads, for rows
-//! found duplicate, and for waits. Gaps are in [`crate::lock_gap`], waiting and deadlocks in [`crate::lock_wait`].
+//! found duplicate, and for waits. Gaps are in [`crate::lock_gap`], waiting and deadlocks in [`crate::lock_wait`]. A
+//! transaction with very many entries folds them into [`crate::lock_span`]; the entry of a row that it then wrote goes.
 //!
 //! Invariants
 //! 1. A request is entered while the leaf that holds (or would hold) the key is latched, and a writer looks here while
@@ -12,6 +13,8 @@
 //! 3. Every entry of a transaction is listed in its [`Held`], so that the end of the transaction finds it. `ended` is
 //!    set before the list is emptied: nobody enters a lock for a transaction that is gone.
 //! 4. Order of mutexes: partition, then `Held`.
+//! 5. An entry made on behalf of its owner is derived from what else says so, a row's id or a span, and may go when
+//!    nobody waits for it.
 //!
 //! Locks belong to keys, not to pages: splits, merges and purge move nothing.
 
@@ -26,24 +29,36 @@ use parking_lot::Mutex;
 
 use crate::engine::LockInfo;
 use crate::lock_gap::TreeGaps;
+use crate::lock_span::{Spans, conflict};
 use crate::lock_wait::WaitTarget;
 use crate::options::LockMode;
 use crate::trx::TrxShared;
 
 const PARTITIONS: usize = 256;
+/// When there are so many rows with entries, a transaction may have fewer than it otherwise might, and fewer yet.
+const MANY: (usize, usize) = (128 << 10, 256);
+const TOO_MANY: (usize, usize) = (256 << 10, 32);
 
 /// What a transaction has in the lock tables.
 #[derive(Default)]
 pub(crate) struct Held {
     ended: bool,
+    /// Rows with an entry of this transaction, and some that had one.
     records: Vec<LockKey>,
+    /// Entries folded into spans.
+    folded: usize,
     gaps: Vec<Arc<TreeGaps>>,
 }
 
 impl Held {
     /// Number of row locks and of trees with gap locks.
     pub(crate) fn len(&self) -> usize {
-        self.records.len() + self.gaps.len()
+        self.records.len() + self.folded + self.gaps.len()
+    }
+
+    fn note(&mut self, owner: &TrxShared, name: &LockKey) {
+        self.records.push(name.clone());
+        owner.entries.store(self.records.len(), Ordering::Relaxed);
     }
 
     /// Notes that the transaction has gap locks in this tree.
@@ -66,6 +81,8 @@ struct Request {
     owner: Arc<TrxShared>,
     mode: LockMode,
     granted: bool,
+    /// Entered on the owner's behalf (invariant 5).
+    derived: bool,
 }
 
 struct Queue {
@@ -84,6 +101,9 @@ struct Partition {
 pub(crate) struct LockTable {
     partitions: Box<[Partition]>,
     hasher: foldhash::fast::FixedState,
+    spans: Spans,
+    /// Entries that a transaction may have before it folds them.
+    own_entries_max: usize,
 }
 
 /// What a request came to.
@@ -108,10 +128,6 @@ pub(crate) enum IfTaken {
     Queue,
     /// Leave no trace.
     Refuse,
-}
-
-fn conflict(a: LockMode, b: LockMode) -> bool {
-    a == LockMode::Exclusive || b == LockMode::Exclusive
 }
 
 impl Queue {
@@ -156,17 +172,55 @@ impl Queue {
     }
 
     fn add(&mut self, owner: &Arc<TrxShared>, mode: LockMode, granted: bool) {
-        self.requests.push(Request { owner: owner.clone(), mode, granted });
+        self.requests.push(Request { owner: owner.clone(), mode, granted, derived: false });
+    }
+
+    /// Enters a granted lock on behalf of `owner`, before all others; false if it has ended.
+    fn enter(&mut self, owner: &Arc<TrxShared>, mode: LockMode, derived: bool) -> bool {
+        let mut held = owner.held.lock();
+        if held.ended {
+            return false;
+        }
+        match self.position(owner, true) {
+            Some(index) => {
+                let request = &mut self.requests[index];
+                request.mode = request.mode.max(mode);
+                request.derived &= derived;
+            }
+            None => {
+                self.requests.insert(0, Request { owner: owner.clone(), mode, granted: true, derived });
+                held.note(owner, &self.name);
+            }
+        }
+        true
+    }
+
+    /// Whether a granted lock of another than `owner` makes its claim to `mode` void.
+    fn denies(&self, owner: &Arc<TrxShared>, mode: LockMode) -> bool {
+        let denies = |r: &Request| r.granted && conflict(mode, r.mode) && !Arc::ptr_eq(&r.owner, owner);
+        self.requests.iter().any(denies)
+    }
+
+    /// Whether there is nothing but a granted lock of `owner` in `mode`.
+    fn is_alone(&self, owner: &Arc<TrxShared>, mode: LockMode) -> bool {
+        matches!(self.requests.as_slice(), [r] if r.granted && r.mode == mode && Arc::ptr_eq(&r.owner, owner))
+    }
+
+    /// Whether all that is left are locks that something else says too.
+    fn is_derived(&self) -> bool {
+        self.requests.iter().all(|r| r.granted && r.derived)
     }
 }
 
 impl LockTable {
     /// An empty table.
-    pub(crate) fn new() -> LockTable {
+    pub(crate) fn new(own_entries_max: usize) -> LockTable {
         let partition = || Partition { count: AtomicU32::new(0), queues: Mutex::new(HashTable::new()) };
         LockTable {
             partitions: (0..PARTITIONS).map(|_| partition()).collect(),
             hasher: foldhash::fast::FixedState::default(),
+            spans: Spans::default(),
+            own_entries_max: own_entries_max.max(1),
         }
     }
 
@@ -182,9 +236,15 @@ impl LockTable {
         &self.partitions[(hash >> 48) as usize % PARTITIONS]
     }
 
-    /// Whether anybody but `me` holds or wants the row, so that a writer must ask. Call with the leaf latched.
+    /// Whether anybody but `me` may hold or want the row, so that a writer must ask. Call with the leaf latched.
     #[inline]
     pub(crate) fn is_contended(&self, me: Option<&Arc<TrxShared>>, tree: TreeId, key: &[u8]) -> bool {
+        self.is_queued(me, tree, key) || (!self.spans.is_empty() && self.spans.others_cover(me, tree, key))
+    }
+
+    /// Whether anybody but `me` stands in the queue at `key`. Call with the leaf latched.
+    #[inline]
+    pub(crate) fn is_queued(&self, me: Option<&Arc<TrxShared>>, tree: TreeId, key: &[u8]) -> bool {
         let hash = self.hash(tree, key);
         let partition = self.partition(hash);
         if partition.count.load(Ordering::Acquire) == 0 {
@@ -218,7 +278,7 @@ impl LockTable {
                 entry.insert(Queue { name, requests: Vec::with_capacity(2) })
             }
         };
-        let answer = Self::ask_queue(entry.get_mut(), me, mode, writer, if_taken);
+        let answer = self.ask_queue(entry.get_mut(), me, mode, writer, if_taken);
         if entry.get().requests.is_empty() {
             entry.remove();
             partition.count.fetch_sub(1, Ordering::AcqRel);
@@ -227,18 +287,34 @@ impl LockTable {
     }
 
     fn ask_queue(
+        &self,
         queue: &mut Queue,
         me: &Arc<TrxShared>,
         mode: LockMode,
         writer: Option<&Arc<TrxShared>>,
         if_taken: IfTaken,
     ) -> Ask {
-        if writer.is_some_and(|writer| !Self::enter_writer(queue, writer)) {
-            return Ask::Changed;
+        if let Some(writer) = writer {
+            let own = Arc::ptr_eq(writer, me);
+            if if_taken == IfTaken::Refuse && !own {
+                return if writer.held.lock().ended { Ask::Changed } else { Ask::Refused };
+            }
+            if !queue.enter(writer, LockMode::Exclusive, !own) {
+                return Ask::Changed;
+            }
         }
-        let mine = queue.position(me, true);
-        if mine.is_some_and(|index| queue.requests[index].mode >= mode) {
+        let held =
+            |queue: &Queue| queue.position(me, true).filter(|index| queue.requests[*index].mode >= mode);
+        if held(queue).is_some() {
             return Ask::Held;
+        }
+        if !self.spans.is_empty() {
+            if let Some(answer) = self.meet_spans(queue, me, mode, if_taken) {
+                return answer;
+            }
+            if held(queue).is_some() {
+                return Ask::Held;
+            }
         }
         if queue.must_wait(me, mode, usize::MAX) {
             if if_taken == IfTaken::Refuse {
@@ -246,35 +322,47 @@ impl LockTable {
             }
             me.wait.start(WaitTarget::Row { name: queue.name.clone() });
             queue.add(me, mode, false);
-            me.held.lock().records.push(queue.name.clone());
+            me.held.lock().note(me, &queue.name);
             return Ask::Queued;
         }
-        match mine {
-            Some(index) => queue.requests[index].mode = mode,
+        match queue.position(me, true) {
+            Some(index) => {
+                queue.requests[index].mode = mode;
+                queue.requests[index].derived = false;
+            }
             None => {
                 queue.add(me, mode, true);
-                me.held.lock().records.push(queue.name.clone());
+                me.held.lock().note(me, &queue.name);
             }
         }
         Ask::Granted
     }
 
-    /// Enters the lock that `writer` has through its id in the row; false if it has ended.
-    fn enter_writer(queue: &mut Queue, writer: &Arc<TrxShared>) -> bool {
-        let mut held = writer.held.lock();
-        if held.ended {
-            return false;
-        }
-        match queue.position(writer, true) {
-            Some(index) => queue.requests[index].mode = LockMode::Exclusive,
-            None => {
-                queue
-                    .requests
-                    .insert(0, Request { owner: writer.clone(), mode: LockMode::Exclusive, granted: true });
-                held.records.push(queue.name.clone());
+    /// Enters the locks that others have on the row by a span and that stand in the way, and the one of `me` if it must
+    /// be seen; an answer where no more need be asked.
+    fn meet_spans(
+        &self,
+        queue: &mut Queue,
+        me: &Arc<TrxShared>,
+        mode: LockMode,
+        if_taken: IfTaken,
+    ) -> Option<Ask> {
+        let mut answer = None;
+        let name = queue.name.clone();
+        self.spans.each(name.tree, &name.key, |owner, claim| {
+            let own = Arc::ptr_eq(owner, me);
+            if queue.denies(owner, claim) || !(own || conflict(claim, mode)) {
+                return true;
             }
-        }
-        true
+            answer = match (own, if_taken) {
+                (true, _) if claim >= mode && queue.requests.is_empty() => Some(Ask::Held),
+                (false, IfTaken::Refuse) => Some(Ask::Refused),
+                _ if !queue.enter(owner, claim, true) => Some(Ask::Changed),
+                _ => None,
+            };
+            answer.is_none()
+        });
+        answer
     }
 
     /// Enters an exclusive lock for `me`, which has the row by its id in it, before that id goes away (the row is
@@ -282,6 +370,34 @@ impl LockTable {
     pub(crate) fn keep_own(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
         let answer = self.ask(me, tree, key, LockMode::Exclusive, Some(me), IfTaken::Refuse);
         debug_assert!(matches!(answer, Ask::Held), "own row not lockable: {answer:?}");
+    }
+
+    /// Removes the entry of `me` on a row that it has just written, so that its id there is the lock, if nobody stands
+    /// in the queue with it. Call with the leaf latched exclusively.
+    pub(crate) fn drop_written(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
+        if me.entries.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let hash = self.hash(tree, key);
+        let partition = self.partition(hash);
+        let mut queues = partition.queues.lock();
+        let Ok(entry) = queues.find_entry(hash, |queue| queue.name.is(tree, key)) else { return };
+        let queue = entry.get();
+        if queue.requests.len() != 1 || queue.position(me, true).is_none() {
+            return;
+        }
+        let (queue, _) = entry.remove();
+        partition.count.fetch_sub(1, Ordering::AcqRel);
+        drop(queues);
+        // Further back it stays until the list is folded.
+        let mut held = me.held.lock();
+        let newest = held.records.len().saturating_sub(2);
+        if let Some(place) =
+            held.records[newest..].iter().position(|known| Arc::ptr_eq(&known.key, &queue.name.key))
+        {
+            held.records.swap_remove(newest + place);
+            me.entries.store(held.records.len(), Ordering::Relaxed);
+        }
     }
 
     /// Removes the granted lock of `me` on a row, if there is one.
@@ -301,6 +417,21 @@ impl LockTable {
         if !self.holds(me, name) {
             self.forget(me, name);
         }
+        self.drop_derived(name);
+    }
+
+    /// Removes entries that were made for those who waited, if nobody does any more.
+    fn drop_derived(&self, name: &LockKey) {
+        let partition = self.partition(name.hash);
+        let mut queues = partition.queues.lock();
+        let Ok(entry) = queues.find_entry(name.hash, |q| q.name.same(name)) else { return };
+        if !entry.get().is_derived() {
+            return;
+        }
+        let (queue, _) = entry.remove();
+        partition.count.fetch_sub(1, Ordering::AcqRel);
+        drop(queues);
+        queue.requests.iter().for_each(|request| self.forget(&request.owner, name));
     }
 
     fn holds(&self, me: &Arc<TrxShared>, name: &LockKey) -> bool {
@@ -312,6 +443,7 @@ impl LockTable {
         let mut held = me.held.lock();
         if let Some(index) = held.records.iter().rposition(|known| known.same(name)) {
             held.records.swap_remove(index);
+            me.entries.store(held.records.len(), Ordering::Relaxed);
         }
     }
 
@@ -341,6 +473,7 @@ impl LockTable {
             held.ended = true;
             (std::mem::take(&mut held.records), std::mem::take(&mut held.gaps))
         };
+        self.spans.release(me);
         for name in &records {
             self.remove(me, name, true);
         }
@@ -374,7 +507,76 @@ impl LockTable {
                 }
             }
         }
+        self.spans.list(limit, &mut out);
         out
+    }
+}
+
+impl LockTable {
+    /// Keeps the entries of `me` from getting too many. Call with no latch.
+    #[inline]
+    pub(crate) fn bound(&self, me: &Arc<TrxShared>) {
+        let first_look = TOO_MANY.1.min(self.own_entries_max);
+        if me.entries.load(Ordering::Relaxed) >= me.fold_at.load(Ordering::Relaxed).max(first_look) {
+            self.fold(me);
+        }
+    }
+
+    /// Folds entries of `me` into spans if there are more than it may have.
+    #[cold]
+    fn fold(&self, me: &Arc<TrxShared>) {
+        let total: usize = self.partitions.iter().map(|p| p.count.load(Ordering::Relaxed) as usize).sum();
+        let entries = me.entries.load(Ordering::Relaxed);
+        let scarce = [TOO_MANY, MANY].into_iter().find(|(many, _)| total >= *many);
+        let allowed = scarce.map_or(self.own_entries_max, |(_, own)| own.min(self.own_entries_max));
+        if entries < allowed {
+            me.fold_at.store((entries * 2).min(allowed), Ordering::Relaxed);
+            return;
+        }
+        let mut names = std::mem::take(&mut me.held.lock().records);
+        names.sort_unstable_by(|a, b| (a.tree, &a.key).cmp(&(b.tree, &b.key)));
+        names.dedup_by(|a, b| a.same(b));
+        let mut folded = 0;
+        for mode in [LockMode::Shared, LockMode::Exclusive] {
+            let alone: Vec<&LockKey> =
+                names.iter().filter(|name| self.stands_alone(me, name, mode)).collect();
+            for same_tree in alone.chunk_by(|a, b| a.tree == b.tree) {
+                let keys: Vec<&[u8]> = same_tree.iter().map(|name| &*name.key).collect();
+                if self.spans.cover(me, same_tree[0].tree, mode, &keys) {
+                    folded += same_tree.iter().filter(|name| self.drop_alone(me, name, mode)).count();
+                }
+            }
+        }
+        names.retain(|name| self.has_entry(me, name));
+        let mut held = me.held.lock();
+        held.folded += folded;
+        held.records.append(&mut names);
+        held.records.shrink_to(allowed);
+        me.entries.store(held.records.len(), Ordering::Relaxed);
+        me.fold_at.store(allowed.max(held.records.len() * 2), Ordering::Relaxed);
+    }
+
+    fn stands_alone(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
+        let queues = self.partition(name.hash).queues.lock();
+        queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.is_alone(me, mode))
+    }
+
+    /// Removes the entry of `me` if it still stands alone; whether it did.
+    fn drop_alone(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
+        let partition = self.partition(name.hash);
+        let mut queues = partition.queues.lock();
+        match queues.find_entry(name.hash, |q| q.name.same(name)) {
+            Ok(entry) if entry.get().is_alone(me, mode) => entry.remove(),
+            _ => return false,
+        };
+        partition.count.fetch_sub(1, Ordering::AcqRel);
+        true
+    }
+
+    fn has_entry(&self, me: &Arc<TrxShared>, name: &LockKey) -> bool {
+        let queues = self.partition(name.hash).queues.lock();
+        let queue = queues.find(name.hash, |q| q.name.same(name));
+        queue.is_some_and(|queue| queue.requests.iter().any(|r| Arc::ptr_eq(&r.owner, me)))
     }
 }
 

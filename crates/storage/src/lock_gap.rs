@@ -6,8 +6,8 @@
 //! conflict with each other; only inserts wait for them. `low` comes from an excluded key by appending a zero byte.
 //!
 //! A range is entered while the leaf that holds it is latched, and an insert looks here while it latches that leaf
-//! exclusively. Ranges end with their transaction. The list is searched from end to end: it is as long as the ranges
-//! held in this tree, of which transactions that touch neighbouring keys share one.
+//! exclusively. Ranges end with their transaction. Of each transaction there is a bounded number in a tree: beyond it the
+//! nearest become one ([`crate::lock_ranges`]), which keeps others from more places than was asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,28 +17,32 @@ use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
 use crate::engine::LockInfo;
+use crate::lock_ranges::KeyRanges;
 use crate::lock_wait::WaitTarget;
 use crate::trx::TrxShared;
 
 /// The gap locks of one tree.
 pub(crate) struct TreeGaps {
     tree: TreeId,
-    /// Number of ranges, read without the mutex.
+    /// Number of transactions with ranges, read without the mutex.
     count: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
+/// Ranges in one tree, about, and those of one transaction at least and at most.
+const RANGES_MAX: usize = 64 << 10;
+const OWN_RANGES_MIN: usize = 32;
+const OWN_RANGES_MAX: usize = 4 << 10;
+
 #[derive(Default)]
 struct Inner {
-    ranges: Vec<Range>,
+    owners: Vec<Owner>,
     waiters: Vec<Waiter>,
 }
 
-struct Range {
-    owner: Arc<TrxShared>,
-    low: Vec<u8>,
-    /// `None`: to the end of the tree.
-    high: Option<Vec<u8>>,
+struct Owner {
+    trx: Arc<TrxShared>,
+    ranges: KeyRanges,
 }
 
 struct Waiter {
@@ -46,27 +50,13 @@ struct Waiter {
     key: Box<[u8]>,
 }
 
-impl Range {
-    fn contains(&self, key: &[u8]) -> bool {
-        self.low.as_slice() <= key && self.high.as_deref().is_none_or(|high| key < high)
-    }
-
-    /// Whether `[low, high)` lies within, touches, or follows after one key in between.
-    fn joins(&self, low: &[u8], high: Option<&[u8]>) -> bool {
-        let reaches = |end: Option<&[u8]>, start: &[u8]| match end {
-            None => true,
-            Some(end) => {
-                start <= end
-                    || (start.len() == end.len() + 1 && start.ends_with(&[0]) && start.starts_with(end))
-            }
-        };
-        reaches(self.high.as_deref(), low) && reaches(high, &self.low)
-    }
-}
-
 impl Inner {
     fn is_blocked(&self, trx: &Arc<TrxShared>, key: &[u8]) -> bool {
-        self.ranges.iter().any(|range| range.contains(key) && !Arc::ptr_eq(&range.owner, trx))
+        self.owners.iter().any(|owner| !Arc::ptr_eq(&owner.trx, trx) && owner.ranges.covers(key))
+    }
+
+    fn ranges_of(&mut self, me: &Arc<TrxShared>) -> Option<&mut KeyRanges> {
+        self.owners.iter_mut().find(|owner| Arc::ptr_eq(&owner.trx, me)).map(|owner| &mut owner.ranges)
     }
 }
 
@@ -88,14 +78,16 @@ impl TreeGaps {
             return;
         }
         let mut inner = self.inner.lock();
-        let joined = inner.ranges.iter_mut().rev().find(|r| Arc::ptr_eq(&r.owner, me) && r.joins(low, high));
-        match joined {
-            Some(range) => range.widen(low, high),
-            None => {
-                let range = Range { owner: me.clone(), low: low.to_vec(), high: high.map(<[u8]>::to_vec) };
-                inner.ranges.push(range);
-                self.count.store(inner.ranges.len(), Ordering::Release);
-                me.held.lock().add_gaps(self);
+        let room = (RANGES_MAX / (inner.owners.len() + 1)).clamp(OWN_RANGES_MIN, OWN_RANGES_MAX);
+        if inner.ranges_of(me).is_none() {
+            inner.owners.push(Owner { trx: me.clone(), ranges: KeyRanges::default() });
+            self.count.store(inner.owners.len(), Ordering::Release);
+            me.held.lock().add_gaps(self);
+        }
+        if let Some(ranges) = inner.ranges_of(me) {
+            ranges.add(low, high);
+            if ranges.len() > room {
+                ranges.coarsen(room / 2);
             }
         }
     }
@@ -124,8 +116,8 @@ impl TreeGaps {
     pub(crate) fn release(&self, me: &Arc<TrxShared>) {
         let mut wake: Vec<Fiber> = Vec::new();
         let mut inner = self.inner.lock();
-        inner.ranges.retain(|range| !Arc::ptr_eq(&range.owner, me));
-        self.count.store(inner.ranges.len(), Ordering::Release);
+        inner.owners.retain(|owner| !Arc::ptr_eq(&owner.trx, me));
+        self.count.store(inner.owners.len(), Ordering::Release);
         let mut waiters = std::mem::take(&mut inner.waiters);
         waiters.retain(|waiter| {
             if inner.is_blocked(&waiter.trx, &waiter.key) {
@@ -142,8 +134,8 @@ impl TreeGaps {
     /// The transactions that keep `me` from inserting `key`.
     pub(crate) fn blockers(&self, me: &Arc<TrxShared>, key: &[u8], out: &mut Vec<Arc<TrxShared>>) {
         let inner = self.inner.lock();
-        let blocks = |range: &&Range| range.contains(key) && !Arc::ptr_eq(&range.owner, me);
-        out.extend(inner.ranges.iter().filter(blocks).map(|range| range.owner.clone()));
+        let blocks = |owner: &&Owner| !Arc::ptr_eq(&owner.trx, me) && owner.ranges.covers(key);
+        out.extend(inner.owners.iter().filter(blocks).map(|owner| owner.trx.clone()));
     }
 
     /// Ranges held and inserts waiting.
@@ -156,31 +148,11 @@ impl TreeGaps {
             granted,
             owner: Some(trx.id()).filter(|id| id.0 != 0),
         };
-        let held = inner.ranges.iter().map(|r| info(&r.owner, r.high.clone().unwrap_or_default(), true));
+        let end = |high: &Option<Box<[u8]>>| high.as_deref().unwrap_or_default().to_vec();
+        let all = inner.owners.iter().flat_map(|owner| owner.ranges.iter().map(|range| (&owner.trx, range)));
+        let held = all.map(|(trx, range)| info(trx, end(&range.high), true));
         let waiting = inner.waiters.iter().map(|w| info(&w.trx, w.key.to_vec(), false));
         let room = limit.saturating_sub(out.len());
         out.extend(held.chain(waiting).take(room));
-    }
-}
-
-impl Range {
-    fn widen(&mut self, low: &[u8], high: Option<&[u8]>) {
-        if low < self.low.as_slice() {
-            self.low = low.to_vec();
-        }
-        let further = match (&self.high, high) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(old), Some(new)) => new > old.as_slice(),
-        };
-        if further {
-            match (&mut self.high, high) {
-                (Some(old), Some(new)) => {
-                    old.clear();
-                    old.extend_from_slice(new);
-                }
-                (old, new) => *old = new.map(<[u8]>::to_vec),
-            }
-        }
     }
 }

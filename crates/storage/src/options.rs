@@ -18,12 +18,18 @@ pub struct EngineConfig {
     pub store: StoreConfig,
     /// How long a row lock is waited for unless the transaction says otherwise.
     pub lock_wait_timeout: Duration,
+    /// Row locks that a transaction keeps one by one; those of one that has more are kept as ranges of keys.
+    pub row_locks_max: usize,
 }
 
 impl EngineConfig {
     /// Defaults for the data folder `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> EngineConfig {
-        EngineConfig { store: StoreConfig::new(dir), lock_wait_timeout: Duration::from_secs(50) }
+        EngineConfig {
+            store: StoreConfig::new(dir),
+            lock_wait_timeout: Duration::from_secs(50),
+            row_locks_max: 8 << 10,
+        }
     }
 
     /// Sets when commits are acknowledged.

@@ -41,7 +41,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         table: TrxTable::new(next, limit),
         active: ActiveSet::new(),
         snapshots: SnapshotSet::new(keel_runtime::slot_count()),
-        locks: LockTable::new(),
+        locks: LockTable::new(config.row_locks_max),
         waits: WaitStats::default(),
         undo,
         trees: RwLock::default(),

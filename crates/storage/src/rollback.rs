@@ -92,6 +92,7 @@ impl Writes {
             self.last = change.common.before;
             self.changes = self.changes.saturating_sub(1);
             self.shared.changes.store(self.changes, Ordering::Relaxed);
+            engine.locks.bound(&self.shared);
             fiber::tick();
         }
         self.changes = mark.changes;

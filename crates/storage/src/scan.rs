@@ -174,6 +174,7 @@ impl Scan {
         self.next_item = 0;
         while self.items.is_empty() && !matches!(self.place, Place::End) {
             fiber::tick();
+            state.bound_locks(engine);
             if state.interrupt.is_raised() {
                 return Err(Error::Interrupted);
             }

@@ -251,6 +251,10 @@ pub(crate) struct TrxShared {
     pub(crate) changes: AtomicU64,
     /// Locks held.
     pub(crate) held: Mutex<Held>,
+    /// Number of row locks listed there, to be read without the mutex.
+    pub(crate) entries: AtomicUsize,
+    /// At so many they are looked at, and perhaps folded.
+    pub(crate) fold_at: AtomicUsize,
     /// The one lock it may be waiting for.
     pub(crate) wait: WaitCell,
     /// Whether nobody but recovery owns it any more.
@@ -264,6 +268,8 @@ impl TrxShared {
             id: AtomicU64::new(id.0),
             changes: AtomicU64::new(0),
             held: Mutex::new(Held::default()),
+            entries: AtomicUsize::new(0),
+            fold_at: AtomicUsize::new(0),
             wait: WaitCell::default(),
             rolling_back: AtomicBool::new(false),
         })

@@ -323,6 +323,14 @@ impl State {
         self.shared.get_or_insert_with(|| TrxShared::new(TrxId(0)))
     }
 
+    /// Folds row locks that are too many. No latch may be held.
+    #[inline]
+    pub(crate) fn bound_locks(&self, engine: &Engine) {
+        if let Some(shared) = &self.shared {
+            engine.locks.bound(shared);
+        }
+    }
+
     /// Gives the transaction its id before its first write. Waits at times.
     pub(crate) fn begin_write(&mut self, engine: &Engine) -> Result<()> {
         if self.writes.is_some() {

@@ -169,6 +169,7 @@ impl State {
     ) -> Result<Option<R>> {
         let if_taken = if_taken(wait);
         loop {
+            self.bound_locks(engine);
             let leaf = tree.tree().leaf_for_read(key)?;
             let slot = match leaf.search(key) {
                 Ok(slot) => slot,

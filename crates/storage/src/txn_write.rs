@@ -81,6 +81,7 @@ impl State {
         mut attempt: impl FnMut(&mut State, &Mtr<'_>, &mut LeafWrite<'_>, &Progress) -> Result<Step<T>>,
     ) -> Result<T> {
         loop {
+            self.bound_locks(engine);
             let mtr = engine.store.begin()?;
             let step = {
                 let mut leaf = tree.tree().leaf_for_write(&mtr, key)?;
@@ -275,6 +276,9 @@ impl State {
             },
         };
         self.buffers.row = new;
+        if !own && matches!(step, Ok(Step::Wrote(_))) {
+            engine.locks.drop_written(self.shared(), tree.id(), key);
+        }
         step
     }
 
@@ -369,7 +373,7 @@ impl State {
             return Ok(Step::Wait);
         }
         // Somebody may hold or want the key of a row that is gone.
-        if engine.locks.is_contended(Some(&me), tree.id(), key) {
+        if engine.locks.is_queued(Some(&me), tree.id(), key) {
             let ask = engine.locks.ask(&me, tree.id(), key, LockMode::Exclusive, None, IfTaken::Queue);
             if ask == Ask::Queued {
                 return Ok(Step::Wait);

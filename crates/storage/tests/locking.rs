@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
 use keel_runtime::{fiber, time};
 use keel_storage::{
-    Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange, TxnOptions, Wait,
+    Engine, EngineConfig, Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange,
+    TreeHandle, TxnOptions, Wait,
 };
 
 const X: LockMode = LockMode::Exclusive;
@@ -365,5 +367,108 @@ fn rows_rolled_back_to_a_savepoint_stay_locked() {
         assert_eq!(lock(&mut b, tree, 1, S, Wait::NoWait).unwrap().as_deref(), Some("1"));
         b.commit().unwrap();
         assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+/// A world in which transactions fold their row locks beyond `own`, with rows `0..count`.
+fn with_folding<T: Send>(own: usize, count: u32, f: impl FnOnce(&Arc<Engine>, &TreeHandle) -> T + Send) -> T {
+    world_of(EngineConfig { row_locks_max: own, ..config() }, 1, |engine| {
+        let tree = new_tree(engine);
+        let mut txn = rr(engine);
+        (0..count).for_each(|n| put(&mut txn, &tree, n, "row"));
+        txn.commit().unwrap();
+        f(engine, &tree)
+    })
+}
+
+#[test]
+fn very_many_row_locks_are_few_entries_and_still_locks() {
+    with_folding(64, 3000, |engine, tree| {
+        let (mut a, mut b) = (rc(engine), rc(engine));
+        for n in (0..3000).step_by(3) {
+            lock(&mut a, tree, n, if n < 1500 { S } else { X }, Wait::Default).unwrap();
+        }
+        let entries = engine.locks(10_000).len();
+        assert!(entries <= 64 + 2 * 1024, "{entries} entries for 1000 locks");
+        for n in (0..3000).step_by(3) {
+            let shared = lock(&mut b, tree, n, S, Wait::NoWait);
+            assert_eq!(shared.is_ok(), n < 1500, "shared lock on {n}");
+            assert!(matches!(lock(&mut b, tree, n, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+        }
+        assert_eq!(lock(&mut a, tree, 3, S, Wait::NoWait).unwrap().as_deref(), Some("row"), "still its own");
+        let tree_b = tree.clone();
+        let waiting = blocked(engine, move || set(&mut b, &tree_b, 2997, "b"));
+        a.commit().unwrap();
+        waiting.done().unwrap();
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
+fn rows_between_folded_locks_stay_with_those_who_hold_them() {
+    with_folding(4, 40, |engine, tree| {
+        let (mut a, mut b, mut c) = (rc(engine), rc(engine), rc(engine));
+        lock(&mut b, tree, 11, S, Wait::Default).unwrap();
+        set(&mut b, tree, 13, "b").unwrap();
+        (0..40).filter(|n| n % 2 == 0).for_each(|n| drop(lock(&mut a, tree, n, X, Wait::Default).unwrap()));
+        lock(&mut b, tree, 11, S, Wait::NoWait).unwrap();
+        set(&mut b, tree, 13, "b again").unwrap();
+        assert!(matches!(lock(&mut a, tree, 11, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+        assert!(matches!(lock(&mut a, tree, 13, S, Wait::NoWait), Err(Error::LockNotAvailable)));
+        // The claim of `a` on 11 is void, for `b` has it; on 12 it is not.
+        lock(&mut c, tree, 11, S, Wait::NoWait).unwrap();
+        assert!(matches!(lock(&mut c, tree, 12, S, Wait::NoWait), Err(Error::LockNotAvailable)));
+        b.commit().unwrap();
+        c.commit().unwrap();
+        assert_eq!(lock(&mut a, tree, 13, X, Wait::NoWait).unwrap().as_deref(), Some("b again"));
+        a.commit().unwrap();
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
+fn skipping_and_giving_up_leave_nothing_in_a_writers_name() {
+    with_folding(64, 500, |engine, tree| {
+        let mut a = rc(engine);
+        (0..500).for_each(|n| set(&mut a, tree, n, "a").unwrap());
+        let skipping = Read::Lock(X, Wait::SkipLocked);
+        let mut b = rc(engine);
+        assert!(scan_range(&mut b, tree, ScanRange::ALL, skipping).unwrap().is_empty());
+        let at_once = Wait::Timeout(Duration::ZERO);
+        (0..500).for_each(|n| assert!(lock(&mut b, tree, n, X, at_once).is_err()));
+        assert_eq!(engine.locks(10).len(), 0);
+        a.commit().unwrap();
+    });
+}
+
+#[test]
+fn a_row_locked_and_then_written_has_no_entry() {
+    with_folding(1000, 100, |engine, tree| {
+        let mut a = rr(engine);
+        let mut scan = a.scan(tree, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+        while let Some((key, _)) = scan.next(&mut a).unwrap() {
+            let key = key.to_vec();
+            a.update(tree, &key, b"new").unwrap();
+        }
+        let rows = engine.locks(1000).iter().filter(|lock| lock.mode != "GAP").count();
+        assert_eq!(rows, 0);
+        assert!(matches!(lock(&mut rr(engine), tree, 50, S, Wait::NoWait), Err(Error::LockNotAvailable)));
+        a.commit().unwrap();
+    });
+}
+
+#[test]
+fn very_many_gaps_become_few() {
+    with_folding(64, 20_000, |engine, tree| {
+        let (mut a, mut b) = (rr(engine), rr(engine));
+        let mut txn = rr(engine);
+        (0..20_000).step_by(2).for_each(|n| del(&mut txn, tree, n).unwrap());
+        txn.commit().unwrap();
+        (0..20_000).step_by(2).for_each(|n| assert!(set(&mut a, tree, n, "none").is_err()));
+        assert!(engine.locks(100_000).len() <= 4 << 10);
+        let tree_b = tree.clone();
+        let waiting = blocked(engine, move || insert(&mut b, &tree_b, 10_000, "b"));
+        a.commit().unwrap();
+        waiting.done().unwrap();
     });
 }

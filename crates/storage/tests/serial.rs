@@ -13,7 +13,8 @@ use std::time::Duration;
 use common::*;
 use keel_runtime::{fiber, rand};
 use keel_storage::{
-    Engine, Error, Insert, LockMode, OnDuplicate, Read, Result, ScanRange, TreeHandle, Txn, TxnOptions, Wait,
+    Engine, EngineConfig, Error, Insert, LockMode, OnDuplicate, Read, Result, ScanRange, TreeHandle, Txn,
+    TxnOptions, Wait,
 };
 use parking_lot::Mutex;
 
@@ -220,7 +221,9 @@ impl Shop {
 }
 
 fn try_schedule(seed: u64) {
-    world(seed, |engine| {
+    // Every second world folds locks as soon as there are a few.
+    let row_locks_max = if seed.is_multiple_of(2) { 1 + seed as usize / 2 % 4 } else { 8 << 10 };
+    world_of(EngineConfig { row_locks_max, ..config() }, seed, |engine| {
         let (rows, claims) = (new_tree(engine), new_tree(engine));
         let shop = Arc::new(Shop {
             engine: engine.clone(),

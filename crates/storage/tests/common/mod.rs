@@ -25,8 +25,13 @@ pub fn config() -> EngineConfig {
 
 /// Runs `f` with an engine in a world of its own.
 pub fn world<T: Send>(seed: u64, f: impl FnOnce(&Arc<Engine>) -> T + Send) -> T {
+    world_of(config(), seed, f)
+}
+
+/// Runs `f` with an engine so configured in a world of its own.
+pub fn world_of<T: Send>(config: EngineConfig, seed: u64, f: impl FnOnce(&Arc<Engine>) -> T + Send) -> T {
     sim::run(Options::new(seed), || {
-        let engine = Engine::open(config()).expect("open");
+        let engine = Engine::open(config).expect("open");
         let result = f(&engine);
         engine.shutdown().expect("shutdown");
         result
