@@ -159,6 +159,7 @@ catalogue! {
     FIELD_SPECIFIED_TWICE field_specified_twice(1110, "42000", column) "Column '{column}' specified twice";
     INVALID_GROUP_FUNC_USE invalid_group_func_use(1111, "HY000") "Invalid use of group function";
     TABLE_MUST_HAVE_COLUMNS table_must_have_columns(1113, "42000") "A table must have at least 1 column";
+    RECORD_FILE_FULL record_file_full(1114, "HY000", table) "The table '{table}' is full";
     UNKNOWN_CHARACTER_SET unknown_character_set(1115, "42000", name) "Unknown character set: '{name}'";
     TOO_MANY_TABLES too_many_tables(1116, "HY000", max) "Too many tables; MariaDB can only use {max} tables in a join";
     TOO_MANY_FIELDS too_many_fields(1117, "HY000") "Too many columns";

@@ -60,6 +60,7 @@ fn serve(args: &[String]) -> Result<(), String> {
     for note in &options.notes {
         println!("keel: {note}");
     }
+    options.faults.iter().cloned().for_each(keel_runtime::fs::inject);
     let signals = Signals::take();
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
@@ -73,9 +74,7 @@ fn serve(args: &[String]) -> Result<(), String> {
     });
     let ended = runtime.block_on(|| wait(&server, &asked));
     if let Ended::Failed(reason) = ended {
-        return Err(format!(
-            "stopped, since the log can no longer be written: {reason}; nothing was acknowledged after that"
-        ));
+        return Err(format!("stopped: {reason}; nothing was acknowledged after that"));
     }
     println!("keel: stopping");
     runtime.block_on(|| server.stop()).map_err(|error| error.to_string())?;

@@ -378,6 +378,7 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
 #[cold]
 pub(crate) fn engine_error(error: keel_storage::Error) -> SqlError {
     use keel_storage::Error;
+    use keel_storage::fault::StoreError;
     match error {
         Error::Deadlock => errors::lock_deadlock(),
         Error::LockWaitTimeout | Error::LockNotAvailable => errors::lock_wait_timeout(),
@@ -385,6 +386,7 @@ pub(crate) fn engine_error(error: keel_storage::Error) -> SqlError {
         Error::ReadOnly => errors::cant_execute_in_read_only_transaction(),
         Error::TooLarge => errors::too_big_rowsize(8126),
         Error::NotFound => errors::checkread("?"),
+        Error::Store(StoreError::DiskFull { file }) => errors::disk_full(file, "No space left on device"),
         Error::Store(_) | Error::Ended => errors::get_errno(168, error, "InnoDB"),
     }
 }

@@ -13,6 +13,7 @@ use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_sql::ast::Statement;
 use keel_value::Value;
 
+use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
@@ -23,6 +24,14 @@ use crate::{engine_error, maintain, select};
 
 /// Times that a plan is bound anew because definitions keep coming between.
 const REBIND_MAX: usize = 32;
+
+/// No room on the disk is the table's, to the client.
+fn full(table: &TableDef) -> impl Fn(SqlError) -> SqlError {
+    |error| match error.code {
+        code::DISK_FULL => errors::record_file_full(&table.name),
+        _ => error,
+    }
+}
 
 impl Database {
     /// Runs a plan. Rows go to `sink`; warnings to the session. On error the statement left nothing behind.
@@ -164,8 +173,11 @@ impl Database {
                 None => Ok(()),
             }
         };
+        if undone.is_err() {
+            // What could not be undone must never be committed: the whole transaction goes, in the background if need be.
+            let _ = self.rollback(session);
+        }
         // The statement's own error says more than one from a store that has failed meanwhile.
-        drop(undone);
         error
     }
 
@@ -189,9 +201,9 @@ impl Database {
                 let sent = select::run(select, session, params, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: !select.is_into(), ..Completion::default() })
             }
-            Body::Insert(plan) => insert::run(plan, session, params),
-            Body::Update(plan) => update::run(plan, session, params),
-            Body::Delete(plan) => delete::run(plan, session, params),
+            Body::Insert(plan) => insert::run(plan, session, params).map_err(full(&plan.table)),
+            Body::Update(plan) => update::run(plan, session, params).map_err(full(&plan.targets.table)),
+            Body::Delete(plan) => delete::run(plan, session, params).map_err(full(&plan.targets.table)),
             Body::Multi(plan) => multi::run(plan, session, params),
             Body::Do(list) => {
                 for expr in list {

@@ -144,7 +144,7 @@ fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
         _ => failed(error),
     })?;
     let path = folder.join("FORMAT");
-    if fs::exists(&path) {
+    if fs::try_exists(&path).map_err(failed)? {
         let text = fs::read_to_end(&path).map_err(failed)?;
         let found = String::from_utf8_lossy(&text).trim().to_string();
         if found != FORMAT.to_string() {

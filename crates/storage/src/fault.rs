@@ -27,7 +27,10 @@ pub enum StoreError {
         what: String,
     },
     /// No room on the device; the statement fails, the store lives.
-    DiskFull,
+    DiskFull {
+        /// File name within the data folder.
+        file: String,
+    },
     /// The redo log could not be written: nothing is acknowledged any more.
     LogFailed,
     /// A key or value exceeds what a page takes.
@@ -44,8 +47,9 @@ pub type StoreResult<T> = Result<T, StoreError>;
 impl StoreError {
     /// Wraps a failed operation; ENOSPC becomes [`StoreError::DiskFull`].
     pub fn io(file: &str, offset: u64, op: &'static str, source: std::io::Error) -> StoreError {
-        if source.kind() == std::io::ErrorKind::StorageFull {
-            return StoreError::DiskFull;
+        use std::io::ErrorKind;
+        if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            return StoreError::DiskFull { file: file.to_owned() };
         }
         StoreError::Io { file: file.to_owned(), offset, op, source: Arc::new(source) }
     }
@@ -56,7 +60,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Io { file, offset, op, source } => write!(f, "{op} of {file} at {offset}: {source}"),
             StoreError::Corrupt { file, page, what } => write!(f, "{file} page {page}: {what}"),
-            StoreError::DiskFull => f.write_str("no space left on the device"),
+            StoreError::DiskFull { file } => write!(f, "no space left on the device for {file}"),
             StoreError::LogFailed => f.write_str("the redo log could not be written"),
             StoreError::TooLarge => f.write_str("key or value too large for a page"),
             StoreError::Unusable(why) => f.write_str(why),

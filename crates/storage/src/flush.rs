@@ -4,12 +4,17 @@
 //! 1. A page is written only when the log is durable up to its LSN.
 //! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is durable
 //!    in place, so nobody reads an older version from the file.
-//! 3. The checkpoint is the least first redo of all dirty pages, or the durable end; only this service moves it, between
-//!    batches, so no batch is in flight then.
+//! 3. Everything before the least first redo of all dirty pages, or before the durable end, is *clean*. The checkpoint lies
+//!    there, or at the start of the last durable group if that comes first; only this service moves it, between batches,
+//!    so no batch is in flight then.
 //!
 //! Pace: age is steered towards half of the log's capacity by flushing redo at the rate at which it arrives, times
 //! the share of that half that is used up; above three quarters, batch after batch. An idle store is cleaned in small
-//! steps. A failed write leaves its pages dirty and is tried again; a failed sync is not: it ends the store.
+//! steps.
+//!
+//! A failed write leaves its pages dirty and is tried again: on a full disk until there is room, while writers that find no
+//! log space are told so; after any other error so many times without a step of the checkpoint, then the store ends. A
+//! failed sync ends it at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,12 +45,16 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 const IDLE_PAGES: usize = 64;
 /// Wait after a failed write.
 const RETRY: Duration = Duration::from_millis(100);
+/// Failed writes without a step of the checkpoint after which the store ends.
+const TRIES_MAX: u32 = 20;
 
 /// What others share with the flusher.
 #[derive(Default)]
 pub struct FlushState {
     /// Everything dirtied before this LSN is to be flushed now.
     target: AtomicU64,
+    /// Pages hold everything before this LSN.
+    clean: AtomicU64,
     waiters: Mutex<Vec<Fiber>>,
     stop: AtomicBool,
     stopped: AtomicBool,
@@ -60,17 +69,20 @@ pub struct FlushState {
 }
 
 impl FlushState {
-    /// Waits until a checkpoint covers everything before `lsn`.
+    /// Asks for a checkpoint that covers everything before `lsn`.
+    pub fn request(&self, core: &Core, lsn: u64) {
+        self.target.fetch_max(lsn, SeqCst);
+        core.log.flusher.request();
+    }
+
+    /// Waits until pages hold everything before `lsn`, and the checkpoint says so.
     pub fn flush_to(&self, core: &Core, lsn: u64) -> StoreResult<()> {
         core.log.wait_durable(lsn)?;
-        while core.log.checkpoint() < lsn {
-            if core.log.is_failed() {
-                return Err(StoreError::LogFailed);
-            }
+        while self.clean.load(SeqCst) < lsn {
+            core.log.check_health()?;
             self.waiters.lock().push(fiber::current());
-            self.target.fetch_max(lsn, SeqCst);
-            core.log.flusher.request();
-            if core.log.checkpoint() < lsn {
+            self.request(core, lsn);
+            if self.clean.load(SeqCst) < lsn {
                 fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
             }
         }
@@ -108,6 +120,8 @@ pub struct Flusher {
     next_tick: Instant,
     next_checkpoint: Instant,
     last_complaint: String,
+    /// Failed writes since the checkpoint last moved.
+    failures: u32,
 }
 
 /// One page of a batch; its copy has the same index in the buffer.
@@ -141,6 +155,7 @@ impl Flusher {
             next_tick: time::now(),
             next_checkpoint: time::now(),
             last_complaint: String::new(),
+            failures: 0,
         }
     }
 
@@ -163,8 +178,15 @@ impl Flusher {
         self.core.pool.wake_free_waiters();
     }
 
-    /// Says once what goes wrong; the pages stay dirty and are tried again.
+    /// Says once what goes wrong; the pages stay dirty and are tried again, if not too often.
     fn complain_and_wait(&mut self, e: &StoreError) {
+        match e {
+            StoreError::DiskFull { .. } => self.core.log.set_pages_stuck(true),
+            _ => self.failures += 1,
+        }
+        if self.failures >= TRIES_MAX {
+            return self.core.log.fail(format!("pages cannot be written: {e}"));
+        }
         let complaint = e.to_string();
         if self.last_complaint != complaint {
             eprintln!("keel: pages cannot be written, trying again: {complaint}");
@@ -244,7 +266,7 @@ impl Flusher {
         let log = &self.core.log;
         let (appended, age, half) = (log.appended(), log.age(), log.capacity() / 2);
         let target = self.state.target.load(SeqCst);
-        if target > log.checkpoint() {
+        if target > self.state.clean.load(SeqCst) {
             let frames = self.oldest_frames(target, BATCH);
             self.flush(&frames)?;
             return Ok(!frames.is_empty());
@@ -343,6 +365,7 @@ impl Flusher {
             result.map_err(|e| run[0].space.io_error(run[0].page, "write", e))?;
         }
         self.sync_files(items)?;
+        self.core.log.set_pages_stuck(false);
         self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
         self.state.batches.fetch_add(1, Relaxed);
         Ok(())
@@ -383,16 +406,23 @@ impl Flusher {
             self.drop_stale(queue);
             queue.front().map_or(end, |e| e.first_redo)
         });
-        let new = oldest.min(durable);
+        let clean = oldest.min(durable);
+        let new = clean.min(log.durable_start()).max(log.checkpoint());
         let (last, target) = (log.checkpoint(), self.state.target.load(SeqCst));
-        let asked = last < target && new >= target;
+        let asked = self.state.clean.load(SeqCst) < target && clean >= target;
         let far = new - last.min(new) > log.capacity() / 32;
         let due = new > last && time::now() >= self.next_checkpoint;
         if !(asked || far || due) {
             return Ok(());
         }
         self.head.advance(new)?;
+        self.failures = 0;
         log.set_checkpoint(new);
+        self.state.clean.store(clean, SeqCst);
+        if !log.has_room() {
+            // Files behind the checkpoint may be what is missing.
+            log.housekeeper.request();
+        }
         self.next_checkpoint = time::now() + CHECKPOINT_INTERVAL;
         self.state.wake_waiters();
         Ok(())

@@ -165,6 +165,8 @@ const UNDO: TreeId = TreeId(0);
 const FRAMES_MIN: u64 = 64;
 /// How often the housekeeper looks.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
+/// How often in a row it may fail.
+const HOUSEKEEPING_TRIES_MAX: u32 = 20;
 
 /// The store.
 pub struct Store {
@@ -187,15 +189,19 @@ struct Housekeeper {
 }
 
 impl Housekeeper {
-    fn run(&self, core: &Core) {
+    fn run(&self, core: &Core, flush: &FlushState) {
         let log = &core.log;
         log.housekeeper.serve(fiber::current());
-        let keep = (log.capacity() / log.segments.bytes) as usize + 2;
+        let mut failures = 0;
         while !self.stop.load(SeqCst) && !log.is_failed() {
-            // A full disk or a refused rename is tried again; the writer meets what cannot be cured.
-            let _ = log.segments.recycle(log.checkpoint(), keep);
-            if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
-                let _ = log.segments.provide(log.appended(), 1);
+            match provide_files(log) {
+                Ok(()) => failures = 0,
+                // The files that are there must do: those behind a checkpoint are used again.
+                Err(StoreError::DiskFull { .. }) => flush.request(core, log.appended()),
+                Err(e) if failures == HOUSEKEEPING_TRIES_MAX => {
+                    log.fail(format!("log files cannot be made: {e}"));
+                }
+                Err(_) => failures += 1,
             }
             log.note_files();
             if !log.housekeeper.take_request() {
@@ -214,6 +220,16 @@ impl Housekeeper {
     }
 }
 
+/// Reuses log files behind the checkpoint, and makes one ahead if there is none.
+fn provide_files(log: &Log) -> StoreResult<()> {
+    let keep = (log.capacity() / log.segments.bytes) as usize + 2;
+    let recycled = log.segments.recycle(log.checkpoint(), keep);
+    if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
+        log.segments.provide(log.appended(), 1)?;
+    }
+    recycled
+}
+
 fn take_lock(dir: &Path) -> StoreResult<FileLock> {
     fs::lock_file(&dir.join("keel.lock")).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => {
@@ -226,6 +242,12 @@ fn take_lock(dir: &Path) -> StoreResult<FileLock> {
 /// Makes the files of a new store; `redo.head` last, so that a crash leaves a folder that is made again.
 fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
     fs::create_dir_all(tree_dir).map_err(|e| StoreError::io("trees", 0, "create", e))?;
+    let there = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
+    if there.iter().filter_map(|name| tree_of(name)).any(|id| id != UNDO) {
+        let why =
+            format!("{} has lost redo.head, without which its trees cannot be read", config.dir.display());
+        return Err(StoreError::Unusable(why));
+    }
     fs::sync_dir(&config.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;
     let segment_bytes = config.segment_bytes.next_multiple_of(BLOCK as u64);
     Segments::open(&config.dir, segment_bytes, config.direct_io)?.provide(FIRST_LSN, 1)?;
@@ -235,6 +257,8 @@ fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
 
 /// Opens every tree file; what a crash left unfinished is removed.
 fn open_spaces(tree_dir: &Path, direct: bool) -> StoreResult<HashMap<u32, Arc<Space>>> {
+    // Names that a kill left unsynced may not vanish once more is built on them.
+    fs::sync_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "sync", e))?;
     let mut spaces = HashMap::new();
     let entries = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
     for entry in entries {
@@ -253,7 +277,7 @@ impl Store {
         fs::create_dir_all(&config.dir).map_err(|e| StoreError::io("data folder", 0, "create", e))?;
         let lock = take_lock(&config.dir)?;
         let tree_dir = config.dir.join("trees");
-        if !Head::exists(&config.dir) {
+        if !Head::exists(&config.dir)? {
             create_store(&config, &tree_dir)?;
         }
         let head = Head::open(&config.dir)?;
@@ -276,8 +300,8 @@ impl Store {
         let trees =
             core.spaces.read().values().filter(|s| s.id != UNDO).map(|s| (s.id, tree(&core, s))).collect();
         let housekeeper = Arc::new(Housekeeper::default());
-        let (keeper, shared) = (housekeeper.clone(), core.clone());
-        fiber::spawn_service("redo files", move || keeper.run(&shared));
+        let (keeper, shared, state) = (housekeeper.clone(), core.clone(), flush.clone());
+        fiber::spawn_service("redo files", move || keeper.run(&shared, &state));
         let direct = config.direct_io;
         let trees = RwLock::new(trees);
         Ok(Arc::new(Store { core, trees, tree_dir, direct, flush, housekeeper, recovered, _lock: lock }))
@@ -448,6 +472,19 @@ fn tree(core: &Arc<Core>, space: &Arc<Space>) -> Arc<Tree> {
     Arc::new(Tree::new(core.clone(), space.clone()))
 }
 
+/// The log's file and the next. Where the disk is full, those behind a checkpoint are used again.
+fn provide_first_files(core: &Core, flush: &FlushState) -> StoreResult<()> {
+    let end = core.log.appended();
+    match core.log.segments.provide(end, 1) {
+        Err(StoreError::DiskFull { .. }) => {
+            flush.hold_checkpoint.store(false, SeqCst);
+            flush.flush_to(core, end)?;
+            provide_files(&core.log)
+        }
+        result => result,
+    }
+}
+
 /// Starts the flusher, applies the log, starts the log's writer, and marks the new life in the log.
 fn start(
     core: &Arc<Core>,
@@ -461,16 +498,15 @@ fn start(
     flush.hold_checkpoint.store(true, SeqCst);
     let flusher = Flusher::new(core.clone(), flush.clone(), doublewrite, head);
     fiber::spawn_service("flusher", move || flusher.run());
-    let recovered = match recover(core, checkpoint, replay) {
-        Ok(recovered) => recovered,
-        Err(e) => {
-            core.log.fail(e.to_string());
-            flush.stop(core);
-            return Err(e);
-        }
-    };
-    core.pool.recovering.store(false, SeqCst);
-    core.log.segments.provide(core.log.appended(), 1)?;
+    let recovered = recover(core, checkpoint, replay).and_then(|recovered| {
+        core.pool.recovering.store(false, SeqCst);
+        provide_first_files(core, flush).map(|()| recovered)
+    });
+    if let Err(e) = &recovered {
+        core.log.fail(e.to_string());
+        flush.stop(core);
+    }
+    let recovered = recovered?;
     core.log.note_files();
     let log = core.log.clone();
     fiber::spawn_service("log", move || run_writer(&log));

@@ -227,11 +227,22 @@ fn try_seed(seed: u64) {
     for turn in 0..4u64 {
         let syncs = 1 + (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(turn as u32 * 16) >> 32) % 160;
         match life(&disk, seed * 8 + turn, Some(syncs), &ledger) {
+            // One crash in three is a kill: what no sync has covered is still there, until a later crash takes it.
+            Outcome::Crashed if syncs.is_multiple_of(3) => {}
             Outcome::Crashed => disk.crash(seed * 8 + turn),
             Outcome::Done(()) => {}
         }
     }
     assert_eq!(life(&disk, seed * 8 + 7, None, &ledger), Outcome::Done(()));
+}
+
+/// `KEEL_SEEDS` is the number of seeds, or their range `from..to`.
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let given = std::env::var("KEEL_SEEDS").unwrap_or_default();
+    match given.split_once("..") {
+        Some((from, to)) => from.parse().expect("a seed")..to.parse().expect("a seed"),
+        None => 0..given.parse().unwrap_or(default),
+    }
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -243,14 +254,14 @@ fn random_crashes_lose_nothing_acknowledged() {
     if let Some(seed) = number("KEEL_SEED") {
         return try_seed(seed);
     }
-    for seed in 0..number("KEEL_SEEDS").unwrap_or(40) {
+    for seed in seeds(40) {
         try_seed(seed);
     }
 }
 
 #[test]
 fn a_crash_at_every_sync_loses_nothing_acknowledged() {
-    let step = if number("KEEL_SEEDS").is_some() { 1 } else { 7 };
+    let step = if std::env::var_os("KEEL_SEEDS").is_some() { 1 } else { 7 };
     let mut syncs = 1;
     loop {
         let disk = Disk::new(syncs);

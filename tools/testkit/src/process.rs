@@ -151,6 +151,27 @@ impl Server {
         }
     }
 
+    /// Options of later launches.
+    pub fn set_options(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|option| option.to_string()).collect();
+    }
+
+    /// Waits for the process to end by itself, at most for so long.
+    pub fn wait_ended(&mut self, max: Duration) -> io::Result<ExitStatus> {
+        let deadline = Instant::now() + max;
+        let child = self.child.as_mut().ok_or_else(|| io::Error::other("not running"))?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                self.child = None;
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server goes on"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// The last lines that the server wrote.
     pub fn log_tail(&self) -> String {
         let text = fs::read(self.dir.join("server.log")).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Many reads and writes at once: the device's queue is what makes them cheap.
 
+use super::faults::Op;
 use super::file::{File, Inner};
 use super::op::{self, FileOp};
 use crate::sim::SimOp;
@@ -28,7 +29,10 @@ impl<'a> IoBatch<'a> {
     pub fn push_read(&mut self, file: &File, buf: &'a mut [u8], offset: u64) {
         self.event.get_or_insert(file.events().0);
         match file.inner() {
-            Inner::Real { fd, .. } => self.real.push(FileOp::read(fd.as_raw_fd(), buf, offset)),
+            Inner::Real { fd, .. } => {
+                let op = FileOp::read(fd.as_raw_fd(), buf, offset);
+                self.real.push(op.or_fault(file.check_fault(Op::Read)));
+            }
             Inner::Sim(sim) => self.sim.push(SimOp::read(sim, buf, offset)),
         }
         self.files.push(file.clone());
@@ -37,7 +41,10 @@ impl<'a> IoBatch<'a> {
     pub fn push_write(&mut self, file: &File, buf: &'a [u8], offset: u64) {
         self.event.get_or_insert(file.events().1);
         match file.inner() {
-            Inner::Real { fd, .. } => self.real.push(FileOp::write(fd.as_raw_fd(), buf, offset, false)),
+            Inner::Real { fd, .. } => {
+                let op = FileOp::write(fd.as_raw_fd(), buf, offset, false);
+                self.real.push(op.or_fault(file.check_fault(Op::Write)));
+            }
             Inner::Sim(sim) => self.sim.push(SimOp::write(sim, buf, offset)),
         }
         self.files.push(file.clone());

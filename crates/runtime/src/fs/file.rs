@@ -1,5 +1,6 @@
 //! An open file.
 
+use super::faults::{self, Op};
 use super::op::{self, FileOp, OpKind};
 use crate::fiber;
 use crate::sim::SimFile;
@@ -7,7 +8,7 @@ use crate::wait::WaitEvent;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whether a write is durable when it returns.
@@ -66,7 +67,12 @@ pub struct File {
 }
 
 pub(super) enum Inner {
-    Real { fd: OwnedFd, direct: bool },
+    Real {
+        fd: OwnedFd,
+        direct: bool,
+        /// The file's path, if there were faults to come for it.
+        watched: Option<PathBuf>,
+    },
     Sim(SimFile),
 }
 
@@ -77,7 +83,8 @@ impl File {
             Some(world) => Inner::Sim(world.open(path, options)?),
             None => {
                 let (fd, direct) = fiber::blocking(WaitEvent::FileSystem, || open_real(path, options))?;
-                Inner::Real { fd, direct }
+                let watched = faults::is_watched(path).then(|| path.to_path_buf());
+                Inner::Real { fd, direct, watched }
             }
         };
         Ok(File {
@@ -104,6 +111,7 @@ impl File {
     pub fn read_some_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match &*self.inner {
             Inner::Real { fd, .. } => {
+                self.check_fault(Op::Read)?;
                 let len = buf.len();
                 let mut op = FileOp::read(fd.as_raw_fd(), buf, offset);
                 op::run(self.read_event, std::slice::from_mut(&mut op));
@@ -118,6 +126,10 @@ impl File {
         let durable = sync == Sync::Data;
         match &*self.inner {
             Inner::Real { fd, .. } => {
+                self.check_fault(Op::Write)?;
+                if durable {
+                    self.check_fault(Op::Sync)?;
+                }
                 self.run_one(FileOp::write(fd.as_raw_fd(), buf, offset, durable), self.write_event)
             }
             Inner::Sim(file) => file.write(self.write_event, buf, offset, durable),
@@ -133,8 +145,19 @@ impl File {
     }
     fn sync(&self, kind: OpKind) -> io::Result<()> {
         match &*self.inner {
-            Inner::Real { fd, .. } => self.run_one(FileOp::sync(fd.as_raw_fd(), kind), self.sync_event),
+            Inner::Real { fd, .. } => {
+                self.check_fault(Op::Sync)?;
+                self.run_one(FileOp::sync(fd.as_raw_fd(), kind), self.sync_event)
+            }
             Inner::Sim(file) => file.sync(self.sync_event),
+        }
+    }
+    /// Fails if a fault was set for this file.
+    #[inline]
+    pub(super) fn check_fault(&self, kind: Op) -> io::Result<()> {
+        match &*self.inner {
+            Inner::Real { watched: Some(path), .. } => faults::check(kind, path),
+            _ => Ok(()),
         }
     }
     fn run_one(&self, mut op: FileOp, event: WaitEvent) -> io::Result<()> {
@@ -156,23 +179,29 @@ impl File {
     /// Cuts or extends with zeros.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         match &*self.inner {
-            Inner::Real { fd, .. } => fiber::blocking(WaitEvent::FileSystem, || {
-                // SAFETY: plain system call.
-                call(|| unsafe { libc::ftruncate(fd.as_raw_fd(), len as i64) })
-            }),
+            Inner::Real { fd, .. } => {
+                self.check_fault(Op::Write)?;
+                fiber::blocking(WaitEvent::FileSystem, || {
+                    // SAFETY: plain system call.
+                    call(|| unsafe { libc::ftruncate(fd.as_raw_fd(), len as i64) })
+                })
+            }
             Inner::Sim(file) => file.set_len(len),
         }
     }
     /// Reserves the space of a range, extending the file; zeros are written where the file system cannot reserve.
     pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         match &*self.inner {
-            Inner::Real { fd, .. } => fiber::blocking(WaitEvent::FileSystem, || {
-                // SAFETY: plain system call.
-                match call(|| unsafe { libc::fallocate(fd.as_raw_fd(), 0, offset as i64, len as i64) }) {
-                    Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(fd, offset + len),
-                    result => result,
-                }
-            }),
+            Inner::Real { fd, .. } => {
+                self.check_fault(Op::Write)?;
+                fiber::blocking(WaitEvent::FileSystem, || {
+                    // SAFETY: plain system call.
+                    match call(|| unsafe { libc::fallocate(fd.as_raw_fd(), 0, offset as i64, len as i64) }) {
+                        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(fd, offset + len),
+                        result => result,
+                    }
+                })
+            }
             Inner::Sim(file) => file.allocate(offset + len),
         }
     }

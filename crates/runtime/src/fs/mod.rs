@@ -8,15 +8,17 @@
 
 mod aligned;
 mod batch;
+pub(crate) mod faults;
 mod file;
 mod op;
 mod path;
 
 pub use aligned::AlignedBuf;
 pub use batch::IoBatch;
+pub use faults::{Fault, Op, inject};
 pub use file::{File, OpenOptions, Sync};
 pub(crate) use op::{FileOp, OpKind};
 pub use path::{
     FileLock, create_dir_all, exists, is_dir, lock_file, read_dir, read_to_end, remove_dir, remove_file,
-    rename, sync_dir, write_whole,
+    rename, sync_dir, try_exists, write_whole,
 };

@@ -59,6 +59,14 @@ impl FileOp {
         FileOp { kind, fd, address, len, offset, result: AtomicI32::new(0), group: std::ptr::null(), outcome }
     }
 
+    /// The same, or failed before it began.
+    pub fn or_fault(mut self, fault: io::Result<()>) -> FileOp {
+        if let Err(error) = fault {
+            self.outcome = Outcome::Failed(error);
+        }
+        self
+    }
+
     /// Bytes not transferred, and the error if there was one. A read that met the end of the file leaves bytes over.
     pub fn finish(self) -> (usize, io::Result<()>) {
         match self.outcome {

@@ -52,6 +52,10 @@ pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {
     names.sort();
     Ok(names)
 }
+/// Is there a file or folder? An error if that cannot be told.
+pub fn try_exists(path: &Path) -> io::Result<bool> {
+    either(|w| Ok(w.exists(path)), || path.try_exists())
+}
 /// Is there a file or folder?
 pub fn exists(path: &Path) -> bool {
     either(|w| Ok(w.exists(path)), || Ok(path.exists())).unwrap_or(false)

@@ -13,14 +13,6 @@ const READ_MICROS: (u64, u64) = (5, 150);
 const WRITE_MICROS: (u64, u64) = (5, 150);
 const SYNC_MICROS: (u64, u64) = (30, 400);
 
-/// A fault to come.
-pub(super) struct Fault {
-    pub kind: Op,
-    pub path: String,
-    pub errno: i32,
-    pub after: u64,
-}
-
 /// An open file of a simulated disk.
 pub(crate) struct SimFile {
     disk: Disk,
@@ -193,15 +185,7 @@ impl World {
     }
 
     pub(super) fn check_fault(&self, kind: Op, path: &Path) -> io::Result<()> {
-        let path = path.to_string_lossy();
-        let mut faults = self.faults.borrow_mut();
-        if let Some(at) = faults.iter().position(|f| f.kind == kind && path.contains(&f.path)) {
-            if faults[at].after == 0 {
-                let errno = faults.remove(at).errno;
-                return Err(io::Error::from_raw_os_error(errno));
-            }
-            faults[at].after -= 1;
-        }
+        self.faults.borrow_mut().check(kind, path)?;
         let rate = self.disk.lock().options.error_rate;
         if kind != Op::Sync && self.rng.borrow_mut().chance(rate) {
             return Err(io::Error::from_raw_os_error(libc::EIO));

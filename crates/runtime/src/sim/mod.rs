@@ -29,6 +29,8 @@ mod network;
 mod rng;
 mod world;
 
+use crate::fs::Fault;
+pub use crate::fs::Op;
 use crate::net::Address;
 use crate::reactor::Reactor;
 use crate::worker;
@@ -91,17 +93,6 @@ pub fn run<T: Send>(options: Options, f: impl FnOnce() -> T + Send) -> Outcome<T
     })
 }
 
-/// Kind of file operation, for faults.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
-    /// `read_at` and batches.
-    Read,
-    /// `write_at`, `set_len`, `allocate` and batches.
-    Write,
-    /// Syncs of files and folders, and durable writes.
-    Sync,
-}
-
 /// The world the caller lives in.
 pub(crate) fn world<'a>() -> Option<&'a World> {
     match &worker::own()?.reactor {
@@ -121,7 +112,12 @@ pub(crate) fn fill_random(bytes: &mut [u8]) -> bool {
 
 /// Lets the operation after the next `after` ones of this kind, on a path that contains `path`, fail with `errno`.
 pub fn fail_next(kind: Op, path: &str, errno: i32, after: u64) {
-    must_be_world().faults.borrow_mut().push(files::Fault { kind, path: path.to_string(), errno, after });
+    fail_times(kind, path, errno, after, 1);
+}
+/// As [`fail_next`], for `times` operations in a row.
+pub fn fail_times(kind: Op, path: &str, errno: i32, after: u64, times: u64) {
+    let fault = Fault { kind, path: path.to_string(), errno, after, times };
+    must_be_world().faults.borrow_mut().add(fault);
 }
 /// Crashes this world at its `n`-th sync from now (1 is the next), before that sync takes effect.
 pub fn crash_after_syncs(n: u64) {

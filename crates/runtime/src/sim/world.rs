@@ -4,11 +4,11 @@
 //! next timer. Nothing runnable and no timer is a deadlock. Every choice comes from the seed, and goes into the trace hash.
 
 use super::disk::Disk;
-use super::files::Fault;
 use super::network::Network;
 use super::rng::Rng;
 use super::{Options, Outcome};
 use crate::fiber::{self, Job};
+use crate::fs::faults::Faults;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
 use crate::stack::StackPool;
@@ -34,7 +34,7 @@ pub(crate) struct World {
     clock: Cell<u64>,
     pub(super) disk: Disk,
     pub(super) locks: RefCell<BTreeSet<PathBuf>>,
-    pub(super) faults: RefCell<Vec<Fault>>,
+    pub(super) faults: RefCell<Faults>,
     /// Syncs until the crash, 0 for none.
     pub(super) crash_after: Cell<u64>,
     pub(super) network: RefCell<Network>,

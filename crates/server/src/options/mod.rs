@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use keel_runtime::ReactorChoice;
+use keel_runtime::fs::Fault;
 use keel_runtime::net::Address;
 use keel_storage::EngineConfig;
 
@@ -77,7 +78,7 @@ const OBSOLETE: &[&str] = &[
 ];
 
 /// Options that are Keel's own.
-const OWN: &[&str] = &["workers", "reactor"];
+const OWN: &[&str] = &["workers", "reactor", "fail_next"];
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -88,6 +89,8 @@ pub struct Options {
     workers: usize,
     /// How workers talk to the kernel.
     pub reactor: ReactorChoice,
+    /// File operations that are to fail: tests of what the server does then.
+    pub faults: Vec<Fault>,
     /// What was taken without effect, one line each.
     pub notes: Vec<String>,
 }
@@ -95,7 +98,13 @@ pub struct Options {
 impl Options {
     /// No option given.
     pub fn new() -> Options {
-        Options { changed: Vec::new(), workers: 0, reactor: ReactorChoice::Auto, notes: Vec::new() }
+        Options {
+            changed: Vec::new(),
+            workers: 0,
+            reactor: ReactorChoice::Auto,
+            faults: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// Reads a command line without its first words; `--defaults-file`, `--defaults-extra-file` and `--no-defaults` say
@@ -191,6 +200,10 @@ impl Options {
         let wrong = || unusable(name, value);
         match name {
             "workers" => self.workers = value.parse().map_err(|_| wrong())?,
+            "fail_next" => {
+                self.faults.push(value.parse().map_err(|()| wrong())?);
+                self.notes.push(format!("--fail-next={value}: file operations are made to fail"));
+            }
             _ => {
                 self.reactor = match value {
                     "auto" => ReactorChoice::Auto,

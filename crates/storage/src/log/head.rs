@@ -61,8 +61,8 @@ fn decode(slot: &[u8]) -> StoreResult<Option<Checkpoint>> {
 
 impl Head {
     /// Whether `dir` holds a store.
-    pub fn exists(dir: &Path) -> bool {
-        fs::exists(&dir.join(NAME))
+    pub fn exists(dir: &Path) -> StoreResult<bool> {
+        fs::try_exists(&dir.join(NAME)).map_err(fail("find"))
     }
 
     /// Writes the first checkpoint, durably.

@@ -56,6 +56,8 @@ struct Append {
     pending: Vec<u8>,
     pending_start: u64,
     last_crc: u32,
+    /// Start of the last group.
+    last_start: u64,
     dirty: VecDeque<DirtyEntry>,
 }
 
@@ -100,9 +102,13 @@ pub struct Log {
     appended: AtomicU64,
     written: AtomicU64,
     durable: AtomicU64,
+    /// Start of the last durable group.
+    durable_start: AtomicU64,
     checkpoint: AtomicU64,
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
+    /// Pages cannot be written for want of room on the disk: the checkpoint stays where it is.
+    pages_stuck: AtomicBool,
     waiters: Mutex<Vec<Waiter>>,
     space_waiters: Mutex<Vec<Fiber>>,
     wanted_written: AtomicU64,
@@ -138,14 +144,17 @@ impl Log {
                 pending: Vec::with_capacity(1 << 20),
                 pending_start: end,
                 last_crc: 0,
+                last_start: end,
                 dirty: VecDeque::new(),
             }),
             appended: AtomicU64::new(end),
             written: AtomicU64::new(end),
             durable: AtomicU64::new(end),
+            durable_start: AtomicU64::new(end),
             checkpoint: AtomicU64::new(checkpoint),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
+            pages_stuck: AtomicBool::new(false),
             waiters: Mutex::default(),
             space_waiters: Mutex::default(),
             wanted_written: AtomicU64::new(0),
@@ -166,11 +175,13 @@ impl Log {
         }
     }
 
-    /// During recovery: the stream is known to be durable up to `lsn`.
-    pub fn recovered_to(&self, lsn: u64, last_crc: u32) {
+    /// During recovery: the stream is known to be durable up to `lsn`; its last group begins at `last_start`.
+    pub fn recovered_to(&self, lsn: u64, last_crc: u32, last_start: u64) {
         let mut a = self.append.lock();
         a.pending_start = lsn;
         a.last_crc = last_crc;
+        a.last_start = last_start;
+        self.durable_start.store(last_start, SeqCst);
         for mark in [&self.appended, &self.written, &self.durable] {
             mark.store(lsn, SeqCst);
         }
@@ -186,6 +197,12 @@ impl Log {
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable.load(Acquire)
+    }
+
+    /// Start of the last durable group: the furthest that a checkpoint may go. The chain of checksums begins with the group
+    /// at the checkpoint, so one must be there: what a crash left behind the end might pass for it.
+    pub fn durable_start(&self) -> u64 {
+        self.durable_start.load(Acquire)
     }
 
     /// Where recovery would start.
@@ -237,6 +254,26 @@ impl Log {
         fiber::wake_many(&mut fibers);
     }
 
+    /// An error if waiting for pages to be written is in vain, for good or until there is room on the disk.
+    pub fn check_health(&self) -> StoreResult<()> {
+        if self.is_failed() {
+            return Err(StoreError::LogFailed);
+        }
+        match self.pages_stuck.load(Acquire) {
+            true => Err(StoreError::DiskFull { file: "pages".into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Says whether pages cannot be written for want of room on the disk; if so, wakes who waits for it.
+    pub fn set_pages_stuck(&self, stuck: bool) {
+        if stuck == self.pages_stuck.swap(stuck, AcqRel) || !stuck {
+            return;
+        }
+        let mut fibers = std::mem::take(&mut *self.space_waiters.lock());
+        fiber::wake_many(&mut fibers);
+    }
+
     /// Appends a group. `dirtied` is called with the group's start and end under the log's mutex, and pushes onto the
     /// queue the pages that were clean. Gives the group's end.
     pub fn append(&self, group: &mut [u8], dirtied: impl FnOnce(u64, u64, &mut VecDeque<DirtyEntry>)) -> u64 {
@@ -245,6 +282,7 @@ impl Log {
         let start = a.pending_start + a.pending.len() as u64;
         let end = start + group.len() as u64;
         a.last_crc = seal_group(group, crc, start, a.last_crc);
+        a.last_start = start;
         a.pending.extend_from_slice(group);
         dirtied(start, end, &mut a.dirty);
         self.appended.store(end, Release);
@@ -295,12 +333,10 @@ impl Log {
         self.space_wait_count.fetch_add(1, Relaxed);
         loop {
             self.space_waiters.lock().push(fiber::current());
-            if self.is_failed() {
-                return Err(StoreError::LogFailed);
-            }
-            if self.has_room() {
+            if self.has_room() && !self.is_failed() {
                 return Ok(());
             }
+            self.check_health()?;
             self.want_written(self.appended());
             self.flusher.request();
             self.housekeeper.request();
@@ -383,8 +419,11 @@ impl Log {
         Ok(())
     }
 
-    /// Moves the marks and wakes whom they satisfy.
-    fn advance(&self, written: u64, durable: u64) {
+    /// Moves the marks and wakes whom they satisfy. `last_start` is where the last group before `written` begins.
+    fn advance(&self, written: u64, durable: u64, last_start: u64) {
+        if durable == written {
+            self.durable_start.fetch_max(last_start, SeqCst);
+        }
         self.written.fetch_max(written, SeqCst);
         self.durable.fetch_max(durable, SeqCst);
         let mut fibers = Vec::new();

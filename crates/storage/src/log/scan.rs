@@ -20,6 +20,7 @@ pub struct Scan<'s> {
     /// Stream position up to which blocks were read.
     loaded: u64,
     last_crc: Option<u32>,
+    last_start: u64,
 }
 
 /// Groups read ahead: each with its start in the stream and its bytes.
@@ -37,6 +38,7 @@ impl<'s> Scan<'s> {
             at: (lsn - start) as usize,
             loaded: start,
             last_crc: None,
+            last_start: lsn,
         }
     }
 
@@ -48,6 +50,11 @@ impl<'s> Scan<'s> {
     /// Checksum of the last group.
     pub fn last_crc(&self) -> u32 {
         self.last_crc.unwrap_or(0)
+    }
+
+    /// Start of the last group.
+    pub fn last_start(&self) -> u64 {
+        self.last_start
     }
 
     /// Loads one more window; false at the end of the files.
@@ -84,6 +91,7 @@ impl<'s> Scan<'s> {
         }
         let group = group.to_vec();
         self.last_crc = Some(crc);
+        self.last_start = lsn;
         self.at += len;
         Ok(Some((lsn, group)))
     }

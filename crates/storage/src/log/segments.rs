@@ -56,6 +56,15 @@ impl Segments {
         Ok(all)
     }
 
+    /// Makes durable what is in the files, and their names.
+    pub fn sync(&self) -> StoreResult<()> {
+        fs::sync_dir(&self.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;
+        let open: Vec<(u64, File)> = self.open.lock().iter().map(|(n, file)| (*n, file.clone())).collect();
+        open.iter().try_for_each(|(number, file)| {
+            file.sync_data().map_err(|e| StoreError::io(&name(*number), 0, "sync", e))
+        })
+    }
+
     fn open_file(&self, number: u64, options: &OpenOptions) -> StoreResult<File> {
         let options = if self.direct { options.with_direct() } else { *options };
         let file = File::open(&self.dir.join(name(number)), &options)

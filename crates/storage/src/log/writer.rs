@@ -112,9 +112,9 @@ fn write_loop(log: &Log) -> StoreResult<()> {
             sleep(log, sync_at.unwrap_or(time::now() + LAZY_INTERVAL));
             continue;
         }
-        let end = take_batch(log, &mut batch);
+        let (end, last_start) = take_batch(log, &mut batch);
         write_batch(log, &mut tail, &batch, sync)?;
-        log.advance(end, if sync { end } else { 0 });
+        log.advance(end, if sync { end } else { 0 }, last_start);
         batch.clear();
         batch.shrink_to(2 * CHUNK);
         sync_at = match sync {
@@ -144,12 +144,12 @@ fn write_batch(log: &Log, tail: &mut Tail, batch: &[u8], sync: bool) -> StoreRes
     Ok(())
 }
 
-/// Takes what is pending; the writers get the emptied buffer of the batch before.
-fn take_batch(log: &Log, batch: &mut Vec<u8>) -> u64 {
+/// Takes what is pending; the writers get the emptied buffer of the batch before. Gives its end and the start of its last group.
+fn take_batch(log: &Log, batch: &mut Vec<u8>) -> (u64, u64) {
     let mut a = log.append.lock();
     std::mem::swap(&mut a.pending, batch);
     a.pending_start += batch.len() as u64;
-    a.pending_start
+    (a.pending_start, a.last_start)
 }
 
 fn sleep(log: &Log, until: time::Instant) {

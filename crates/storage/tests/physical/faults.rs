@@ -1,12 +1,13 @@
 //! Disks that fail: what is told is true, and the store ends where nothing else is honest.
 
-use keel_runtime::sim::{self, Disk, DiskOptions, Op as Fault};
+use keel_runtime::sim::{self, Disk, DiskOptions, Op as Fault, Outcome};
 use keel_storage::fault::StoreError;
-use keel_storage::store::Durability;
+use keel_storage::store::{Durability, Store};
 
 use crate::support::*;
 
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 fn in_world(f: impl FnOnce() + Send) {
     world(1, &Disk::new(1), f).done();
@@ -14,6 +15,11 @@ fn in_world(f: impl FnOnce() + Send) {
 
 fn put(n: u64) -> Op {
     Op::Put(n.to_be_bytes().to_vec(), vec![n as u8; 300])
+}
+
+/// One of a hundred keys, each time with another value.
+fn set(n: u64) -> Op {
+    Op::Put((n % 100).to_be_bytes().to_vec(), vec![(n / 100) as u8; 300])
 }
 
 #[test]
@@ -75,6 +81,97 @@ fn a_failed_page_write_is_tried_again() {
 }
 
 #[test]
+fn pages_that_can_never_be_written_end_the_store_with_the_reason() {
+    in_world(|| {
+        let store = open(tiny());
+        let tree = store.create_tree(TREE).expect("created");
+        for n in 0..100 {
+            set(n).run(&store, &tree).expect("done");
+        }
+        sim::fail_times(Fault::Write, "t5.kt", EIO, 0, u64::MAX);
+        let mut count = 0;
+        while set(count).run(&store, &tree).is_ok() {
+            count += 1;
+            keel_runtime::fiber::sleep(std::time::Duration::from_millis(1));
+            assert!(count < 100_000, "never ends");
+        }
+        assert!(store.failure().is_some_and(|why| why.contains("t5.kt")), "{:?}", store.failure());
+        assert!(store.shutdown().is_err());
+    });
+}
+
+#[test]
+fn the_log_goes_round_in_the_files_it_has_where_the_disk_is_full() {
+    let disk = Disk::new(4);
+    let count = 3000;
+    for life in 0..2 {
+        let outcome = world(4 + life, &disk, || {
+            sim::fail_times(Fault::Write, "redo.new", ENOSPC, if life == 0 { 2 } else { 0 }, u64::MAX);
+            let store = open(tiny());
+            let tree = store.tree(TREE).unwrap_or_else(|| store.create_tree(TREE).expect("created"));
+            for n in 0..count {
+                set(n).run(&store, &tree).expect("done");
+            }
+            assert!(store.current_lsn().0 > 512 << 10, "the script writes too little");
+            let end = store.current_lsn();
+            store.wait_durable(end).expect("durable");
+            sim::crash_now();
+        });
+        assert_eq!(outcome, Outcome::<()>::Crashed);
+        disk.crash(4 + life);
+    }
+    world(9, &disk, || {
+        let store = open(tiny());
+        assert_eq!(contents(&store.tree(TREE).expect("there")).expect("readable").len(), 100);
+        store.shutdown().expect("clean");
+    })
+    .done();
+}
+
+#[test]
+fn where_pages_find_no_room_writers_are_told_and_go_on_when_there_is_some() {
+    in_world(|| {
+        let store = open(tiny());
+        let tree = store.create_tree(TREE).expect("created");
+        for n in 0..100 {
+            set(n).run(&store, &tree).expect("done");
+        }
+        sim::fail_times(Fault::Write, "doublewrite", ENOSPC, 0, 100);
+        let (mut told, mut count) = (false, 0);
+        while !told || count < 4000 {
+            match set(count).run(&store, &tree) {
+                Ok(_) => count += 1,
+                Err(StoreError::DiskFull { .. }) => {
+                    told = true;
+                    keel_runtime::fiber::sleep(std::time::Duration::from_millis(50));
+                }
+                Err(e) => panic!("{e}"),
+            }
+            assert!(count < 100_000, "nobody was told");
+        }
+        assert_eq!(contents(&tree).expect("readable").len(), 100);
+        store.shutdown().expect("clean");
+    });
+}
+
+#[test]
+fn a_store_without_its_checkpoint_is_not_made_anew() {
+    let disk = Disk::new(1);
+    world(1, &disk, || {
+        let store = open(tiny());
+        store.create_tree(TREE).expect("created");
+        store.shutdown().expect("clean");
+        drop(store);
+        keel_runtime::fs::remove_file(std::path::Path::new("/data/redo.head")).expect("removed");
+        match Store::open(tiny(), &mut |_| {}) {
+            Err(StoreError::Unusable(why)) => assert!(why.contains("redo.head"), "{why}"),
+            other => panic!("{:?}", other.map(|_| "opened")),
+        }
+    })
+    .done();
+}
+
+#[test]
 fn a_failed_sync_of_pages_ends_the_store() {
     in_world(|| {
         let store = open(tiny());
@@ -91,6 +188,7 @@ fn a_failed_sync_of_pages_ends_the_store() {
 #[test]
 fn a_full_disk_fails_the_writer_and_loses_nothing() {
     let disk = Disk::with_options(1, DiskOptions { space_bytes_max: 6 << 20, ..DiskOptions::default() });
+    let room = disk.clone();
     let count = world(1, &disk, || {
         let store = open(tiny());
         let tree = store.create_tree(TREE).expect("created");
@@ -102,11 +200,13 @@ fn a_full_disk_fails_the_writer_and_loses_nothing() {
             }
             assert!(count < 100_000, "the disk is never full");
         };
-        assert!(matches!(error, StoreError::DiskFull), "{error}");
+        assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
         assert!(!store.is_failed());
         assert_eq!(contents(&tree).expect("readable").len() as u64, count);
+        room.set_space(12 << 20);
+        put(count).run(&store, &tree).expect("there is room again");
         store.shutdown().expect("clean");
-        count
+        count + 1
     })
     .done();
     world(2, &disk, || {

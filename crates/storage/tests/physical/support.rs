@@ -29,10 +29,13 @@ pub fn open(config: StoreConfig) -> Arc<Store> {
     Store::open(config, &mut |_| {}).expect("the store opens")
 }
 
-/// Number of seeds for a random test.
+/// Seeds of a random test: `KEEL_SEEDS` is their number, or the range `from..to`.
 pub fn seeds(default: u64) -> std::ops::Range<u64> {
-    let count = std::env::var("KEEL_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(default);
-    1..1 + count
+    let given = std::env::var("KEEL_SEEDS").unwrap_or_default();
+    if let Some((from, to)) = given.split_once("..") {
+        return from.parse().expect("a seed")..to.parse().expect("a seed");
+    }
+    1..1 + given.parse().unwrap_or(default)
 }
 
 /// Runs `f` in a world of its own; a panic names the seed.
