@@ -1,11 +1,13 @@
 //! Values on their way into columns: conversion, NULL, and what is a warning instead of an error.
 
 use keel_base::{SqlResult, errors};
-use keel_value::convert::{self, Target};
-use keel_value::{Cell, Date, SqlType, Value, ValueRef};
+use keel_value::convert::{self, Problem, Target};
+use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
 
+use crate::bind::octets_as_number;
 use crate::catalog::TableDef;
 use crate::ddl::implicit_default;
+use crate::expr::typing;
 use crate::session::Session;
 
 /// How a statement treats values that do not fit.
@@ -47,6 +49,22 @@ pub(crate) fn into_column(
             return Ok(value);
         }
     }
+    if typing::is_hex_type(from)
+        && def.ty.is_numeric()
+        && def.ty.kind != TypeKind::Bit
+        && let Value::Bytes(octets) = &value
+    {
+        let (number, problem) = number_of_octets(octets, &def.ty);
+        if let Some(problem) = problem {
+            let warning = problem.to_warning(target(session, table, column));
+            if strictness.strict {
+                return Err(problem.to_error(target(session, table, column)));
+            }
+            session.push_warning(warning);
+        }
+        let integer = SqlType { unsigned: true, ..SqlType::bigint() };
+        return into_column(session, table, column, &integer, number, strictness);
+    }
     let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
     let context = session.store_context(strictness.strict, today);
     let problem = match convert::store(&def.ty, from, value.as_ref(), &context) {
@@ -56,15 +74,25 @@ pub(crate) fn into_column(
         }
         Ok((cell, Some(problem))) => {
             let stored = cell.into_value();
-            let warning = problem.to_warning(target(session, table, column));
-            if session.vars.sql_notes || !problem.is_note() {
-                session.push_warning(warning);
+            let second = problem.second();
+            for problem in std::iter::once(problem).chain(second) {
+                let warning = problem.to_warning(target(session, table, column));
+                if session.vars.sql_notes || !problem.is_note() {
+                    session.push_warning(warning);
+                }
             }
             return Ok(stored);
         }
         Err(problem) => problem,
     };
     Err(problem.to_error(target(session, table, column)))
+}
+
+/// `0x..` and `b'..'` are numbers in numeric columns: eight octets, of which signed columns hold 63 bits.
+fn number_of_octets(octets: &[u8], to: &SqlType) -> (Value, Option<Problem>) {
+    let most = if to.unsigned { u64::MAX } else { i64::MAX as u64 };
+    let number = if octets.len() > 8 { u64::MAX } else { octets_as_number(octets) };
+    (Value::UInt(number.min(most)), (number > most || octets.len() > 8).then_some(Problem::OutOfRange))
 }
 
 /// Whether a conversion gave back the very value, so that it need not be copied.

@@ -85,9 +85,11 @@ pub fn problem_error(problem: Problem) -> SqlError {
             ..errors::truncated_wrong_value(kind, value)
         },
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
-        Problem::OutOfRange => errors::truncated_wrong_value("INTEGER", ""),
+        Problem::OutOfRange | Problem::OutOfRangeTwice => errors::truncated_wrong_value("INTEGER", ""),
         Problem::TooLong | Problem::TooManyBits => errors::truncated_wrong_value("CHAR", ""),
-        Problem::Truncated | Problem::TruncatedNote => errors::truncated_wrong_value("DOUBLE", ""),
+        Problem::Truncated | Problem::TruncatedNote | Problem::TruncatedOutOfRange => {
+            errors::truncated_wrong_value("DOUBLE", "")
+        }
     }
 }
 

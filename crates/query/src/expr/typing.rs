@@ -95,7 +95,12 @@ fn arithmetic_class(expr: &Expr) -> Class {
 
 /// `0x..` and `b'..'`: numbers where a number is wanted.
 pub fn is_hex(expr: &Expr) -> bool {
-    expr.ty.kind == TypeKind::VarBinary && expr.ty.unsigned
+    is_hex_type(&expr.ty)
+}
+
+/// Whether a type is that of `0x..` and `b'..'`.
+pub fn is_hex_type(ty: &SqlType) -> bool {
+    ty.kind == TypeKind::VarBinary && ty.unsigned
 }
 
 /// The type of a constant that is compared as a date or time: unlike others of its kind it is the least of them where the

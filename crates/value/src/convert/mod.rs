@@ -47,6 +47,10 @@ pub enum Problem {
     OutOfRange,
     /// 1265: part of the value was lost.
     Truncated,
+    /// 1265 and 1264: of a text that only begins with a number, that number was out of range.
+    TruncatedOutOfRange,
+    /// 1264 twice: beyond what any integer holds, and beyond the column's range.
+    OutOfRangeTwice,
     /// 1265, never an error: spaces, fractions or a time of day were lost.
     TruncatedNote,
     /// Text or octets too long: 1406, or a warning 1265.
@@ -107,8 +111,10 @@ impl Problem {
     pub fn to_error(&self, target: Target<'_>) -> SqlError {
         let Target { db, table, column, row } = target;
         match self {
-            Problem::OutOfRange => errors::warn_data_out_of_range(column, row),
-            Problem::Truncated | Problem::TruncatedNote => errors::warn_data_truncated(column, row),
+            Problem::OutOfRange | Problem::OutOfRangeTwice => errors::warn_data_out_of_range(column, row),
+            Problem::Truncated | Problem::TruncatedNote | Problem::TruncatedOutOfRange => {
+                errors::warn_data_truncated(column, row)
+            }
             Problem::TooLong | Problem::TooManyBits => errors::data_too_long(column, row),
             Problem::Incorrect { kind, value } => {
                 errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
@@ -137,6 +143,11 @@ impl Problem {
         };
         let level = if self.is_note() { Level::Note } else { Level::Warning };
         Warning { level, ..Warning::from(error) }
+    }
+
+    /// What MariaDB reports beside it.
+    pub fn second(&self) -> Option<Problem> {
+        matches!(self, Problem::TruncatedOutOfRange | Problem::OutOfRangeTwice).then_some(Problem::OutOfRange)
     }
 
     /// Whether it stays a note in strict mode.
@@ -197,11 +208,25 @@ pub fn printable(value: ValueRef<'_>, ty: &SqlType) -> String {
     printable_text(id, &bytes)
 }
 
-fn printable_text(id: CollationId, bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
+/// Octets of a value that a message shows at most, with the dots that stand for the rest.
+const SHOWN_BYTES_MAX: usize = 128;
+const DOTS: &str = "...";
+
+/// The beginning of a long text, as messages show it.
+fn shortened(mut text: String) -> String {
+    if text.len() > SHOWN_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX - DOTS.len()));
+        text.push_str(DOTS);
+    }
+    text
+}
+
+/// A text of a collation as error messages show it.
+pub fn printable_text(id: CollationId, bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().min(SHOWN_BYTES_MAX));
     let mut rest = bytes;
     let is_binary = id == CollationId::BINARY;
-    while !rest.is_empty() {
+    while !rest.is_empty() && out.len() <= SHOWN_BYTES_MAX {
         let char_bytes = collation::substring(id, rest, 0, 1);
         let is_octet = is_binary && !(b' '..0x7F).contains(&char_bytes[0]);
         if is_octet || collation::well_formed_len(id, char_bytes) == 0 {
@@ -213,7 +238,7 @@ fn printable_text(id: CollationId, bytes: &[u8]) -> String {
         out.push_str(std::str::from_utf8(&utf8).unwrap_or("?"));
         rest = &rest[char_bytes.len()..];
     }
-    out
+    shortened(out)
 }
 
 /// A point in time that has a fraction: cut, or rounded under TIME_ROUND_FRACTIONAL.

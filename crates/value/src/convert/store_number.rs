@@ -41,13 +41,22 @@ pub(super) fn integer<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> 
     };
     let (least, most) = to.integer_range();
     let most = Whole::from(most);
+    let problem_of_range = || {
+        let is_beyond = matches!(value, ValueRef::Decimal(_)) && is_beyond_any(whole, to.unsigned);
+        if is_beyond && to.kind != TypeKind::BigInt { Problem::OutOfRangeTwice } else { Problem::OutOfRange }
+    };
     if whole < Whole::from(least) {
-        return bent(integer_value(to, Whole::from(least)), Problem::OutOfRange);
+        return bent(integer_value(to, Whole::from(least)), problem_of_range());
     }
     if whole > most {
-        return bent(integer_value(to, most), Problem::OutOfRange);
+        return bent(integer_value(to, most), problem_of_range());
     }
     (Cell::Owned(integer_value(to, whole)), problem)
+}
+
+/// Whether no integer of 64 bits holds a number; what is negative for an unsigned one becomes 0, which all of them hold.
+fn is_beyond_any(whole: Whole, unsigned: bool) -> bool {
+    if unsigned { whole > Whole::from(u64::MAX) } else { i64::try_from(whole).is_err() }
 }
 
 fn integer_value(to: &SqlType, whole: Whole) -> Value {
@@ -178,9 +187,13 @@ pub(super) fn cast_double(v: f64) -> i64 {
     if (-(2f64.powi(63))..2f64.powi(63)).contains(&v) { v as i64 } else { i64::MIN }
 }
 
-/// A text with garbage behind a number out of range is reported for the garbage, which MariaDB sees first.
+/// A text with garbage behind a number out of range is reported for both, the garbage first.
 fn worse_than_range(problem: Option<Problem>) -> Option<Problem> {
-    problem.filter(|p| !p.is_note()).or(Some(Problem::OutOfRange))
+    match problem {
+        Some(Problem::Truncated) => Some(Problem::TruncatedOutOfRange),
+        Some(problem) if !problem.is_note() => Some(problem),
+        _ => Some(Problem::OutOfRange),
+    }
 }
 
 /// DECIMAL.

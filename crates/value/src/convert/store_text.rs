@@ -218,8 +218,7 @@ fn enum_of<'a>(to: &SqlType, name: &[u8]) -> Stored<'a> {
     if let Some(index) = find_member(to, name) {
         return exact(Value::UInt(index));
     }
-    let index = std::str::from_utf8(name).ok().and_then(|t| t.parse::<u64>().ok());
-    match index {
+    match whole_text_number(trimmed(name)) {
         Some(index) if index <= to.members().len() as u64 && index > 0 => exact(Value::UInt(index)),
         _ => bent(Value::UInt(0), Problem::Truncated),
     }
@@ -240,11 +239,14 @@ fn set_of<'a>(to: &SqlType, names: &[u8]) -> Stored<'a> {
     if !unknown {
         return exact(Value::UInt(mask));
     }
-    let text = std::str::from_utf8(names).unwrap_or("");
-    let number = text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(|v| v as u64));
-    match number {
-        Some(number) if !text.starts_with('+') => set_mask(to, number),
-        Some(number) => bent(Value::UInt(number & all_members(to)), Problem::Truncated),
+    match whole_text_number(names) {
+        Some(number) => set_mask(to, number),
         None => bent(Value::UInt(mask), Problem::Truncated),
     }
+}
+
+/// The number that a text is, with nothing behind it: a position or a mask in place of names.
+fn whole_text_number(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text.trim_ascii_start()).ok()?;
+    text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(|v| v as u64))
 }
