@@ -272,7 +272,9 @@ catalogue! {
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
+    DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
+    BAD_BASE64_DATA bad_base64_data(1958, "HY000", position) "Bad base64 data as position {position}";
     INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
     SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";

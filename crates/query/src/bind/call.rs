@@ -48,7 +48,10 @@ impl Binder<'_> {
             args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
         }
         self.saw_volatile |= !function.pure;
-        let (ty, nullable) = (function.typing)(&self.cx, &mut args)?;
+        let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
+        // In strict mode MariaDB takes any function of text for one that may be NULL.
+        let by_arguments = func::null_by_arguments(function) && !self.cx.session.is_strict();
+        let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
         let derivation = if !ty.is_string() {
             Derivation::Numeric
         } else if func::is_system_constant(function) {
@@ -190,11 +193,8 @@ impl Binder<'_> {
         let amount_digits = match (unit, amount.class()) {
             _ if micros => 6,
             (U::Second, Class::Decimal) => amount.ty.decimals.min(6),
-            (U::Second, Class::Real | Class::String)
-                if amount.ty.decimals != 0 && amount.class() == Class::Real =>
-            {
-                6
-            }
+            (U::Second, Class::Real) if amount.ty.decimals != 0 => 6,
+            (U::Second, Class::String) => 6,
             _ => 0,
         };
         let digits = |own: u8| own.min(6).max(amount_digits);

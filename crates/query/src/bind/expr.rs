@@ -68,10 +68,11 @@ impl Binder<'_> {
                 let to = Charset::by_name(charset).ok_or_else(|| errors::unknown_character_set(charset))?;
                 let ty =
                     typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
+                let nullable = value.nullable || self.cx.session.is_strict();
                 Ok(Expr {
                     node: Node::Convert(Box::new(value)),
                     ty,
-                    nullable: true,
+                    nullable,
                     derivation: Derivation::Implicit,
                 })
             }
@@ -510,6 +511,7 @@ impl Binder<'_> {
         let connection = self.cx.session.vars.connection_collation;
         let chars = typing::text_chars(&value.ty);
         let maybe_null = value.nullable;
+        let text_maybe_null = maybe_null || self.cx.session.is_strict();
         let temporal = |kind, digits: u32| -> SqlResult<(SqlType, bool)> {
             if digits > 6 {
                 return Err(errors::too_big_precision("CAST", 6));
@@ -539,11 +541,11 @@ impl Binder<'_> {
             CastType::Char { length, charset, collation } => {
                 let collation = cast_collation(charset.as_deref(), collation.as_deref(), connection)?;
                 let length = length.unwrap_or(u64::from(chars));
-                (typing::string_type(length, collation).with_decimals(0), true)
+                (typing::string_type(length, collation).with_decimals(0), text_maybe_null)
             }
             CastType::Binary(None) => {
                 let octets = value.ty.max_octets().max(u64::from(chars));
-                (typing::string_type(octets, CollationId::BINARY).with_decimals(0), true)
+                (typing::string_type(octets, CollationId::BINARY).with_decimals(0), text_maybe_null)
             }
             CastType::Binary(Some(length)) => {
                 let length = u32::try_from(*length).unwrap_or(u32::MAX);
@@ -570,7 +572,8 @@ impl Binder<'_> {
             return Err(errors::collation_charset_mismatch(name, charset.name()));
         }
         let ty = SqlType { collation: wanted, ..text.ty.clone() };
-        Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable: true, derivation: Derivation::Explicit })
+        let nullable = text.nullable || self.cx.session.is_strict();
+        Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
     }
 
     fn default_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {

@@ -7,7 +7,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::types::Class;
 use keel_value::{Cell, Decimal, SqlMode, Value, ValueRef};
 
-use super::{ArithOp, BitOp, EvalContext, Expr, Node, print};
+use super::{ArithOp, BitOp, EvalContext, Expr, Node, print, typing};
 
 const NULL: Cell<'static> = Cell::Ref(ValueRef::Null);
 
@@ -198,9 +198,26 @@ pub(super) fn negate<'f>(
     })
 }
 
-/// An operand of a bit operator: any number as 64 bits.
+/// An operand of a bit operator: any number as 64 bits, what is no integer by way of a decimal.
 pub(crate) fn to_bits<'f>(value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u64>> {
-    Ok(value.integer(cx)?.map(|v| v as u64))
+    if value.class() == Class::Int || typing::is_hex(value) {
+        return Ok(value.integer(cx)?.map(|v| v as u64));
+    }
+    let Some(number) = value.decimal(cx)? else { return Ok(None) };
+    let whole = number.round(0);
+    let (bits, kind) = if whole.is_negative() {
+        match whole.to_i64() {
+            Ok(v) => return Ok(Some(v as u64)),
+            Err(bound) => (bound as u64, "INT"),
+        }
+    } else {
+        match whole.to_u64() {
+            Ok(v) => return Ok(Some(v)),
+            Err(bound) => (bound, "UNSIGNED INT"),
+        }
+    };
+    cx.warn(errors::data_overflow(number, kind))?;
+    Ok(Some(bits))
 }
 
 pub(super) fn bits<'f>(
@@ -210,7 +227,9 @@ pub(super) fn bits<'f>(
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Cell<'f>> {
     let Some(a) = to_bits(left, cx)? else { return Ok(NULL) };
-    let Some(b) = to_bits(right, cx)? else { return Ok(NULL) };
+    let is_shift = matches!(op, BitOp::ShiftLeft | BitOp::ShiftRight);
+    let b = if is_shift { right.integer(cx)?.map(|v| v as u64) } else { to_bits(right, cx)? };
+    let Some(b) = b else { return Ok(NULL) };
     let shift = u32::try_from(b).ok();
     Ok(Cell::Ref(ValueRef::UInt(match op {
         BitOp::Or => a | b,

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
-use keel_value::temporal;
+use keel_value::temporal::{DateRules, ParsedTime};
 use keel_value::types::Class;
 use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation,
@@ -13,7 +13,8 @@ use keel_value::{
 
 use super::eval::problem_error;
 use super::typing::is_comparand;
-use super::{EvalContext, Expr, print};
+use super::{EvalContext, Expr, print, typing};
+use crate::bind::octets_as_number;
 
 /// CAST(value AS ty): converts and reports what was lost.
 pub(super) fn cast<'f>(
@@ -59,27 +60,22 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::Double(v) => v.round() as i128,
         ValueRef::Float(v) => f64::from(v).round() as i128,
         ValueRef::Decimal(d) => decimal_to_whole(&d),
+        ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(octets_as_number(octets)),
         ValueRef::Bytes(text) => {
-            let v = leading_integer(text, cx)?;
-            if ty.unsigned && v < 0 {
-                note_negative(cx);
-                return Ok(Cell::Ref(ValueRef::UInt(v.max(i128::from(i64::MIN)) as i64 as u64)));
-            }
-            v
+            let bits = leading_integer(text, ty.unsigned, &value.ty, cx)?;
+            return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bits) } else { ValueRef::Int(bits as i64) }));
         }
         other => i128::from(cx.reporting(|report| convert::to_i64(other, &value.ty, report))?),
     };
     let bent = exact.clamp(low, high);
     if bent != exact {
-        let kind = if ty.unsigned { "UNSIGNED INTEGER" } else { "INTEGER" };
-        let mut text = Vec::new();
-        convert::to_text(cell.as_ref(), &value.ty, &mut text);
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        let kind = match cell.as_ref() {
-            ValueRef::Decimal(_) => "DECIMAL",
-            _ => kind,
-        };
-        cx.warn(errors::truncated_wrong_value(kind, shown))?;
+        let shown = convert::printable(cell.as_ref(), &value.ty);
+        match (cell.as_ref(), ty.unsigned) {
+            (ValueRef::Decimal(_), true) => cx.warn(errors::data_overflow(shown, "UNSIGNED INT"))?,
+            (ValueRef::Decimal(_), false) => cx.warn(errors::data_overflow(shown, "INT"))?,
+            (_, true) => cx.session.note(errors::data_overflow(shown, "UNSIGNED BIGINT")),
+            (_, false) => cx.session.note(errors::data_overflow(shown, "SIGNED BIGINT")),
+        }
     }
     Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bent as u64) } else { ValueRef::Int(bent as i64) }))
 }
@@ -97,8 +93,13 @@ fn decimal_to_whole(d: &Decimal) -> i128 {
     }
 }
 
-/// The whole number that a text begins with, as CAST to integers reads it: no fraction, no exponent.
-fn leading_integer(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<i128> {
+/// The 64 bits of the whole number that a text begins with, as CAST to integers reads it: no fraction, no exponent.
+fn leading_integer(
+    text: &[u8],
+    unsigned: bool,
+    from: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<u64> {
     let trimmed = text.trim_ascii_start();
     let (negative, digits) = match trimmed.first() {
         Some(b'-') => (true, &trimmed[1..]),
@@ -110,10 +111,18 @@ fn leading_integer(text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<i128>
     for digit in &digits[..count.min(30)] {
         value = value * 10 + i128::from(digit - b'0');
     }
-    if count < digits.len() || count == 0 {
-        cx.warn(errors::truncated_wrong_value("INTEGER", String::from_utf8_lossy(text)))?;
+    let exact = if negative { -value } else { value };
+    let kept = exact.clamp(i128::from(i64::MIN), i128::from(u64::MAX));
+    if count < digits.len() || count == 0 || kept != exact {
+        let shown = convert::printable(ValueRef::Bytes(text), from);
+        cx.warn(errors::truncated_wrong_value("INTEGER", shown))?;
+    } else if unsigned && kept < 0 {
+        note_negative(cx);
+    } else if !unsigned && kept > i128::from(i64::MAX) {
+        let text = "Cast to signed converted positive out-of-range integer to it's negative complement";
+        cx.session.note(errors::unknown_error(text));
     }
-    Ok(if negative { -value } else { value })
+    Ok(kept as u64)
 }
 
 fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
@@ -122,8 +131,9 @@ fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>)
     let kept = collation::substring(ty.collation, &text, 0, limit).len();
     if kept < text.len() && ty.is_string() && !ty.is_blob() {
         let name = if ty.collation == CollationId::BINARY { "BINARY" } else { "CHAR" };
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        cx.warn(errors::truncated_wrong_value(format!("{name}({limit})"), shown))?;
+        let shown = convert::printable_text(ty.collation, &text);
+        // A warning even where the statement's warnings are errors.
+        cx.session.warn(errors::truncated_wrong_value(format!("{name}({limit})"), shown));
     }
     let pads = ty.kind == TypeKind::Binary && kept < limit;
     Ok(match text {
@@ -192,7 +202,7 @@ pub(crate) fn convert<'f>(
             match cell.as_ref() {
                 ValueRef::Null => null,
                 other => {
-                    let v = value_to_datetime(other, &value.ty, cx)?.unwrap_or_default();
+                    let v = value_to_datetime(other, &value.ty, None, cx)?.unwrap_or_default();
                     Cell::Ref(ValueRef::DateTime(v))
                 }
             }
@@ -201,7 +211,10 @@ pub(crate) fn convert<'f>(
             let cell = value.eval(cx)?;
             match cell.as_ref() {
                 ValueRef::Null => null,
-                other => Cell::Ref(ValueRef::Time(value_to_time(other, &value.ty, cx)?.unwrap_or_default())),
+                other => {
+                    let v = value_to_time(other, &value.ty, None, cx)?.unwrap_or_default();
+                    Cell::Ref(ValueRef::Time(v))
+                }
             }
         }
         Class::DateTime => {
@@ -246,10 +259,12 @@ pub(crate) fn at_time(date: Date, time: Time) -> Option<DateTime> {
     crate::func::calendar::add_micros(midnight(date), time.micros)
 }
 
-/// A value as a point in time; None is NULL or no date at all, which is reported.
+/// A value as a point in time, by the rules of `sql_mode`; None is NULL or no date at all, which is reported, with the name
+/// of the column that it was read from.
 pub(crate) fn value_to_datetime(
     value: ValueRef<'_>,
     ty: &SqlType,
+    column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<DateTime>> {
     match value {
@@ -258,66 +273,80 @@ pub(crate) fn value_to_datetime(
         ValueRef::Date(v) => Ok(Some(midnight(v))),
         ValueRef::Time(v) => Ok(at_time(cx.today(), v)),
         other => {
-            let zone = cx.session.vars.time_zone.clone();
-            let context = StoreContext {
-                mode: cx.session.vars.sql_mode,
-                strict: false,
-                zone: &*zone,
-                today: cx.today(),
-            };
-            let mut problems = Vec::new();
-            let found = convert::to_datetime(other, ty, &context, &mut |problem| problems.push(problem));
-            for problem in problems {
-                let problem = match problem {
-                    Problem::TruncatedIncorrect { kind, value } if found.is_none() => {
-                        Problem::IncorrectTemporal { kind, value, out_of_range: false }
-                    }
-                    other => other,
-                };
-                cx.warn(problem_error(problem))?;
-            }
-            Ok(found)
+            let rules = DateRules::of(cx.session.vars.sql_mode);
+            value_to_datetime_by(rules, other, ty, column, cx)
         }
     }
+}
+
+/// The same by other rules, which dates must keep too.
+pub(crate) fn value_to_datetime_by(
+    rules: DateRules,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<DateTime>> {
+    let is_temporal = matches!(value, ValueRef::Date(_) | ValueRef::Time(_) | ValueRef::DateTime(_));
+    let column = if is_temporal { None } else { column };
+    let zone = cx.session.vars.time_zone.clone();
+    let context =
+        StoreContext { mode: cx.session.vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
+    let mut problem = None;
+    let found = convert::to_datetime(value, ty, rules, &context, &mut |p| problem = Some(p));
+    report_temporal(problem, column, cx)?;
+    Ok(found)
 }
 
 /// A value as a time of day or span; None is NULL or no time at all, which is reported.
 pub(crate) fn value_to_time(
     value: ValueRef<'_>,
     ty: &SqlType,
+    column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Time>> {
-    let mut text = Vec::new();
-    let text = match value {
-        ValueRef::Null => return Ok(None),
-        ValueRef::Time(v) => return Ok(Some(v)),
-        ValueRef::DateTime(v) => return Ok(Some(v.time())),
-        ValueRef::Date(_) => return Ok(Some(Time::default())),
-        ValueRef::Bytes(bytes) => bytes,
-        other => {
-            convert::to_text(other, ty, &mut text);
-            &text
-        }
-    };
-    match temporal::parse_time(text) {
-        Ok(parsed) => {
-            if parsed.flaw.is_some() {
-                report_time(text, true, cx)?;
-            }
-            Ok(Some(parsed.value))
-        }
-        Err(_) => {
-            report_time(text, false, cx)?;
-            Ok(None)
-        }
+    match value {
+        ValueRef::Null => Ok(None),
+        ValueRef::Time(v) => Ok(Some(v)),
+        ValueRef::DateTime(v) => Ok(Some(v.time())),
+        ValueRef::Date(_) => Ok(Some(Time::default())),
+        other => Ok(value_to_time_or_datetime(other, ty, column, cx)?.map(|parsed| parsed.value)),
     }
 }
 
-/// Reports a text of which only a part is a time, or nothing.
-fn report_time(text: &[u8], is_time: bool, cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
-    let (kind, value) = ("time", String::from_utf8_lossy(text).into_owned());
-    cx.warn(problem_error(match is_time {
-        true => Problem::TruncatedIncorrect { kind, value },
-        false => Problem::IncorrectTemporal { kind, value, out_of_range: false },
-    }))
+/// A value as a time of day or span, with the point in time that it was written as.
+pub(crate) fn value_to_time_or_datetime(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<ParsedTime>> {
+    let mut problem = None;
+    let found = convert::to_time_or_datetime(value, ty, &mut |p| problem = Some(p));
+    report_temporal(problem, column, cx)?;
+    Ok(found)
+}
+
+/// Reports what is no date or time; for a column with its name and row.
+fn report_temporal(
+    problem: Option<Problem>,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<()> {
+    match (problem, column) {
+        (None, _) => Ok(()),
+        (
+            Some(
+                Problem::TruncatedIncorrect { kind, value } | Problem::IncorrectTemporal { kind, value, .. },
+            ),
+            Some(column),
+        ) => {
+            let row = cx.session.current_row;
+            cx.warn(SqlError {
+                message: format!("Incorrect {kind} value: '{value}' for column {column} at row {row}").into(),
+                ..errors::truncated_wrong_value(kind, value)
+            })
+        }
+        (Some(problem), _) => cx.warn(problem_error(problem)),
+    }
 }

@@ -120,8 +120,8 @@ fn dates(
         _ => {}
     }
     // What is no date stands below all dates.
-    let a = cast::value_to_datetime(l, lt, cx)?.unwrap_or_default();
-    let b = cast::value_to_datetime(r, rt, cx)?.unwrap_or_default();
+    let a = cast::value_to_datetime(l, lt, None, cx)?.unwrap_or_default();
+    let b = cast::value_to_datetime(r, rt, None, cx)?.unwrap_or_default();
     Ok(Some(a.cmp(&b)))
 }
 
@@ -132,8 +132,8 @@ fn times(
     rt: &SqlType,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Ordering>> {
-    let a = cast::value_to_time(l, lt, cx)?.unwrap_or_default();
-    let b = cast::value_to_time(r, rt, cx)?.unwrap_or_default();
+    let a = cast::value_to_time(l, lt, None, cx)?.unwrap_or_default();
+    let b = cast::value_to_time(r, rt, None, cx)?.unwrap_or_default();
     Ok(Some(a.cmp(&b)))
 }
 
@@ -286,9 +286,9 @@ fn in_domain(
     Ok(match by {
         Comparison::Text(_) => Value::Bytes(text_of(value, ty).into_owned().into_boxed_slice()),
         Comparison::DateTime | Comparison::Date => {
-            Value::DateTime(cast::value_to_datetime(value, ty, cx)?.unwrap_or_default())
+            Value::DateTime(cast::value_to_datetime(value, ty, None, cx)?.unwrap_or_default())
         }
-        Comparison::Time => Value::Time(cast::value_to_time(value, ty, cx)?.unwrap_or_default()),
+        Comparison::Time => Value::Time(cast::value_to_time(value, ty, None, cx)?.unwrap_or_default()),
         Comparison::Real => match value {
             ValueRef::Int(_) | ValueRef::UInt(_) | ValueRef::Double(_) => value.to_owned(),
             other => Value::Double(cx.reporting(|report| convert::to_f64(other, ty, report))?),

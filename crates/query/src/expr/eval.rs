@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_value::convert::{self, Problem};
+use keel_value::temporal::{DateRules, ParsedTime};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation};
 
@@ -236,6 +237,7 @@ impl Expr {
                 match value.as_ref() {
                     ValueRef::Null => Ok(None),
                     ValueRef::Int(v) => Ok(Some(v != 0)),
+                    ValueRef::Bytes(octets) if typing::is_hex(self) => Ok(Some(octets_as_number(octets) != 0)),
                     other => cx.reporting(|report| convert::to_bool(other, &self.ty, report)),
                 }
             }
@@ -339,13 +341,44 @@ impl Expr {
     /// The value as a point in time; None is NULL or what is no date (with a warning).
     pub fn datetime<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<DateTime>> {
         let value = self.eval(cx)?;
-        cast::value_to_datetime(value.as_ref(), &self.ty, cx)
+        cast::value_to_datetime(value.as_ref(), &self.ty, self.column_name(), cx)
+    }
+
+    /// The same by rules of its own in place of `sql_mode`.
+    pub fn datetime_by<'f>(
+        &'f self,
+        rules: DateRules,
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Option<DateTime>> {
+        let value = self.eval(cx)?;
+        cast::value_to_datetime_by(rules, value.as_ref(), &self.ty, self.column_name(), cx)
+    }
+
+    /// A date of which parts may be zero; None is NULL or what is no date.
+    pub fn date_parts<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<DateTime>> {
+        self.datetime_by(DateRules::default(), cx)
+    }
+
+    /// A day of the calendar; None is NULL or what is none.
+    pub fn whole_date<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<DateTime>> {
+        self.datetime_by(DateRules::WHOLE, cx)
+    }
+
+    /// The value as a time, with the point in time that it was written as.
+    pub fn time_or_datetime<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<ParsedTime>> {
+        let value = self.eval(cx)?;
+        cast::value_to_time_or_datetime(value.as_ref(), &self.ty, self.column_name(), cx)
+    }
+
+    /// The column this is, as messages name it.
+    fn column_name(&self) -> Option<&str> {
+        self.as_column().map(|column| &*column.name)
     }
 
     /// The value as a time of day or span; None is NULL or what is no time.
     pub fn time<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Time>> {
         let value = self.eval(cx)?;
-        cast::value_to_time(value.as_ref(), &self.ty, cx)
+        cast::value_to_time(value.as_ref(), &self.ty, self.column_name(), cx)
     }
 
     /// Whether numbers or text come out of it.

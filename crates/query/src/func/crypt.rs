@@ -47,7 +47,8 @@ fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 
 fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let bits = given!(args[1].int64(cx)?);
+    // NULL asks for the default as 0 does.
+    let bits = args[1].int64(cx)?.unwrap_or(0);
     Ok(match bits {
         224 => hex(&Sha224::digest(&*text)),
         0 | 256 => hex(&Sha256::digest(&*text)),

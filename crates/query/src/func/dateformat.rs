@@ -1,16 +1,18 @@
 //! DATE_FORMAT, TIME_FORMAT and STR_TO_DATE: patterns of `%` and a letter.
 
 use keel_base::{SqlResult, errors};
+use keel_value::convert::printable_text;
 use keel_value::types::Class;
-use keel_value::{Date, DateTime, SqlType, Time, TypeKind, Value};
+use keel_value::{Date, DateTime, SqlMode, SqlType, Time, TypeKind, Value};
 
-use super::{Function, function, given, or_null};
+use super::{Function, function, given, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_chars};
 use crate::expr::{EvalContext, Expr, Node};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
+    function!("get_format", 2, 2, get_format_type, get_format),
     function!("date_format", 2, 3, format_type, date_format),
     function!("time_format", 2, 2, format_type, time_format),
     function!("str_to_date", 2, 2, str_to_date_type, str_to_date),
@@ -68,7 +70,7 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
 }
 
 fn date_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let v = given!(args[0].datetime(cx)?);
+    let v = given!(args[0].date_parts(cx)?);
     let pattern = given!(args[1].text(cx)?);
     Ok(or_null(format(v, v.time(), &pattern), |t| Value::Bytes(t.into())))
 }
@@ -163,6 +165,38 @@ fn meridiem(hours: u32) -> &'static str {
     if hours % 24 < 12 { "AM" } else { "PM" }
 }
 
+/// GET_FORMAT(): type, standard, pattern.
+const STANDARD_FORMATS: &[(&str, &str, &str)] = &[
+    ("DATE", "USA", "%m.%d.%Y"),
+    ("DATE", "JIS", "%Y-%m-%d"),
+    ("DATE", "ISO", "%Y-%m-%d"),
+    ("DATE", "EUR", "%d.%m.%Y"),
+    ("DATE", "INTERNAL", "%Y%m%d"),
+    ("TIME", "USA", "%h:%i:%s %p"),
+    ("TIME", "JIS", "%H:%i:%s"),
+    ("TIME", "ISO", "%H:%i:%s"),
+    ("TIME", "EUR", "%H.%i.%s"),
+    ("TIME", "INTERNAL", "%H%i%s"),
+    ("DATETIME", "USA", "%Y-%m-%d %H.%i.%s"),
+    ("DATETIME", "JIS", "%Y-%m-%d %H:%i:%s"),
+    ("DATETIME", "ISO", "%Y-%m-%d %H:%i:%s"),
+    ("DATETIME", "EUR", "%Y-%m-%d %H.%i.%s"),
+    ("DATETIME", "INTERNAL", "%Y%m%d%H%i%s"),
+];
+
+fn get_format_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(17, cx.session.vars.connection_collation).with_decimals(0), true))
+}
+
+fn get_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let kind = given!(args[0].text(cx)?);
+    let standard = given!(args[1].text(cx)?);
+    let found = STANDARD_FORMATS
+        .iter()
+        .find(|(k, s, _)| k.as_bytes() == &*kind && s.as_bytes().eq_ignore_ascii_case(&standard));
+    Ok(or_null(found, |(_, _, pattern)| text_value(pattern)))
+}
+
 /// Which parts a pattern of STR_TO_DATE has: date, time, fraction.
 fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
     let mut parts = (false, false, false);
@@ -185,7 +219,7 @@ fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
 fn str_to_date_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let ty = match &args[1].node {
         Node::Constant(Value::Bytes(pattern)) => match parts_of(pattern) {
-            (true, false, _) => SqlType::new(TypeKind::Date),
+            (_, false, _) => SqlType::new(TypeKind::Date),
             (false, true, fraction) => SqlType::temporal(TypeKind::Time, if fraction { 6 } else { 0 }),
             (_, _, fraction) => SqlType::temporal(TypeKind::DateTime, if fraction { 6 } else { 0 }),
         },
@@ -197,17 +231,21 @@ fn str_to_date_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlTyp
 fn str_to_date<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let pattern = given!(args[1].text(cx)?);
-    let parsed = parse(&text, &pattern).filter(|p| p.is_valid(ty.class()));
+    let mode = cx.session.vars.sql_mode;
+    let parsed = parse(&text, &pattern).filter(|p| p.is_valid(ty.class(), mode));
     let Some(p) = parsed else {
+        let shown = printable_text(args[0].ty.collation, &text);
+        cx.warn(errors::wrong_value_for_type("datetime", shown, "str_to_date"))?;
+        return Ok(Value::Null);
+    };
+    if p.leaves_text {
         let kind = match ty.class() {
             Class::Date => "date",
             Class::Time => "time",
             _ => "datetime",
         };
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        cx.warn(errors::wrong_value_for_type(kind, shown, "str_to_date"))?;
-        return Ok(Value::Null);
-    };
+        cx.warn(errors::truncated_wrong_value(kind, printable_text(args[0].ty.collation, &text)))?;
+    }
     let time = Time { micros: ((p.hour * 60 + p.minute) * 60 + p.second) * 1_000_000 + p.micros };
     Ok(match ty.class() {
         Class::Date => Value::Date(p.date()),
@@ -228,6 +266,8 @@ struct Parsed {
     second: i64,
     micros: i64,
     afternoon: Option<bool>,
+    /// Text was left behind what the pattern took.
+    leaves_text: bool,
 }
 
 impl Parsed {
@@ -241,10 +281,15 @@ impl Parsed {
         }
     }
 
-    fn is_valid(&self, class: Class) -> bool {
+    /// Whether parts that are zero are let in; the day may be any of a month of 31.
+    fn is_valid(&self, class: Class, mode: SqlMode) -> bool {
         let date = self.date();
-        let real = class == Class::Time || date.is_real();
-        real && self.hour < 24 && self.minute < 60 && self.second < 60
+        let is_zero = date.is_zero();
+        let has_zero = !is_zero && (date.month == 0 || date.day == 0);
+        let refused = class != Class::Time
+            && (is_zero && mode.has(SqlMode::NO_ZERO_DATE)
+                || has_zero && mode.has(SqlMode::NO_ZERO_IN_DATE));
+        !refused && self.hour < 24 && self.minute < 60 && self.second < 60
     }
 }
 
@@ -281,6 +326,9 @@ fn parse(text: &[u8], pattern: &[u8]) -> Option<Parsed> {
             rest = rest.trim_ascii_start();
             continue;
         }
+        if rest.trim_ascii_start().is_empty() {
+            break;
+        }
         if *byte != b'%' {
             rest = rest.trim_ascii_start().strip_prefix(&[*byte])?;
             continue;
@@ -297,6 +345,7 @@ fn parse(text: &[u8], pattern: &[u8]) -> Option<Parsed> {
         }
         p.hour = p.hour % 12 + if afternoon { 12 } else { 0 };
     }
+    p.leaves_text = !rest.trim_ascii_start().is_empty();
     Some(p)
 }
 

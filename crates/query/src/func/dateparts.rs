@@ -38,36 +38,36 @@ pub const FUNCTIONS: &[Function] = &[
     }),
     function!("week", 1, 2, |_, _| Ok((int(2), true)), week),
     function!("weekofyear", 1, 1, |_, _| Ok((int(2), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.week(3), |(_, week)| Value::Int(i64::from(week))))
     }),
     function!("yearweek", 1, 2, |_, _| Ok((int(6), true)), yearweek),
     function!("dayofweek", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.weekday(), |d| Value::Int((i64::from(d) + 1) % 7 + 1)))
     }),
     function!("weekday", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.weekday(), |d| Value::Int(i64::from(d))))
     }),
     function!("dayofyear", 1, 1, |_, _| Ok((int(3), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_of_year(), |d| Value::Int(i64::from(d))))
     }),
     function!("dayname", 1, 1, name_type, |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.weekday(), |d| text_value(super::dateformat::DAYS[usize::from(d)])))
     }),
     function!("monthname", 1, 1, name_type, |_, a, cx| {
-        let month = given!(a[0].datetime(cx)?).date.month;
+        let month = given!(a[0].date_parts(cx)?).date.month;
         Ok(or_null(super::dateformat::MONTHS.get(usize::from(month).wrapping_sub(1)), text_value))
     }),
     function!("to_days", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_number(), Value::Int))
     }),
     function!("to_seconds", 1, 1, |_, _| Ok((SqlType::bigint().with_length(12), true)), |_, a, cx| {
-        let v = given!(a[0].datetime(cx)?);
+        let v = given!(a[0].whole_date(cx)?);
         let days = given!(v.date.day_number());
         Ok(Value::Int(days * 86_400 + v.time().micros / 1_000_000))
     }),
@@ -76,7 +76,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 fn part<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(DateTime) -> i64) -> SqlResult<Value> {
-    Ok(or_null(arg.datetime(cx)?, |v| Value::Int(take(v))))
+    Ok(or_null(arg.date_parts(cx)?, |v| Value::Int(take(v))))
 }
 
 fn clock<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(Time) -> i64) -> SqlResult<Value> {
@@ -95,14 +95,14 @@ fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>
 }
 
 fn week<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let v = given!(args[0].datetime(cx)?);
+    let v = given!(args[0].whole_date(cx)?);
     let default = cx.session.vars.default_week_format;
     let mode = given!(mode_argument(args, default, cx)?);
     Ok(or_null(v.date.week(mode), |(_, week)| Value::Int(i64::from(week))))
 }
 
 fn yearweek<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let v = given!(args[0].datetime(cx)?);
+    let v = given!(args[0].whole_date(cx)?);
     let mode = given!(mode_argument(args, 0, cx)?);
     Ok(or_null(v.date.week(mode | 2), |(year, week)| Value::Int(i64::from(year) * 100 + i64::from(week))))
 }
@@ -149,10 +149,19 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let unit = unit_of(&args[0]);
     let arg = &args[1];
     let of_date = matches!(unit, U::Year | U::YearMonth | U::Quarter | U::Month | U::Week | U::Day);
-    let has_date = matches!(arg.class(), Class::Date | Class::DateTime)
-        || matches!(arg.text(cx)?, Some(text) if text.iter().filter(|b| **b == b'-').count() >= 2);
+    let has_date = match arg.class() {
+        Class::Date | Class::DateTime => true,
+        Class::Time => false,
+        _ => matches!(arg.text(cx)?, Some(text) if text.iter().filter(|b| **b == b'-').count() >= 2),
+    };
+    if of_date && arg.class() == Class::Time {
+        // Of a span of time only its days are parts of a date.
+        let t = given!(arg.time(cx)?);
+        let days = if unit == U::Day { i64::from(t.hours() / 24) } else { 0 };
+        return Ok(Value::Int(days * t.micros.signum()));
+    }
     if of_date {
-        let v = given!(arg.datetime(cx)?);
+        let v = given!(arg.date_parts(cx)?);
         let date = v.date;
         return Ok(Value::Int(match unit {
             U::Year => i64::from(date.year),
@@ -164,14 +173,15 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         }));
     }
     let (day, time) = if has_date {
-        let v = given!(arg.datetime(cx)?);
+        let v = given!(arg.date_parts(cx)?);
         (i64::from(v.date.day), v.time())
     } else {
-        let t = given!(arg.time(cx)?);
-        (0, t)
+        let parsed = given!(arg.time_or_datetime(cx)?);
+        let day = parsed.datetime.map_or(parsed.value.hours() / 24, |v| u32::from(v.date.day));
+        (i64::from(day), parsed.value)
     };
     let (hours, minutes, seconds, micros) = (
-        i64::from(time.hours()),
+        i64::from(time.hours() % 24),
         i64::from(time.minutes()),
         i64::from(time.seconds()),
         i64::from(time.fraction()),

@@ -1,8 +1,8 @@
 //! Functions that make dates and times: the clock, arithmetic with intervals, conversions.
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
-use keel_value::temporal::Interval;
+use keel_value::temporal::{self, DateRules, Interval};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
@@ -124,16 +124,16 @@ pub(crate) fn fraction_of(arg: &Expr) -> u8 {
         Class::Time | Class::DateTime | Class::Decimal => arg.ty.decimals.min(6),
         Class::Real => 6,
         Class::String => match &arg.node {
-            crate::expr::Node::Constant(Value::Bytes(text))
-                if text.first().is_some_and(u8::is_ascii_digit)
-                    && text.iter().any(|b| matches!(b, b'-' | b':')) =>
-            {
-                text.iter().position(|b| *b == b'.').map_or(0, |at| (text.len() - at - 1).min(6) as u8)
-            }
+            crate::expr::Node::Constant(Value::Bytes(text)) => fraction_of_text(text),
             _ => 6,
         },
         _ => 0,
     }
+}
+
+/// Fraction digits of a text that is a date or time.
+fn fraction_of_text(text: &[u8]) -> u8 {
+    temporal::parse_time(text).map_or(6, |parsed| parsed.digits)
 }
 
 fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -167,7 +167,8 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     let Some(arg) = args.first() else {
         return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000)));
     };
-    let local = given!(arg.datetime(cx)?);
+    let rules = DateRules { no_zero_date: false, ..DateRules::WHOLE };
+    let local = given!(arg.datetime_by(rules, cx)?);
     if !local.date.is_real() {
         return Ok(Value::Null);
     }
@@ -215,7 +216,7 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
 }
 
 fn last_day<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let date = given!(args[0].datetime(cx)?).date;
+    let date = given!(args[0].date_parts(cx)?).date;
     if date.month == 0 {
         return Ok(Value::Null);
     }
@@ -252,16 +253,15 @@ pub(super) const TIME_MAX_MICROS: i64 = (838 * 3600 + 59 * 60 + 59) * 1_000_000 
 /// A time cut to the longest, with MariaDB's warning.
 fn bounded_time(
     micros: i128,
+    kind: &str,
     shown: impl FnOnce() -> String,
     cx: &mut EvalContext<'_, '_>,
-) -> SqlResult<Value> {
+) -> SqlResult<Time> {
     let bound = i128::from(TIME_MAX_MICROS);
     if micros.abs() > bound {
-        cx.warn(errors::truncated_wrong_value("time", shown()))?;
+        cx.warn(errors::truncated_wrong_value(kind, shown()))?;
     }
-    let kept = micros.clamp(-bound, bound) as i64;
-    let whole = if micros.abs() > bound { kept - kept % 1_000_000 } else { kept };
-    Ok(Value::Time(Time { micros: whole }))
+    Ok(Time { micros: micros.clamp(-bound, bound) as i64 })
 }
 
 fn maketime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -270,20 +270,26 @@ fn maketime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let seconds = given!(args[2].decimal(cx)?);
     let micros =
         seconds.mul(&Decimal::from_i64(1_000_000)).map_or(-1, |m| m.truncate(0).to_i64().unwrap_or(-1));
-    if !(0..60).contains(&minutes) || !(0..60_000_000).contains(&micros) {
+    if !(0..60_000_000).contains(&micros) {
+        cx.warn(errors::truncated_wrong_value("seconds", seconds))?;
+        return Ok(Value::Null);
+    }
+    if !(0..60).contains(&minutes) {
         return Ok(Value::Null);
     }
     let total =
         (i128::from(hours.unsigned_abs()) * 3600 + i128::from(minutes) * 60) * 1_000_000 + i128::from(micros);
     let signed = if hours < 0 { -total } else { total };
-    match bounded_time(signed, || format!("{hours}:{minutes:02}:{:02}", micros / 1_000_000), cx)? {
-        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
-        other => Ok(other),
-    }
+    let shown = || format!("{hours}:{minutes:02}:{:02}", micros / 1_000_000);
+    Ok(Value::Time(bounded_time(signed, "time", shown, cx)?.cut(ty.decimals)))
 }
 
 fn sec_to_time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[0])), true))
+    let digits = match args[0].class() {
+        Class::String => 6,
+        _ => fraction_of(&args[0]),
+    };
+    Ok((SqlType::temporal(TypeKind::Time, digits), true))
 }
 
 fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -293,10 +299,7 @@ fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
         _ if seconds.is_negative() => i128::from(i64::MIN),
         _ => i128::from(i64::MAX),
     };
-    match bounded_time(micros, || seconds.to_string(), cx)? {
-        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
-        other => Ok(other),
-    }
+    Ok(Value::Time(bounded_time(micros, "seconds", || seconds.to_string(), cx)?.cut(ty.decimals)))
 }
 
 fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -324,23 +327,22 @@ fn addtime<'f>(
     cx: &mut EvalContext<'_, 'f>,
     sign: i64,
 ) -> SqlResult<Value> {
-    let shown = given!(args[0].text(cx)?);
-    let span = given!(args[1].time(cx)?);
+    let start = given!(args[0].time_or_datetime(cx)?);
     if is_datetime(&args[1], &given!(args[1].text(cx)?)) {
         return Ok(Value::Null);
     }
-    let moved = span.micros * sign;
-    if is_datetime(&args[0], &shown) {
-        let v = given!(args[0].datetime(cx)?);
+    let moved = given!(args[1].time(cx)?).micros * sign;
+    if let Some(v) = start.datetime {
         let sum = given!(calendar::add_micros(v, moved));
         return Ok(as_result(ty, sum, true));
     }
-    let v = given!(args[0].time(cx)?);
-    let total = i128::from(v.micros) + i128::from(moved);
-    let Value::Time(sum) = bounded_time(total, || String::from_utf8_lossy(&shown).into_owned(), cx)? else {
-        return Ok(Value::Null);
+    let total = i128::from(start.value.micros) + i128::from(moved);
+    let shown = || {
+        let mut text = Vec::new();
+        text::append_time(&mut text, start.value, 0);
+        String::from_utf8_lossy(&text).into_owned()
     };
-    Ok(time_result(ty, sum))
+    Ok(time_result(ty, bounded_time(total, "time", shown, cx)?))
 }
 
 /// A point in time in a call's own type: itself, its date, or text as long as it needs to be.
@@ -387,36 +389,27 @@ fn timediff_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
 }
 
 fn timediff<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let a = given!(args[0].text(cx)?);
-    let b = given!(args[1].text(cx)?);
-    let (first, second) = (is_datetime(&args[0], &a), is_datetime(&args[1], &b));
-    if first != second {
-        return Ok(Value::Null);
-    }
-    let micros = if first {
-        let (a, b) = (given!(args[0].datetime(cx)?), given!(args[1].datetime(cx)?));
-        i128::from(calendar::to_micros(a)) - i128::from(calendar::to_micros(b))
-    } else {
-        let (a, b) = (given!(args[0].time(cx)?), given!(args[1].time(cx)?));
-        i128::from(a.micros) - i128::from(b.micros)
+    let a = given!(args[0].time_or_datetime(cx)?);
+    let b = given!(args[1].time_or_datetime(cx)?);
+    let micros = match (a.datetime, b.datetime) {
+        (Some(a), Some(b)) => i128::from(calendar::to_micros(a)) - i128::from(calendar::to_micros(b)),
+        (None, None) => i128::from(a.value.micros) - i128::from(b.value.micros),
+        _ => return Ok(Value::Null),
     };
     let shown = || format!("{}", micros / 1_000_000);
-    match bounded_time(micros, shown, cx)? {
-        Value::Time(t) => Ok(Value::Time(t.cut(ty.decimals))),
-        other => Ok(other),
-    }
+    Ok(Value::Time(bounded_time(micros, "time", shown, cx)?.cut(ty.decimals)))
 }
 
 fn datediff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let a = given!(given!(args[0].datetime(cx)?).date.day_number());
-    let b = given!(given!(args[1].datetime(cx)?).date.day_number());
+    let a = given!(given!(args[0].whole_date(cx)?).date.day_number());
+    let b = given!(given!(args[1].whole_date(cx)?).date.day_number());
     Ok(Value::Int(a - b))
 }
 
 fn timestampdiff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let unit = unit_of(&args[0]);
-    let from = given!(args[1].datetime(cx)?);
-    let to = given!(args[2].datetime(cx)?);
+    let from = given!(args[1].whole_date(cx)?);
+    let to = given!(args[2].whole_date(cx)?);
     let micros = calendar::to_micros(to) - calendar::to_micros(from);
     let seconds = micros / 1_000_000;
     use IntervalUnit as U;
@@ -472,36 +465,40 @@ fn convert_tz<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
     Ok(or_null(calendar::add_micros(v, (to - from) * 1_000_000), Value::DateTime))
 }
 
-/// Months since year 0 of a period YYMM or YYYYMM; None where it is none.
-fn period_months(period: i64) -> Option<i64> {
-    if period <= 0 {
-        return None;
-    }
-    let (year, month) = (period / 100, period % 100);
-    let year = match year {
+/// The last period that counts.
+const PERIOD_MAX: i64 = 999_912;
+
+/// A year of two digits in full.
+fn full_year(year: u32) -> u32 {
+    match year {
         0..=69 => year + 2000,
         70..=99 => year + 1900,
         _ => year,
-    };
-    (1..=12).contains(&month).then_some(year * 12 + month - 1)
+    }
 }
 
-fn wrong_period(name: &str) -> SqlError {
-    errors::wrong_arguments(name)
+/// Months since year 0 of a period YYMM or YYYYMM, whatever its month is; 0 where it is none.
+fn period_months(period: i64) -> u32 {
+    if !(1..=PERIOD_MAX).contains(&period) {
+        return 0;
+    }
+    full_year(period as u32 / 100) * 12 + period as u32 % 100 - 1
 }
 
 fn period_add<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let period = given!(args[0].int64(cx)?);
     let months = given!(args[1].int64(cx)?);
-    let total = period_months(period).ok_or_else(|| wrong_period("period_add"))?.saturating_add(months);
-    Ok(Value::Int(total / 12 * 100 + total % 12 + 1))
+    let total = period_months(period).wrapping_add(months as u32);
+    if period == 0 || total == 0 {
+        return Ok(Value::Int(0));
+    }
+    Ok(Value::Int(i64::from(full_year(total / 12)) * 100 + i64::from(total % 12) + 1))
 }
 
 fn period_diff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let a = given!(args[0].int64(cx)?);
     let b = given!(args[1].int64(cx)?);
-    let months = |p| period_months(p).ok_or_else(|| wrong_period("period_diff"));
-    Ok(Value::Int(months(a)? - months(b)?))
+    Ok(Value::Int(i64::from(period_months(a)) - i64::from(period_months(b))))
 }
 
 /// The span of `INTERVAL amount unit`; None is NULL.
@@ -606,7 +603,7 @@ pub(crate) fn add_interval<'f>(
     let span = given!(interval_of(amount, unit, cx)?);
     let span = if subtract { span.neg() } else { span };
     if ty.class() == Class::Time {
-        let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, cx)?);
+        let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, None, cx)?);
         let moved =
             (i128::from(span.days) * 86_400 + i128::from(span.seconds)) * 1_000_000 + i128::from(span.micros);
         let total = i128::from(v.micros) + moved;
@@ -616,7 +613,8 @@ pub(crate) fn add_interval<'f>(
         }
         return Ok(Value::Time(Time { micros: total as i64 }.cut(ty.decimals)));
     }
-    let v = given!(cast::value_to_datetime(cell.as_ref(), &date.ty, cx)?);
+    let column = date.as_column().map(|column| &*column.name);
+    let v = given!(cast::value_to_datetime_by(DateRules::WHOLE, cell.as_ref(), &date.ty, column, cx)?);
     let with_time = match cell.as_ref() {
         keel_value::ValueRef::Bytes(text) => {
             text.trim_ascii().len() > 10 || span.has_time() || !is_day_unit(unit)

@@ -34,7 +34,28 @@ pub const FUNCTIONS: &[Function] = &[
         let text = given!(a[0].text(cx)?);
         Ok(Value::Int(i64::from(parse::<Ipv6Addr>(&text).is_some())))
     }),
+    function!("is_ipv4_compat", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+        // The all-zero address and ::1 are addresses of their own.
+        is_such_address(&a[0], cx, |v6| v6[..12] == [0; 12] && v6[12..] > [0, 0, 0, 1][..])
+    }),
+    function!("is_ipv4_mapped", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+        is_such_address(&a[0], cx, |v6| v6[..12] == MAPPED)
+    }),
 ];
+
+/// The first 96 bits of an IPv4-mapped address.
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+/// Whether an argument is an IPv6 address in octets that a test holds for.
+fn is_such_address<'f>(
+    arg: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+    test: impl FnOnce(&[u8; 16]) -> bool,
+) -> SqlResult<Value> {
+    let octets = given!(arg.text(cx)?);
+    let is_address = octets.as_ref().try_into().is_ok_and(test);
+    Ok(Value::Int(i64::from(is_address)))
+}
 
 fn uuid_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::char(36, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS), true))

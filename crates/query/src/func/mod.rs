@@ -138,6 +138,20 @@ pub(crate) fn is_system_constant(function: &Function) -> bool {
     matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
 }
 
+/// Functions of text that are NULL for NULL alone.
+const NULL_BY_ARGUMENTS: &[&str] = &[
+    "trim", "ltrim", "rtrim", "substr", "substring", "mid", "sha", "sha1", "md5", "sha2", "password",
+    "to_base64", "soundex", "lower", "lcase", "upper", "ucase", "charset", "collation", "substring_index",
+    "format", "user", "current_user", "insert", "left", "right", "replace", "quote", "concat", "concat_ws",
+    "make_set", "hex", "reverse", "chr", "char", "repeat", "lpad", "rpad", "export_set", "regexp_substr",
+    "regexp_replace", "space",
+];
+
+/// Whether a call is NULL only where an argument is, outside strict mode.
+pub(crate) fn null_by_arguments(function: &Function) -> bool {
+    NULL_BY_ARGUMENTS.contains(&function.name)
+}
+
 /// Whether any argument may be NULL.
 pub(crate) fn any_nullable(args: &[Expr]) -> bool {
     args.iter().any(|a| a.nullable)

@@ -4,7 +4,7 @@ use keel_base::{SqlResult, errors};
 use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{SqlType, Value};
 
-use super::{Function, any_nullable, function, given, int, known_integer, or_null};
+use super::{Function, any_nullable, function, given, int, known_integer};
 use crate::bind::BindContext;
 use crate::expr::typing::{self, decimal_type, int_type, real_type};
 use crate::expr::{Comparison, EvalContext, Expr, arith, cast, compare};
@@ -25,7 +25,9 @@ pub const FUNCTIONS: &[Function] = &[
     function!("sqrt", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| (v >= 0.0).then(|| v.sqrt()))),
     function!("exp", 1, 1, real_result, exp),
     function!("ln", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::ln)),
-    function!("log2", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::log2)),
+    function!("log2", 1, 1, real_result, |_, a, cx| {
+        logarithm(&a[0], cx, |v| v.ln() / std::f64::consts::LN_2)
+    }),
     function!("log10", 1, 1, real_result, |_, a, cx| logarithm(&a[0], cx, f64::log10)),
     function!("log", 1, 2, real_result, log),
     function!("sin", 1, 1, real_result, |_, a, cx| partial(&a[0], cx, |v| Some(v.sin()))),
@@ -54,9 +56,9 @@ pub const FUNCTIONS: &[Function] = &[
     function!(
         "crc32",
         1,
-        1,
+        2,
         |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))),
-        |_, a, cx| { Ok(or_null(a[0].text(cx)?, |t| Value::UInt(u64::from(crc32fast::hash(&t))))) }
+        crc32
     ),
     function!("format", 2, 3, format_type, format),
 ];
@@ -377,6 +379,18 @@ fn extreme<'f>(
         }
     }
     Ok(best.unwrap_or(Value::Null))
+}
+
+/// CRC32(text), or CRC32(of what came before, text).
+fn crc32<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let before = match args {
+        [before, _] => given!(before.integer(cx)?) as u32,
+        _ => 0,
+    };
+    let text = given!(args[args.len() - 1].text(cx)?);
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    hasher.update(&text);
+    Ok(Value::UInt(u64::from(hasher.finalize())))
 }
 
 fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

@@ -7,7 +7,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::arith::to_bits;
-use crate::expr::typing::{STRING_DECIMALS, string_type, text_chars};
+use crate::expr::typing::{self, STRING_DECIMALS, string_type, text_chars};
 use crate::expr::{Comparison, EvalContext, Expr, compare};
 
 const ANY: usize = usize::MAX;
@@ -255,12 +255,12 @@ fn conv_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)>
 }
 
 fn radix<'f>(arg: &'f Expr, base: u32, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    if arg.class() == Class::String {
-        let text = given!(arg.text(cx)?);
-        return Ok(convert_base(&text, 10, base as i64));
+    if arg.class() == Class::Int || typing::is_hex(arg) {
+        let number = given!(arg.integer(cx)?);
+        return Ok(text_value(in_base(number as u64, base)));
     }
-    let number = given!(arg.integer(cx)?);
-    Ok(text_value(in_base(number as u64, base)))
+    let text = given!(arg.text(cx)?);
+    Ok(convert_base(&text, 10, base as i64))
 }
 
 fn in_base(mut number: u64, base: u32) -> String {
@@ -286,6 +286,9 @@ fn conv<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
 fn convert_base(text: &[u8], from: i64, to: i64) -> Value {
     let base_of = |base: i64| u32::try_from(base.unsigned_abs()).ok().filter(|b| (2..=36).contains(b));
     let (Some(read), Some(written)) = (base_of(from), base_of(to)) else { return Value::Null };
+    if text.is_empty() {
+        return Value::Null;
+    }
     let text = text.trim_ascii_start();
     let (negative, digits) = match text.first() {
         Some(b'-') => (true, &text[1..]),

@@ -20,6 +20,9 @@ pub const FUNCTIONS: &[Function] = &[
     function!("length", 1, 1, length_type, |_, a, cx| Ok(or_null(a[0].text(cx)?, |t| Value::Int(
         t.len() as i64
     )))),
+    function!("lengthb", 1, 1, length_type, |_, a, cx| {
+        Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))
+    }),
     function!("octet_length", 1, 1, length_type, |_, a, cx| {
         Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.len() as i64)))
     }),
@@ -457,7 +460,10 @@ fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
         None => Cow::Borrowed(&b","[..]),
     };
     let count = match args.get(4) {
-        Some(arg) => given!(arg.int64(cx)?).clamp(0, 64),
+        Some(arg) => match given!(arg.int64(cx)?) {
+            count @ 0..=64 => count,
+            _ => 64,
+        },
         None => 64,
     };
     let mut out = Vec::new();

@@ -247,11 +247,11 @@ pub(crate) fn encode_in_domain(
         }
         // What is no date or time stands below all, as in comparisons.
         Comparison::DateTime | Comparison::Date => {
-            let v = cast::value_to_datetime(value, ty, cx)?.unwrap_or_default();
+            let v = cast::value_to_datetime(value, ty, None, cx)?.unwrap_or_default();
             key::encode(out, &canonical_type(Comparison::DateTime), ValueRef::DateTime(v), false);
         }
         Comparison::Time => {
-            let v = cast::value_to_time(value, ty, cx)?.unwrap_or_default();
+            let v = cast::value_to_time(value, ty, None, cx)?.unwrap_or_default();
             key::encode(out, &canonical_type(by), ValueRef::Time(v), false);
         }
     }

@@ -18,6 +18,7 @@ pub fn timestamp_to_local(value: DateTime, zone: &dyn Zone) -> DateTime {
 /// What a value is as a point in time, and what got lost on the way.
 struct Reading<T> {
     value: T,
+    has_time: bool,
     flaw: Option<Flaw>,
 }
 
@@ -65,7 +66,9 @@ fn read_datetime(
         ValueRef::Bytes(text) => parse_datetime(text, rules)?,
         ValueRef::DateTime(v) => return checked(v, rules),
         ValueRef::Date(v) => return checked(v.midnight(), rules),
-        ValueRef::Time(v) => return Ok(Reading { value: on_day(context.today, v)?, flaw: None }),
+        ValueRef::Time(v) => {
+            return Ok(Reading { value: on_day(context.today, v)?, has_time: true, flaw: None });
+        }
         _ => {
             let number = number_of(value, from);
             if number.negative {
@@ -74,7 +77,7 @@ fn read_datetime(
             numeric_datetime(&number, rules)?
         }
     };
-    Ok(Reading { value: parsed.value, flaw: parsed.flaw })
+    Ok(Reading { value: parsed.value, has_time: parsed.has_time, flaw: parsed.flaw })
 }
 
 /// A number that is a date alone has no room for a fraction.
@@ -88,7 +91,11 @@ fn numeric_datetime(number: &Split, rules: DateRules) -> Result<ParsedDateTime, 
 }
 
 fn checked(value: DateTime, rules: DateRules) -> Result<Reading<DateTime>, BadTemporal> {
-    if rules.allows(value) { Ok(Reading { value, flaw: None }) } else { Err(BadTemporal::OutOfRange) }
+    if rules.allows(value) {
+        Ok(Reading { value, has_time: true, flaw: None })
+    } else {
+        Err(BadTemporal::OutOfRange)
+    }
 }
 
 fn on_day(day: Date, time: Time) -> Result<DateTime, BadTemporal> {
@@ -227,27 +234,40 @@ fn report_flaw(
     report: Report<'_>,
 ) {
     if matches!(flaw, Some(Flaw::Truncated | Flaw::OutOfRange)) {
-        report(Problem::TruncatedIncorrect { kind, value: printable(value, ty) });
+        report(Problem::TruncatedIncorrect { kind, value: plain(value, ty) });
     }
 }
 
-/// As a point in time; `None`, with a report, where it is none. A TIME is today's.
+/// A value as reports about dates show it: numbers without the form of their column.
+fn plain(value: ValueRef<'_>, ty: &SqlType) -> String {
+    match value {
+        ValueRef::Int(_) if !ty.unsigned => printable(value, &SqlType::bigint()),
+        ValueRef::Double(_) => printable(value, &SqlType::double()),
+        ValueRef::Float(_) => printable(value, &SqlType::new(TypeKind::Float)),
+        _ => printable(value, ty),
+    }
+}
+
+/// As a point in time; `None`, with a report, where it is none that the rules allow. A TIME is today's.
 pub fn to_datetime(
     value: ValueRef<'_>,
     ty: &SqlType,
+    rules: DateRules,
     context: &StoreContext<'_>,
     report: Report<'_>,
 ) -> Option<DateTime> {
     if value.is_null() {
         return None;
     }
-    match read_datetime(value, ty, context, DateRules::of(context.mode)) {
+    match read_datetime(value, ty, context, rules) {
         Ok(reading) => {
-            report_flaw(reading.flaw, "datetime", value, ty, report);
+            let kind = if reading.has_time { "datetime" } else { "date" };
+            report_flaw(reading.flaw, kind, value, ty, report);
             Some(reading.value)
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "datetime", value: printable(value, ty) });
+            let value = plain(value, ty);
+            report(Problem::IncorrectTemporal { kind: "datetime", value, out_of_range: false });
             None
         }
     }
@@ -260,21 +280,27 @@ pub fn to_date(
     context: &StoreContext<'_>,
     report: Report<'_>,
 ) -> Option<Date> {
-    to_datetime(value, ty, context, report).map(|v| v.date)
+    to_datetime(value, ty, DateRules::of(context.mode), context, report).map(|v| v.date)
 }
 
 /// As a time of day or span; `None`, with a report, where it is none.
 pub fn to_time(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<Time> {
+    to_time_or_datetime(value, ty, report).map(|parsed| parsed.value)
+}
+
+/// The same, with the point in time that it was the time of.
+pub fn to_time_or_datetime(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<ParsedTime> {
     if value.is_null() {
         return None;
     }
     match read_time(value, ty) {
         Ok(parsed) => {
             report_flaw(parsed.flaw, "time", value, ty, report);
-            Some(parsed.value)
+            Some(parsed)
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "time", value: printable(value, ty) });
+            let value = plain(value, ty);
+            report(Problem::IncorrectTemporal { kind: "time", value, out_of_range: false });
             None
         }
     }
