@@ -278,6 +278,7 @@ catalogue! {
     INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
     SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";
+    CANNOT_CONVERT_CHARACTER cannot_convert_character(1977, "HY000", from, octets, to) "Cannot convert '{from}' character 0x{octets} to '{to}'";
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";

@@ -261,7 +261,7 @@ pub(crate) fn literal_values(
     values.reserve(literals.len());
     for literal in literals {
         let tree = keel_sql::value_of(literal.kind, literal.span.of(sql), options).ok()?;
-        values.push(literal_value(&tree, session.vars.connection_collation).ok()?.0);
+        values.push(literal_value(&tree, session.vars.connection_collation, session.vars.sql_mode).ok()?.0);
     }
     Some(())
 }

@@ -188,7 +188,19 @@ const DOUBLE_DIGITS: usize = 17;
 /// Appends a double with a fixed number of digits after the point.
 pub fn append_fixed(out: &mut Vec<u8>, v: f64, decimals: u8) {
     let start = out.len();
-    write!(out, "{:.*}", usize::from(decimals), v).expect("a Vec takes all bytes");
+    // The shortest digits that tell the number, zeros behind: what lies between two doubles is not shown.
+    write!(out, "{v}").expect("a Vec takes all bytes");
+    let point = out[start..].iter().position(|b| *b == b'.');
+    let written = point.map_or(0, |at| out.len() - start - at - 1);
+    if written > usize::from(decimals) {
+        out.truncate(start);
+        write!(out, "{:.*}", usize::from(decimals), v).expect("a Vec takes all bytes");
+    } else if decimals > 0 {
+        if point.is_none() {
+            out.push(b'.');
+        }
+        out.resize(out.len() + usize::from(decimals) - written, b'0');
+    }
     if v == 0.0 && out[start] == b'-' {
         out.remove(start);
     }

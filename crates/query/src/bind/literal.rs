@@ -6,14 +6,18 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
-use keel_value::{Cell, CollationId, Decimal, SqlType, TypeKind, Value, ValueRef};
+use keel_value::{Cell, CollationId, Decimal, SqlMode, SqlType, TypeKind, Value, ValueRef};
 
 use super::Binder;
 use crate::expr::typing::{STRING_DECIMALS, int_type};
 use crate::expr::{Derivation, Expr, Node};
 
 /// A literal's value and type under the connection's collation.
-pub fn literal_value(literal: &LiteralValue, connection: CollationId) -> SqlResult<(Value, SqlType)> {
+pub fn literal_value(
+    literal: &LiteralValue,
+    connection: CollationId,
+    mode: SqlMode,
+) -> SqlResult<(Value, SqlType)> {
     Ok(match literal {
         LiteralValue::Null => (Value::Null, SqlType::null()),
         LiteralValue::Bool(truth) => (Value::Int(i64::from(*truth)), int_type(1, false)),
@@ -25,14 +29,14 @@ pub fn literal_value(literal: &LiteralValue, connection: CollationId) -> SqlResu
         LiteralValue::String { bytes, charset } => string(bytes, charset.as_deref(), connection)?,
         LiteralValue::Hex { bytes, charset, quoted } => octets(bytes, charset.as_deref(), !quoted)?,
         LiteralValue::Bit { bytes, charset } => octets(bytes, charset.as_deref(), true)?,
-        LiteralValue::Date(text) => (temporal(text, TypeKind::Date, "DATE")?, SqlType::new(TypeKind::Date)),
+        LiteralValue::Date(text) => (temporal(text, TypeKind::Date, "DATE", mode)?, SqlType::new(TypeKind::Date)),
         LiteralValue::Time(text) => {
             let ty = SqlType::temporal(TypeKind::Time, fraction_digits(text));
-            (temporal_as(text, &ty, "TIME")?, ty)
+            (temporal_as(text, &ty, "TIME", mode)?, ty)
         }
         LiteralValue::Timestamp(text) => {
             let ty = SqlType::temporal(TypeKind::DateTime, fraction_digits(text));
-            (temporal_as(text, &ty, "DATETIME")?, ty)
+            (temporal_as(text, &ty, "DATETIME", mode)?, ty)
         }
     })
 }
@@ -112,15 +116,15 @@ fn fraction_digits(text: &ByteStr) -> u8 {
     digits.min(6) as u8
 }
 
-fn temporal(text: &ByteStr, kind: TypeKind, name: &str) -> SqlResult<Value> {
-    temporal_as(text, &SqlType::new(kind), name)
+fn temporal(text: &ByteStr, kind: TypeKind, name: &str, mode: SqlMode) -> SqlResult<Value> {
+    temporal_as(text, &SqlType::new(kind), name, mode)
 }
 
-fn temporal_as(text: &ByteStr, ty: &SqlType, name: &str) -> SqlResult<Value> {
+fn temporal_as(text: &ByteStr, ty: &SqlType, name: &str, mode: SqlMode) -> SqlResult<Value> {
     let wrong = || -> SqlError { errors::wrong_value(name, String::from_utf8_lossy(&text.0)) };
     let from = SqlType::varchar(text.0.len() as u32, CollationId::UTF8MB4_GENERAL_CI);
     let context = convert::StoreContext {
-        mode: keel_value::SqlMode::EMPTY,
+        mode,
         strict: true,
         zone: &keel_value::temporal::Utc,
         today: keel_value::Date::default(),
@@ -134,7 +138,8 @@ fn temporal_as(text: &ByteStr, ty: &SqlType, name: &str) -> SqlResult<Value> {
 impl Binder<'_> {
     /// A literal: a parameter where the statement came as text and nothing but its value matters, else a constant.
     pub(super) fn literal(&mut self, literal: &Literal) -> SqlResult<Expr> {
-        let (value, ty) = literal_value(&literal.value, self.cx.session.vars.connection_collation)?;
+        let vars = &self.cx.session.vars;
+        let (value, ty) = literal_value(&literal.value, vars.connection_collation, vars.sql_mode)?;
         if let (Some(index), Some(literals)) = (literal.index, self.cx.params.literals)
             && is_parameter(&literal.value)
             && !literals[index as usize].fixed
@@ -145,7 +150,14 @@ impl Binder<'_> {
             return Ok(Expr { node: Node::Param(index), ty, nullable: false, derivation });
         }
         self.pin(literal);
-        Ok(Expr::constant(value, ty))
+        // MariaDB takes a date with zero parts for one that may be NULL.
+        let is_zero = match &value {
+            Value::Date(date) => !date.is_real(),
+            Value::DateTime(at) => !at.date.is_real(),
+            _ => false,
+        };
+        let constant = Expr::constant(value, ty);
+        Ok(Expr { nullable: constant.nullable || is_zero, ..constant })
     }
 
     /// Remembers that the plan holds for this literal's text only.

@@ -496,6 +496,7 @@ pub(crate) fn implicit_default(ty: &SqlType) -> Value {
         DateTime | Timestamp => Value::DateTime(keel_value::DateTime::default()),
         _ if ty.is_integer() && ty.unsigned => Value::UInt(0),
         _ if ty.is_integer() => Value::Int(0),
+        Binary => Value::Bytes(vec![0; ty.length as usize].into()),
         _ => Value::bytes(b""),
     }
 }

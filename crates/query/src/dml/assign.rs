@@ -9,9 +9,9 @@ use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
-use crate::catalog::{ColumnDefault, TableDef};
+use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
-use crate::expr::{EvalContext, Expr, Frame, Node, walk};
+use crate::expr::{EvalContext, Expr, Frame, Node, typing, walk};
 use crate::session::Session;
 
 /// Where a column's value comes from.
@@ -49,7 +49,9 @@ impl Assignments {
                 ast::Expr::Ignore => continue,
                 tree => {
                     // Not hoisted: its warnings come once per row, as MariaDB's do.
-                    Source::Expr(binder.bind(tree, clauses.1)?)
+                    let mut value = binder.bind(tree, clauses.1)?;
+                    typing::keep_digits(&mut value);
+                    Source::Expr(value)
                 }
             };
             bound.push((column, source));
@@ -206,6 +208,11 @@ pub(super) fn value_of(
     }
 }
 
+/// Whether there is nothing that a column gets by itself: an ENUM gets its first member.
+pub(super) fn lacks_default(def: &ColumnDef) -> bool {
+    def.default == ColumnDefault::None && !def.auto_increment && def.ty.kind != TypeKind::Enum
+}
+
 /// What DEFAULT stands for.
 pub(super) fn default_value(
     session: &mut Session,
@@ -218,7 +225,7 @@ pub(super) fn default_value(
         ColumnDefault::Value(value) => Ok(value.clone()),
         ColumnDefault::Now => Ok(now_value(session, &def.ty)),
         ColumnDefault::None if def.auto_increment => Ok(Value::Int(0)),
-        ColumnDefault::None if def.ty.kind == TypeKind::Enum => Ok(implicit_default(&def.ty)),
+        ColumnDefault::None if !lacks_default(def) => Ok(implicit_default(&def.ty)),
         ColumnDefault::None => {
             let error = errors::no_default_for_field(&def.name);
             if strictness.strict {

@@ -10,7 +10,9 @@ use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::WriteScratch;
-use super::assign::{Assignments, Source, default_source, default_value, value_of, write_row};
+use super::assign::{
+    Assignments, Source, default_source, default_value, lacks_default, value_of, write_row,
+};
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};
@@ -18,7 +20,7 @@ use crate::catalog::counter::Step;
 use crate::catalog::{ColumnDefault, TableDef};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
-use crate::expr::{Frame, RowSlot, walk};
+use crate::expr::{Frame, RowSlot, typing, walk};
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
 use crate::select::{self, RowOutput, SelectPlan};
@@ -91,7 +93,8 @@ pub(crate) fn plan(
         }
         InsertSource::Query(query) => {
             let mut inner = Binder::new(cx);
-            let plan = select::plan_select(&mut inner, query)?;
+            let mut plan = select::plan_select(&mut inner, query)?;
+            plan.keep_digits();
             notes.take(&inner);
             if plan.types().len() != columns.len() {
                 return Err(errors::wrong_value_count_on_row(1));
@@ -162,7 +165,9 @@ fn bind_row(
                 source
             }
             tree => {
-                let source = Source::Expr(binder.bind(tree, Clause::Values)?);
+                let mut value = binder.bind(tree, Clause::Values)?;
+                typing::keep_digits(&mut value);
+                let source = Source::Expr(value);
                 note_reads(&source, reads_own_row);
                 source
             }
@@ -326,7 +331,7 @@ impl Work<'_> {
         }
         let frame = Frame { params: self.params, ..Frame::EMPTY };
         for (column, source) in &self.plan.unsaid {
-            self.values[*column] = value_of(session, table, *column, source, frame, self.strictness)?;
+            self.values[*column] = self.unsaid(session, *column, source, frame)?;
         }
         for (column, source) in self.plan.columns.iter().zip(sources) {
             self.values[*column] = self.value(session, *column, source, frame)?;
@@ -377,6 +382,23 @@ impl Work<'_> {
         value_of(session, table, column, source, frame, self.strictness)
     }
 
+    /// The value of a column that the statement does not name; that it has no default is said for the first row only.
+    fn unsaid(
+        &self,
+        session: &mut Session,
+        column: usize,
+        source: &Source,
+        frame: Frame<'_>,
+    ) -> SqlResult<Value> {
+        let table = &self.plan.table;
+        let def = &table.columns[column];
+        let said_before = session.current_row > 1 && !self.strictness.strict;
+        if said_before && lacks_default(def) && matches!(source, Source::Default) {
+            return Ok(crate::ddl::implicit_default(&def.ty));
+        }
+        value_of(session, table, column, source, frame, self.strictness)
+    }
+
     /// Takes a row of a query.
     fn insert_selected(&mut self, session: &mut Session, row: Vec<Value>) -> SqlResult<()> {
         let plan = self.plan;
@@ -387,7 +409,7 @@ impl Work<'_> {
         self.values.resize(table.columns.len(), Value::Null);
         let frame = Frame { params: self.params, ..Frame::EMPTY };
         for (column, source) in &plan.unsaid {
-            self.values[*column] = value_of(session, table, *column, source, frame, self.strictness)?;
+            self.values[*column] = self.unsaid(session, *column, source, frame)?;
         }
         for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
             let auto = table.columns[*column].auto_increment && value.is_null();

@@ -91,7 +91,10 @@ fn decimals<'f>(
         ArithOp::Sub => a.sub(&b),
         ArithOp::Mul => a.mul(&b),
         ArithOp::Div | ArithOp::IntDiv => match a.div(&b, increment) {
-            Ok(Some(quotient)) => Ok(quotient.round(i32::from(expr.ty.decimals))),
+            Ok(Some(quotient)) if quotient.scale() > expr.ty.decimals => {
+                Ok(quotient.round(i32::from(expr.ty.decimals)))
+            }
+            Ok(Some(quotient)) => Ok(quotient),
             Ok(None) => return by_zero(cx),
             Err(overflow) => Err(overflow),
         },

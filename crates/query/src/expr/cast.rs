@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_value::collation::Charset;
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
 use keel_value::temporal::{DateRules, ParsedTime};
@@ -158,14 +159,46 @@ pub(crate) fn text_in<'f>(
     let Some(text) = value.text(cx)? else { return Ok(None) };
     let from = value.ty.collation.charset();
     let to = wanted.charset();
-    if from == to || !value.ty.is_text() || wanted == CollationId::BINARY {
+    if from == to || wanted == CollationId::BINARY {
         return Ok(Some(text));
     }
-    let converted = match collation::convert(from, to, &text) {
-        (Cow::Owned(bytes), _) => Some(bytes),
-        (Cow::Borrowed(_), _) => None,
+    if value.ty.is_string() && !value.ty.is_text() {
+        return well_formed(wanted, text, cx).map(Some);
+    }
+    if !value.ty.is_text() {
+        return Ok(Some(text));
+    }
+    let (converted, lost) = match collation::convert(from, to, &text) {
+        (Cow::Owned(bytes), lost) => (Some(bytes), lost),
+        (Cow::Borrowed(_), lost) => (None, lost),
     };
+    if lost > 0 {
+        report_lost(from, to, &text, cx)?;
+    }
     Ok(Some(converted.map_or(text, Cow::Owned)))
+}
+
+/// Octets as text: what is no character becomes `?`, which is reported.
+fn well_formed<'f>(
+    wanted: CollationId,
+    octets: Cow<'f, [u8]>,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Cow<'f, [u8]>> {
+    let good = collation::well_formed_len(wanted, &octets);
+    if good == octets.len() {
+        return Ok(octets);
+    }
+    let shown = convert::printable_text(CollationId::BINARY, &octets[good..]);
+    cx.warn(errors::invalid_character_string(wanted.charset().name(), shown))?;
+    Ok(Cow::Owned(convert::repaired(wanted, &octets)))
+}
+
+/// Reports the first character that another set lacks.
+fn report_lost(from: Charset, to: Charset, text: &[u8], cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
+    let rest = convert::first_lost(from, to, text);
+    let character = collation::substring(from.binary_collation(), rest, 0, 1);
+    let octets: String = character.iter().map(|octet| format!("{octet:02X}")).collect();
+    cx.warn(errors::cannot_convert_character(from.name(), octets, to.name()))
 }
 
 /// The value in the type's own representation, without CAST's warnings about length.

@@ -191,6 +191,20 @@ fn exact(a: Class, b: Class, digits: u32, scale: u32, unsigned: bool) -> SqlType
     }
 }
 
+/// Makes an expression whose value goes into a column: a quotient keeps all the digits that were computed.
+pub fn keep_digits(expr: &mut Expr) {
+    match &mut expr.node {
+        Node::Once(_, inner) => {
+            keep_digits(inner);
+            expr.ty = inner.ty.clone();
+        }
+        Node::Arith(ArithOp::Div, ..) if expr.ty.class() == Class::Decimal => {
+            expr.ty = SqlType { unsigned: expr.ty.unsigned, ..SqlType::decimal(PRECISION_MAX, SCALE_MAX as u8) };
+        }
+        _ => {}
+    }
+}
+
 /// Characters of the longest text an expression gives.
 pub fn text_chars(ty: &SqlType) -> u32 {
     match ty.class() {

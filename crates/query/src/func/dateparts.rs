@@ -5,7 +5,7 @@ use keel_sql::ast::IntervalUnit;
 use keel_value::types::Class;
 use keel_value::{DateTime, SqlType, Time, Value};
 
-use super::datetime::{fraction_of, unit_of};
+use super::datetime::{time_fraction_of, unit_of};
 use super::{Function, function, given, int, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{int_type, string_type};
@@ -108,7 +108,7 @@ fn yearweek<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 }
 
 fn time_to_sec_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = fraction_of(&args[0]);
+    let digits = time_fraction_of(&args[0]);
     if digits == 0 {
         return Ok((SqlType::bigint().with_length(17), true));
     }

@@ -123,6 +123,7 @@ pub(crate) fn fraction_of(arg: &Expr) -> u8 {
     match arg.class() {
         Class::Time | Class::DateTime | Class::Decimal => arg.ty.decimals.min(6),
         Class::Real => 6,
+        Class::String if arg.ty.has_members() => 0,
         Class::String => match &arg.node {
             crate::expr::Node::Constant(Value::Bytes(text)) => fraction_of_text(text),
             _ => 6,
@@ -131,13 +132,23 @@ pub(crate) fn fraction_of(arg: &Expr) -> u8 {
     }
 }
 
-/// Fraction digits of a text that is a date or time.
+/// Fraction digits of a text that is a date.
 fn fraction_of_text(text: &[u8]) -> u8 {
-    temporal::parse_time(text).map_or(6, |parsed| parsed.digits)
+    temporal::parse_datetime(text, DateRules::default()).map_or(6, |parsed| parsed.digits)
+}
+
+/// Fraction digits that an argument brings along as a time.
+pub(crate) fn time_fraction_of(arg: &Expr) -> u8 {
+    match &arg.node {
+        crate::expr::Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
+            temporal::parse_time(text).map_or(6, |parsed| parsed.digits)
+        }
+        _ => fraction_of(arg),
+    }
 }
 
 fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[0])), true))
+    Ok((SqlType::temporal(TypeKind::Time, time_fraction_of(&args[0])), true))
 }
 
 fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -303,7 +314,7 @@ fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
 }
 
 fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    let digits = args.iter().map(time_fraction_of).max().unwrap_or(0);
     let ty = match args[0].class() {
         Class::Date | Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits),
         Class::Time => SqlType::temporal(TypeKind::Time, digits),
@@ -384,7 +395,7 @@ fn time_result(ty: &SqlType, v: Time) -> Value {
 }
 
 fn timediff_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    let digits = args.iter().map(time_fraction_of).max().unwrap_or(0);
     Ok((SqlType::temporal(TypeKind::Time, digits), true))
 }
 

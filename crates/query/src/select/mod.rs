@@ -29,7 +29,7 @@ use keel_value::{SqlType, Value};
 
 use crate::bind::Binder;
 use crate::catalog::TableDef;
-use crate::expr::Frame;
+use crate::expr::{Frame, typing};
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -110,6 +110,18 @@ impl SelectPlan {
     /// How it locks what it reads; none for plain reads.
     pub fn lock(&self) -> Option<&LockClause> {
         self.lock.as_ref()
+    }
+
+    /// Makes the plan's quotients keep the digits that were computed, where rows go into a table as they are made.
+    pub(crate) fn keep_digits(&mut self) {
+        let Body::Block(block) = &mut self.body else { return };
+        if block.group.is_some() || !block.order.is_empty() || block.distinct {
+            return;
+        }
+        for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
+            typing::keep_digits(expr);
+            *ty = expr.ty.clone();
+        }
     }
 
     /// Types of the result's columns, and whether each may be NULL.

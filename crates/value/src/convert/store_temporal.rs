@@ -64,6 +64,10 @@ fn read_datetime(
 ) -> Result<Reading<DateTime>, BadTemporal> {
     let parsed = match value {
         ValueRef::Bytes(text) => parse_datetime(text, rules)?,
+        _ if is_read_as_text(from) => parse_datetime(&text_of(value, from), rules)?,
+        ValueRef::UInt(year) if from.kind == TypeKind::Year => {
+            return checked(Date { year: year as u16, ..Date::ZERO }.midnight(), rules);
+        }
         ValueRef::DateTime(v) => return checked(v, rules),
         ValueRef::Date(v) => return checked(v.midnight(), rules),
         ValueRef::Time(v) => {
@@ -78,6 +82,17 @@ fn read_datetime(
         }
     };
     Ok(Reading { value: parsed.value, has_time: parsed.has_time, flaw: parsed.flaw })
+}
+
+/// ENUM, SET and BIT are dates by their text.
+fn is_read_as_text(from: &SqlType) -> bool {
+    from.has_members() || from.kind == TypeKind::Bit
+}
+
+fn text_of(value: ValueRef<'_>, from: &SqlType) -> Vec<u8> {
+    let mut text = Vec::new();
+    super::to_text(value, from, &mut text);
+    text
 }
 
 /// A number that is a date alone has no room for a fraction.
@@ -107,6 +122,8 @@ fn read_time(value: ValueRef<'_>, from: &SqlType) -> Result<ParsedTime, BadTempo
     let of_day = |v: DateTime| ParsedTime { value: v.time(), datetime: Some(v), digits: 6, flaw: None };
     match value {
         ValueRef::Bytes(text) => parse_time(text),
+        _ if is_read_as_text(from) => parse_time(&text_of(value, from)),
+        ValueRef::UInt(_) if from.kind == TypeKind::Year => Ok(of_day(Date::ZERO.midnight())),
         ValueRef::Time(v) => Ok(ParsedTime { value: v, datetime: None, digits: 6, flaw: None }),
         ValueRef::DateTime(v) => Ok(of_day(v)),
         ValueRef::Date(v) => Ok(of_day(v.midnight())),

@@ -55,6 +55,8 @@ fn shown(to: &SqlType, from: &SqlType, value: ValueRef<'_>, fits: &mut bool) -> 
         ValueRef::Float(v) if from.decimals >= NOT_FIXED => {
             *fits = text::append_f32_within(&mut out, v, width)
         }
+        // A quotient has its own digits, which may be more or fewer than its type's.
+        ValueRef::Decimal(v) if !from.zerofill => v.append_to(&mut out),
         _ => text::append(&mut out, from, value),
     }
     out
@@ -100,7 +102,7 @@ fn to_charset<'b>(to: CollationId, from: CollationId, bytes: &'b [u8]) -> (Cow<'
 }
 
 /// With `?` for each octet that is no character.
-fn repaired(id: CollationId, bytes: &[u8]) -> Vec<u8> {
+pub fn repaired(id: CollationId, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -116,7 +118,7 @@ fn repaired(id: CollationId, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// From the first character on that does not convert.
-fn first_lost(from: Charset, to: Charset, bytes: &[u8]) -> &[u8] {
+pub fn first_lost(from: Charset, to: Charset, bytes: &[u8]) -> &[u8] {
     let id = from.binary_collation();
     let mut rest = bytes;
     while !rest.is_empty() {
