@@ -29,7 +29,9 @@ pub fn literal_value(
         LiteralValue::String { bytes, charset } => string(bytes, charset.as_deref(), connection)?,
         LiteralValue::Hex { bytes, charset, quoted } => octets(bytes, charset.as_deref(), !quoted)?,
         LiteralValue::Bit { bytes, charset } => octets(bytes, charset.as_deref(), true)?,
-        LiteralValue::Date(text) => (temporal(text, TypeKind::Date, "DATE", mode)?, SqlType::new(TypeKind::Date)),
+        LiteralValue::Date(text) => {
+            (temporal(text, TypeKind::Date, "DATE", mode)?, SqlType::new(TypeKind::Date))
+        }
         LiteralValue::Time(text) => {
             let ty = SqlType::temporal(TypeKind::Time, fraction_digits(text));
             (temporal_as(text, &ty, "TIME", mode)?, ty)

@@ -10,9 +10,7 @@ use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::WriteScratch;
-use super::assign::{
-    Assignments, Source, default_source, default_value, lacks_default, value_of, write_row,
-};
+use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};

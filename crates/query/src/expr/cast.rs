@@ -64,7 +64,11 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(octets_as_number(octets)),
         ValueRef::Bytes(text) => {
             let bits = leading_integer(text, ty.unsigned, &value.ty, cx)?;
-            return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bits) } else { ValueRef::Int(bits as i64) }));
+            return Ok(Cell::Ref(if ty.unsigned {
+                ValueRef::UInt(bits)
+            } else {
+                ValueRef::Int(bits as i64)
+            }));
         }
         other => i128::from(cx.reporting(|report| convert::to_i64(other, &value.ty, report))?),
     };

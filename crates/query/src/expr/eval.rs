@@ -237,7 +237,9 @@ impl Expr {
                 match value.as_ref() {
                     ValueRef::Null => Ok(None),
                     ValueRef::Int(v) => Ok(Some(v != 0)),
-                    ValueRef::Bytes(octets) if typing::is_hex(self) => Ok(Some(octets_as_number(octets) != 0)),
+                    ValueRef::Bytes(octets) if typing::is_hex(self) => {
+                        Ok(Some(octets_as_number(octets) != 0))
+                    }
                     other => cx.reporting(|report| convert::to_bool(other, &self.ty, report)),
                 }
             }

@@ -199,7 +199,8 @@ pub fn keep_digits(expr: &mut Expr) {
             expr.ty = inner.ty.clone();
         }
         Node::Arith(ArithOp::Div, ..) if expr.ty.class() == Class::Decimal => {
-            expr.ty = SqlType { unsigned: expr.ty.unsigned, ..SqlType::decimal(PRECISION_MAX, SCALE_MAX as u8) };
+            expr.ty =
+                SqlType { unsigned: expr.ty.unsigned, ..SqlType::decimal(PRECISION_MAX, SCALE_MAX as u8) };
         }
         _ => {}
     }

@@ -287,8 +287,7 @@ impl Parsed {
         let is_zero = date.is_zero();
         let has_zero = !is_zero && (date.month == 0 || date.day == 0);
         let refused = class != Class::Time
-            && (is_zero && mode.has(SqlMode::NO_ZERO_DATE)
-                || has_zero && mode.has(SqlMode::NO_ZERO_IN_DATE));
+            && (is_zero && mode.has(SqlMode::NO_ZERO_DATE) || has_zero && mode.has(SqlMode::NO_ZERO_IN_DATE));
         !refused && self.hour < 24 && self.minute < 60 && self.second < 60
     }
 }
