@@ -4,12 +4,14 @@
 //! keeps it to the end; DDL takes it exclusively and so waits for all of them, and they for it.
 //!
 //! 1. The word counts sharers; its top bit says that somebody owns or awaits it exclusively, and then newcomers queue: DDL
-//!    never starves, and sharers pay one atomic addition.
+//!    has its turn, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; neighbours that share are let in together.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
 //! 4. Who waits for an exclusive lock holds nothing, so a deadlock is a ring of transactions, each sharing a table that a
 //!    definition awaits and waiting behind another definition. The one that would close the ring is told 1213 instead of
-//!    waiting ([`SharedWaits`]). Rings that also pass through row locks end by a time-out, as in MariaDB.
+//!    waiting ([`SharedWaits`]). Rings that also pass through row locks are not seen; but who awaits
+//!    a lock exclusively lets those behind it pass from time to time ([`PATIENCE`]), which breaks every ring, and keeps one
+//!    forgotten transaction from blocking a table for all. Each time it waits longer, so transactions of any length end.
 //!
 //! Nothing of this survives a crash.
 
@@ -27,6 +29,11 @@ use parking_lot::Mutex;
 use crate::interrupt::{Interrupt, InterruptState};
 
 const SLOW: u64 = 1 << 63;
+
+/// How long an exclusive waiter holds up the sharers behind it before it first lets them pass; doubled each time until
+/// the longest.
+const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_MAX: Duration = Duration::from_secs(5);
 
 /// The lock of one table name.
 #[derive(Default)]
@@ -113,7 +120,10 @@ impl TableLock {
             self.grant(&mut queue);
             ticket
         };
-        let deadline = time::now() + timeout;
+        let began = time::now();
+        let deadline = began + timeout;
+        let mut patience = PATIENCE;
+        let mut look = if exclusive { deadline.min(began + patience) } else { deadline };
         interrupt.woken_during(|| {
             loop {
                 if self.take_grant(ticket) {
@@ -122,9 +132,15 @@ impl TableLock {
                 if interrupt.state() != InterruptState::None {
                     return self.give_up(ticket, || crate::session::interrupted(interrupt.state()));
                 }
-                if !fiber::park_until(WaitEvent::MetadataLock, deadline) {
+                if fiber::park_until(WaitEvent::MetadataLock, look) {
+                    continue;
+                }
+                if look >= deadline {
                     return self.give_up(ticket, errors::lock_wait_timeout);
                 }
+                self.let_pass(ticket);
+                patience = (patience * 2).min(PATIENCE_MAX);
+                look = deadline.min(time::now() + patience);
             }
         })
     }
@@ -139,6 +155,20 @@ impl TableLock {
             return true;
         }
         false
+    }
+
+    /// Goes to the end of the queue, where sharers wait behind.
+    fn let_pass(&self, ticket: u64) {
+        let mut queue = self.queue.lock();
+        let place =
+            queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
+        let sharers_wait = queue.waiters.iter().skip(place).any(|w| !w.exclusive);
+        if queue.waiters[place].granted || !sharers_wait {
+            return;
+        }
+        let waiter = queue.waiters.remove(place).expect("just found");
+        queue.waiters.push_back(waiter);
+        self.grant(&mut queue);
     }
 
     /// Leaves the queue, unless the lock was granted at the last moment.

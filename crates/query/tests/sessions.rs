@@ -110,6 +110,43 @@ fn rings_of_transactions_and_definitions_are_broken() {
 }
 
 #[test]
+fn rings_through_row_locks_are_broken() {
+    world(|database| {
+        let (mut a, mut b) = (Client::new(database), Client::new(database));
+        a.script("create table t (id int primary key)\ncreate table u (id int primary key)");
+        a.script("begin\ninsert into t values (1) -> 1");
+        let began = time::now();
+        let (sender, inserted) = channel(1);
+        fiber::spawn(move || {
+            b.script("begin\ninsert into u values (1) -> 1");
+            let _ = sender.send(b.run("insert into t values (1)"));
+            b.script("rollback");
+        });
+        pause();
+        let altered = apart(database, "alter table u add column v int");
+        pause();
+        a.script("insert into u (id) values (2) -> 1\nrollback");
+        assert_eq!(inserted.recv().unwrap(), "1");
+        assert_eq!(altered.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
+        assert!(time::now() - began < Duration::from_secs(2));
+    });
+}
+
+#[test]
+fn a_forgotten_transaction_does_not_block_a_table_that_a_definition_awaits() {
+    world(|database| {
+        let (mut a, mut b) = (Client::new(database), Client::new(database));
+        a.script("create table t (id int primary key)\nbegin\nselect * from t ->");
+        let altered = apart(database, "alter table t add column v int");
+        pause();
+        b.script("insert into t values (1) -> 1\nselect * from t -> 1");
+        assert!(altered.try_recv().is_none());
+        a.script("commit");
+        assert_eq!(altered.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
+    });
+}
+
+#[test]
 fn an_insert_of_many_rows_ends_when_it_is_killed() {
     let values = |from: usize| (from..from + 5000).map(|id| format!("({id}, repeat('x', 200))"));
     let insert = |from| format!("insert into t values {}", values(from).collect::<Vec<_>>().join(","));
