@@ -66,7 +66,12 @@ impl Assignments {
 
     /// Whether a column may change.
     pub fn changes(&self, column: usize) -> bool {
-        self.list.iter().any(|(c, _)| *c == column) || self.on_update.contains(&column)
+        self.assigns(column) || self.on_update.contains(&column)
+    }
+
+    /// Whether the list names a column.
+    pub fn assigns(&self, column: usize) -> bool {
+        self.list.iter().any(|(c, _)| *c == column)
     }
 
     /// Whether working out the values may wait: subqueries and functions that are not pure.
@@ -224,7 +229,6 @@ pub(super) fn default_value(
     match &def.default {
         ColumnDefault::Value(value) => Ok(value.clone()),
         ColumnDefault::Now => Ok(now_value(session, &def.ty)),
-        ColumnDefault::None if def.auto_increment => Ok(Value::Int(0)),
         ColumnDefault::None if !lacks_default(def) => Ok(implicit_default(&def.ty)),
         ColumnDefault::None => {
             let error = errors::no_default_for_field(&def.name);

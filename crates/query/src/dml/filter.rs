@@ -14,7 +14,7 @@ use crate::access::{self, AccessPath, AccessRequest, TableReader};
 use crate::bind::{Binder, Clause};
 use crate::catalog::TableDef;
 use crate::expr::frame::{Kept, once_cells};
-use crate::expr::{EvalContext, Expr, Frame, RowSlot};
+use crate::expr::{EvalContext, Expr, Frame, Node, RowSlot};
 use crate::session::Session;
 
 /// Octets of keys that a statement collects before it changes rows.
@@ -36,6 +36,11 @@ pub(crate) struct Targets {
     order: Vec<(Expr, bool)>,
     limit: Option<Expr>,
     pub once: u32,
+}
+
+/// Whether a constant condition never holds.
+fn is_untrue(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Int(0))
 }
 
 impl Targets {
@@ -102,6 +107,19 @@ impl Targets {
             }
             _ => None,
         }
+    }
+
+    /// Whether no row can be meant, whatever the table holds: LIMIT 0, or a condition that says so by itself.
+    pub fn is_never(&self, session: &mut Session, params: &[Value]) -> SqlResult<bool> {
+        if self.limit(session, params)? == 0 {
+            return Ok(true);
+        }
+        Ok(self.predicates.iter().any(|predicate| match &predicate.node {
+            Node::IsNull { negated: false, value } => value.as_column().is_some() && !value.nullable,
+            Node::Constant(value) => is_untrue(value),
+            Node::Param(index) => is_untrue(&params[*index as usize]),
+            _ => false,
+        }))
     }
 
     /// Whether checking a row may wait.

@@ -16,9 +16,10 @@ use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};
 use crate::catalog::counter::Step;
 use crate::catalog::{ColumnDefault, TableDef};
+use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::once_cells;
-use crate::expr::{Frame, RowSlot, typing, walk};
+use crate::expr::{EvalContext, Frame, RowSlot, typing, walk};
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
 use crate::select::{self, RowOutput, SelectPlan};
@@ -212,12 +213,13 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         values: std::mem::take(&mut work.values),
     };
     session.scratch.write = kept.cleared();
-    result?;
     let Work { counts, auto, .. } = work;
+    // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {
         session.statement_insert_id = first;
         session.last_insert_id = first;
     }
+    result?;
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let info = (!single).then(|| {
@@ -294,6 +296,7 @@ struct Work<'p> {
 
 impl Work<'_> {
     fn all(&mut self, session: &mut Session) -> SqlResult<()> {
+        self.check_defaults(session)?;
         match &self.plan.rows {
             Rows::Values(rows) => {
                 let count = rows.len() as u64;
@@ -319,6 +322,24 @@ impl Work<'_> {
         }
     }
 
+    /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
+    fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
+        let plan = self.plan;
+        for (column, source) in &plan.unsaid {
+            let def = &plan.table.columns[*column];
+            let is_assigned = plan.on_duplicate.as_ref().is_some_and(|(list, _)| list.assigns(*column));
+            if !matches!(source, Source::Default) || !lacks_default(def) || is_assigned {
+                continue;
+            }
+            let error = errors::no_default_for_field(&def.name);
+            if self.strictness.strict {
+                return Err(error);
+            }
+            session.warn(error);
+        }
+        Ok(())
+    }
+
     /// Works out a row of VALUES into `values`.
     fn values_of(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
         let table = &self.plan.table;
@@ -339,6 +360,16 @@ impl Work<'_> {
 
     /// The same where values read columns of their own row: those said so far, else defaults.
     fn values_over_own_row(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
+        self.begin_with_defaults(session)?;
+        let plan = self.plan;
+        for (column, source) in plan.columns.iter().zip(sources) {
+            self.over_own_row(session, *column, source, true)?;
+        }
+        self.unsaid_over_own_row(session)
+    }
+
+    /// Fills `values` with what columns hold until they are said.
+    fn begin_with_defaults(&mut self, session: &mut Session) -> SqlResult<()> {
         let table = &self.plan.table;
         let lenient = Strictness { strict: false, null_is_error: false };
         for column in 0..table.columns.len() {
@@ -348,18 +379,36 @@ impl Work<'_> {
             }
             session.diagnostics = warnings;
         }
-        let once = once_cells(self.plan.once);
-        let said = self.plan.columns.iter().copied().zip(sources);
-        let unsaid = self.plan.unsaid.iter().map(|(column, source)| (*column, source));
-        for (column, source) in said.chain(unsaid) {
-            let slots = [RowSlot::Values(std::mem::take(&mut self.values))];
-            let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
-            let value = self.value(session, column, source, frame);
-            if let [RowSlot::Values(values)] = slots {
-                self.values = values;
-            }
-            self.values[column] = value?;
+        Ok(())
+    }
+
+    fn unsaid_over_own_row(&mut self, session: &mut Session) -> SqlResult<()> {
+        let plan = self.plan;
+        for (column, source) in &plan.unsaid {
+            self.over_own_row(session, *column, source, false)?;
         }
+        Ok(())
+    }
+
+    /// Works out one value from those that are there.
+    fn over_own_row(
+        &mut self,
+        session: &mut Session,
+        column: usize,
+        source: &Source,
+        is_said: bool,
+    ) -> SqlResult<()> {
+        let once = once_cells(self.plan.once);
+        let slots = [RowSlot::Values(std::mem::take(&mut self.values))];
+        let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
+        let value = match is_said {
+            true => self.value(session, column, source, frame),
+            false => self.unsaid(session, column, source, frame),
+        };
+        if let [RowSlot::Values(values)] = slots {
+            self.values = values;
+        }
+        self.values[column] = value?;
         Ok(())
     }
 
@@ -374,13 +423,13 @@ impl Work<'_> {
         let Source::Expr(expr) = source else {
             return default_value(session, table, column, self.strictness);
         };
-        if table.columns[column].auto_increment && is_null_literal(expr, frame) {
+        if table.columns[column].auto_increment && is_null(session, expr, frame)? {
             return Ok(Value::Null);
         }
         value_of(session, table, column, source, frame, self.strictness)
     }
 
-    /// The value of a column that the statement does not name; that it has no default is said for the first row only.
+    /// The value of a column that the statement does not name; `check_defaults` has said that it has no default.
     fn unsaid(
         &self,
         session: &mut Session,
@@ -390,9 +439,9 @@ impl Work<'_> {
     ) -> SqlResult<Value> {
         let table = &self.plan.table;
         let def = &table.columns[column];
-        let said_before = session.current_row > 1 && !self.strictness.strict;
-        if said_before && lacks_default(def) && matches!(source, Source::Default) {
-            return Ok(crate::ddl::implicit_default(&def.ty));
+        if matches!(source, Source::Default) && (lacks_default(def) || def.auto_increment) {
+            // A column that counts gets its value as for NULL, whatever 0 means.
+            return Ok(if def.auto_increment { Value::Null } else { implicit_default(&def.ty) });
         }
         value_of(session, table, column, source, frame, self.strictness)
     }
@@ -405,14 +454,21 @@ impl Work<'_> {
         session.current_row = self.counts.records + 1;
         self.values.clear();
         self.values.resize(table.columns.len(), Value::Null);
-        let frame = Frame { params: self.params, ..Frame::EMPTY };
-        for (column, source) in &plan.unsaid {
-            self.values[*column] = self.unsaid(session, *column, source, frame)?;
+        if plan.reads_own_row {
+            self.begin_with_defaults(session)?;
+        } else {
+            let frame = Frame { params: self.params, ..Frame::EMPTY };
+            for (column, source) in &plan.unsaid {
+                self.values[*column] = self.unsaid(session, *column, source, frame)?;
+            }
         }
         for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
             let auto = table.columns[*column].auto_increment && value.is_null();
             self.values[*column] =
                 if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
+        }
+        if plan.reads_own_row {
+            self.unsaid_over_own_row(session)?;
         }
         self.write(session, 0)
     }
@@ -552,6 +608,7 @@ impl Work<'_> {
             ValueRef::Int(0) | ValueRef::UInt(0) => {
                 !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO)
             }
+            ValueRef::Float(v) => v == 0.0 && !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
             ValueRef::Double(v) => v == 0.0 && !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
             _ => false,
         };
@@ -628,12 +685,17 @@ fn transaction(session: &mut Session) -> &mut keel_storage::Txn {
     session.txn.as_mut().expect("a plan runs within a transaction of the engine")
 }
 
-fn is_null_literal(expr: &crate::expr::Expr, frame: Frame<'_>) -> bool {
+/// Whether a value for the column that counts is NULL, which asks for the next one. Only what may be NULL and has no
+/// effects is worked out for it.
+fn is_null(session: &mut Session, expr: &crate::expr::Expr, frame: Frame<'_>) -> SqlResult<bool> {
     use crate::expr::Node;
     match &expr.node {
-        Node::Constant(value) => value.is_null(),
-        Node::Param(index) => frame.params[*index as usize].is_null(),
-        _ => false,
+        Node::Constant(value) => Ok(value.is_null()),
+        Node::Param(index) => Ok(frame.params[*index as usize].is_null()),
+        Node::Column(_) | Node::UserVar(_) | Node::Case { .. } | Node::Coalesce(_) => {
+            Ok(expr.eval(&mut EvalContext::new(session, frame))?.as_ref().is_null())
+        }
+        _ => Ok(false),
     }
 }
 

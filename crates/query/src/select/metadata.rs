@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_sql::ast::{Expr as Tree, LiteralValue};
+use keel_value::TypeKind;
 use keel_value::types::flags;
 
 use crate::bind::ScopeTable;
@@ -81,6 +82,10 @@ fn column_flags(def: &TableDef, place: usize) -> u16 {
         bits |= flags::AUTO_INCREMENT;
     } else if column.default == ColumnDefault::None && !column.nullable {
         bits |= flags::NO_DEFAULT_VALUE;
+    }
+    let is_current = column.on_update_now || column.default == ColumnDefault::Now;
+    if is_current && column.ty.kind == TypeKind::Timestamp {
+        bits |= flags::TIMESTAMP;
     }
     if column.on_update_now {
         bits |= flags::ON_UPDATE_NOW;

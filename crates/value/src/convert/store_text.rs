@@ -163,6 +163,10 @@ fn length_in(to: &SqlType, bytes: &[u8]) -> usize {
 /// ENUM and SET.
 pub(super) fn members<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
     let number = match value {
+        // What stands for a value that was none stays so.
+        ValueRef::UInt(0) if from.kind == TypeKind::Enum && to.kind == TypeKind::Enum => {
+            return exact(Value::UInt(0));
+        }
         _ if from.has_members() => return member_text(to, from, value),
         ValueRef::Int(v) => v as u64,
         ValueRef::UInt(v) => v,
