@@ -665,6 +665,7 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
         }
         (Comparison::Time, _) if constant => typing::comparand_type(TypeKind::Time),
         (Comparison::Real, Class::String) if constant => SqlType::double(),
+        (Comparison::Decimal, Class::String) if constant => typing::decimal_comparand_type(),
         (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),
         _ => return expr,
     };

@@ -223,7 +223,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let info = (!single).then(|| {
-        let duplicates = if plan.ignore && plan.on_duplicate.is_none() {
+        let duplicates = if plan.ignore {
             counts.records - counts.copied
         } else {
             counts.displaced
@@ -234,7 +234,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
         affected_rows: counts.copied + counts.displaced + found,
-        last_insert_id: said.or(auto.explicit).unwrap_or(0),
+        last_insert_id: said.or(auto.explicit.filter(|_| counts.copied > 0)).unwrap_or(0),
         info,
         had_rows: false,
     })
@@ -423,8 +423,13 @@ impl Work<'_> {
         let Source::Expr(expr) = source else {
             return default_value(session, table, column, self.strictness);
         };
-        if table.columns[column].auto_increment && is_null(session, expr, frame)? {
-            return Ok(Value::Null);
+        if table.columns[column].auto_increment {
+            // Any NULL asks for the next value.
+            let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+            return match value.is_null() {
+                true => Ok(value),
+                false => into_column(session, table, column, &expr.ty, value, self.strictness),
+            };
         }
         value_of(session, table, column, source, frame, self.strictness)
     }
@@ -585,9 +590,7 @@ impl Work<'_> {
             self.auto.first.get_or_insert(made);
             return Ok(());
         }
-        if let Some(given) = rows::raise_auto_increment(table, self.values[auto.column].as_ref())? {
-            self.auto.explicit = Some(given);
-        }
+        rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
         Ok(())
     }
 
@@ -613,6 +616,7 @@ impl Work<'_> {
             _ => false,
         };
         if !asked {
+            self.auto.explicit = given_number(self.values[auto.column].as_ref());
             return Ok(());
         }
         let ty = &table.columns[auto.column].ty;
@@ -685,17 +689,14 @@ fn transaction(session: &mut Session) -> &mut keel_storage::Txn {
     session.txn.as_mut().expect("a plan runs within a transaction of the engine")
 }
 
-/// Whether a value for the column that counts is NULL, which asks for the next one. Only what may be NULL and has no
-/// effects is worked out for it.
-fn is_null(session: &mut Session, expr: &crate::expr::Expr, frame: Frame<'_>) -> SqlResult<bool> {
-    use crate::expr::Node;
-    match &expr.node {
-        Node::Constant(value) => Ok(value.is_null()),
-        Node::Param(index) => Ok(frame.params[*index as usize].is_null()),
-        Node::Column(_) | Node::UserVar(_) | Node::Case { .. } | Node::Coalesce(_) => {
-            Ok(expr.eval(&mut EvalContext::new(session, frame))?.as_ref().is_null())
-        }
-        _ => Ok(false),
+/// What a row says for the column that counts, as answers show it.
+fn given_number(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::Int(v) => Some(v as u64),
+        ValueRef::UInt(v) => Some(v),
+        ValueRef::Double(v) => Some(v as i64 as u64),
+        ValueRef::Float(v) => Some(v as i64 as u64),
+        _ => None,
     }
 }
 

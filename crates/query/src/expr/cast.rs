@@ -219,6 +219,9 @@ pub(crate) fn convert<'f>(
             Some(v) => Cell::Ref(i64::try_from(v).map_or(ValueRef::UInt(v as u64), ValueRef::Int)),
             None => null,
         },
+        Class::Decimal if is_comparand(ty) => {
+            value.decimal(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Decimal(v)))
+        }
         Class::Decimal => match value.decimal(cx)? {
             Some(v) => Cell::Ref(ValueRef::Decimal(v.round(i32::from(ty.decimals)))),
             None => null,
@@ -238,20 +241,14 @@ pub(crate) fn convert<'f>(
             let cell = value.eval(cx)?;
             match cell.as_ref() {
                 ValueRef::Null => null,
-                other => {
-                    let v = value_to_datetime(other, &value.ty, None, cx)?.unwrap_or_default();
-                    Cell::Ref(ValueRef::DateTime(v))
-                }
+                other => Cell::Ref(ValueRef::DateTime(datetime_comparand(other, &value.ty, cx)?)),
             }
         }
         Class::Time if is_comparand(ty) => {
             let cell = value.eval(cx)?;
             match cell.as_ref() {
                 ValueRef::Null => null,
-                other => {
-                    let v = value_to_time(other, &value.ty, None, cx)?.unwrap_or_default();
-                    Cell::Ref(ValueRef::Time(v))
-                }
+                other => Cell::Ref(ValueRef::Time(time_comparand(other, &value.ty, cx)?)),
             }
         }
         Class::DateTime => {
@@ -263,6 +260,33 @@ pub(crate) fn convert<'f>(
             value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.cut(digits))))
         }
     })
+}
+
+/// A constant that dates are compared with; what is none stands below all of them, and is reported as cut short.
+fn datetime_comparand(value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<DateTime> {
+    let zone = cx.session.vars.time_zone.clone();
+    let mode = cx.session.vars.sql_mode;
+    let context = StoreContext { mode, strict: false, zone: &*zone, today: cx.today() };
+    let mut problem = None;
+    let found =
+        convert::to_datetime(value, ty, DateRules::of(mode), &context, &mut |p| problem = Some(p));
+    report_temporal(problem.map(as_truncated), None, cx)?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The same for times.
+fn time_comparand(value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<Time> {
+    let mut problem = None;
+    let found = convert::to_time(value, ty, &mut |p| problem = Some(p));
+    report_temporal(problem.map(as_truncated), None, cx)?;
+    Ok(found.unwrap_or_default())
+}
+
+fn as_truncated(problem: Problem) -> Problem {
+    match problem {
+        Problem::IncorrectTemporal { kind, value, .. } => Problem::TruncatedIncorrect { kind, value },
+        other => other,
+    }
 }
 
 /// Whether a value of type `from` needs no conversion to stand where `to` is promised.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{Cell, CollationId, Decimal, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::frame::Kept;
 use super::{Comparison, EvalContext, Expr, Node, cast};
@@ -26,7 +26,32 @@ pub fn operands<'f>(
         return Ok(None);
     }
     let r = right.eval(cx)?;
+    let is_temporal = matches!(by, Comparison::DateTime | Comparison::Date | Comparison::Time);
+    if is_temporal && (l.as_ref().as_bytes().is_some() || r.as_ref().as_bytes().is_some()) {
+        return dates_of_text(by, (l.as_ref(), left), (r.as_ref(), right), cx);
+    }
     values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
+}
+
+/// Compares as dates or times where a side is text; reports name the column that it came from.
+#[cold]
+fn dates_of_text(
+    by: Comparison,
+    (l, left): (ValueRef<'_>, &Expr),
+    (r, right): (ValueRef<'_>, &Expr),
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    if r.is_null() {
+        return Ok(None);
+    }
+    if by == Comparison::Time {
+        let a = cast::value_to_time(l, &left.ty, left.column_name(), cx)?.unwrap_or_default();
+        let b = cast::value_to_time(r, &right.ty, right.column_name(), cx)?.unwrap_or_default();
+        return Ok(Some(a.cmp(&b)));
+    }
+    let a = cast::value_to_datetime(l, &left.ty, left.column_name(), cx)?.unwrap_or_default();
+    let b = cast::value_to_datetime(r, &right.ty, right.column_name(), cx)?.unwrap_or_default();
+    Ok(Some(a.cmp(&b)))
 }
 
 /// Compares two values of given types; None if either is NULL.
@@ -149,15 +174,27 @@ pub fn between<'f>(
     if v.as_ref().is_null() {
         return Ok(None);
     }
+    // Text becomes a number once, not once for each bound.
+    let number = match (by, v.as_ref()) {
+        (Comparison::Decimal | Comparison::Real, text @ ValueRef::Bytes(_)) => {
+            Some(in_domain(by, text, &value.ty, cx)?)
+        }
+        _ => None,
+    };
+    let canonical = canonical_type(by);
+    let (v, ty) = match &number {
+        Some(number) => (number.as_ref(), &canonical),
+        None => (v.as_ref(), &value.ty),
+    };
     let lower = {
         let bound = low.eval(cx)?;
-        values(by, v.as_ref(), &value.ty, bound.as_ref(), &low.ty, cx)?.map(|o| o.is_ge())
+        values(by, v, ty, bound.as_ref(), &low.ty, cx)?.map(|o| o.is_ge())
     };
     if lower == Some(false) {
         return Ok(Some(false));
     }
     let bound = high.eval(cx)?;
-    let upper = values(by, v.as_ref(), &value.ty, bound.as_ref(), &high.ty, cx)?.map(|o| o.is_le());
+    let upper = values(by, v, ty, bound.as_ref(), &high.ty, cx)?.map(|o| o.is_le());
     Ok(match (lower, upper) {
         (_, Some(false)) => Some(false),
         (Some(true), Some(true)) => Some(true),
@@ -203,7 +240,7 @@ pub fn in_list<'f>(
     }
     let mut unknown = false;
     for element in list {
-        let e = element.eval(cx)?;
+        let e = list_element(element, cx)?;
         match values(by, v.as_ref(), &value.ty, e.as_ref(), &element.ty, cx)? {
             Some(Ordering::Equal) => return Ok(Some(true)),
             Some(_) => {}
@@ -211,6 +248,18 @@ pub fn in_list<'f>(
         }
     }
     Ok(if unknown { None } else { Some(false) })
+}
+
+/// An element of a list: MariaDB converts constant ones before the statement runs, so that what is wrong with them is
+/// never its error.
+fn list_element<'f>(element: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    if !matches!(element.node, Node::Once(..)) {
+        return element.eval(cx);
+    }
+    let aborts = std::mem::replace(&mut cx.session.abort_on_warning, false);
+    let value = element.eval(cx);
+    cx.session.abort_on_warning = aborts;
+    value
 }
 
 fn search(
@@ -251,7 +300,7 @@ fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let mut elements = Vec::with_capacity(list.len());
     let mut has_null = false;
     for element in list {
-        let value = element.eval(cx)?;
+        let value = list_element(element, cx)?;
         match in_domain(by, value.as_ref(), &element.ty, cx)? {
             Value::Null => has_null = true,
             value => elements.push(value),
@@ -293,6 +342,9 @@ fn in_domain(
             ValueRef::Int(_) | ValueRef::UInt(_) | ValueRef::Double(_) => value.to_owned(),
             other => Value::Double(cx.reporting(|report| convert::to_f64(other, ty, report))?),
         },
+        Comparison::Decimal if value.as_bytes().is_some() => {
+            Value::Decimal(cx.reporting(|report| convert::to_decimal(value, ty, report))?)
+        }
         _ => value.to_owned(),
     })
 }
@@ -313,14 +365,10 @@ pub fn domain(left: &Expr, right: &Expr, text: CollationId) -> Comparison {
         // A temporal side makes the comparison temporal, whatever the other is.
         (Class::Date | Class::DateTime, _) | (_, Class::Date | Class::DateTime) => Comparison::DateTime,
         (Class::Time, _) | (_, Class::Time) => Comparison::Time,
-        (Class::Int, Class::String) if is_literal(right) => Comparison::Decimal,
-        (Class::String, Class::Int) if is_literal(left) => Comparison::Decimal,
+        (Class::Int, Class::String) if !right.ty.has_members() => Comparison::Decimal,
+        (Class::String, Class::Int) if !left.ty.has_members() => Comparison::Decimal,
         _ => Comparison::Real,
     }
-}
-
-fn is_literal(expr: &Expr) -> bool {
-    matches!(expr.node, Node::Constant(_) | Node::Param(_))
 }
 
 fn own_domain(class: Class, text: CollationId) -> Comparison {

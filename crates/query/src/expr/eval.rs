@@ -373,7 +373,7 @@ impl Expr {
     }
 
     /// The column this is, as messages name it.
-    fn column_name(&self) -> Option<&str> {
+    pub(crate) fn column_name(&self) -> Option<&str> {
         self.as_column().map(|column| &*column.name)
     }
 

@@ -109,7 +109,12 @@ pub fn comparand_type(kind: TypeKind) -> SqlType {
     SqlType::temporal(kind, 6).with_length(0)
 }
 
-/// Whether a type was made by [`comparand_type`].
+/// The type of a constant text that is compared as a number with integers: it keeps the digits that it has.
+pub fn decimal_comparand_type() -> SqlType {
+    SqlType::decimal(PRECISION_MAX, SCALE_MAX as u8).with_length(0)
+}
+
+/// Whether a type was made by [`comparand_type`] or [`decimal_comparand_type`].
 pub fn is_comparand(ty: &SqlType) -> bool {
     ty.length == 0
 }
