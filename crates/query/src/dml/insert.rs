@@ -223,11 +223,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let info = (!single).then(|| {
-        let duplicates = if plan.ignore {
-            counts.records - counts.copied
-        } else {
-            counts.displaced
-        };
+        let duplicates = if plan.ignore { counts.records - counts.copied } else { counts.displaced };
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });

@@ -91,8 +91,8 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
     let warnings = session.diagnostics.warning_count;
     // MariaDB says nothing where it saw beforehand that there is nothing to do.
     let is_never = matched == 0 && plan.targets.is_never(session, params)?;
-    let info = (!is_never)
-        .then(|| format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
+    let info =
+        (!is_never).then(|| format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
     let last_insert_id = session.statement_insert_id;
     Ok(Completion { affected_rows, last_insert_id, info, had_rows: false })
 }

@@ -263,13 +263,16 @@ pub(crate) fn convert<'f>(
 }
 
 /// A constant that dates are compared with; what is none stands below all of them, and is reported as cut short.
-fn datetime_comparand(value: ValueRef<'_>, ty: &SqlType, cx: &mut EvalContext<'_, '_>) -> SqlResult<DateTime> {
+fn datetime_comparand(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<DateTime> {
     let zone = cx.session.vars.time_zone.clone();
     let mode = cx.session.vars.sql_mode;
     let context = StoreContext { mode, strict: false, zone: &*zone, today: cx.today() };
     let mut problem = None;
-    let found =
-        convert::to_datetime(value, ty, DateRules::of(mode), &context, &mut |p| problem = Some(p));
+    let found = convert::to_datetime(value, ty, DateRules::of(mode), &context, &mut |p| problem = Some(p));
     report_temporal(problem.map(as_truncated), None, cx)?;
     Ok(found.unwrap_or_default())
 }
