@@ -270,6 +270,7 @@ catalogue! {
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     UNKNOWN_EXPLAIN_FORMAT unknown_explain_format(1791, "HY000", name) "Unknown EXPLAIN/ANALYZE format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
+    DUP_INDEX dup_index(1831, "HY000", index) "Duplicate index `{index}`. This is deprecated and will be disallowed in a future release";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";

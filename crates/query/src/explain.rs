@@ -249,6 +249,12 @@ impl Lines {
                 self.queries += set.queries().len() as u64 - 1;
             }
         }
+        if let Some(words) = without_tables(block) {
+            let extra = Some(words.into());
+            self.done.push(Line { id: Some(id), select_type, extra, ..Line::default() });
+            pending.into_iter().for_each(|child| self.pending(child));
+            return;
+        }
         let from = self.done.len();
         self.source(&block.source, id, select_type, false, &derived);
         if self.done.len() == from {
@@ -340,6 +346,27 @@ impl Lines {
     }
 }
 
+/// What EXPLAIN says where no table is read for the result.
+fn without_tables(block: &Block) -> Option<&'static str> {
+    if matches!(block.source, Source::One) {
+        return None;
+    }
+    let never = |e: &Expr| matches!(&e.node, Node::Constant(Value::Null | Value::Int(0) | Value::UInt(0)));
+    if block.constants.iter().any(never) {
+        return Some("Impossible WHERE");
+    }
+    let unconditional = match &block.source {
+        Source::Table(table) => table
+            .filter
+            .iter()
+            .chain(&table.implied)
+            .all(|c| matches!(c.node, Node::IsNull { negated: true, .. })),
+        _ => false,
+    };
+    let found_first = block.first_row_of.is_some() || !block.extremes.is_empty();
+    (found_first && unconditional).then_some("Select tables optimized away")
+}
+
 /// Whether the groups are the leading columns of the index that the only table is read by.
 fn groups_by_index(block: &Block) -> bool {
     let (Source::Table(source), Some(group)) = (&block.source, &block.group) else { return false };
@@ -369,8 +396,19 @@ fn table_line(source: &TableSource) -> Line {
         AccessPath::Scan { index: None, .. } => None,
         path => crate::access::path_index(path),
     };
+    let merged = match &*source.path {
+        AccessPath::Union(branches) => branches.iter().map(|(index, _)| name(*index)).collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let merged_len = match &*source.path {
+        AccessPath::Union(branches) => Some(crate::access::union_key_len(table, branches)),
+        _ => None,
+    };
     let possible: Vec<String> = choice.possible_keys.iter().map(|p| name(*p)).collect();
     let mut extra = String::new();
+    if !merged.is_empty() {
+        push(&mut extra, &format!("Using union({})", merged.join(",")));
+    }
     let ranged = choice.kind == AccessKind::Range && !source.implied.is_empty();
     if !source.filter.is_empty() || ranged {
         push(&mut extra, "Using where");
@@ -382,8 +420,8 @@ fn table_line(source: &TableSource) -> Line {
         table: Some(source.alias.to_string()),
         kind: choice.kind.name(),
         possible_keys: (!possible.is_empty()).then(|| possible.join(",")),
-        key: index.map(name),
-        key_len: index.map(|_| choice.key_len.to_string()),
+        key: if merged.is_empty() { index.map(name) } else { Some(merged.join(",")) },
+        key_len: index.map(|_| choice.key_len.to_string()).or(merged_len),
         reference: references(source),
         rows: Some(choice.rows.max(1.0) as u64),
         extra: Some(extra),

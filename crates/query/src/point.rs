@@ -62,6 +62,7 @@ impl PointSelect {
             slot: 0,
             predicates: &conjuncts,
             known: &|_| false,
+            once: false,
             needed: &vec![true; table.columns.len()],
             order: &[],
             limit: None,

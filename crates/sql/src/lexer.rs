@@ -366,7 +366,9 @@ impl<'a> Lexer<'a> {
             _ => {}
         }
         self.end_word();
-        if after == After::Dot { Tok::PlainWord } else { Tok::Word }
+        // A word with a name behind its point is a name, be it a keyword or not.
+        let qualifies = self.peek(0) == b'.' && is(self.peek(1), IDENT) && after == After::Anything;
+        if after == After::Dot || qualifies { Tok::PlainWord } else { Tok::Word }
     }
 
     #[inline]

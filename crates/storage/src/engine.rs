@@ -193,6 +193,11 @@ impl Engine {
         Ok(tree.tree().estimate_range(low.as_deref(), high.as_deref())?)
     }
 
+    /// A key about that share (0 to 1) of the way through the tree, for estimates; it may be of a removed row. Waits.
+    pub fn key_near(&self, tree: &TreeHandle, share: f64) -> Result<Option<Vec<u8>>> {
+        Ok(tree.tree().key_near(share)?)
+    }
+
     /// Pages of the tree's file.
     pub fn tree_pages(&self, tree: &TreeHandle) -> u64 {
         tree.tree().page_count()

@@ -10,6 +10,7 @@ use keel_value::{CollationId, Date, Decimal, SqlType, TypeKind, Value, ValueRef,
 use super::PartCondition;
 use crate::catalog::IndexDef;
 use crate::expr::{EvalContext, Expr, Frame, Node};
+use crate::select::Subquery;
 use crate::session::Session;
 
 /// A range of encoded keys.
@@ -44,6 +45,8 @@ enum Fit {
 trait Values {
     /// How an expression's value stands among those of a column type.
     fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit>;
+    /// How the values that a query gives stand among those of a column type; none where they are not known or too many.
+    fn query(&mut self, to: &SqlType, query: &Subquery) -> SqlResult<Option<Vec<Fit>>>;
     /// A pattern's value.
     fn pattern(&mut self, expr: &Expr) -> SqlResult<Value>;
 }
@@ -68,6 +71,15 @@ impl Values for Evaluated<'_, '_> {
         let value = self.value(expr)?;
         let today = if to.is_temporal() { self.session.now_local().date } else { Date::default() };
         Ok(fit(to, &expr.ty, value.as_ref(), self.session, today))
+    }
+
+    fn query(&mut self, to: &SqlType, query: &Subquery) -> SqlResult<Option<Vec<Fit>>> {
+        let frame = self.frame;
+        let mut context = EvalContext::new(&mut *self.session, frame);
+        let Some(values) = query.column(&mut context, RANGES_MAX)? else { return Ok(None) };
+        let today = if to.is_temporal() { self.session.now_local().date } else { Date::default() };
+        let from = &query.plan.types()[0].0;
+        Ok(Some(values.iter().map(|v| fit(to, from, v.as_ref(), self.session, today)).collect()))
     }
 
     fn pattern(&mut self, expr: &Expr) -> SqlResult<Value> {
@@ -102,6 +114,11 @@ impl Values for Sampled<'_> {
             Some(value) => fit(to, &expr.ty, value.as_ref(), self.session, Date::default()),
             None => Fit::Unknown,
         })
+    }
+
+    fn query(&mut self, _: &SqlType, _: &Subquery) -> SqlResult<Option<Vec<Fit>>> {
+        self.missed = true;
+        Ok(None)
     }
 
     fn pattern(&mut self, expr: &Expr) -> SqlResult<Value> {
@@ -235,6 +252,18 @@ impl<V: Values> Maker<'_, V> {
                 points.sort_unstable();
                 points.dedup();
             }
+            PartCondition::InQuery(query, _) => {
+                let Some(fits) = self.values.query(&self.index.encoders[place].ty, query)? else {
+                    return Ok(None);
+                };
+                for fit in fits {
+                    if !self.placed(place, fit, None, &mut points) {
+                        return Ok(None);
+                    }
+                }
+                points.sort_unstable();
+                points.dedup();
+            }
             PartCondition::Range { .. } | PartCondition::Like { .. } => {
                 unreachable!("intervals are not points")
             }
@@ -250,8 +279,19 @@ impl<V: Values> Maker<'_, V> {
         null: Option<Option<Vec<u8>>>,
         points: &mut Vec<Vec<u8>>,
     ) -> SqlResult<bool> {
+        let fit = self.values.fit(&self.index.encoders[place].ty, expr)?;
+        Ok(self.placed(place, fit, null, points))
+    }
+
+    /// The same of a value whose place is known.
+    fn placed(
+        &mut self,
+        place: usize,
+        fit: Fit,
+        null: Option<Option<Vec<u8>>>,
+        points: &mut Vec<Vec<u8>>,
+    ) -> bool {
         let encoder = &self.index.encoders[place];
-        let fit = self.values.fit(&encoder.ty, expr)?;
         match fit {
             Fit::Exact(value) => {
                 self.exact &= encoder.prefix.is_none();
@@ -261,9 +301,9 @@ impl<V: Values> Maker<'_, V> {
             }
             Fit::Null => points.extend(null.flatten()),
             Fit::JustAbove(_) | Fit::Below | Fit::Above => {}
-            Fit::Unknown => return Ok(false),
+            Fit::Unknown => return false,
         }
-        Ok(true)
+        true
     }
 
     /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix.

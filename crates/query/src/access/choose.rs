@@ -32,6 +32,8 @@ pub struct AccessRequest<'a> {
     pub predicates: &'a [&'a Expr],
     /// Whether the row of another slot is there when this table is read.
     pub known: &'a dyn Fn(u16) -> bool,
+    /// Whether the table is opened once in an execution of its query.
+    pub once: bool,
     /// Which columns anybody reads.
     pub needed: &'a [bool],
     /// The order that would save a sort; empty for none.
@@ -58,6 +60,7 @@ pub enum AccessKind {
     EqRef,
     Ref,
     Range,
+    IndexMerge,
     Index,
     All,
 }
@@ -71,6 +74,7 @@ impl AccessKind {
             AccessKind::EqRef => Some("eq_ref"),
             AccessKind::Ref => Some("ref"),
             AccessKind::Range => Some("range"),
+            AccessKind::IndexMerge => Some("index_merge"),
             AccessKind::Index => Some("index"),
             AccessKind::All => Some("ALL"),
         }
@@ -104,6 +108,10 @@ pub struct AccessChoice {
 
 /// Price of fetching a row by its clustered key after an index entry, in entries.
 const FETCH: f64 = 2.0;
+/// Price of seeing whether a row came by another way already.
+const UNION_CHECK: f64 = 0.5;
+/// Most alternatives of an OR that are read by an index each.
+const UNION_MAX: usize = 16;
 /// Ranges whose rows the engine is asked for; more are extrapolated.
 const COUNTED_MAX: usize = 16;
 
@@ -113,7 +121,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     if table.is_virtual() {
         return Ok(plain(AccessPath::Virtual, AccessKind::All, 100.0));
     }
-    let target = Target { table, slot: request.slot, known: request.known };
+    let target = Target { table, slot: request.slot, known: request.known, once: request.once };
     let mut found = Vec::new();
     let mut unions: Vec<(usize, &[Expr])> = Vec::new();
     for (number, predicate) in request.predicates.iter().enumerate() {
@@ -126,8 +134,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
         }
     }
     let total = table_rows(table)?.max(1.0);
-    let mut best: Option<AccessChoice> = None;
-    let mut possible_keys = Vec::new();
+    let mut offers = Vec::with_capacity(table.indexes.len());
     let mut forced = false;
     for (position, index) in table.indexes.iter().enumerate() {
         match hint(request.hints, &index.name) {
@@ -135,17 +142,19 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
             Hint::Forced => forced = true,
             Hint::None => {}
         }
-        let alternatives = alternatives(&target, index, &found, &unions);
-        if alternatives.is_some() {
-            possible_keys.push(position);
-        }
-        for candidate in candidates(request, position, alternatives, total)? {
+        offers.push((position, alternatives(&target, index, &found, &unions)));
+    }
+    let possible_keys = offers.iter().filter(|(_, usable)| usable.is_some()).map(|(p, _)| *p).collect();
+    let mut best = union_of(request, &target, &offers, &found, &unions, total)?;
+    let matching = matching_rows(request, &offers, best.as_ref().map_or(total, |b| b.rows))?;
+    for (position, alternatives) in offers {
+        for candidate in candidates(request, position, alternatives, total, matching)? {
             if best.as_ref().is_none_or(|b| is_better(&candidate, b)) {
                 best = Some(candidate);
             }
         }
     }
-    let mut scan = full_scan(request, total);
+    let mut scan = full_scan(request, total, matching);
     if forced && best.is_some() {
         scan.cost = f64::MAX;
     }
@@ -155,6 +164,81 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     };
     choice.possible_keys = possible_keys;
     Ok(choice)
+}
+
+/// Rows that fulfil all predicates, `most` at most, as far as the narrowest index tells. Only asked where a limit may end a read early.
+fn matching_rows(
+    request: &AccessRequest<'_>,
+    offers: &[(usize, Option<Vec<Usable>>)],
+    most: f64,
+) -> SqlResult<f64> {
+    let mut matching = most;
+    if request.limit.is_none() || request.order.is_empty() {
+        return Ok(matching);
+    }
+    for (position, usable) in offers {
+        if let Some(usable) = usable {
+            let lists: Vec<_> = usable.iter().map(|u| u.conditions.clone()).collect();
+            matching = matching.min(rows_in(request, &request.table.indexes[*position], &lists, most)?);
+        }
+    }
+    Ok(matching.max(1.0))
+}
+
+/// How many of `rows` are read before the limit is reached, where those that fulfil all predicates lie evenly among them.
+fn limited(request: &AccessRequest<'_>, ordered: bool, rows: f64, matching: f64) -> f64 {
+    match request.limit {
+        Some(limit) if ordered => (rows * limit as f64 / matching.min(rows).max(1.0)).min(rows),
+        _ => rows,
+    }
+}
+
+/// The ways of an OR whose alternatives each have an index of their own; None where there is no such OR.
+fn union_of(
+    request: &AccessRequest<'_>,
+    target: &Target<'_>,
+    offers: &[(usize, Option<Vec<Usable>>)],
+    found: &[Found],
+    unions: &[(usize, &[Expr])],
+    total: f64,
+) -> SqlResult<Option<AccessChoice>> {
+    let mut best: Option<AccessChoice> = None;
+    for (number, parts) in unions.iter().filter(|(_, parts)| parts.len() <= UNION_MAX) {
+        let mut branches: Vec<(usize, Vec<Vec<PartCondition>>)> = Vec::new();
+        let (mut rows, mut cost) = (0.0, 0.0);
+        for part in *parts {
+            let mut both = found.to_vec();
+            target.conditions(part, *number, &mut both);
+            let mut cheapest: Option<AccessChoice> = None;
+            for (position, _) in offers {
+                let Some(list) = usable(&request.table.indexes[*position], &both) else { continue };
+                if list.predicates.contains(number) || list.conditions.iter().any(PartCondition::is_like) {
+                    let choice = by_conditions(request, *position, vec![list], false, total, total)?;
+                    if cheapest.as_ref().is_none_or(|c| is_better(&choice, c)) {
+                        cheapest = Some(choice);
+                    }
+                }
+            }
+            let Some(AccessChoice { path, rows: r, cost: c, .. }) = cheapest else { break };
+            rows += r;
+            cost += c;
+            branches.push(match path {
+                AccessPath::Ranges { index, alternatives, .. } => (index, alternatives),
+                AccessPath::Point { index, key } => {
+                    (index, vec![key.into_iter().map(PartCondition::Equal).collect()])
+                }
+                _ => break,
+            });
+        }
+        if branches.len() == parts.len() {
+            let mut choice = plain(AccessPath::Union(branches), AccessKind::IndexMerge, rows.min(total));
+            choice.cost = cost + rows * UNION_CHECK + sort_cost(request, false, rows);
+            if best.as_ref().is_none_or(|b| is_better(&choice, b)) {
+                best = Some(choice);
+            }
+        }
+    }
+    Ok(best)
 }
 
 /// Rows of a table, as the engine guesses.
@@ -311,6 +395,7 @@ fn candidates(
     position: usize,
     alternatives: Option<Vec<Usable>>,
     total: f64,
+    matching: f64,
 ) -> SqlResult<Vec<AccessChoice>> {
     let table = request.table;
     let index = &table.indexes[position];
@@ -319,11 +404,11 @@ fn candidates(
     let fetch = if clustered || covering { 0.0 } else { FETCH };
     let mut out = Vec::new();
     if let Some(alternatives) = alternatives {
-        out.push(by_conditions(request, position, alternatives, covering, fetch, total)?);
+        out.push(by_conditions(request, position, alternatives, covering, total, matching)?);
     } else {
         let direction = order_direction(table, index, clustered, 0, request.order);
         let ordered = direction.is_some();
-        let limited = request.limit.filter(|_| ordered).map_or(total, |l| total.min(l as f64));
+        let limited = limited(request, ordered, total, matching);
         if covering || ordered {
             let path = AccessPath::Scan { index: Some(position), reverse: direction == Some(true) };
             let width = if covering { 0.9 } else { 1.0 + fetch };
@@ -344,12 +429,13 @@ fn by_conditions(
     position: usize,
     alternatives: Vec<Usable>,
     covering: bool,
-    fetch: f64,
     total: f64,
+    matching: f64,
 ) -> SqlResult<AccessChoice> {
     let table = request.table;
     let index = &table.indexes[position];
     let clustered = table.clustered == Some(position);
+    let fetch = if clustered || covering { 0.0 } else { FETCH };
     let parts = alternatives.iter().map(|u| u.conditions.len()).min().unwrap_or(0);
     let exact = exact_predicates(index, &alternatives);
     let constant = alternatives.iter().all(|u| u.conditions.iter().all(reads_no_row));
@@ -374,7 +460,7 @@ fn by_conditions(
     };
     let direction = order_direction(table, index, clustered, fixed, request.order);
     let ordered = direction.is_some();
-    let limited = request.limit.filter(|_| ordered).map_or(rows, |l| rows.min(l as f64));
+    let limited = limited(request, ordered, rows, matching);
     let reference = lists.len() == 1 && lists[0].iter().all(is_equality);
     let kind = if reference { AccessKind::Ref } else { AccessKind::Range };
     let path = AccessPath::Ranges { index: position, alternatives: lists, reverse: direction == Some(true) };
@@ -418,7 +504,7 @@ fn reads_no_row(condition: &PartCondition) -> bool {
         PartCondition::Range { lower, upper } => {
             [lower, upper].into_iter().flatten().all(|(e, _)| constant(e))
         }
-        PartCondition::IsNull | PartCondition::Like { .. } => true,
+        PartCondition::IsNull | PartCondition::InQuery(..) | PartCondition::Like { .. } => true,
     }
 }
 
@@ -442,7 +528,8 @@ fn rows_in(
 ) -> SqlResult<f64> {
     let known = bounds::sampled_ranges(index, lists, request.session, request.sample)?;
     let (Some(ranges), Some(engine)) = (known, &request.table.engine) else {
-        return Ok(lists.iter().map(|l| guessed(index, l, total)).sum::<f64>().min(total));
+        let per_value = request.table.rows_per_value(index, total)?;
+        return Ok(lists.iter().map(|l| guessed(&per_value, l, total)).sum::<f64>().min(total));
     };
     let mut rows = 0.0;
     for range in ranges.iter().take(COUNTED_MAX) {
@@ -453,24 +540,24 @@ fn rows_in(
     Ok((rows * ranges.len() as f64 / counted).max(1.0).min(total))
 }
 
-/// A guess: each equal part leaves a tenth or, at the first part, the root; a range leaves a quarter.
-fn guessed(index: &IndexDef, conditions: &[PartCondition], total: f64) -> f64 {
-    let mut rows = total;
-    for (place, condition) in conditions.iter().enumerate() {
-        let per_value = if place == 0 { rows.sqrt() } else { (rows / 10.0).max(1.0) };
+/// A guess: single values have as many rows as values of the index have on average, a range a share of what is left.
+fn guessed(per_value: &[f64], conditions: &[PartCondition], total: f64) -> f64 {
+    let (mut rows, mut values) = (total, 1.0);
+    for (condition, per_value) in conditions.iter().zip(per_value) {
         rows = match condition {
-            PartCondition::In(list) => (per_value * list.len() as f64).min(rows),
             PartCondition::Range { lower: Some(_), upper: Some(_) } => (rows / 20.0).max(1.0),
+            PartCondition::Range { lower: None, upper: None } => rows,
             PartCondition::Range { .. } => (rows / 3.0).max(1.0),
             PartCondition::Like { .. } => (rows / 10.0).max(1.0),
-            _ => per_value,
+            points => {
+                values *= match points {
+                    PartCondition::In(list) => list.len() as f64,
+                    PartCondition::InQuery(_, rows) => *rows,
+                    _ => 1.0,
+                };
+                (values * per_value).min(rows)
+            }
         };
-    }
-    let whole = index.is_unique() && conditions.len() == index.parts.len();
-    if whole && conditions.iter().all(PartCondition::is_points) {
-        let values: usize =
-            conditions.iter().map(|c| if let PartCondition::In(l) = c { l.len() } else { 1 }).product();
-        rows = rows.min(values as f64);
     }
     rows
 }
@@ -530,16 +617,25 @@ fn sort_cost(request: &AccessRequest<'_>, ordered: bool, rows: f64) -> f64 {
     if ordered || request.order.is_empty() { 0.0 } else { rows * 0.2 * (rows + 2.0).log2() }
 }
 
-fn full_scan(request: &AccessRequest<'_>, total: f64) -> AccessChoice {
+fn full_scan(request: &AccessRequest<'_>, total: f64, matching: f64) -> AccessChoice {
     let table = request.table;
     let direction = table.clustered_index().and_then(|i| order_direction(table, i, true, 0, request.order));
     let ordered = direction.is_some();
     let path = AccessPath::Scan { index: None, reverse: direction == Some(true) };
     let mut choice = plain(path, AccessKind::All, total);
-    let limited = request.limit.filter(|_| ordered).map_or(total, |l| total.min(l as f64));
+    let limited = limited(request, ordered, total, matching);
     choice.cost = limited + sort_cost(request, ordered, total);
     choice.ordered = ordered;
     choice
+}
+
+/// EXPLAIN's key_len of a union: those of its ways.
+pub(crate) fn union_key_len(table: &TableDef, branches: &[(usize, Vec<Vec<PartCondition>>)]) -> String {
+    let one = |(index, lists): &(usize, Vec<Vec<PartCondition>>)| {
+        let parts = lists.iter().map(Vec::len).max().unwrap_or(0);
+        key_len(table, &table.indexes[*index], parts).to_string()
+    };
+    branches.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// EXPLAIN's key_len: octets of the used parts as MariaDB packs them.

@@ -16,9 +16,11 @@ mod split;
 
 use crate::catalog::TableDef;
 use crate::expr::Expr;
+use crate::select::Subquery;
 
 pub use bounds::KeyRange;
 pub(crate) use bounds::{Point, encode_point};
+pub(crate) use choose::union_key_len;
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
 pub(crate) use reader::clustered_key;
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};
@@ -44,6 +46,8 @@ pub enum AccessPath {
         /// From the end to the start.
         reverse: bool,
     },
+    /// Rows that fulfil one of several conditions, each found by an index of its own. They have no order.
+    Union(Vec<(usize, Vec<Vec<PartCondition>>)>),
     /// Every row, in the order of an index, or of the rows' own tree.
     Scan {
         /// Position in the table's indexes; none is the tree of the rows.
@@ -66,6 +70,8 @@ pub enum PartCondition {
     IsNull,
     /// `IN (list)`.
     In(Vec<Expr>),
+    /// `IN (query)`, where the query reads nothing of its surroundings and so many rows are expected of it.
+    InQuery(Box<Subquery>, f64),
     /// Between bounds; NULL is not in it.
     Range {
         /// Lower bound, and whether it is included.
@@ -87,6 +93,11 @@ impl PartCondition {
     pub fn is_points(&self) -> bool {
         !matches!(self, PartCondition::Range { .. } | PartCondition::Like { .. })
     }
+
+    /// Whether it is LIKE.
+    pub fn is_like(&self) -> bool {
+        matches!(self, PartCondition::Like { .. })
+    }
 }
 
 /// The index of a path, where it has one.
@@ -94,7 +105,7 @@ pub fn path_index(path: &AccessPath) -> Option<usize> {
     match path {
         AccessPath::Point { index, .. } | AccessPath::Ranges { index, .. } => Some(*index),
         AccessPath::Scan { index, .. } => *index,
-        AccessPath::Empty | AccessPath::Virtual => None,
+        AccessPath::Empty | AccessPath::Union(_) | AccessPath::Virtual => None,
     }
 }
 

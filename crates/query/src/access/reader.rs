@@ -65,6 +65,13 @@ enum State {
     Virtual(std::vec::IntoIter<Vec<Value>>),
 }
 
+/// One way of a union.
+struct Branch {
+    /// Position of the index.
+    index: usize,
+    ranges: Vec<KeyRange>,
+}
+
 /// Rows of one table along an access path.
 pub struct TableReader {
     table: Arc<TableDef>,
@@ -75,6 +82,9 @@ pub struct TableReader {
     read: Read,
     state: State,
     ranges: Vec<KeyRange>,
+    /// The ways of a union, and which of them is read; its ranges are in `ranges` then.
+    branches: Vec<Branch>,
+    branch: usize,
     /// Key of a point.
     key: Vec<u8>,
     /// Clustered key of the current row.
@@ -94,6 +104,8 @@ impl TableReader {
             read,
             state: State::End,
             ranges: Vec::new(),
+            branches: Vec::new(),
+            branch: 0,
             key: Vec::new(),
             primary: Vec::new(),
             exact: true,
@@ -123,6 +135,16 @@ impl TableReader {
                     self.ranges.reverse();
                 }
                 State::Ranges { scan: None, next: 0, reverse: *reverse }
+            }
+            AccessPath::Union(branches) => {
+                self.branches.clear();
+                for (index, alternatives) in branches {
+                    let mut ranges = Vec::new();
+                    bounds::ranges(&self.table.indexes[*index], alternatives, session, frame, &mut ranges)?;
+                    self.branches.push(Branch { index: *index, ranges });
+                }
+                self.enter_branch(0);
+                State::Ranges { scan: None, next: 0, reverse: false }
             }
             AccessPath::Point { index, key } => {
                 let index = &self.table.indexes[*index];
@@ -178,8 +200,52 @@ impl TableReader {
                 self.primary.extend_from_slice(&self.key);
                 fetch(&self.table, &self.key, self.read, transaction(session), slot)
             }
-            State::Ranges { .. } => self.next_in_ranges(transaction(session), slot),
+            State::Ranges { .. } if self.branches.is_empty() => {
+                self.next_in_ranges(transaction(session), slot)
+            }
+            State::Ranges { .. } => self.next_in_branches(transaction(session), slot),
         }
+    }
+
+    fn enter_branch(&mut self, number: usize) {
+        self.branch = number;
+        let branch = &mut self.branches[number];
+        self.secondary = Some(branch.index).filter(|i| self.table.clustered != Some(*i));
+        std::mem::swap(&mut self.ranges, &mut branch.ranges);
+    }
+
+    fn next_in_branches(&mut self, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
+        loop {
+            while self.next_in_ranges(txn, slot)? {
+                if !self.came_before(slot) {
+                    return Ok(true);
+                }
+            }
+            std::mem::swap(&mut self.ranges, &mut self.branches[self.branch].ranges);
+            if self.branch + 1 == self.branches.len() {
+                self.state = State::End;
+                return Ok(false);
+            }
+            self.enter_branch(self.branch + 1);
+            self.state = State::Ranges { scan: None, next: 0, reverse: false };
+        }
+    }
+
+    /// Whether an earlier branch gave the row: its entry there lies in one of that branch's ranges.
+    fn came_before(&mut self, slot: &RowSlot) -> bool {
+        let TableReader { table, branches, branch, key, primary, .. } = self;
+        branches[..*branch].iter().any(|earlier| {
+            key.clear();
+            if table.clustered != Some(earlier.index) {
+                let index = &table.indexes[earlier.index];
+                for (encoder, part) in index.encoders.iter().zip(&index.parts) {
+                    encoder.encode(slot.get(part.column as u16), key);
+                }
+            }
+            key.extend_from_slice(primary);
+            let after = earlier.ranges.partition_point(|range| range.lower <= *key);
+            after > 0 && earlier.ranges[after - 1].upper.as_ref().is_none_or(|upper| *key < *upper)
+        })
     }
 
     fn next_in_ranges(&mut self, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {

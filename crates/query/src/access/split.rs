@@ -6,6 +6,7 @@ use keel_value::{SqlType, TypeKind};
 use super::{PartCondition, bounds};
 use crate::catalog::TableDef;
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
+use crate::select::SubqueryTest;
 
 /// A condition on a column.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub(super) struct Target<'a> {
     pub table: &'a TableDef,
     pub slot: u16,
     pub known: &'a dyn Fn(u16) -> bool,
+    /// The table is opened once: then a query may say which values are sought.
+    pub once: bool,
 }
 
 impl Target<'_> {
@@ -39,6 +42,18 @@ impl Target<'_> {
                     && list.iter().all(|e| self.is_known(e))
                 {
                     out.push(Found { column, condition: PartCondition::In(list.clone()), predicate: number });
+                }
+            }
+            Node::Subquery(subquery) if self.once => {
+                if let SubqueryTest::In { negated: false, operands, by } = &subquery.test
+                    && let ([operand], [by]) = (&operands[..], &by[..])
+                    && subquery.reads.is_empty()
+                    && !subquery.volatile
+                    && let Some(column) = self.column(operand, *by, true)
+                {
+                    let rows = subquery.plan.expected_rows();
+                    let condition = PartCondition::InQuery(subquery.clone(), rows);
+                    out.push(Found { column, condition, predicate: number });
                 }
             }
             Node::IsNull { negated, value } => {

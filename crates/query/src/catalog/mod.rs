@@ -13,6 +13,7 @@
 
 pub mod codec;
 pub mod counter;
+mod density;
 pub mod names;
 pub mod record;
 pub mod show_create;

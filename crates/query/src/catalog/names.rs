@@ -16,14 +16,12 @@ pub fn same(a: &str, b: &str) -> bool {
 
 /// Refuses names that MariaDB refuses for databases.
 pub fn check_schema(name: &str) -> SqlResult<()> {
-    check_length(name)?;
-    if is_bad(name) { Err(errors::wrong_db_name(name)) } else { Ok(()) }
+    if is_bad(name) || is_long(name) { Err(errors::wrong_db_name(name)) } else { Ok(()) }
 }
 
 /// Refuses names that MariaDB refuses for tables.
 pub fn check_table(name: &str) -> SqlResult<()> {
-    check_length(name)?;
-    if is_bad(name) { Err(errors::wrong_table_name(name)) } else { Ok(()) }
+    if is_bad(name) || is_long(name) { Err(errors::wrong_table_name(name)) } else { Ok(()) }
 }
 
 /// Refuses names that MariaDB refuses for columns.
@@ -34,7 +32,11 @@ pub fn check_column(name: &str) -> SqlResult<()> {
 
 /// Names of at most 64 characters.
 pub fn check_length(name: &str) -> SqlResult<()> {
-    if name.chars().count() > NAME_CHARS_MAX { Err(errors::too_long_ident(name)) } else { Ok(()) }
+    if is_long(name) { Err(errors::too_long_ident(name)) } else { Ok(()) }
+}
+
+fn is_long(name: &str) -> bool {
+    name.chars().count() > NAME_CHARS_MAX
 }
 
 fn is_bad(name: &str) -> bool {
@@ -67,6 +69,7 @@ mod tests {
         assert_eq!(check_table("a ").unwrap_err().code, 1103);
         assert_eq!(check_schema("").unwrap_err().code, 1102);
         assert_eq!(check_column(&"x".repeat(65)).unwrap_err().code, 1059);
+        assert_eq!(check_table(&"x".repeat(65)).unwrap_err().code, 1103);
         assert!(check_table(&"x".repeat(64)).is_ok());
     }
 }

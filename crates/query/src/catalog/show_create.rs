@@ -9,7 +9,7 @@ use super::names::push_quoted;
 use super::{ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef};
 
 /// Table options in the order in which MariaDB prints them, before and after which others stand.
-const OPTION_ORDER: [&str; 10] = [
+pub const OPTION_ORDER: [&str; 10] = [
     "MIN_ROWS",
     "MAX_ROWS",
     "AVG_ROW_LENGTH",

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use keel_base::TreeId;
+use keel_base::{SqlResult, TreeId};
 use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value};
 
 use super::counter::Counter;
+use super::density::Densities;
 use crate::mdl::TableLock;
 
 /// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub auto_increment: Counter,
     /// Hidden row numbers.
     pub row_number: Counter,
+    /// How many rows share a value, by index.
+    pub densities: Densities,
 }
 
 /// Where AUTO_INCREMENT values come from.
@@ -192,6 +195,15 @@ impl TableDef {
     /// The PRIMARY KEY, where declared.
     pub fn primary_key(&self) -> Option<&IndexDef> {
         self.indexes.first().filter(|i| i.kind == IndexKind::Primary)
+    }
+
+    /// For each number of leading parts of an index, rows per combination of their values in a table of so many rows, as
+    /// the engine guesses. Waits.
+    pub fn rows_per_value(&self, index: &IndexDef, rows: f64) -> SqlResult<Vec<f64>> {
+        match &self.engine {
+            Some(engine) => self.shared.densities.of(engine, index, rows),
+            None => Ok(vec![rows.max(1.0).sqrt(); index.parts.len()]),
+        }
     }
 
     /// Whether its rows are made up by the server.

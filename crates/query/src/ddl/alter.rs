@@ -6,7 +6,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, TableOption};
-use keel_value::CollationId;
+use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
@@ -360,6 +360,7 @@ impl Alteration {
         let column = &mut self.record.columns[place];
         column.default = match default {
             Some(tree) => columns::default_value(cx, &column.name, tree, &column.ty, column.nullable)?,
+            None if column.nullable => ColumnDefault::Value(Value::Null),
             None => ColumnDefault::None,
         };
         Ok(())

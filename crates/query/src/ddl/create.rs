@@ -105,6 +105,9 @@ impl Database {
                 let model = catalog.table(&meta.schema, &meta.org_table);
                 let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
                 let mut column = ColumnDef::plain(&meta.name, storable(ty), *nullable);
+                if let Some(model) = model {
+                    column.comment = model.comment.clone();
+                }
                 if let Some(model) = model.filter(|m| m.nullable == *nullable) {
                     column.default = model.default.clone();
                     if model.auto_increment {

@@ -50,6 +50,9 @@ pub(super) fn add(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
+    if indexes.iter().any(|i| i.kind == kind && i.parts == parts && i.using == using) {
+        session.note(errors::dup_index(&name));
+    }
     indexes.push(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) });
     Ok(())
 }

@@ -80,6 +80,7 @@ impl Targets {
             slot: 0,
             predicates: &conjuncts,
             known: &|_| false,
+            once: true,
             needed: &needed,
             order: &wished,
             limit: limit.as_ref().map(|_| 1),

@@ -102,8 +102,8 @@ pub enum Kept {
     Value(Value),
     /// The elements of an IN list without NULL, sorted; and whether NULL was among them.
     Sorted(Vec<Value>, bool),
-    /// The rows of an IN subquery as encoded keys; whether a NULL was among them; whether it had rows at all.
-    Set(hashbrown::HashSet<Box<[u8]>, foldhash::fast::RandomState>, bool, bool),
+    /// The rows of an IN subquery as encoded keys; those with a NULL; whether it had rows at all.
+    Set(hashbrown::HashSet<Box<[u8]>, foldhash::fast::RandomState>, Vec<Vec<Value>>, bool),
     /// A compiled regular expression; none where the pattern was NULL.
     Regex(Option<Box<regex::bytes::Regex>>),
 }

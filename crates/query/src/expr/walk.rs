@@ -181,6 +181,11 @@ pub fn hoist(expr: &mut Expr, count: &mut u32) {
     children_mut(expr, &mut |child| hoist(child, count));
 }
 
+/// Whether expressions read no slot but one.
+pub fn only_reads(exprs: &[Expr], slot: u16) -> bool {
+    exprs.iter().all(|expr| slots_read(expr) & !(1 << slot) == 0)
+}
+
 /// Whether two expressions compute the same from the same row.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     match (&a.node, &b.node) {

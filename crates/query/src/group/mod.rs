@@ -35,6 +35,8 @@ pub(crate) struct GroupPlan {
     pub slot: u16,
     /// Groups come out as they came in (DISTINCT), not by their keys.
     pub keeps_arrival: bool,
+    /// Rows come in the order of the keys: a group is whole when the next begins.
+    pub streams: bool,
 }
 
 /// Partitions of one round of spilling.
@@ -68,6 +70,14 @@ impl Table {
             states: Vec::new(),
             held_bytes: 0,
         }
+    }
+
+    fn clear(&mut self) {
+        self.index.clear();
+        self.groups.clear();
+        self.arena.clear();
+        self.states.clear();
+        self.held_bytes = 0;
     }
 
     fn bytes(&self) -> usize {
@@ -197,6 +207,44 @@ impl<'p> Grouper<'p> {
         }
         let partition = &mut self.partitions[(hash >> 48) as usize % PARTITIONS];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))
+    }
+
+    /// Takes the current row if it belongs to the group at hand; the first row begins one.
+    pub fn add_if_same(&mut self, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
+        if let Some(group) = self.table.groups.first() {
+            let mut encoded = std::mem::take(&mut self.scratch);
+            encoded.clear();
+            let mut cx = EvalContext::new(session, frame.view());
+            for (expr, part) in self.plan.keys.iter().zip(&self.plan.parts) {
+                let cell = expr.eval(&mut cx)?;
+                encode_key_part(part, cell.as_ref(), &mut encoded);
+            }
+            let same = self.table.key(group) == encoded;
+            self.scratch = encoded;
+            if !same {
+                return Ok(false);
+            }
+        }
+        self.add(session, frame)?;
+        Ok(true)
+    }
+
+    /// Puts the group at hand into the frame and forgets it.
+    pub fn give(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
+        self.put_in_order();
+        self.next(session, frame)?;
+        self.table.clear();
+        Ok(())
+    }
+
+    /// Takes the current row for one of the aggregates only.
+    pub fn add_to(&mut self, number: usize, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<()> {
+        let plan = self.plan;
+        let mut cx = EvalContext::new(session, frame.view());
+        if self.group_of(&mut cx, frame)?.is_some() {
+            self.table.states[number].add(&plan.aggregates[number], &mut cx)?;
+        }
+        Ok(())
     }
 
     /// Ends the gathering. Without GROUP BY there is one group even of no rows.

@@ -1,21 +1,23 @@
 //! The right side of a join, read once and found by its join columns.
 //!
 //! Keys are encoded in the domain of each comparison, so that equal keys are equal values. The rows are kept as bytes up to
-//! `join_buffer_size` (at least a few megabytes); a larger right side is read anew for each left row instead, which is
-//! slow but needs no memory.
+//! `join_buffer_size` (at least a few megabytes), beyond that in a temporary file; what finds them stays in memory, up to a
+//! bound of its own. A still larger right side is read anew for each left row.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_value::{SqlType, ValueRef, convert, key};
 
 use super::Runner;
 use crate::expr::compare::canonical_type;
 use crate::expr::{Comparison, EvalContext, Expr, cast};
+use crate::host::Host;
 use crate::select::{Carry, FrameBuffer};
 use crate::session::Session;
+use crate::sort::TempFile;
 
 /// The keys of a hash join.
 pub(crate) struct HashPlan {
@@ -29,17 +31,73 @@ pub(crate) struct HashPlan {
     pub carry: Carry,
 }
 
-/// Memory that a hash table may take whatever the variable says.
+/// Memory that rows may take whatever the variable says.
 const BYTES_MIN: usize = 8 << 20;
+/// Memory that entries may take.
+const ENTRY_BYTES_MAX: usize = 128 << 20;
+/// Octets of an entry in the hash table.
+const ENTRY_INDEX_BYTES: usize = 16;
+/// Octets written to the temporary file at once.
+const WRITE_BYTES: usize = 1 << 20;
 /// Marks the end of a chain.
 const END: u32 = u32::MAX;
 
 struct Entry {
     hash: u64,
-    key: std::ops::Range<u32>,
-    row_end: u32,
-    /// The next entry with the same key.
+    /// Where key and row begin in the store.
+    start: u64,
+    key_len: u32,
+    row_len: u32,
+    /// The next entry of the same hash.
     next: u32,
+}
+
+/// Keys and rows one after the other: in memory, or in a file but for the end.
+#[derive(Default)]
+struct Store {
+    /// What is not in the file.
+    tail: Vec<u8>,
+    /// Octets in the file.
+    filed: u64,
+    file: Option<TempFile>,
+    bytes_max: usize,
+    /// What was read from the file last.
+    read: Vec<u8>,
+}
+
+impl Store {
+    /// Writes to the file what memory should not hold.
+    fn settle(&mut self, host: &dyn Host) -> SqlResult<()> {
+        let most = if self.file.is_some() { WRITE_BYTES } else { self.bytes_max };
+        if self.tail.len() <= most {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            self.file = Some(TempFile::create(host)?);
+        }
+        let file = self.file.as_ref().expect("made above");
+        file.write(&self.tail, self.filed)?;
+        self.filed += self.tail.len() as u64;
+        self.tail = Vec::with_capacity(WRITE_BYTES * 2);
+        Ok(())
+    }
+
+    fn get(&mut self, start: u64, length: usize) -> SqlResult<&[u8]> {
+        if let Some(at) = start.checked_sub(self.filed) {
+            return Ok(&self.tail[at as usize..at as usize + length]);
+        }
+        self.read.resize(length, 0);
+        let file = self.file.as_ref().expect("what is filed has a file");
+        let mut done = 0;
+        while done < length {
+            let count = file.read(&mut self.read[done..], start + done as u64)?;
+            if count == 0 {
+                return Err(errors::out_of_sortmemory());
+            }
+            done += count;
+        }
+        Ok(&self.read)
+    }
 }
 
 /// A hash join's right side while it runs.
@@ -49,7 +107,7 @@ pub(super) struct HashRun<'p> {
     slots: &'p [u16],
     index: HashTable<(u32, u32)>,
     entries: Vec<Entry>,
-    arena: Vec<u8>,
+    store: Store,
     state: State,
     scratch: Vec<u8>,
     current: u32,
@@ -71,7 +129,7 @@ impl<'p> HashRun<'p> {
             slots,
             index: HashTable::new(),
             entries: Vec::new(),
-            arena: Vec::new(),
+            store: Store::default(),
             state: State::New,
             scratch: Vec::new(),
             current: END,
@@ -94,11 +152,7 @@ impl<'p> HashRun<'p> {
         self.current = END;
         if is_key {
             let hash = FixedState::default().hash_one(&self.scratch[..]);
-            let found = self.index.find(hash, |(first, _)| {
-                let entry = &self.entries[*first as usize];
-                entry.hash == hash
-                    && self.arena[entry.key.start as usize..entry.key.end as usize] == self.scratch
-            });
+            let found = self.index.find(hash, |(first, _)| self.entries[*first as usize].hash == hash);
             if let Some((first, _)) = found {
                 self.current = *first;
             }
@@ -108,24 +162,26 @@ impl<'p> HashRun<'p> {
 
     fn build(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
         let bytes_max = usize::try_from(session.vars.join_buffer_bytes).unwrap_or(usize::MAX);
-        let bytes_max = bytes_max.clamp(BYTES_MIN, u32::MAX as usize / 2);
+        self.store.bytes_max = bytes_max.max(BYTES_MIN);
         self.source.open(session, frame)?;
         while self.source.next(session, frame)? {
-            let start = self.arena.len();
-            if !encode(&self.plan.right, &self.plan.by, session, frame, &mut self.arena)? {
-                self.arena.truncate(start);
+            let tail = &mut self.store.tail;
+            let start = tail.len();
+            if !encode(&self.plan.right, &self.plan.by, session, frame, tail)? {
+                tail.truncate(start);
                 continue;
             }
-            let middle = self.arena.len();
-            self.plan.carry.save(&frame.slots, &mut self.arena);
+            let middle = tail.len();
+            self.plan.carry.save(&frame.slots, tail);
             self.insert(start, middle);
-            if self.arena.len() + self.entries.len() * size_of::<Entry>() > bytes_max {
+            if self.entries.len() * (size_of::<Entry>() + ENTRY_INDEX_BYTES) > ENTRY_BYTES_MAX {
                 self.index = HashTable::new();
                 self.entries = Vec::new();
-                self.arena = Vec::new();
+                self.store = Store::default();
                 self.state = State::TooLarge;
                 return Ok(());
             }
+            self.store.settle(&*session.host)?;
         }
         self.state = State::Built;
         Ok(())
@@ -133,14 +189,10 @@ impl<'p> HashRun<'p> {
 
     fn insert(&mut self, start: usize, middle: usize) {
         let number = self.entries.len() as u32;
-        let key = &self.arena[start..middle];
-        let hash = FixedState::default().hash_one(key);
-        let (entries, arena) = (&mut self.entries, &self.arena);
-        let found = self.index.find_mut(hash, |(first, _)| {
-            let entry = &entries[*first as usize];
-            entry.hash == hash && arena[entry.key.start as usize..entry.key.end as usize] == *key
-        });
-        match found {
+        let tail = &self.store.tail;
+        let hash = FixedState::default().hash_one(&tail[start..middle]);
+        let entries = &mut self.entries;
+        match self.index.find_mut(hash, |(first, _)| entries[*first as usize].hash == hash) {
             Some((_, last)) => {
                 entries[*last as usize].next = number;
                 *last = number;
@@ -151,35 +203,38 @@ impl<'p> HashRun<'p> {
         }
         entries.push(Entry {
             hash,
-            key: start as u32..middle as u32,
-            row_end: arena.len() as u32,
+            start: self.store.filed + start as u64,
+            key_len: (middle - start) as u32,
+            row_len: (tail.len() - middle) as u32,
             next: END,
         });
     }
 
     /// The next right row with the left row's key; false after the last.
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
-        if self.current == END {
-            return Ok(false);
-        }
-        if self.state == State::TooLarge {
+        if self.state == State::TooLarge && self.current != END {
             return self.next_by_reading(session, frame);
         }
-        let entry = &self.entries[self.current as usize];
-        let row = &self.arena[entry.key.end as usize..entry.row_end as usize];
-        self.plan.carry.load(row, &mut frame.slots);
-        self.current = entry.next;
-        debug_assert!(!self.slots.is_empty());
-        Ok(true)
+        while self.current != END {
+            let entry = &self.entries[self.current as usize];
+            let (start, key_len, row_len) = (entry.start, entry.key_len as usize, entry.row_len as usize);
+            self.current = entry.next;
+            let (key, row) = self.store.get(start, key_len + row_len)?.split_at(key_len);
+            // Different keys may share a hash.
+            if key == self.scratch {
+                self.plan.carry.load(row, &mut frame.slots);
+                debug_assert!(!self.slots.is_empty());
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn next_by_reading(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         while self.source.next(session, frame)? {
-            let mut key = std::mem::take(&mut self.arena);
+            let key = &mut self.store.read;
             key.clear();
-            let is_key = encode(&self.plan.right, &self.plan.by, session, frame, &mut key)?;
-            self.arena = key;
-            if is_key && self.arena == self.scratch {
+            if encode(&self.plan.right, &self.plan.by, session, frame, key)? && *key == self.scratch {
                 return Ok(true);
             }
         }

@@ -90,6 +90,18 @@ pub(crate) enum Source {
     Join(Box<JoinSource>),
 }
 
+impl Source {
+    /// Rows expected of it; a rough guess.
+    pub fn expected_rows(&self) -> f64 {
+        match self {
+            Source::One => 1.0,
+            Source::Table(table) => table.choice.rows.max(1.0),
+            Source::Derived(derived) => derived.plan.expected_rows(),
+            Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
+        }
+    }
+}
+
 /// Whether all conditions hold for the current rows.
 #[inline]
 pub(crate) fn all_hold(
@@ -129,9 +141,10 @@ pub(crate) struct JoinRun<'p> {
 }
 
 /// The right side of a join.
+#[expect(clippy::large_enum_variant, reason = "a nested loop is the common case")]
 enum Inner<'p> {
     Loop(Runner<'p>),
-    Hash(HashRun<'p>),
+    Hash(Box<HashRun<'p>>),
 }
 
 impl<'p> Runner<'p> {
@@ -147,7 +160,7 @@ impl<'p> Runner<'p> {
             Source::Join(join) => {
                 let right = Runner::new(&join.right, read);
                 let right = match &join.hash {
-                    Some(hash) => Inner::Hash(HashRun::new(hash, right, &join.right_slots)),
+                    Some(hash) => Inner::Hash(Box::new(HashRun::new(hash, right, &join.right_slots))),
                     None => Inner::Loop(right),
                 };
                 Runner::Join(Box::new(JoinRun {

@@ -61,6 +61,7 @@ pub(crate) enum FromTree {
 }
 
 /// What the planner is asked.
+#[derive(Clone)]
 pub(crate) struct JoinRequest<'a> {
     pub session: &'a Session,
     /// By slot.
@@ -91,6 +92,8 @@ pub(crate) const TABLES_MAX: usize = 61;
 const STEPS_MAX: usize = 4000;
 /// Rows expected of a derived table.
 const DERIVED_ROWS: f64 = 100.0;
+/// Price of sorting a row, per doubling of their number.
+const SORT: f64 = 0.2;
 /// Price of finding a row in a hash table, in rows read.
 const PROBE: f64 = 0.3;
 
@@ -99,7 +102,7 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
     if request.leaves.len() > TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
     }
-    let mut planner = Planner { request, choices: HashMap::new(), steps: 0 };
+    let mut planner = Planner { request, choices: HashMap::new(), steps: 0, limited: false };
     let tree = to_inner(tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
     Ok(Joined { source: group.source, ordered: group.ordered, rest: group.rest })
@@ -141,6 +144,8 @@ struct Planner<'a> {
     /// Choices made, by slot and those known slots that matter to it.
     choices: HashMap<(u16, u64, bool), Rc<AccessChoice>>,
     steps: usize,
+    /// The first table is read in the wished order, and no further than the limit needs.
+    limited: bool,
 }
 
 fn bit(slot: u16) -> u64 {
@@ -216,7 +221,7 @@ impl Planner<'_> {
             conditions.into_iter().partition(|c| walk::slots_read(c) & own != 0);
         // What costs a query of its own is asked last.
         conditions.sort_by_key(|c| walk::facts(c).subquery);
-        let order = self.best_order(&items, &conditions, known)?;
+        let order = self.choose_order(&items, &conditions, known)?;
         let mut placed = known;
         let mut source = Source::One;
         let mut ordered = false;
@@ -240,12 +245,48 @@ impl Planner<'_> {
         Ok(Group { source, rest, ordered })
     }
 
-    /// The cheapest order found.
-    fn best_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Vec<Step>> {
+    /// The cheapest order. Where a sort can be saved, and with it most of the rows behind a limit, that is weighed too.
+    fn choose_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Vec<Step>> {
+        let (cost, steps) =
+            self.best_order(items, conditions, known)?.expect("some order satisfies all requirements");
+        let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else { return Ok(steps) };
+        let own: u64 = items.iter().map(|i| i.slots).fold(0, |a, b| a | b);
+        if self.request.leaves.len() == 1 || own.count_ones() as usize != self.request.leaves.len() {
+            return Ok(steps);
+        }
+        let sorted: f64 = steps.iter().map(|s| s.rows).product();
+        let cost = cost + sorted * SORT * (sorted + 2.0).log2();
+        self.choices.clear();
+        self.limited = true;
+        if let Some((part, in_order)) = self.best_order(items, conditions, known)? {
+            let found: f64 = in_order.iter().map(|s| s.rows).product();
+            if part * (limit as f64 / found.max(0.001)).max(1.0) < cost {
+                return Ok(in_order);
+            }
+        }
+        self.choices.clear();
+        self.limited = false;
+        Ok(steps)
+    }
+
+    /// The cheapest order found, with its cost; none where no order is allowed.
+    fn best_order(
+        &mut self,
+        items: &[Item],
+        conditions: &[Expr],
+        known: u64,
+    ) -> SqlResult<Option<(f64, Vec<Step>)>> {
         let mut best: Option<(f64, Vec<Step>)> = None;
         let mut path = Vec::with_capacity(items.len());
+        self.steps = 0;
         self.search(items, conditions, known, known, 1.0, 0.0, &mut path, &mut best)?;
-        Ok(best.expect("some order satisfies all requirements").1)
+        Ok(best)
+    }
+
+    /// Whether an item may come first, where the wished order is to be kept.
+    fn may_begin(&self, item: &Item) -> bool {
+        let wished = self.request.order.as_ref().map(|(slot, _)| *slot);
+        !self.limited || matches!(item.kind, ItemKind::Leaf(slot) if Some(slot) == wished)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -270,7 +311,8 @@ impl Planner<'_> {
         for (index, item) in items.iter().enumerate() {
             let ready = placed & item.slots == 0 && item.requires & !placed == 0;
             let in_order = !self.request.straight || index == path.len();
-            if ready && in_order {
+            let begins = !path.is_empty() || placed != 0 || self.may_begin(item);
+            if ready && in_order && begins {
                 candidates.push(self.step(items, index, conditions, placed, known, rows)?);
             }
         }
@@ -326,7 +368,13 @@ impl Planner<'_> {
             .filter(|(number, _)| !with.exact.contains(number))
             .map(|(_, c)| selectivity(c))
             .product();
-        let found = (with.rows * residual).max(0.001);
+        let mut found = (with.rows * residual).max(0.001);
+        if self.limited && placed == 0 {
+            if !with.ordered {
+                return Ok(Step { item: index, cost: f64::INFINITY, rows: found, hash: false });
+            }
+            found = found.min(self.request.limit.unwrap_or(u64::MAX) as f64);
+        }
         let found = if outer { found.max(1.0) } else { found };
         let by_loop = rows * with.cost.max(0.1);
         if placed != known && joins {
@@ -377,9 +425,10 @@ impl Planner<'_> {
             slot,
             predicates: &usable,
             known: &|s| known & bit(s) != 0,
+            once: first && known == 0,
             needed: &self.request.leaves[slot as usize].needed,
             order,
-            limit: if order.is_empty() || !single { None } else { self.request.limit },
+            limit: if order.is_empty() || !(single || self.limited) { None } else { self.request.limit },
             locking: self.request.locking,
             hints,
             session: self.request.session,

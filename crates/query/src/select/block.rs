@@ -44,6 +44,8 @@ pub(crate) struct Block {
     pub group: Option<GroupPlan>,
     /// The group needs its first row only: MIN or MAX over an index's order. The argument must not be NULL.
     pub first_row_of: Option<Expr>,
+    /// For each of the aggregates, all MIN or MAX, the rows in an order that has its value first.
+    pub extremes: Vec<Source>,
     pub having: Vec<Expr>,
     /// The select list.
     pub project: Vec<Expr>,
@@ -111,9 +113,16 @@ impl Block {
         }
         let mut rows = Rows { block: self, runner: Runner::new(&self.source, limits.read), empty };
         match &self.group {
+            Some(plan) if plan.streams => {
+                self.stream_groups(plan, session, &mut frame, rows, &mut window, output)?;
+            }
             Some(plan) => {
                 let mut grouper = Grouper::new(plan, session);
-                rows.gather(session, &mut frame, &mut grouper)?;
+                if self.extremes.is_empty() {
+                    rows.gather(session, &mut frame, &mut grouper)?;
+                } else if !empty {
+                    self.gather_extremes(plan, session, &mut frame, limits.read, &mut grouper)?;
+                }
                 grouper.finish(&mut frame);
                 self.finish(session, &mut frame, &mut window, output, |session, frame| {
                     while grouper.next(session, frame)? {
@@ -132,6 +141,63 @@ impl Block {
             }
         }
         Ok(window.counted())
+    }
+
+    /// Groups of rows that come in their order: each goes out as soon as it is whole.
+    fn stream_groups(
+        &self,
+        plan: &GroupPlan,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        mut rows: Rows<'_>,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<()> {
+        let mut grouper = Grouper::new(plan, session);
+        rows.open(session, frame)?;
+        // The first row of the group after the one that went out; empty at the start.
+        let mut ahead = Vec::new();
+        let mut more = rows.next(session, frame)?;
+        self.finish(session, frame, window, output, |session, frame| {
+            if !more {
+                return Ok(false);
+            }
+            if !ahead.is_empty() {
+                plan.spill.load(&ahead, &mut frame.slots);
+            }
+            while more && grouper.add_if_same(session, frame)? {
+                more = rows.next(session, frame)?;
+            }
+            ahead.clear();
+            if more {
+                plan.spill.save(&frame.slots, &mut ahead);
+            }
+            grouper.give(session, frame)?;
+            Ok(true)
+        })
+    }
+
+    /// The first row that is not NULL, for each MIN and MAX.
+    fn gather_extremes(
+        &self,
+        plan: &GroupPlan,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        read: Read,
+        grouper: &mut Grouper<'_>,
+    ) -> SqlResult<()> {
+        for (number, source) in self.extremes.iter().enumerate() {
+            let mut runner = Runner::new(source, read);
+            runner.open(session, frame)?;
+            while runner.next(session, frame)? {
+                let mut cx = EvalContext::new(session, frame.view());
+                if !plan.aggregates[number].args[0].eval(&mut cx)?.as_ref().is_null() {
+                    grouper.add_to(number, session, frame)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn window(&self, session: &mut Session, frame: &FrameBuffer<'_>, limits: Limits) -> SqlResult<Window> {

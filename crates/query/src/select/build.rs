@@ -20,7 +20,7 @@ use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
-use crate::join::order::{self, JoinRequest};
+use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
 
 /// Plans a query expression in a new scope within the binder's.
@@ -176,7 +176,9 @@ fn bind_grouping(
             None => binder.bind(&item.expr, Clause::Group)?,
         };
         if walk::facts(&bound).aggregates {
-            return Err(errors::wrong_group_field(crate::expr::print::text(&bound)));
+            let listed = items.iter().find(|(expr, _)| walk::same(expr, &bound));
+            let name = listed.map_or_else(|| crate::expr::print::text(&bound), |(_, name)| name.to_string());
+            return Err(errors::wrong_group_field(name));
         }
         group_by.push(bound);
     }
@@ -270,37 +272,52 @@ fn assemble(
         .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
     let once_only = |c: &Expr| walk::slots_read(c) == 0 && !walk::facts(c).volatile;
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
-    let (mut row_filter, conditions): (Vec<Expr>, Vec<Expr>) =
+    let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
     let extreme = group.as_ref().and_then(|g| extreme_of(g, table_count));
-    let wished = match &extreme {
-        Some((column, descending)) => Some((column.slot, vec![(column.column, *descending)])),
-        None if group.is_none() => wished_order(&order),
-        None => None,
+    let limit_rows = if select.options.calc_found_rows {
+        None
+    } else {
+        known_limit(binder, limit.as_ref(), offset.as_ref())
     };
+    let mut request = JoinRequest {
+        session: binder.cx.session,
+        leaves: &from.leaves,
+        limit: limit_rows,
+        order: None,
+        locking: lock.is_some(),
+        straight: select.options.straight_join,
+        sample: binder.cx.params.values,
+    };
+    let plain = constants.is_empty() && row_filter.is_empty() && conditions.is_empty() && lock.is_none();
+    let extremes = match &group {
+        Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
+        _ => Vec::new(),
+    };
+    match (&extreme, &group) {
+        (Some((column, descending)), _) => {
+            request.order = Some((column.slot, vec![(column.column, *descending)]));
+            request.limit = Some(1);
+            conditions.extend(group.as_ref().and_then(|g| not_null(&g.aggregates[0].args[0])));
+        }
+        (None, None) => request.order = wished_order(&order),
+        (None, Some(plan)) if having.is_empty() => {
+            if let Some((wished, rows)) = wished_groups(plan, &order, &request)? {
+                (request.order, request.limit) = (Some(wished), Some(rows));
+            }
+        }
+        (None, Some(_)) => {}
+    }
     let joined = match from.tree.take() {
         None => order::Joined { source: Source::One, ordered: order.is_empty(), rest: Vec::new() },
-        Some(tree) => {
-            let request = JoinRequest {
-                session: binder.cx.session,
-                leaves: &from.leaves,
-                limit: if extreme.is_some() {
-                    Some(1)
-                } else {
-                    known_limit(binder, limit.as_ref(), offset.as_ref())
-                },
-                order: wished,
-                locking: lock.is_some(),
-                straight: select.options.straight_join,
-                sample: binder.cx.params.values,
-            };
-            order::plan(&request, tree, conditions)?
-        }
+        Some(tree) => order::plan(&request, tree, conditions)?,
     };
     let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
     constants.extend(once);
     row_filter.extend(each);
-    let sorted_already = joined.ordered && group.is_none() && !order.is_empty();
+    let streams = joined.ordered && extreme.is_none() && request.order.is_some() && group.is_some();
+    let group = group.map(|plan| GroupPlan { streams, ..plan });
+    let sorted_already = joined.ordered && (group.is_none() || streams) && !order.is_empty();
     let first_row_of = match (&group, joined.ordered && extreme.is_some()) {
         (Some(plan), true) => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
@@ -319,6 +336,7 @@ fn assemble(
         source: joined.source,
         group,
         first_row_of,
+        extremes,
         having,
         direct: direct(&project, &scope),
         distinct: select.options.distinct && is_grouped,
@@ -427,6 +445,7 @@ fn group_plan(
         spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
         slot,
         keeps_arrival: distinct,
+        streams: false,
     }
 }
 
@@ -442,6 +461,68 @@ fn extreme_of(group: &GroupPlan, table_count: usize) -> Option<(ColumnRef, bool)
         _ => return None,
     };
     only.args[0].as_column().map(|column| (column.clone(), descending))
+}
+
+/// What MIN and MAX need of a row's value, which an index then starts at.
+fn not_null(argument: &Expr) -> Option<Expr> {
+    let test = Node::IsNull { negated: true, value: Box::new(argument.clone()) };
+    argument.nullable.then(|| Expr::boolean(test, false))
+}
+
+/// For several MINs and MAXs over a whole table, a source for each that has its value first; empty where an index lacks.
+fn extremes_of(group: &GroupPlan, request: &JoinRequest<'_>) -> SqlResult<Vec<Source>> {
+    let mut sources = Vec::new();
+    if !group.keys.is_empty() || request.leaves.len() != 1 || group.aggregates.len() < 2 {
+        return Ok(sources);
+    }
+    for call in &group.aggregates {
+        let descending = match call.kind {
+            AggregateKind::Min => false,
+            AggregateKind::Max => true,
+            _ => return Ok(Vec::new()),
+        };
+        let Some(column) = call.args[0].as_column() else { return Ok(Vec::new()) };
+        let order = Some((column.slot, vec![(column.column, descending)]));
+        let request = JoinRequest { order, limit: Some(1), ..*request };
+        let conditions = not_null(&call.args[0]).into_iter().collect();
+        let joined = order::plan(&request, order::FromTree::Leaf(column.slot), conditions)?;
+        if !joined.ordered {
+            return Ok(Vec::new());
+        }
+        sources.push(joined.source);
+    }
+    Ok(sources)
+}
+
+/// Where a query wants a few groups of one table in the order of their keys: that order, and the rows that they have.
+#[expect(clippy::type_complexity, reason = "an order and a number")]
+fn wished_groups(
+    group: &GroupPlan,
+    order: &[(Expr, bool)],
+    request: &JoinRequest<'_>,
+) -> SqlResult<Option<((u16, Vec<KeyOrder>), u64)>> {
+    let ([leaf], Some(limit)) = (request.leaves, request.limit) else { return Ok(None) };
+    let LeafKind::Table(table, _) = &leaf.kind else { return Ok(None) };
+    if table.is_virtual() || group.keys.is_empty() || order.len() > group.keys.len() {
+        return Ok(None);
+    }
+    let mut wished: Vec<KeyOrder> = Vec::with_capacity(group.keys.len());
+    let mut descending = false;
+    for (place, key) in group.keys.iter().enumerate() {
+        if let Some((expr, desc)) = order.get(place) {
+            if !walk::same(expr, key) {
+                return Ok(None);
+            }
+            descending = *desc;
+        }
+        let Some(column) = key.as_column().filter(|c| c.slot == leaf.slot) else { return Ok(None) };
+        wished.push((column.column, descending));
+    }
+    let begins = |index: &&crate::catalog::IndexDef| index.parts[0].column == wished[0].0 as usize;
+    let Some(index) = table.indexes.iter().find(begins) else { return Ok(None) };
+    let per_value = table.rows_per_value(index, crate::access::table_rows(table)?)?;
+    let rows = limit as f64 * per_value[wished.len().min(per_value.len()) - 1];
+    Ok(Some(((leaf.slot, wished), rows as u64)))
 }
 
 /// ORDER BY as columns of one table, where it is nothing else.

@@ -13,6 +13,7 @@
 mod block;
 mod build;
 mod carry;
+mod distinct;
 mod frame;
 mod from;
 mod metadata;
@@ -121,6 +122,15 @@ impl SelectPlan {
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
             typing::keep_digits(expr);
             *ty = expr.ty.clone();
+        }
+    }
+
+    /// Rows expected of it; a rough guess.
+    pub(crate) fn expected_rows(&self) -> f64 {
+        match &self.body {
+            Body::Block(block) if block.group.as_ref().is_some_and(|g| g.keys.is_empty()) => 1.0,
+            Body::Block(block) => block.source.expected_rows(),
+            Body::Set(set) => set.queries().iter().map(|part| part.expected_rows()).sum(),
         }
     }
 

@@ -1,13 +1,11 @@
 //! UNION, EXCEPT, INTERSECT and VALUES: rows of several parts under one result type.
 //!
 //! Rows stream from part to part. The DISTINCT forms keep the keys of rows seen; EXCEPT and INTERSECT first read their
-//! right side as keys with counts. What is kept is bounded by `tmp_memory_table_size`, beyond it is 1038.
+//! right side as keys with counts.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp};
 use keel_value::key::KeyPart;
@@ -16,10 +14,12 @@ use keel_value::{SqlType, Value};
 
 use super::block::SortKey;
 use super::carry::{result_layout, stored_type};
+use super::distinct::{Difference, Distinct};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::from::local_type;
 use super::{Body, Limits, RowOutput, SelectPlan, build, run};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable};
+use crate::catalog::names;
 use crate::expr::typing;
 use crate::expr::{Derivation, EvalContext, Expr, Frame, Node, RowSlot, walk};
 use crate::result::{ColumnMeta, ResultColumns, RowView};
@@ -119,7 +119,7 @@ fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>
     let plan = match body {
         QueryBody::SetOp { op, all, left, right } => {
             let left = Box::new(part(binder, left, columns)?);
-            let right = Box::new(part(binder, right, columns)?);
+            let right = Box::new(operand(binder, *op, right, columns)?);
             return Ok(Part::Both { op: *op, all: *all, left, right });
         }
         QueryBody::Values(rows) => return values(binder, rows, columns),
@@ -128,6 +128,31 @@ fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>
     };
     if columns.is_empty() {
         columns.clone_from(&plan.columns.columns);
+    }
+    Ok(Part::Query(Box::new(plan)))
+}
+
+/// The right side of a set operation. INTERSECT there within UNION or EXCEPT is a derived table in MariaDB: it has types of
+/// its own, and its columns' names must differ.
+fn operand(
+    binder: &mut Binder<'_>,
+    around: SetOp,
+    body: &QueryBody,
+    columns: &mut Vec<ColumnMeta>,
+) -> SqlResult<Part> {
+    let inner = matches!(body, QueryBody::SetOp { op: SetOp::Intersect, .. });
+    if around == SetOp::Intersect || !inner {
+        return part(binder, body, columns);
+    }
+    let plan = plan(binder, body, &[], None)?;
+    let described = &plan.columns.columns;
+    for (number, column) in described.iter().enumerate() {
+        if described[..number].iter().any(|c| names::same(&c.name, &column.name)) {
+            return Err(errors::dup_fieldname(&column.name));
+        }
+    }
+    if columns.is_empty() {
+        columns.clone_from(described);
     }
     Ok(Part::Query(Box::new(plan)))
 }
@@ -301,40 +326,6 @@ fn bind_order(
     bound
 }
 
-/// Rows as keys, with how often each came; bounded.
-struct Bag {
-    counts: HashMap<Box<[u8]>, u64, RandomState>,
-    bytes: u64,
-    bytes_max: u64,
-}
-
-impl Bag {
-    fn new(bytes_max: u64) -> Bag {
-        Bag { counts: HashMap::default(), bytes: 0, bytes_max: bytes_max.max(1 << 20) }
-    }
-
-    fn add(&mut self, key: Vec<u8>) -> SqlResult<bool> {
-        self.bytes += key.len() as u64 + 40;
-        if self.bytes > self.bytes_max {
-            return Err(errors::out_of_sortmemory());
-        }
-        let count = self.counts.entry(key.into_boxed_slice()).or_insert(0);
-        *count += 1;
-        Ok(*count == 1)
-    }
-
-    /// Takes one of the rows of a key away; false if there is none left.
-    fn take(&mut self, key: &[u8]) -> bool {
-        match self.counts.get_mut(key) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 /// A consumer made of a closure.
 struct Each<F>(F);
 
@@ -348,6 +339,7 @@ impl<F: FnMut(&mut Session, RowView<'_>) -> SqlResult<bool>> RowOutput for Each<
 #[derive(Clone, Copy)]
 struct Run<'r> {
     parts: &'r [KeyPart],
+    layout: &'r Layout,
     params: &'r [Value],
     outer: Option<&'r Frame<'r>>,
 }
@@ -392,35 +384,33 @@ impl Part {
                 Ok(left.run(run, session, output)? && right.run(run, session, output)?)
             }
             Part::Both { op: SetOp::Union, all: false, left, right } => {
-                let mut seen = Bag::new(session.vars.tmp_memory_bytes);
-                let mut each =
-                    Each(
-                        |session: &mut Session, row: RowView<'_>| {
-                            if seen.add(run.key(row))? { output.row(session, row) } else { Ok(true) }
-                        },
-                    );
-                Ok(left.run(run, session, &mut each)? && right.run(run, session, &mut each)?)
+                let mut seen = Distinct::new(session, run.layout);
+                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
+                    if seen.admits(session, &run.key(row), row)? {
+                        output.row(session, row)
+                    } else {
+                        Ok(true)
+                    }
+                });
+                let more = left.run(run, session, &mut each)? && right.run(run, session, &mut each)?;
+                Ok(more && seen.rest(session, output)?)
             }
             Part::Both { op, all, left, right } => {
-                let bytes_max = session.vars.tmp_memory_bytes;
-                let mut others = Bag::new(bytes_max);
-                let mut gather = Each(|_: &mut Session, row: RowView<'_>| {
-                    others.add(run.key(row))?;
+                let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
+                let mut gather = Each(|session: &mut Session, row: RowView<'_>| {
+                    rows.add_right(session, &run.key(row))?;
                     Ok(true)
                 });
                 right.run(run, session, &mut gather)?;
-                let mut seen = Bag::new(bytes_max);
-                let keeps_matches = *op == SetOp::Intersect;
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
-                    let key = run.key(row);
-                    let keep = if *all {
-                        others.take(&key) == keeps_matches
+                    if rows.admits(session, &run.key(row), row)? {
+                        output.row(session, row)
                     } else {
-                        others.counts.contains_key(&key[..]) == keeps_matches && seen.add(key)?
-                    };
-                    if keep { output.row(session, row) } else { Ok(true) }
+                        Ok(true)
+                    }
                 });
-                left.run(run, session, &mut each)
+                let more = left.run(run, session, &mut each)?;
+                Ok(more && rows.rest(session, output)?)
             }
         }
     }
@@ -451,7 +441,7 @@ impl SetPlan {
             let more = seen <= offset || output.row(session, row)?;
             Ok(more && seen < end)
         };
-        let run = Run { parts: &parts, params, outer };
+        let run = Run { parts: &parts, layout: &self.layout, params, outer };
         if count == 0 {
             return Ok(0);
         }

@@ -120,6 +120,23 @@ impl RowOutput for OnlyRow {
     }
 }
 
+/// Gathers a column's values but NULL, so many at most.
+struct Column {
+    values: Vec<Value>,
+    most: usize,
+}
+
+impl RowOutput for Column {
+    fn row(&mut self, _: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        row.for_each(|_, value| {
+            if !value.is_null() {
+                self.values.push(value.to_owned());
+            }
+        });
+        Ok(self.values.len() <= self.most)
+    }
+}
+
 /// Notes that there is a row.
 struct AnyRow(bool);
 
@@ -185,7 +202,8 @@ struct Gatherer<'a> {
     plan: &'a SelectPlan,
     by: &'a [Comparison],
     set: HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-    has_null: bool,
+    /// Rows with a NULL; of single columns one is enough.
+    partial: Vec<Vec<Value>>,
     rows: u64,
     bytes: u64,
     bytes_max: u64,
@@ -210,8 +228,14 @@ impl RowOutput for Gatherer<'_> {
             return Err(error);
         }
         if !whole {
-            self.has_null = true;
-            return Ok(true);
+            if self.by.len() > 1 || self.partial.is_empty() {
+                let mut values = Vec::with_capacity(self.by.len());
+                row.for_each(|_, value| values.push(value.to_owned()));
+                let octets = |v: &Value| 16 + v.as_ref().as_bytes().map_or(0, <[u8]>::len) as u64;
+                self.bytes += 32 + values.iter().map(octets).sum::<u64>();
+                self.partial.push(values);
+            }
+            return Ok(self.bytes <= self.bytes_max);
         }
         self.bytes += key.len() as u64 + 32;
         self.set.insert(key.into_boxed_slice());
@@ -272,6 +296,13 @@ impl Subquery {
         Ok(Cell::Ref(truth.map_or(ValueRef::Null, |t| ValueRef::Int(i64::from(t)))))
     }
 
+    /// The values of its only column without NULL; none where there are more than `most`.
+    pub(crate) fn column(&self, cx: &mut EvalContext<'_, '_>, most: usize) -> SqlResult<Option<Vec<Value>>> {
+        let mut column = Column { values: Vec::new(), most };
+        self.run(cx, u64::MAX, &mut column)?;
+        Ok((column.values.len() <= most).then_some(column.values))
+    }
+
     fn run(&self, cx: &mut EvalContext<'_, '_>, most: u64, output: &mut dyn RowOutput) -> SqlResult<()> {
         let frame = cx.frame;
         run::first_rows(&self.plan, cx.session, frame.params, Some(&frame), most, output)
@@ -291,8 +322,10 @@ impl Subquery {
                 let gathered = self.gather(by, cx)?;
                 let _ = kept.set(gathered);
             }
-            if let Some(Kept::Set(set, has_null, has_rows)) = kept.get() {
-                return self.look_up(set, *has_null, *has_rows, operands, by, cx);
+            if let Some(Kept::Set(set, partial, has_rows)) = kept.get()
+                && let Some(known) = self.look_up(set, partial, *has_rows, operands, by, cx)?
+            {
+                return Ok(known);
             }
         }
         let wanted = values_of(operands, cx)?;
@@ -305,32 +338,39 @@ impl Subquery {
         })
     }
 
+    /// What the kept rows say; None where a row with a NULL is sought, which each of them may differ from.
     fn look_up<'f>(
         &self,
         set: &HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-        has_null: bool,
+        partial: &[Vec<Value>],
         has_rows: bool,
         operands: &'f [Expr],
         by: &[Comparison],
         cx: &mut EvalContext<'_, 'f>,
-    ) -> SqlResult<Option<bool>> {
+    ) -> SqlResult<Option<Option<bool>>> {
         if !has_rows {
-            return Ok(Some(false));
+            return Ok(Some(Some(false)));
         }
         let mut key = Vec::new();
         for (operand, by) in operands.iter().zip(by) {
             let cell = operand.eval(cx)?;
             if !encode_in_domain(*by, cell.as_ref(), &operand.ty, cx, &mut key)? {
-                return Ok(None);
+                return Ok((operands.len() == 1).then_some(None));
             }
         }
-        Ok(if set.contains(&key[..]) {
-            Some(true)
-        } else if has_null {
-            None
-        } else {
-            Some(false)
-        })
+        if set.contains(&key[..]) {
+            return Ok(Some(Some(true)));
+        }
+        if operands.len() == 1 || partial.is_empty() {
+            return Ok(Some(if partial.is_empty() { Some(false) } else { None }));
+        }
+        let wanted = values_of(operands, cx)?;
+        for row in partial {
+            if self.equals(&wanted, by, cx.session, RowView::Values(row))?.is_none() {
+                return Ok(Some(None));
+            }
+        }
+        Ok(Some(Some(false)))
     }
 
     /// All rows as a set; where they are too many, an empty cell that says so.
@@ -339,7 +379,7 @@ impl Subquery {
             plan: &self.plan,
             by,
             set: HashSet::default(),
-            has_null: false,
+            partial: Vec::new(),
             rows: 0,
             bytes: 0,
             bytes_max: cx.session.vars.tmp_memory_bytes.max(1 << 20),
@@ -348,7 +388,7 @@ impl Subquery {
         if gatherer.bytes > gatherer.bytes_max {
             return Ok(Kept::Value(Value::Null));
         }
-        Ok(Kept::Set(gatherer.set, gatherer.has_null, gatherer.rows > 0))
+        Ok(Kept::Set(gatherer.set, gatherer.partial, gatherer.rows > 0))
     }
 
     /// How a value stands to a column of a row.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 
 use spill::{Merge, Run};
-pub(crate) use spill::{RowFile, RowReader};
+pub(crate) use spill::{RowFile, RowReader, TempFile};
 
 use crate::host::Host;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_query::catalog::show_create::OPTION_ORDER;
 use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, IndexKind, TableDef};
 use keel_storage::ScanRange;
 use keel_value::convert::timestamp_to_local;
@@ -150,9 +151,13 @@ fn row_format(table: &TableDef) -> String {
 }
 
 fn create_options(table: &TableDef) -> String {
-    let others = table.options.others.iter().map(|(name, value)| format!("{}={value}", name.to_lowercase()));
+    let others = &table.options.others;
+    let named = |name: &'static str| others.iter().filter(move |(other, _)| other == name);
+    let ordered = OPTION_ORDER.into_iter().flat_map(named);
+    let shown = ordered.map(|(name, value)| format!("{}={value}", name.to_lowercase()));
     let format = table.options.row_format.iter().map(|f| format!("row_format={f}"));
-    format.chain(others).collect::<Vec<_>>().join(" ")
+    let size = named("KEY_BLOCK_SIZE").map(|(_, value)| format!("key_block_size={value}"));
+    shown.chain(format).chain(size).collect::<Vec<_>>().join(" ")
 }
 
 fn auto_increment(view: &View<'_>, table: &TableDef) -> Value {
@@ -264,7 +269,7 @@ fn numeric(ty: &SqlType) -> (Option<u64>, Option<u64>) {
     match ty.kind {
         TypeKind::TinyInt => whole(3),
         TypeKind::SmallInt => whole(5),
-        TypeKind::MediumInt => whole(7),
+        TypeKind::MediumInt => whole(if ty.unsigned { 8 } else { 7 }),
         TypeKind::Int => whole(10),
         TypeKind::BigInt => whole(if ty.unsigned { 20 } else { 19 }),
         TypeKind::Decimal => (Some(u64::from(ty.length)), Some(u64::from(ty.decimals))),
@@ -284,7 +289,14 @@ fn fraction(ty: &SqlType) -> Value {
     }
 }
 
+/// Different values among so many rows, where each is shared by `per_value` of them.
+fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
+    let values = rows as f64 / per_value.unwrap_or(1.0);
+    (values.round() as u64).max(u64::from(rows > 0))
+}
+
 fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) {
+    let per_value = table.rows_per_value(index, row_count as f64).unwrap_or_default();
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([
@@ -297,10 +309,11 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("SEQ_IN_INDEX", number(sequence as u64 + 1)),
             ("COLUMN_NAME", text(&column.name)),
             ("COLLATION", text(if part.descending { "D" } else { "A" })),
-            ("CARDINALITY", number(row_count)),
+            ("CARDINALITY", number(distinct(row_count, per_value.get(sequence).copied()))),
             ("SUB_PART", part.prefix.map_or(Value::Null, |n| number(u64::from(n)))),
             ("NULLABLE", text(if column.nullable { "YES" } else { "" })),
-            ("INDEX_TYPE", text(index.using.as_deref().unwrap_or("BTREE"))),
+            // USING HASH is a tree too.
+            ("INDEX_TYPE", text("BTREE")),
             ("COMMENT", text("")),
             ("INDEX_COMMENT", text(&index.comment)),
             ("IGNORED", text("NO")),

@@ -267,6 +267,23 @@ impl Parser<'_> {
         Ok(ByteStr(self.unquote(token).into()))
     }
 
+    /// A string, or octets in hexadecimal or binary digits.
+    pub(super) fn string_or_bytes(&mut self) -> SqlResult<ByteStr> {
+        if !matches!(self.peek().tok, Tok::Hex | Tok::QuotedHex | Tok::Bit | Tok::QuotedBit) {
+            return self.string();
+        }
+        let first = self.pos;
+        let literal = self.literal()?;
+        self.fix_literals(first);
+        match literal {
+            Expr::Literal(Literal {
+                value: LiteralValue::Hex { bytes, .. } | LiteralValue::Bit { bytes, .. },
+                ..
+            }) => Ok(bytes),
+            _ => Err(self.unexpected()),
+        }
+    }
+
     /// The words from `first` to before the next token, as written.
     pub(super) fn source(&self, first: usize) -> SourceText {
         let start = self.tokens[first].start;

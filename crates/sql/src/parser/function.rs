@@ -457,7 +457,7 @@ impl Parser<'_> {
                     call.order_by = self.order_items()?;
                 }
                 if call.name == "group_concat" && self.accept_kw(Kw::SEPARATOR) {
-                    call.separator = Some(self.string()?);
+                    call.separator = Some(self.string_or_bytes()?);
                 }
                 call.limit = self.limit()?;
             }

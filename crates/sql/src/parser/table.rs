@@ -16,6 +16,38 @@ fn join(kind: JoinKind, natural: bool, left: TableRef, right: TableRef, on: Join
     TableRef::Join { kind, natural, left: Box::new(left), right: Box::new(right), on }
 }
 
+/// Joins while they are read. What stood in parentheses is one factor.
+enum Chain {
+    Factor(TableRef),
+    Join { kind: JoinKind, natural: bool, left: Box<Chain>, right: Box<Chain>, on: JoinCondition },
+}
+
+impl Chain {
+    fn join(self, kind: JoinKind, natural: bool, right: Chain, on: JoinCondition) -> Chain {
+        Chain::Join { kind, natural, left: Box::new(self), right: Box::new(right), on }
+    }
+
+    /// A join without ON is one with the first factor of what follows: `a JOIN b LEFT JOIN c ON x` is
+    /// `(a JOIN b) LEFT JOIN c ON x`.
+    fn cross(self, kind: JoinKind, right: Chain) -> Chain {
+        match right {
+            Chain::Factor(_) => self.join(kind, false, right, JoinCondition::None),
+            Chain::Join { kind: outer, natural, left, right, on } => {
+                self.cross(kind, *left).join(outer, natural, *right, on)
+            }
+        }
+    }
+
+    fn into_tables(self) -> TableRef {
+        match self {
+            Chain::Factor(table) => table,
+            Chain::Join { kind, natural, left, right, on } => {
+                join(kind, natural, left.into_tables(), right.into_tables(), on)
+            }
+        }
+    }
+}
+
 impl Parser<'_> {
     /// `table, table, ...`.
     pub(super) fn table_refs(&mut self) -> SqlResult<Vec<TableRef>> {
@@ -31,26 +63,39 @@ impl Parser<'_> {
         })
     }
 
-    /// The joins behind `left`. A join's right side is itself a chain of joins up to the ON or USING that closes it, as in
-    /// MariaDB: `a JOIN b JOIN c ON x ON y`.
+    /// The joins behind `left`. ON and USING close the latest join that is open, as in MariaDB: `a JOIN b JOIN c ON x ON y`.
     #[inline(never)]
-    fn joins(&mut self, mut left: TableRef) -> SqlResult<TableRef> {
+    fn joins(&mut self, left: TableRef) -> SqlResult<TableRef> {
+        let mut last = Chain::Factor(left);
+        let mut open: Vec<(Chain, JoinKind)> = Vec::new();
         let mut length = 0;
         loop {
             if self.accept_kw(Kw::NATURAL) {
                 self.chain(&mut length)?;
-                left = self.natural_join(left)?;
-                continue;
+                last = self.natural_join(last)?;
+            } else if let Some(kind) = self.join_word()? {
+                self.chain(&mut length)?;
+                let right = Chain::Factor(self.table_factor()?);
+                open.push((std::mem::replace(&mut last, right), kind));
+            } else if !open.is_empty()
+                && let Some(on) = self.join_condition()?
+            {
+                let (left, kind) = open.pop().expect("asked above");
+                last = left.join(kind, false, last, on);
+            } else {
+                break;
             }
-            let Some(kind) = self.join_word()? else { return Ok(left) };
-            self.chain(&mut length)?;
-            let right = self.table_ref()?;
-            let on = self.join_condition(kind)?;
-            left = join(kind, false, left, right, on);
         }
+        while let Some((left, kind)) = open.pop() {
+            if matches!(kind, JoinKind::Left | JoinKind::Right) {
+                return Err(self.unexpected());
+            }
+            last = left.cross(kind, last);
+        }
+        Ok(last.into_tables())
     }
 
-    fn natural_join(&mut self, left: TableRef) -> SqlResult<TableRef> {
+    fn natural_join(&mut self, left: Chain) -> SqlResult<Chain> {
         let kind = match self.accept_any(&[Kw::INNER, Kw::LEFT, Kw::RIGHT]) {
             Some(Kw::LEFT) => JoinKind::Left,
             Some(Kw::RIGHT) => JoinKind::Right,
@@ -60,8 +105,8 @@ impl Parser<'_> {
             self.accept_kw(Kw::OUTER);
         }
         self.expect_kw(Kw::JOIN)?;
-        let right = self.table_factor()?;
-        Ok(join(kind, true, left, right, JoinCondition::None))
+        let right = Chain::Factor(self.table_factor()?);
+        Ok(left.join(kind, true, right, JoinCondition::None))
     }
 
     fn join_word(&mut self) -> SqlResult<Option<JoinKind>> {
@@ -85,17 +130,14 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn join_condition(&mut self, kind: JoinKind) -> SqlResult<JoinCondition> {
+    fn join_condition(&mut self) -> SqlResult<Option<JoinCondition>> {
         if self.accept_kw(Kw::ON) {
-            return Ok(JoinCondition::On(Box::new(self.expr()?)));
+            return Ok(Some(JoinCondition::On(Box::new(self.expr()?))));
         }
         if self.accept_kw(Kw::USING) {
-            return Ok(JoinCondition::Using(self.parens(Self::ident)?));
+            return Ok(Some(JoinCondition::Using(self.parens(Self::ident)?)));
         }
-        if matches!(kind, JoinKind::Left | JoinKind::Right) {
-            return Err(self.unexpected());
-        }
-        Ok(JoinCondition::None)
+        Ok(None)
     }
 
     #[inline(never)]

@@ -41,6 +41,32 @@ impl Tree {
         Ok(((b - a).max(0.0) * n.max(m)).ceil() as u64)
     }
 
+    /// A key about that share of the way through the tree, where 0 is its start and 1 its end; none if there is none.
+    /// Waits.
+    pub fn key_near(&self, share: f64) -> StoreResult<Option<Vec<u8>>> {
+        let mut page = ROOT;
+        let mut share = share.clamp(0.0, 1.0);
+        let mut level = None;
+        loop {
+            let latch = self.core.pool.latch_shared(&self.space, page)?;
+            let here = latch.page();
+            // A page that became another one meanwhile: the tree changed under the estimate.
+            if !here.is_node() || here.count() == 0 || level.is_some_and(|level| here.level() >= level) {
+                return Ok(None);
+            }
+            let place = share * here.count() as f64;
+            let slot = (place as usize).min(here.count() - 1);
+            if here.level() == 0 {
+                let mut key = Vec::new();
+                here.key(slot, &mut key);
+                return Ok(Some(key));
+            }
+            share = (place - slot as f64).clamp(0.0, 1.0);
+            level = Some(here.level());
+            page = here.child(slot);
+        }
+    }
+
     fn path(&self, target: Target<'_>, first: bool) -> StoreResult<Path> {
         let mut path = Vec::new();
         let mut page = ROOT;
