@@ -145,8 +145,10 @@ pub(crate) enum Shape {
     Decimal(u8, u8),
     Bytes,
     Date,
-    Time,
-    DateTime,
+    /// With its fraction digits: none or all.
+    Time(u8),
+    /// The same.
+    DateTime(u8),
 }
 
 impl Shape {
@@ -160,8 +162,8 @@ impl Shape {
             Value::Decimal(v) => Shape::Decimal(v.precision() as u8, v.scale()),
             Value::Bytes(_) => Shape::Bytes,
             Value::Date(_) => Shape::Date,
-            Value::Time(_) => Shape::Time,
-            Value::DateTime(_) => Shape::DateTime,
+            Value::Time(v) => Shape::Time(fraction_digits(v.fraction())),
+            Value::DateTime(v) => Shape::DateTime(fraction_digits(v.micros)),
         }
     }
 
@@ -175,10 +177,15 @@ impl Shape {
             Shape::Decimal(precision, scale) => SqlType::decimal(u32::from(precision), scale),
             Shape::Bytes => SqlType::varchar(255, connection),
             Shape::Date => SqlType::new(TypeKind::Date),
-            Shape::Time => SqlType::temporal(TypeKind::Time, 6),
-            Shape::DateTime => SqlType::temporal(TypeKind::DateTime, 6),
+            Shape::Time(digits) => SqlType::temporal(TypeKind::Time, digits),
+            Shape::DateTime(digits) => SqlType::temporal(TypeKind::DateTime, digits),
         }
     }
+}
+
+/// A parameter without a fraction shows none.
+fn fraction_digits(micros: u32) -> u8 {
+    if micros == 0 { 0 } else { 6 }
 }
 
 /// How a plan runs.

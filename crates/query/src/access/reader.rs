@@ -115,6 +115,7 @@ impl TableReader {
     /// Begins anew with the values that the frame holds now.
     pub fn open(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<()> {
         self.exact = true;
+        session.current_row = 0;
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
@@ -185,6 +186,8 @@ impl TableReader {
 
     /// The next row, into `slot`; false at the end.
     pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        // Warnings about the row's values say which row it was.
+        session.current_row += 1;
         match &mut self.state {
             State::End => Ok(false),
             State::Virtual(rows) => match rows.next() {

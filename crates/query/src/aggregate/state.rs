@@ -62,7 +62,7 @@ struct Texts {
     /// Sort key and text of each row, where one is.
     parts: Vec<(Vec<u8>, Vec<u8>)>,
     rows: u64,
-    cut: bool,
+    cut: Option<u64>,
 }
 
 impl State {
@@ -284,7 +284,7 @@ impl Texts {
         if call.order.is_empty() {
             let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
             self.rows += 1;
-            if self.rows <= skip || self.rows - skip > take || self.cut {
+            if self.rows <= skip || self.rows - skip > take || self.cut.is_some() {
                 return Ok(0);
             }
             let before = self.joined.len();
@@ -292,7 +292,7 @@ impl Texts {
                 self.joined.extend_from_slice(&call.separator);
             }
             self.joined.extend_from_slice(&text);
-            self.trim(call, max);
+            self.trim(call, max, self.rows);
             return Ok(self.joined.len().saturating_sub(before));
         }
         let mut sort_key = Vec::new();
@@ -308,13 +308,13 @@ impl Texts {
     }
 
     /// Cuts what is longer than `group_concat_max_len`, at a character's end.
-    fn trim(&mut self, call: &AggregateCall, max: usize) {
+    fn trim(&mut self, call: &AggregateCall, max: usize, row: u64) {
         if self.joined.len() > max {
             self.joined.truncate(max);
             if call.ty.is_text() {
                 self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
             }
-            self.cut = true;
+            self.cut = Some(row);
         }
     }
 
@@ -334,14 +334,14 @@ impl Texts {
                     result.joined.extend_from_slice(&call.separator);
                 }
                 result.joined.extend_from_slice(&self.parts[index].1);
-                result.trim(call, max);
-                if result.cut {
+                result.trim(call, max, position as u64 + 1);
+                if result.cut.is_some() {
                     break;
                 }
             }
         }
-        if result.cut {
-            session.warn(errors::cut_value_group_concat(session.current_row, "group_concat"));
+        if let Some(row) = result.cut {
+            session.warn(errors::cut_value_group_concat(row, "GROUP_CONCAT"));
         }
         if self.rows == 0 && self.parts.is_empty() { Value::Null } else { Value::Bytes(result.joined.into()) }
     }

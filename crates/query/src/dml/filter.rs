@@ -248,7 +248,8 @@ impl Targets {
         }
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let mut row = Vec::new();
-        for (_, primary) in &found {
+        for (number, (_, primary)) in found.iter().enumerate() {
+            session.current_row = number as u64 + 1;
             let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
             if rows::lock_row(&self.table, txn, primary, &mut row)? {
                 let layout = self.table.layout.clone();

@@ -224,7 +224,6 @@ impl Work<'_> {
     fn row(&mut self, session: &mut Session, frame: Frame<'_>, primary: &[u8]) -> SqlResult<()> {
         let table = self.table().clone();
         self.counts.matched += 1;
-        session.current_row = self.counts.matched;
         let old = row_bytes(&frame);
         let view = RowRef::new(&table.layout, old);
         self.plan.assignments.changed(

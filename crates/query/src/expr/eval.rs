@@ -155,7 +155,13 @@ impl Expr {
                 let host = cx.session.host.clone();
                 host.system_variable(cx.session, *scope, name).map(Cell::Owned)
             }
-            Node::Subquery(subquery) => subquery.eval(cx),
+            Node::Subquery(subquery) => {
+                // It counts rows of its own.
+                let row = cx.session.current_row;
+                let value = subquery.eval(cx);
+                cx.session.current_row = row;
+                value
+            }
             Node::Row(_) => Err(errors::operand_columns(1)),
             Node::Aggregate(_) => unreachable!("aggregates are replaced before anything runs"),
         }
