@@ -43,6 +43,8 @@ const TICK: Duration = Duration::from_millis(100);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Pages flushed per tick of an idle store.
 const IDLE_PAGES: usize = 64;
+/// Shortest sleep.
+const REST_MIN: Duration = Duration::from_millis(1);
 /// Wait after a failed write.
 const RETRY: Duration = Duration::from_millis(100);
 /// Failed writes without a step of the checkpoint after which the store ends.
@@ -209,7 +211,9 @@ impl Flusher {
             return;
         }
         let dirty = self.core.log.with_dirty(|queue, _| !queue.is_empty());
-        let until = if dirty { self.next_tick } else { time::now() + CHECKPOINT_INTERVAL };
+        let now = time::now();
+        // Ticks stand still while the checkpoint is held or asked for.
+        let until = if dirty { self.next_tick.max(now + REST_MIN) } else { now + CHECKPOINT_INTERVAL };
         fiber::park_until(WaitEvent::Idle, until);
     }
 
@@ -263,6 +267,10 @@ impl Flusher {
     }
 
     fn flush_by_age(&mut self) -> StoreResult<bool> {
+        if self.state.hold_checkpoint.load(SeqCst) {
+            // Recovery: pages leave for want of frames only.
+            return Ok(false);
+        }
         let log = &self.core.log;
         let (appended, age, half) = (log.appended(), log.age(), log.capacity() / 2);
         let target = self.state.target.load(SeqCst);

@@ -477,7 +477,6 @@ fn provide_first_files(core: &Core, flush: &FlushState) -> StoreResult<()> {
     let end = core.log.appended();
     match core.log.segments.provide(end, 1) {
         Err(StoreError::DiskFull { .. }) => {
-            flush.hold_checkpoint.store(false, SeqCst);
             flush.flush_to(core, end)?;
             provide_files(&core.log)
         }
@@ -500,6 +499,8 @@ fn start(
     fiber::spawn_service("flusher", move || flusher.run());
     let recovered = recover(core, checkpoint, replay).and_then(|recovered| {
         core.pool.recovering.store(false, SeqCst);
+        // The log may be fuller than a smaller capacity allows: then nothing begins before a checkpoint.
+        flush.hold_checkpoint.store(false, SeqCst);
         provide_first_files(core, flush).map(|()| recovered)
     });
     if let Err(e) = &recovered {
@@ -514,6 +515,5 @@ fn start(
     mtr.start_record(rand::u64());
     let end = mtr.commit();
     core.log.wait_durable(end.0)?;
-    flush.hold_checkpoint.store(false, SeqCst);
     Ok(recovered)
 }

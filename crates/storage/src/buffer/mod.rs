@@ -457,18 +457,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads many pages at once, those that are absent and for which frames are at hand; waits.
-    pub fn prefetch(&self, wanted: &[(Arc<Space>, u32)]) {
-        let mut owned: Vec<(Owned<'_>, &Arc<Space>, u32)> = Vec::new();
-        for (space, page) in wanted {
-            if space.map.get(*page) != Entry::Absent {
-                continue;
-            }
-            let Some(frame) = self.try_take_frame() else { break };
-            if space.map.claim(*page) {
-                owned.push((frame, space, *page));
-            }
-        }
+    /// Reads those of the pages that are absent, all at once; waits, for frames too. For one caller at a time, and for less
+    /// pages than the pool has frames.
+    pub fn read_together(&self, wanted: &[(Arc<Space>, u32)]) -> StoreResult<()> {
+        let absent: Vec<_> = wanted.iter().filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
+        let frames = absent.iter().map(|_| self.take_frame()).collect::<StoreResult<Vec<_>>>()?;
+        let claimed = frames.into_iter().zip(absent).filter(|(_, (space, page))| space.map.claim(*page));
+        let mut owned: Vec<_> = claimed.map(|(frame, (space, page))| (frame, space, *page)).collect();
         let offsets: Vec<u64> = owned.iter().map(|o| u64::from(o.2) * PAGE as u64).collect();
         let mut batch = keel_runtime::fs::IoBatch::new();
         for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
@@ -486,6 +481,7 @@ impl Pool {
             }
             self.wake_loaders(space, page);
         }
+        Ok(())
     }
 
     /// Notes a change of a latched page; called under the log's mutex, which keeps the queue sorted.

@@ -23,8 +23,27 @@ pub struct Scan<'s> {
     last_start: u64,
 }
 
-/// Groups read ahead: each with its start in the stream and its bytes.
-pub type Batch = Vec<(u64, Vec<u8>)>;
+/// Groups read ahead, one behind the other.
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// Stream position of the first byte.
+    start: u64,
+    /// Offset of each group, and the end of the last.
+    bounds: Vec<usize>,
+}
+
+impl Batch {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// Start in the stream and bytes of a group.
+    pub fn group(&self, index: usize) -> (u64, &[u8]) {
+        let (from, to) = (self.bounds[index], self.bounds[index + 1]);
+        (self.start + from as u64, &self.bytes[from..to])
+    }
+}
 
 impl<'s> Scan<'s> {
     /// Starts at `lsn`, a group's first byte (or the end of the stream).
@@ -75,40 +94,42 @@ impl<'s> Scan<'s> {
         Ok(true)
     }
 
-    fn next(&mut self) -> StoreResult<Option<(u64, Vec<u8>)>> {
+    /// Goes past one group; false at the end of the stream.
+    fn pass(&mut self) -> StoreResult<bool> {
         if !self.need(GROUP_HEAD)? {
-            return Ok(None);
+            return Ok(false);
         }
-        let Some(len) = group_len(&self.bytes[self.at..]) else { return Ok(None) };
+        let Some(len) = group_len(&self.bytes[self.at..]) else { return Ok(false) };
         if !self.need(len)? {
-            return Ok(None);
+            return Ok(false);
         }
         let lsn = self.position();
-        let group = &self.bytes[self.at..self.at + len];
-        let Some((crc, before)) = check_group(group, lsn) else { return Ok(None) };
+        let Some((crc, before)) = check_group(&self.bytes[self.at..self.at + len], lsn) else {
+            return Ok(false);
+        };
         if self.last_crc.is_some_and(|last| last != before) {
-            return Ok(None);
+            return Ok(false);
         }
-        let group = group.to_vec();
         self.last_crc = Some(crc);
         self.last_start = lsn;
         self.at += len;
-        Ok(Some((lsn, group)))
+        Ok(true)
     }
 
-    /// The next groups, up to about `bytes_max`; empty at the end of the stream.
+    /// The next groups, up to about `bytes_max`; none at the end of the stream.
     pub fn batch(&mut self, bytes_max: usize) -> StoreResult<Batch> {
-        let mut batch = Vec::new();
-        let mut bytes = 0;
-        while bytes < bytes_max {
-            let Some((lsn, group)) = self.next()? else { break };
-            bytes += group.len();
-            batch.push((lsn, group));
+        let skipped = self.at;
+        self.bytes.reserve(bytes_max + WINDOW);
+        let mut bounds = vec![0];
+        while self.at - skipped < bytes_max && self.pass()? {
+            bounds.push(self.at - skipped);
         }
-        let done = self.at / BLOCK * BLOCK;
-        self.bytes.drain(..done);
-        self.start += done as u64;
-        self.at -= done;
-        Ok(batch)
+        let rest = self.bytes.split_off(self.at.min(self.bytes.len()));
+        let mut bytes = std::mem::replace(&mut self.bytes, rest);
+        bytes.drain(..skipped.min(bytes.len()));
+        let start = self.start + skipped as u64;
+        self.start += self.at as u64;
+        self.at = 0;
+        Ok(Batch { bytes, start, bounds })
     }
 }

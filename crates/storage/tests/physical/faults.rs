@@ -2,7 +2,7 @@
 
 use keel_runtime::sim::{self, Disk, DiskOptions, Op as Fault, Outcome};
 use keel_storage::fault::StoreError;
-use keel_storage::store::{Durability, Store};
+use keel_storage::store::{Durability, Store, StoreConfig};
 
 use crate::support::*;
 
@@ -123,6 +123,32 @@ fn the_log_goes_round_in_the_files_it_has_where_the_disk_is_full() {
     world(9, &disk, || {
         let store = open(tiny());
         assert_eq!(contents(&store.tree(TREE).expect("there")).expect("readable").len(), 100);
+        store.shutdown().expect("clean");
+    })
+    .done();
+}
+
+#[test]
+fn a_store_opens_with_a_smaller_log_than_it_has_to_recover() {
+    let disk = Disk::new(6);
+    let outcome = world(6, &disk, || {
+        let store = open(StoreConfig { redo_capacity_bytes: 4 << 20, ..tiny() });
+        let tree = store.create_tree(TREE).expect("created");
+        for n in 0..3000 {
+            set(n).run(&store, &tree).expect("done");
+        }
+        let status = store.status();
+        assert!(status.lsn - status.checkpoint_lsn > 2 * tiny().redo_capacity_bytes, "{status:?}");
+        store.wait_durable(store.current_lsn()).expect("durable");
+        sim::crash_now();
+    });
+    assert_eq!(outcome, Outcome::<()>::Crashed);
+    disk.crash(6);
+    world(7, &disk, || {
+        let store = open(tiny());
+        let tree = store.tree(TREE).expect("there");
+        assert_eq!(contents(&tree).expect("readable").len(), 100);
+        set(1).run(&store, &tree).expect("done");
         store.shutdown().expect("clean");
     })
     .done();
