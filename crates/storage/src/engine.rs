@@ -14,6 +14,7 @@ use keel_runtime::time::Instant;
 use parking_lot::RwLock;
 
 use crate::error::Result;
+use crate::fault::StoreError;
 use crate::lock::LockTable;
 use crate::lock_gap::TreeGaps;
 use crate::lock_wait::WaitStats;
@@ -176,7 +177,7 @@ impl Engine {
         self.trees.read().get(&id).cloned()
     }
 
-    /// Estimated rows in the range. Waits.
+    /// Estimated rows in the range; 0 where the tree was dropped meanwhile, since who estimates holds no lock. Waits.
     pub fn row_estimate(&self, tree: &TreeHandle, range: ScanRange<'_>) -> Result<u64> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let after = |key: &[u8]| [key, &[0]].concat();
@@ -190,7 +191,10 @@ impl Engine {
             Included(key) => Some(after(key)),
             Excluded(key) => Some(key.to_vec()),
         };
-        Ok(tree.tree().estimate_range(low.as_deref(), high.as_deref())?)
+        match tree.tree().estimate_range(low.as_deref(), high.as_deref()) {
+            Err(StoreError::NoTree(_)) => Ok(0),
+            estimate => Ok(estimate?),
+        }
     }
 
     /// A key about that share (0 to 1) of the way through the tree, for estimates; it may be of a removed row. Waits.

@@ -231,9 +231,11 @@ fn trees_come_and_go_with_their_transaction() {
         engine.drop_tree(&mut txn, dropped).unwrap();
         txn.rollback().unwrap();
         assert_eq!(engine.trees().unwrap(), [(kept, b"kept".to_vec()), (dropped, b"dropped".to_vec())]);
+        let held = engine.tree(dropped).unwrap();
         engine.drop_tree(&mut txn, dropped).unwrap();
         txn.commit().unwrap();
         assert!(engine.tree(dropped).is_none());
+        assert_eq!(engine.row_estimate(&held, ScanRange::ALL).unwrap(), 0, "a planner may still hold it");
         let tree = engine.tree(kept).unwrap();
         put(&mut txn, &tree, 1, "1");
         engine.raise_counter(&tree, 77).unwrap();

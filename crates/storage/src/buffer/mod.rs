@@ -391,9 +391,13 @@ impl Pool {
             return Err(StoreError::NoTree(space.id.0));
         }
         if space.map.claim(page) {
-            let result = self.load(space, page);
+            let mut result = self.load(space, page);
             if result.is_err() {
                 space.map.clear(page);
+                if space.is_dropped() {
+                    // The file was cut to nothing under the read.
+                    result = Err(StoreError::NoTree(space.id.0));
+                }
             }
             self.wake_loaders(space, page);
             return result;
