@@ -4,7 +4,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
@@ -445,7 +445,6 @@ impl Binder<'_> {
         let connection = self.cx.session.vars.connection_collation;
         let (collation, _) = typing::text_collation(&[&value, &pattern], connection, "like")?;
         let escape = match escape {
-            None if self.cx.session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES) => None,
             None => Some('\\'),
             Some(tree) => self.escape_character(tree)?,
         };

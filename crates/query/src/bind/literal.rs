@@ -84,7 +84,24 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
         None if collation == CollationId::BINARY => Cow::Borrowed(&bytes.0),
         None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
     };
+    if charset.is_some() {
+        check_octets(&stored, collation)?;
+    }
     Ok((Value::bytes(&stored), string_literal_type(&stored, collation)))
+}
+
+/// Octets of a bad character that 1300 shows.
+const BAD_OCTETS_SHOWN: usize = 3;
+
+/// 1300 where an introducer names a set that the octets are no text of.
+fn check_octets(octets: &[u8], collation: CollationId) -> SqlResult<()> {
+    let good = collation::well_formed_len(collation, octets);
+    if good == octets.len() {
+        return Ok(());
+    }
+    let bad = octets[good..].iter().take(BAD_OCTETS_SHOWN);
+    let shown: String = bad.map(|octet| format!("{octet:02X}")).collect();
+    Err(errors::invalid_character_string(collation.charset().name(), shown))
 }
 
 /// The type of a string literal in its own character set.
@@ -102,6 +119,7 @@ pub(crate) fn string_literal_type(stored: &[u8], collation: CollationId) -> SqlT
 fn octets(bytes: &ByteStr, charset: Option<&str>, number: bool) -> SqlResult<(Value, SqlType)> {
     if let Some(name) = charset {
         let collation = charset_by_name(name)?.default_collation();
+        check_octets(&bytes.0, collation)?;
         return Ok((Value::bytes(&bytes.0), string_literal_type(&bytes.0, collation)));
     }
     let ty = SqlType { unsigned: number, ..SqlType::varbinary(bytes.0.len() as u32) };

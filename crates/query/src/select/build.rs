@@ -7,6 +7,7 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
     SelectInto, SelectItem,
 };
+use keel_value::SqlMode;
 use keel_value::key::KeyPart;
 
 use super::block::{Block, SortKey};
@@ -236,6 +237,32 @@ pub(super) fn bind_limit(
     Ok((count, offset))
 }
 
+/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
+/// GROUP BY it reads none, nor does ORDER BY.
+fn check_full_grouping(group_by: &[Expr], project: &[Expr], order: &[(Expr, bool)]) -> SqlResult<()> {
+    if group_by.is_empty() {
+        let mut all = project.iter().chain(order.iter().map(|(e, _)| e));
+        let reads = all.any(|e| ungrouped_column(e, group_by).is_some());
+        return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
+    }
+    let listed = |item: &&Expr| !group_by.iter().any(|key| walk::same(key, item));
+    match project.iter().filter(listed).find_map(|item| ungrouped_column(item, group_by)) {
+        Some(name) => Err(errors::wrong_field_with_group(name.replace('`', ""))),
+        None => Ok(()),
+    }
+}
+
+/// The first column that an expression reads and that is not in GROUP BY itself.
+fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
+    if let Some(column) = expr.as_column() {
+        let is_key = group_by.iter().any(|key| walk::same(key, expr));
+        return (!is_key).then_some(&*column.name);
+    }
+    let mut found = None;
+    walk::children(expr, &mut |child| found = found.or_else(|| ungrouped_column(child, group_by)));
+    found
+}
+
 fn assemble(
     binder: &mut Binder<'_>,
     select: &Select,
@@ -249,6 +276,9 @@ fn assemble(
     let group_slot = table_count as u16;
     let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) = items.into_iter().unzip();
     let is_grouped = !group_by.is_empty() || !aggregates.is_empty();
+    if is_grouped && binder.cx.session.vars.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY) {
+        check_full_grouping(&group_by, &project, &order)?;
+    }
     let columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
     let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
