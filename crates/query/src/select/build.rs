@@ -133,10 +133,10 @@ fn bind_parts(
         return Err(error);
     }
     binder.scope_mut().aliases = items.iter().map(|(e, n)| (n.clone(), e.clone())).collect();
-    let conditions = match &select.filter {
-        Some(tree) => binder.bind_condition(tree, Clause::Where)?,
-        None => Vec::new(),
-    };
+    let mut conditions = std::mem::take(&mut from.conditions);
+    if let Some(tree) = &select.filter {
+        conditions.extend(binder.bind_condition(tree, Clause::Where)?);
+    }
     binder.pins_literals = true;
     let rest = bind_grouping(binder, select, order, &items);
     binder.pins_literals = pins;

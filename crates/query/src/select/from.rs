@@ -8,7 +8,7 @@ use keel_sql::ast::{JoinCondition, JoinKind, Query, TableRef};
 use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
-use super::{SelectPlan, build};
+use super::{SelectPlan, build, merge};
 use crate::bind::{Binder, Clause, MergedColumn, Scope, ScopeColumn, ScopeTable};
 use crate::catalog::names;
 use crate::expr::{CompareOp, Derivation, Expr};
@@ -23,13 +23,19 @@ pub(super) struct From {
     pub tree: Option<FromTree>,
     /// What is wrong with an ON: MariaDB reports the select list's errors first.
     pub error: Option<SqlError>,
+    /// Conditions of merged derived tables on no outer join's empty side.
+    pub conditions: Vec<Expr>,
 }
+
+/// A part of FROM, with the conditions of derived tables that were merged into it.
+type Part = (FromTree, Vec<Expr>);
 
 /// Binds FROM into the innermost scope.
 pub(super) fn bind(binder: &mut Binder<'_>, tables: &[TableRef]) -> SqlResult<From> {
     let mut from = From::default();
     for table in tables {
-        let tree = table_ref(binder, &mut from, table)?;
+        let (tree, conditions) = table_ref(binder, &mut from, table)?;
+        from.conditions.extend(conditions);
         from.tree = Some(match from.tree.take() {
             None => tree,
             Some(left) => FromTree::Join {
@@ -44,7 +50,7 @@ pub(super) fn bind(binder: &mut Binder<'_>, tables: &[TableRef]) -> SqlResult<Fr
     Ok(from)
 }
 
-fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlResult<FromTree> {
+fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlResult<Part> {
     match table {
         TableRef::Table { name, alias, partitions, hints } => {
             if !partitions.is_empty() {
@@ -55,7 +61,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
-                return add_derived(binder, from, plan, &alias, &columns);
+                return Ok((add_derived(binder, from, plan, &alias, &columns)?, Vec::new()));
             }
             let def = binder.table(name.db.as_deref(), &name.name)?;
             for hint in hints {
@@ -77,18 +83,21 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 kind: LeafKind::Table(def, hints.clone()),
             });
             binder.scope_mut().add_table(entry)?;
-            Ok(FromTree::Leaf(slot))
+            Ok((FromTree::Leaf(slot), Vec::new()))
         }
         TableRef::Derived { query, alias } => {
             let alias = alias.as_deref().ok_or_else(errors::derived_must_have_alias)?;
+            if let Some(merged) = merge::derived(binder, from, query, alias)? {
+                return Ok(merged);
+            }
             let plan = Arc::new(bind_apart(binder, query)?);
-            add_derived(binder, from, plan, alias, &[])
+            Ok((add_derived(binder, from, plan, alias, &[])?, Vec::new()))
         }
         TableRef::Join { kind, natural, left, right, on } => {
             let start = from.leaves.len();
-            let left_tree = table_ref(binder, from, left)?;
+            let (left_tree, left_own) = table_ref(binder, from, left)?;
             let middle = from.leaves.len();
-            let right_tree = table_ref(binder, from, right)?;
+            let (right_tree, right_own) = table_ref(binder, from, right)?;
             let end = from.leaves.len();
             let mut conditions = Vec::new();
             match on {
@@ -122,15 +131,23 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 table.outer_joined = true;
             }
             let outer = matches!(kind, JoinKind::Left | JoinKind::Right);
+            // What a derived table filters goes before the join: with ON where its side may be empty, else with WHERE.
+            let mut above = Vec::new();
+            for (own, may_be_empty) in
+                [(left_own, *kind == JoinKind::Right), (right_own, *kind == JoinKind::Left)]
+            {
+                if may_be_empty { conditions.extend(own) } else { above.extend(own) }
+            }
             let (left, right) =
                 if *kind == JoinKind::Right { (right_tree, left_tree) } else { (left_tree, right_tree) };
-            Ok(FromTree::Join {
+            let joined = FromTree::Join {
                 outer,
                 straight: *kind == JoinKind::Straight,
                 left: Box::new(left),
                 right: Box::new(right),
                 on: conditions,
-            })
+            };
+            Ok((joined, above))
         }
     }
 }

@@ -16,6 +16,7 @@ mod carry;
 mod distinct;
 mod frame;
 mod from;
+mod merge;
 mod metadata;
 mod run;
 mod setop;
