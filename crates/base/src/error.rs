@@ -179,6 +179,7 @@ catalogue! {
     BLOB_KEY_WITHOUT_LENGTH blob_key_without_length(1170, "42000", column) "BLOB/TEXT column '{column}' used in key specification without a key length";
     PRIMARY_CANT_HAVE_NULL primary_cant_have_null(1171, "42000") "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
     TOO_MANY_ROWS too_many_rows(1172, "42000") "Result consisted of more than one row";
+    UPDATE_WITHOUT_KEY_IN_SAFE_MODE update_without_key_in_safe_mode(1175, "HY000") "You are using safe update mode and you tried to update a table without a WHERE that uses a KEY column";
     KEY_DOES_NOT_EXIST key_does_not_exist(1176, "42000", key, table) "Key '{key}' doesn't exist in table '{table}'";
     ERROR_DURING_COMMIT error_during_commit(1180, "HY000", errno, text) "Got error {errno} \"{text}\" during COMMIT";
     NEW_ABORTING_CONNECTION new_aborting_connection(1184, "08S01", id, db, user, host, reason) "Aborted connection {id} to db: '{db}' user: '{user}' host: '{host}' ({reason})";
@@ -202,6 +203,7 @@ catalogue! {
     VAR_CANT_BE_READ var_cant_be_read(1233, "HY000", name) "Variable '{name}' can only be set, not read";
     CANT_USE_OPTION_HERE cant_use_option_here(1234, "42000", option) "Incorrect usage/placement of '{option}'";
     NOT_SUPPORTED_YET not_supported_yet(1235, "42000", what) "This version of MariaDB doesn't yet support '{what}'";
+    MASTER_FATAL_ERROR_READING_BINLOG master_fatal_error_reading_binlog(1236, "HY000", reason) "{reason}";
     INCORRECT_GLOBAL_LOCAL_VAR incorrect_global_local_var(1238, "HY000", name, kind) "Variable '{name}' is a {kind} variable";
     OPERAND_COLUMNS operand_columns(1241, "21000", count) "Operand should contain {count} column(s)";
     SUBQUERY_NO_1_ROW subquery_no_1_row(1242, "21000") "Subquery returns more than 1 row";
@@ -247,6 +249,7 @@ catalogue! {
     SP_BAD_SQLSTATE sp_bad_sqlstate(1407, "42000", state) "Bad SQLSTATE: '{state}'";
     WRONG_VALUE_FOR_TYPE wrong_value_for_type(1411, "HY000", kind, value, function) "Incorrect {kind} value: '{value}' for function {function}";
     TABLE_DEF_CHANGED table_def_changed(1412, "HY000") "Table definition has changed, please retry transaction";
+    STMT_HAS_NO_OPEN_CURSOR stmt_has_no_open_cursor(1421, "HY000", id) "The statement ({id}) has no open cursor.";
     TOO_BIG_SCALE too_big_scale(1425, "42000", name, max) "Too big scale specified for '{name}'. Maximum is {max}";
     TOO_BIG_PRECISION too_big_precision(1426, "42000", name, max) "Too big precision specified for '{name}'. Maximum is {max}";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
@@ -275,6 +278,7 @@ catalogue! {
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
+    NO_SUCH_QUERY no_such_query(1957, "HY000", id) "Unknown query id: {id}";
     BAD_BASE64_DATA bad_base64_data(1958, "HY000", position) "Bad base64 data as position {position}";
     INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";

@@ -24,6 +24,14 @@ usage: keel serve [--datadir=DIR] [--port=N] [--socket=PATH] [--defaults-file=FI
 
 Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder. Option names are MariaDB's.";
 
+/// Prints a line; where nobody reads any more, that is no reason to end.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 /// How often a running server looks for a signal or a failure.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -32,16 +40,16 @@ fn main() -> ExitCode {
     let result = match args.split_first() {
         Some((command, rest)) if command == "serve" && !rest.iter().any(|arg| arg == "--help") => serve(rest),
         Some((flag, _)) if flag == "--version" || flag == "-V" => {
-            println!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
+            say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
             Ok(())
         }
         Some((flag, _)) if flag == "--help" || flag == "-h" || flag == "serve" => {
-            println!("{USAGE}");
+            say!("{USAGE}");
             Ok(())
         }
         Some((other, _)) => Err(format!("no such command: {other}; try keel --help")),
         None => {
-            println!("{USAGE}");
+            say!("{USAGE}");
             Ok(())
         }
     };
@@ -58,7 +66,7 @@ fn serve(args: &[String]) -> Result<(), String> {
     let options =
         Options::parse(args, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
     for note in &options.notes {
-        println!("keel: {note}");
+        say!("keel: {note}");
     }
     options.faults.iter().cloned().for_each(keel_runtime::fs::inject);
     let signals = Signals::take();
@@ -76,9 +84,9 @@ fn serve(args: &[String]) -> Result<(), String> {
     if let Ended::Failed(reason) = ended {
         return Err(format!("stopped: {reason}; nothing was acknowledged after that"));
     }
-    println!("keel: stopping");
+    say!("keel: stopping");
     runtime.block_on(|| server.stop()).map_err(|error| error.to_string())?;
-    println!("keel: stopped");
+    say!("keel: stopped");
     Ok(())
 }
 
@@ -97,12 +105,12 @@ fn wait(server: &Server, asked: &AtomicBool) -> Ended {
 
 /// Says where the server listens and how to connect.
 fn announce(server: &Server, runtime: &Runtime) {
-    println!("keel: ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name());
+    say!("keel: ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name());
     for address in server.addresses() {
         let how = match address {
             Address::Tcp(tcp) => format!("mariadb -h{} -P{} -uroot", tcp.ip(), tcp.port()),
             Address::Unix(path) => format!("mariadb -S{} -uroot", path.display()),
         };
-        println!("keel: listening on {}    connect: {how}", start::shown(address));
+        say!("keel: listening on {}    connect: {how}", start::shown(address));
     }
 }

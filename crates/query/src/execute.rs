@@ -163,12 +163,16 @@ impl Database {
         let result = self.run(session, plan, params, sink);
         match result {
             Ok(completion) => {
+                session.handler.commit += u64::from(plan.has_stored_tables());
                 if !session.in_transaction() {
                     self.commit(session)?;
                 }
                 Ok(completion)
             }
-            Err(error) => Err(self.undo(session, error)),
+            Err(error) => {
+                session.handler.rollback += u64::from(plan.has_stored_tables());
+                Err(self.undo(session, error))
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ExplainTarget, Query, QueryBody, Select, SelectItem, SelectOptions, Statement};
+use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::access::{AccessKind, AccessPath, PartCondition};
@@ -112,10 +113,9 @@ fn finder(
 }
 
 fn columns(collation: CollationId) -> Arc<ResultColumns> {
-    let text = |chars| SqlType::varchar(chars, collation);
-    let number = || SqlType::bigint().with_length(10);
+    let text = |chars| SqlType::varchar(chars, collation).with_decimals(NOT_SPECIFIED);
     let described = [
-        ("id", number(), true),
+        ("id", SqlType::bigint().with_length(3), true),
         ("select_type", text(19), false),
         ("table", text(64), true),
         ("type", text(10), true),
@@ -123,7 +123,7 @@ fn columns(collation: CollationId) -> Arc<ResultColumns> {
         ("key", text(64), true),
         ("key_len", text(4096), true),
         ("ref", text(2048), true),
-        ("rows", number(), true),
+        ("rows", text(64), true),
         ("Extra", text(255), false),
     ];
     ResultColumns::new(
@@ -137,7 +137,7 @@ fn columns(collation: CollationId) -> Arc<ResultColumns> {
                 org_name: "".into(),
                 ty,
                 nullable,
-                flags: 0,
+                flags: if name == "id" { flags::BINARY | flags::UNSIGNED } else { 0 },
                 length: None,
             })
             .collect(),
@@ -171,7 +171,7 @@ impl Line {
             text(self.key),
             text(self.key_len),
             text(self.reference),
-            self.rows.map_or(Value::Null, |rows| Value::Int(rows as i64)),
+            self.rows.map_or(Value::Null, |rows| Value::bytes(rows.to_string().as_bytes())),
             text(self.extra),
         ]
     }

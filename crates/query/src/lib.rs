@@ -41,6 +41,7 @@ pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
-pub use session::{Diagnostics, Session, SessionVars, UserVariable};
+pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
+pub use sort::KeptRows;
 
 pub(crate) use database::engine_error;

@@ -211,6 +211,12 @@ pub(crate) enum Body {
 }
 
 impl Plan {
+    /// Whether it reads or changes a table of the engine's.
+    #[inline]
+    pub(crate) fn has_stored_tables(&self) -> bool {
+        self.dependencies.iter().any(|dependency| !dependency.table.is_virtual())
+    }
+
     /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
     pub(crate) fn uses_tables(&self) -> bool {
         use StatementKind::*;

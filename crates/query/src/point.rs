@@ -106,13 +106,17 @@ impl PointSelect {
 
     fn fetch(&self, session: &mut Session, key: &[u8], read: Read, sink: &mut dyn RowSink) -> SqlResult<u64> {
         sink.columns(self.columns())?;
+        session.handler.read_key += 1;
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let (layout, projection) = (&*self.table.layout, self.projection.as_slice());
         let sent = txn.get(self.table.rows(), key, read, |bytes| {
             sink.row(RowView::Stored { layout, bytes, projection })
         });
         match sent.map_err(engine_error)? {
-            Some(sent) => sent.map(|()| 1),
+            Some(sent) => {
+                session.handler.rows_read += 1;
+                sent.map(|()| 1)
+            }
             None => Ok(0),
         }
     }

@@ -83,6 +83,8 @@ pub struct SessionVars {
     pub optimizer_search_depth: u32,
     /// `sql_notes`: notes are kept.
     pub sql_notes: bool,
+    /// `sql_safe_updates`.
+    pub safe_updates: bool,
     /// `sql_auto_is_null`.
     pub sql_auto_is_null: bool,
     /// `default_week_format`.
@@ -127,6 +129,7 @@ impl Default for SessionVars {
             max_error_count: 64,
             optimizer_search_depth: 62,
             sql_notes: true,
+            safe_updates: false,
             sql_auto_is_null: false,
             default_week_format: 0,
             found_rows_flag: false,
@@ -169,6 +172,25 @@ impl Diagnostics {
     }
 }
 
+/// What statements did with rows since the server last took the counts, under MariaDB's names (`Handler_...`).
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandlerCounts {
+    pub commit: u64,
+    pub rollback: u64,
+    pub read_first: u64,
+    pub read_key: u64,
+    pub read_last: u64,
+    pub read_next: u64,
+    pub read_prev: u64,
+    pub read_rnd_next: u64,
+    pub write: u64,
+    pub update: u64,
+    pub delete: u64,
+    /// Rows that tables gave (`Rows_read`).
+    pub rows_read: u64,
+}
+
 /// A user variable.
 #[derive(Debug, Clone)]
 pub struct UserVariable {
@@ -206,6 +228,8 @@ pub struct Session {
     pub statement_insert_id: u64,
     /// `@name`, names in lower case.
     pub user_variables: HashMap<String, UserVariable>,
+    /// What statements did with rows.
+    pub handler: HandlerCounts,
     /// State of RAND().
     pub rand: (u32, u32),
     /// KILL QUERY and KILL CONNECTION.
@@ -252,6 +276,7 @@ impl Session {
             last_insert_id: 0,
             statement_insert_id: 0,
             user_variables: HashMap::new(),
+            handler: HandlerCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
             host,

@@ -96,9 +96,12 @@ impl Database {
         let chain = how.chain.unwrap_or(session.vars.completion_type == 1);
         let isolation = session.txn.as_ref().map(keel_storage::Txn::isolation);
         let read_only = session.transaction.read_only;
+        let had_work = u64::from(session.txn.is_some());
         if commit {
+            session.handler.commit += had_work;
             self.commit(session)?
         } else {
+            session.handler.rollback += had_work;
             self.rollback(session)?
         }
         if chain {

@@ -23,7 +23,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 const RUNNING: u32 = 0;
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub timer_at: Cell<u64>,
     /// What it is parked for.
     pub event: Cell<WaitEvent>,
+    /// The same for other threads, one more than its place among the events; 0 while it runs.
+    shown_event: AtomicU8,
     /// First clock reading of `tick` since it was resumed, 0 for none yet.
     slice_start: Cell<u64>,
     pub waited_nanos: Cell<u64>,
@@ -123,6 +125,7 @@ impl Core {
             slot: Cell::new(0),
             deadline: Cell::new(0),
             timer_at: Cell::new(0),
+            shown_event: AtomicU8::new(0),
             event: Cell::new(WaitEvent::Idle),
             slice_start: Cell::new(0),
             waited_nanos: Cell::new(0),
@@ -265,6 +268,12 @@ impl std::fmt::Debug for Fiber {
 }
 
 impl Fiber {
+    /// What the fiber waits for at this moment, from any thread; none while it runs or is ready to.
+    pub fn waits_for(self) -> Option<WaitEvent> {
+        let shown = self.0.shown_event.load(Ordering::Relaxed);
+        WaitEvent::ALL.get(usize::from(shown).checked_sub(1)?).copied()
+    }
+
     /// Makes the fiber runnable, from any thread. Sticky: a wake before the park makes that park return at once.
     #[inline]
     pub fn wake(self) {
@@ -400,7 +409,9 @@ fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
         worker::arm_fiber(core, deadline.0);
     }
     core.event.set(event);
+    core.shown_event.store(event as u8 + 1, Ordering::Relaxed);
     core.suspend(Left::Parked);
+    core.shown_event.store(0, Ordering::Relaxed);
     core.state.swap(RUNNING, Ordering::AcqRel);
     core.deadline.set(0);
     let end = time::now();

@@ -9,6 +9,7 @@ use keel_value::{SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
+use crate::counters::Counter;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::state::ServerState;
@@ -63,6 +64,37 @@ impl Core {
         status
     }
 
+    /// Counts for the session and for the server.
+    #[inline]
+    pub fn count(&self, counter: Counter, amount: u64) {
+        self.client.counters.add(counter, amount);
+        self.state.counters.add(counter, amount);
+    }
+
+    /// Counts what the last statement did with rows.
+    #[inline]
+    pub fn count_handlers(&mut self) {
+        let done = std::mem::take(&mut self.sql.handler);
+        for (counter, amount) in [
+            (Counter::RowsRead, done.rows_read),
+            (Counter::HandlerCommit, done.commit),
+            (Counter::HandlerRollback, done.rollback),
+            (Counter::HandlerReadFirst, done.read_first),
+            (Counter::HandlerReadKey, done.read_key),
+            (Counter::HandlerReadLast, done.read_last),
+            (Counter::HandlerReadNext, done.read_next),
+            (Counter::HandlerReadPrev, done.read_prev),
+            (Counter::HandlerReadRndNext, done.read_rnd_next),
+            (Counter::HandlerWrite, done.write),
+            (Counter::HandlerUpdate, done.update),
+            (Counter::HandlerDelete, done.delete),
+        ] {
+            if amount != 0 {
+                self.count(counter, amount);
+            }
+        }
+    }
+
     /// Warnings as packets count them.
     pub fn warning_count(&self) -> u16 {
         let diagnostics = &self.sql.diagnostics;
@@ -82,6 +114,9 @@ impl Core {
 
     /// Makes `name` the default database.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        if !can_name_database(name) {
+            return Err(errors::wrong_db_name(shortened(name)));
+        }
         let known = self.find_schema(name).ok_or_else(|| errors::bad_db(name))?;
         self.client.activity.lock().database = Some(known.clone());
         self.sql.database = Some(known.clone());
@@ -183,6 +218,22 @@ impl Core {
     pub fn set_user_variable(&mut self, name: &str, evaluated: Evaluated) {
         let variable = UserVariable { value: evaluated.value, ty: evaluated.ty };
         self.sql.user_variables.insert(name.to_lowercase(), variable);
+    }
+}
+
+/// Characters of a name.
+const NAME_CHARS_MAX: usize = 64;
+
+fn can_name_database(name: &str) -> bool {
+    !name.is_empty() && !name.ends_with(' ') && !name.contains('\0') && name.chars().count() <= NAME_CHARS_MAX
+}
+
+/// A name as messages show one that is too long: its first 192 octets.
+fn shortened(name: &str) -> String {
+    let name = name.split('\0').next().unwrap_or_default();
+    match name.char_indices().map(|(at, _)| at).find(|at| *at >= 189) {
+        Some(end) if name.len() > 192 => format!("{}...", &name[..end]),
+        _ => name.to_string(),
     }
 }
 

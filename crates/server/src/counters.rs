@@ -72,6 +72,7 @@ counters! {
     StatementPrepare "Com_stmt_prepare",
     StatementExecute "Com_stmt_execute",
     StatementClose "Com_stmt_close",
+    StatementFetch "Com_stmt_fetch",
     StatementReset "Com_stmt_reset",
     StatementSendLongData "Com_stmt_send_long_data",
     PrepareSql "Com_prepare_sql",
@@ -93,9 +94,39 @@ counters! {
     ShowGrants "Com_show_grants",
     LockTables "Com_lock_tables",
     UnlockTables "Com_unlock_tables",
+    EmptyQueries "Empty_queries",
+    RowsSent "Rows_sent",
+    RowsRead "Rows_read",
+    HandlerCommit "Handler_commit",
+    HandlerRollback "Handler_rollback",
+    HandlerReadFirst "Handler_read_first",
+    HandlerReadKey "Handler_read_key",
+    HandlerReadLast "Handler_read_last",
+    HandlerReadNext "Handler_read_next",
+    HandlerReadPrev "Handler_read_prev",
+    HandlerReadRndNext "Handler_read_rnd_next",
+    HandlerWrite "Handler_write",
+    HandlerUpdate "Handler_update",
+    HandlerDelete "Handler_delete",
 }
 
 impl Counter {
+    /// Whether sessions have a count of their own.
+    pub fn is_of_sessions(self) -> bool {
+        use Counter::*;
+        let of_server = matches!(
+            self,
+            Connections
+                | AbortedClients
+                | AbortedConnects
+                | AccessDenied
+                | ErrorsMaxConnections
+                | Running
+                | PreparedStatements
+        );
+        !of_server
+    }
+
     /// How many there are.
     pub const COUNT: usize = Counter::ALL.len();
 
@@ -135,6 +166,34 @@ impl Counter {
             StatementKind::Checksum => Counter::Checksum,
             _ => return None,
         })
+    }
+}
+
+/// What one session has counted: only it writes, others read for `information_schema`.
+pub struct SessionCounters([AtomicU64; Counter::COUNT]);
+
+impl Default for SessionCounters {
+    fn default() -> Self {
+        SessionCounters(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl SessionCounters {
+    /// Adds to a counter; called by the session.
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
+        let cell = &self.0[counter as usize];
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// The count.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// FLUSH STATUS: counts begin anew.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
     }
 }
 

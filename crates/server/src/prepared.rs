@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
-use keel_query::{Plan, ResultColumns};
+use keel_query::{KeptRows, Plan, ResultColumns};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
@@ -36,6 +36,8 @@ pub struct Prepared {
     pub long_failed: bool,
     /// The columns that the client has seen.
     pub sent: Option<Arc<ResultColumns>>,
+    /// Rows of an execution with a cursor that COM_STMT_FETCH has not given yet, in binary form.
+    pub cursor: Option<KeptRows>,
 }
 
 impl Prepared {
@@ -49,6 +51,7 @@ impl Prepared {
             long: Vec::new(),
             long_failed: false,
             sent: None,
+            cursor: None,
         }
     }
 
@@ -67,8 +70,9 @@ impl Prepared {
         value.extend_from_slice(data);
     }
 
-    /// Forgets the pieces.
+    /// Forgets the pieces and closes the cursor.
     pub fn reset(&mut self) {
+        self.cursor = None;
         self.long.clear();
         self.long_failed = false;
     }

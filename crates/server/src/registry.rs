@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_query::{Interrupt, InterruptState};
+use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::net::ConnHandle;
 use keel_runtime::time::{self, Instant};
 use parking_lot::Mutex;
 
+use crate::counters::SessionCounters;
 use crate::variables::SessionSettings;
 
 /// What others see of a connection.
@@ -25,6 +27,8 @@ pub struct Client {
     pub handle: ConnHandle,
     /// What it does.
     pub activity: Mutex<Activity>,
+    /// What it has counted.
+    pub counters: SessionCounters,
     /// Its system variables.
     pub settings: Mutex<SessionSettings>,
 }
@@ -41,6 +45,8 @@ pub struct Activity {
     pub since: Instant,
     /// The statement, whole up to [`TEXT_BYTES_MAX`]; empty while idle.
     pub text: Vec<u8>,
+    /// Who runs the command; none while idle.
+    pub fiber: Option<Fiber>,
 }
 
 /// Most octets of a statement that the process list keeps.
@@ -58,6 +64,7 @@ impl Activity {
             command: "Connect",
             since: time::now(),
             text: Vec::new(),
+            fiber: None,
         }
     }
 
@@ -66,6 +73,7 @@ impl Activity {
     pub fn begin(&mut self, command: &'static str, text: &[u8], now: Instant) {
         self.command = command;
         self.since = now;
+        self.fiber = Some(fiber::current());
         self.text.clear();
         self.text.extend_from_slice(&text[..text.len().min(TEXT_BYTES_MAX)]);
     }
@@ -74,6 +82,7 @@ impl Activity {
     #[inline]
     pub fn end(&mut self) {
         self.command = "Sleep";
+        self.fiber = None;
         self.text.clear();
         if self.text.capacity() > TEXT_BYTES_KEPT {
             self.text = Vec::new();

@@ -13,7 +13,7 @@ use keel_wire::{packet, reply};
 use parking_lot::Mutex;
 
 use crate::core::Core;
-use crate::counters::Counter;
+use crate::counters::{Counter, SessionCounters};
 use crate::prepared::Statements;
 use crate::registry::{Activity, Client};
 use crate::session::ClientSession;
@@ -40,6 +40,7 @@ impl SqlService {
             interrupt: sql.interrupt.clone(),
             handle: conn.handle(),
             activity: Mutex::new(Activity::connecting()),
+            counters: SessionCounters::default(),
             settings: Mutex::new(settings),
         });
         self.state.registry.add(client.clone());

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{ColumnMeta, ResultColumns, RowSink, RowView};
+use keel_query::{ColumnMeta, Host, KeptRows, ResultColumns, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
@@ -48,12 +48,23 @@ impl Encoded {
         let mut packets = Vec::new();
         let mut sequence = FIRST_DEFINITION;
         for column in columns {
-            reply::append_column(&mut packets, &wire_column(column, results), &mut sequence);
+            append_definition(&mut packets, &wire_column(column, results), results, &mut sequence);
         }
         let to = results.charset();
         let columns = columns.iter().map(|column| send_column(&column.ty, to)).collect();
         Encoded { packets, columns, to }
     }
+}
+
+/// Appends a column's definition, its names in the character set of results.
+fn append_definition(out: &mut Vec<u8>, column: &Column, results: CollationId, sequence: &mut u8) {
+    let to = results.charset();
+    if matches!(to, Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4) {
+        return reply::append_column(out, column, sequence);
+    }
+    let start = packet::begin(out);
+    column.encode_names(out, |name| collation::convert(Charset::Utf8mb4, to, name.as_bytes()).0);
+    packet::finish(out, start, sequence);
 }
 
 fn send_column(ty: &SqlType, to: Charset) -> SendColumn {
@@ -204,31 +215,9 @@ impl RowSink for ResultSink<'_> {
     #[inline]
     fn row(&mut self, row: RowView<'_>) -> SqlResult<()> {
         let Some(encoded) = &self.encoded else { return Err(no_columns()) };
-        // The executor gives values in the session's zone; stored rows hold UTC.
-        let zone = if matches!(row, RowView::Stored { .. }) { Some(&self.manner.zone) } else { None };
-        let scratch = &mut self.scratch;
         let out = self.conn.output();
         let start = packet::begin(out);
-        if self.manner.binary {
-            let bitmap = rows::begin_binary(out, encoded.columns.len());
-            row.for_each(|index, value| {
-                let column = &encoded.columns[index];
-                if column.plain {
-                    return rows::put_binary(out, bitmap, index, &column.ty, value);
-                }
-                detour(column, encoded.to, zone, scratch, value, |ty, value| {
-                    rows::put_binary(out, bitmap, index, ty, value);
-                });
-            });
-        } else {
-            row.for_each(|index, value| {
-                let column = &encoded.columns[index];
-                if column.plain {
-                    return rows::put_text(out, &column.ty, value);
-                }
-                detour(column, encoded.to, zone, scratch, value, |ty, value| rows::put_text(out, ty, value));
-            });
-        }
+        encode_row(out, encoded, &self.manner, &mut self.scratch, row);
         packet::finish(out, start, self.sequence);
         self.rows += 1;
         Ok(())
@@ -239,6 +228,79 @@ impl RowSink for ResultSink<'_> {
             return Ok(());
         }
         self.conn.flush().map_err(|_| client_gone())
+    }
+}
+
+/// Appends a row's payload.
+#[inline]
+fn encode_row(
+    out: &mut Vec<u8>,
+    encoded: &Encoded,
+    manner: &Manner,
+    scratch: &mut Vec<u8>,
+    row: RowView<'_>,
+) {
+    // The executor gives values in the session's zone; stored rows hold UTC.
+    let zone = if matches!(row, RowView::Stored { .. }) { Some(&manner.zone) } else { None };
+    if manner.binary {
+        let bitmap = rows::begin_binary(out, encoded.columns.len());
+        row.for_each(|index, value| {
+            let column = &encoded.columns[index];
+            if column.plain {
+                return rows::put_binary(out, bitmap, index, &column.ty, value);
+            }
+            detour(column, encoded.to, zone, scratch, value, |ty, value| {
+                rows::put_binary(out, bitmap, index, ty, value);
+            });
+        });
+    } else {
+        row.for_each(|index, value| {
+            let column = &encoded.columns[index];
+            if column.plain {
+                return rows::put_text(out, &column.ty, value);
+            }
+            detour(column, encoded.to, zone, scratch, value, |ty, value| rows::put_text(out, ty, value));
+        });
+    }
+}
+
+/// A result that is kept for a cursor.
+pub struct CursorSink<'a> {
+    host: &'a dyn Host,
+    manner: Manner,
+    columns: Option<(Arc<ResultColumns>, Arc<Encoded>)>,
+    scratch: Vec<u8>,
+    rows: KeptRows,
+}
+
+impl<'a> CursorSink<'a> {
+    /// A result that has not begun, of which `bytes_max` stay in memory.
+    pub fn new(host: &'a dyn Host, manner: Manner, bytes_max: u64) -> CursorSink<'a> {
+        CursorSink { host, manner, columns: None, scratch: Vec::new(), rows: KeptRows::new(bytes_max) }
+    }
+
+    /// The columns and all rows, where the statement had a result.
+    pub fn into_result(mut self) -> SqlResult<Option<(Arc<ResultColumns>, KeptRows)>> {
+        let Some((columns, _)) = self.columns else { return Ok(None) };
+        self.rows.rewind()?;
+        Ok(Some((columns, self.rows)))
+    }
+}
+
+impl RowSink for CursorSink<'_> {
+    fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
+        self.columns = Some((columns.clone(), encoded(columns, self.manner.results)));
+        Ok(())
+    }
+
+    fn row(&mut self, row: RowView<'_>) -> SqlResult<()> {
+        let Some((_, encoded)) = &self.columns else { return Err(no_columns()) };
+        let (manner, scratch) = (&self.manner, &mut self.scratch);
+        self.rows.push(self.host, |out| encode_row(out, encoded, manner, scratch, row))
+    }
+
+    fn breathe(&mut self) -> SqlResult<()> {
+        Ok(())
     }
 }
 

@@ -49,6 +49,8 @@ pub struct ServerState {
     next_query: AtomicU64,
     /// The most connections there have been at once.
     most_connections: AtomicU64,
+    /// Seconds from the start to the last FLUSH STATUS.
+    status_flushed: AtomicU64,
 }
 
 /// Bytes of text beyond which a statement asks for room before it is read.
@@ -98,6 +100,7 @@ impl ServerState {
             next_connection: AtomicU64::new(1),
             next_query: AtomicU64::new(1),
             most_connections: AtomicU64::new(0),
+            status_flushed: AtomicU64::new(0),
         }
     }
 
@@ -130,6 +133,17 @@ impl ServerState {
     /// The most connections there have been at once.
     pub fn most_connections(&self) -> u64 {
         self.most_connections.load(Ordering::Relaxed)
+    }
+
+    /// FLUSH STATUS: the most connections are those of now.
+    pub fn flush_status(&self) {
+        self.most_connections.store(self.registry.len() as u64, Ordering::Relaxed);
+        self.status_flushed.store(self.uptime(), Ordering::Relaxed);
+    }
+
+    /// Seconds since the last FLUSH STATUS, or the start.
+    pub fn since_flush_status(&self) -> u64 {
+        self.uptime() - self.status_flushed.load(Ordering::Relaxed)
     }
 
     /// Seconds since the start.

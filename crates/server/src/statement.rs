@@ -81,6 +81,7 @@ pub fn is_servers(statement: &Statement) -> bool {
         | Statement::Xa(_)
         | Statement::Help(_)
         | Statement::Shutdown
+        | Statement::Empty
         | Statement::Unsupported { .. } => true,
         Statement::Explain(explain) => matches!(explain.what, ExplainTarget::Connection(_)),
         _ => false,
@@ -89,7 +90,7 @@ pub fn is_servers(statement: &Statement) -> bool {
 
 /// Runs a statement of the server.
 pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResult<Outcome> {
-    let counters = |core: &Core, counter| core.state.counters.add(counter, 1);
+    let counters = |core: &Core, counter| core.count(counter, 1);
     match statement {
         Statement::Set(items) => {
             counters(core, Counter::SetOption);
@@ -113,13 +114,14 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
-            flush.what.iter().try_for_each(run_flush).map(|()| Outcome::Ok(""))
+            flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }
         Statement::LockTables { .. } => Err(errors::not_supported_yet("LOCK TABLES")),
         Statement::UnlockTables => {
             counters(core, Counter::UnlockTables);
             Ok(Outcome::Ok(""))
         }
+        Statement::Empty => Ok(Outcome::Ok("")),
         Statement::Shutdown => {
             core.state.stop_requested.set();
             Ok(Outcome::Ok(""))
@@ -131,14 +133,14 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
 fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResult<Outcome> {
     match statement {
         Statement::Prepare { name, source } => {
-            core.state.counters.add(Counter::PrepareSql, 1);
+            core.count(Counter::PrepareSql, 1);
             let text = text_of(core, source, params)?;
             let prepared = prepare(core, &text)?;
             core.statements.add_named(&core.state.clone(), name, prepared)?;
             Ok(Outcome::Ok("Statement prepared"))
         }
         Statement::Execute { name, using } => {
-            core.state.counters.add(Counter::ExecuteSql, 1);
+            core.count(Counter::ExecuteSql, 1);
             let Some(prepared) = core.statements.named(name) else {
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
@@ -151,7 +153,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             execute_using(core, prepared.source, prepared.params, using, params)
         }
         Statement::Deallocate(name) => {
-            core.state.counters.add(Counter::DeallocateSql, 1);
+            core.count(Counter::DeallocateSql, 1);
             if core.statements.remove_named(&core.state.clone(), name) {
                 Ok(Outcome::Ok(""))
             } else {
@@ -308,16 +310,26 @@ fn run_kill(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<()> {
     let (expr, query_only) = match &kill.what {
         KillTarget::Connection(expr) => (expr, false),
         KillTarget::Query(expr) => (expr, true),
-        KillTarget::QueryId(_) => return Err(errors::not_supported_yet("KILL QUERY ID")),
+        KillTarget::QueryId(expr) => return Err(errors::no_such_query(thread_id(core, expr, params)?)),
         KillTarget::User(account) => return kill_user(core, account, false),
         KillTarget::QueryOfUser(account) => return kill_user(core, account, true),
     };
-    let id = match core.evaluate(expr, params)?.value {
-        Value::Int(id) => u64::try_from(id).unwrap_or(0),
-        Value::UInt(id) => id,
-        other => return Err(errors::no_such_thread(crate::variables::value::shown(&other))),
-    };
+    let id = thread_id(core, expr, params)?;
     self::kill(core, id, query_only)
+}
+
+/// What KILL is given as an integer: text and NULL are 0, negative numbers wrap around.
+fn thread_id(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<u64> {
+    Ok(match core.evaluate(expr, params)?.value {
+        Value::Int(id) => id as u64,
+        Value::UInt(id) => id,
+        Value::Bytes(text) => {
+            std::str::from_utf8(&text).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+        }
+        Value::Double(id) => id as u64,
+        Value::Decimal(id) => id.to_string().parse::<f64>().map_or(0, |id| id.round() as u64),
+        _ => 0,
+    })
 }
 
 fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<()> {
@@ -334,14 +346,18 @@ fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<
     others.iter().chain(&own).try_for_each(|client| end(core, client, query_only))
 }
 
-fn run_flush(what: &FlushKind) -> SqlResult<()> {
+fn run_flush(core: &Core, what: &FlushKind) -> SqlResult<()> {
     match what {
         FlushKind::Tables { read_lock: true, .. } => {
             Err(errors::not_supported_yet("FLUSH TABLES WITH READ LOCK"))
         }
         FlushKind::Tables { export: true, .. } => Err(errors::not_supported_yet("FLUSH TABLES FOR EXPORT")),
         FlushKind::Tables { .. } | FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
-        FlushKind::Status => Ok(()),
+        FlushKind::Status => {
+            core.client.counters.clear();
+            core.state.flush_status();
+            Ok(())
+        }
     }
 }
 

@@ -2,11 +2,15 @@
 
 mod common;
 
+use std::io::Read;
+use std::net::TcpStream;
+
 use common::{code, start};
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};
-use keel_wire::client::{ClientError, ConnectOptions, Reply};
+use keel_wire::client::{ClientError, ConnectOptions, Connection, Reply};
 use keel_wire::command::byte;
+use keel_wire::packet;
 use keel_wire::reply::StateChange;
 
 #[test]
@@ -207,5 +211,150 @@ fn half_packets_and_noise_hurt_nobody_else() {
     noisy.clear();
     drop(half);
     client.ping().unwrap();
+    running.stop();
+}
+
+/// Status and rows of a COM_STMT_FETCH.
+fn fetch(client: &mut Connection<TcpStream>, statement: u32, count: u32) -> (Status, usize) {
+    let rest = [statement.to_le_bytes(), count.to_le_bytes()].concat();
+    client.command(byte::STMT_FETCH, &rest).unwrap();
+    let mut rows = 0;
+    loop {
+        let payload = client.receive().unwrap();
+        if payload[0] == 0xfe {
+            return (Status(u16::from_le_bytes([payload[3], payload[4]])), rows);
+        }
+        assert_eq!(payload[0], 0, "a binary row: {payload:?}");
+        rows += 1;
+    }
+}
+
+#[test]
+fn a_cursor_gives_its_rows_in_pieces() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.c (id INT PRIMARY KEY, v VARCHAR(600))").unwrap();
+    client.query("INSERT INTO test.c VALUES (1, REPEAT('a', 600)), (2, 'b'), (3, NULL)").unwrap();
+    client.query("SET tmp_memory_table_size = 1024").unwrap();
+    let select = client.prepare("SELECT id, v FROM test.c ORDER BY id").unwrap();
+    let execute = [&select.id.to_le_bytes()[..], &[1, 1, 0, 0, 0]].concat();
+    for _ in 0..2 {
+        client.command(byte::STMT_EXECUTE, &execute).unwrap();
+        assert_eq!(client.receive().unwrap(), [2]);
+        assert!((0..2).all(|_| client.receive().unwrap().starts_with(b"\x03def")));
+        let end = client.receive().unwrap();
+        assert!(Status(u16::from_le_bytes([end[3], end[4]])).has(Status::CURSOR_EXISTS));
+        let (status, rows) = fetch(&mut client, select.id, 2);
+        assert!(status.has(Status::CURSOR_EXISTS) && rows == 2);
+        // Other statements do not disturb it.
+        client.query("DELETE FROM test.c WHERE id = 9").unwrap();
+    }
+    let (status, rows) = fetch(&mut client, select.id, 2);
+    assert!(status.has(Status::LAST_ROW_SENT) && rows == 1);
+    let again = [select.id.to_le_bytes(), 1u32.to_le_bytes()].concat();
+    assert_eq!(code(client.simple(byte::STMT_FETCH, &again)), 1421);
+    client.command(byte::STMT_EXECUTE, &execute).unwrap();
+    (0..4).for_each(|_| drop(client.receive().unwrap()));
+    client.simple(byte::STMT_RESET, &select.id.to_le_bytes()).unwrap();
+    assert_eq!(code(client.simple(byte::STMT_FETCH, &again)), 1421);
+    client.close_statement(&select).unwrap();
+    assert_eq!(code(client.simple(byte::STMT_FETCH, &again)), 1243);
+    running.stop();
+}
+
+/// A status variable as the session or the server counts it.
+fn status_of(client: &mut Connection<TcpStream>, scope: &str, name: &str) -> u64 {
+    let rows = client.rows(&format!("SHOW {scope} STATUS LIKE '{name}'")).unwrap();
+    rows[0][1].parse().unwrap()
+}
+
+#[test]
+fn status_counts_are_the_sessions_own() {
+    let running = start();
+    let (mut one, mut other) = (running.client(), running.client());
+    one.query("CREATE TABLE test.s (id INT PRIMARY KEY, k INT, v INT, KEY (k))").unwrap();
+    one.query("INSERT INTO test.s (id, k) VALUES (1, 1), (2, 1), (3, 2)").unwrap();
+    for (sql, name, expected) in [
+        ("SELECT * FROM test.s WHERE id = 2", "Handler_read_key", 1),
+        ("SELECT * FROM test.s WHERE id = 2", "Handler_commit", 1),
+        ("SELECT * FROM test.s", "Handler_read_rnd_next", 4),
+        ("SELECT k FROM test.s WHERE k = 1", "Handler_read_next", 2),
+        ("INSERT INTO test.s (id) VALUES (7), (8)", "Handler_write", 2),
+        ("UPDATE test.s SET k = 5 WHERE id = 1", "Handler_update", 1),
+        ("UPDATE test.s SET k = 5 WHERE id = 1", "Handler_update", 0),
+        ("DELETE FROM test.s WHERE id = 7", "Handler_delete", 1),
+        ("SELECT 1", "Com_select", 1),
+    ] {
+        one.query("FLUSH STATUS").unwrap();
+        one.query(sql).unwrap();
+        assert_eq!(status_of(&mut one, "SESSION", name), expected, "{sql}: {name}");
+    }
+    assert_eq!(status_of(&mut other, "SESSION", "Com_select"), 0);
+    assert!(status_of(&mut other, "GLOBAL", "Com_select") >= 5);
+    assert_eq!(status_of(&mut other, "", "Com_insert"), 0);
+    assert_eq!(status_of(&mut other, "GLOBAL", "Com_insert"), 2);
+    running.stop();
+}
+
+#[test]
+fn the_process_list_says_what_a_session_waits_for() {
+    let running = start();
+    let (mut holder, mut watcher) = (running.client(), running.client());
+    holder.query("CREATE TABLE test.p (id INT PRIMARY KEY)").unwrap();
+    holder.query("INSERT INTO test.p VALUES (1)").unwrap();
+    holder.query("BEGIN").unwrap();
+    holder.query("SELECT * FROM test.p WHERE id = 1 FOR UPDATE").unwrap();
+    for (sql, state) in [
+        ("UPDATE test.p SET id = 2 WHERE id = 1", "Updating"),
+        ("ALTER TABLE test.p ADD COLUMN k INT", "Waiting for table metadata lock"),
+        ("SELECT SLEEP(100)", "User sleep"),
+    ] {
+        let mut waiter = running.client();
+        let id = waiter.greeting().connection_id;
+        waiter.command(byte::QUERY, sql.as_bytes()).unwrap();
+        let shown = format!("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = {id}");
+        while watcher.rows(&shown).unwrap() != [[state]] {}
+        watcher.query(&format!("KILL {id}")).unwrap();
+    }
+    running.stop();
+}
+
+#[test]
+fn a_refused_long_packet_is_answered_in_sequence() {
+    use std::io::Write;
+    let running = start();
+    let mut client = running.client();
+    let mut first = vec![0xff, 0xff, 0xff, 0, byte::QUERY];
+    first.resize(4 + packet::PAYLOAD_MAX, b' ');
+    client.stream().write_all(&first).unwrap();
+    client.stream().write_all(&[2, 0, 0, 1, b' ', b' ']).unwrap();
+    let mut answer = [0; 7];
+    client.stream().read_exact(&mut answer).unwrap();
+    assert_eq!((answer[3], answer[4]), (2, 0xff));
+    assert_eq!(u16::from_le_bytes([answer[5], answer[6]]), 1153);
+    running.stop();
+}
+
+#[test]
+fn names_of_columns_are_in_the_clients_character_set() {
+    let running = start();
+    let mut client = running.client();
+    client.query("SET NAMES latin1").unwrap();
+    client.command(byte::QUERY, b"SELECT 1 AS `\xe4`").unwrap();
+    client.receive().unwrap();
+    assert!(client.receive().unwrap().starts_with(b"\x03def\0\0\0\x01\xe4\0"));
+    running.stop();
+}
+
+#[test]
+fn lost_connections_are_counted() {
+    let running = start();
+    let mut watcher = running.client();
+    running.client().quit().unwrap();
+    drop(running.client());
+    drop(running.tcp());
+    while status_of(&mut watcher, "GLOBAL", "Aborted_clients") != 1
+        || status_of(&mut watcher, "GLOBAL", "Aborted_connects") != 1
+    {}
     running.stop();
 }

@@ -18,6 +18,10 @@ pub enum Command<'a> {
         /// Column pattern; empty for all.
         wild: &'a [u8],
     },
+    /// FLUSH; which, by its bits.
+    Refresh(u8),
+    /// The binary log from a position on.
+    BinlogDump,
     /// The one-line status text.
     Statistics,
     /// SHOW PROCESSLIST.
@@ -71,6 +75,7 @@ pub mod byte {
     pub const INIT_DB: u8 = 0x02;
     pub const QUERY: u8 = 0x03;
     pub const FIELD_LIST: u8 = 0x04;
+    pub const REFRESH: u8 = 0x07;
     pub const SHUTDOWN: u8 = 0x08;
     pub const STATISTICS: u8 = 0x09;
     pub const PROCESS_INFO: u8 = 0x0a;
@@ -78,6 +83,7 @@ pub mod byte {
     pub const DEBUG: u8 = 0x0d;
     pub const PING: u8 = 0x0e;
     pub const CHANGE_USER: u8 = 0x11;
+    pub const BINLOG_DUMP: u8 = 0x12;
     pub const STMT_PREPARE: u8 = 0x16;
     pub const STMT_EXECUTE: u8 = 0x17;
     pub const STMT_SEND_LONG_DATA: u8 = 0x18;
@@ -112,6 +118,8 @@ impl<'a> Command<'a> {
                 let table = reader.nul_terminated_or_rest();
                 Command::FieldList { table, wild: reader.take_rest() }
             }
+            byte::REFRESH => Command::Refresh(reader.u8().unwrap_or(0)),
+            byte::BINLOG_DUMP => Command::BinlogDump,
             byte::STATISTICS => Command::Statistics,
             byte::PROCESS_INFO => Command::ProcessInfo,
             byte::PROCESS_KILL => Command::ProcessKill(reader.u32()?),

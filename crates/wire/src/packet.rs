@@ -109,6 +109,21 @@ pub fn frame(input: &[u8], sequence: u8, payload_max: usize) -> Result<Framed, F
     }
 }
 
+/// The sequence number of the last packet whose header is in `input`, where a long payload began: what answers a payload that
+/// is refused before it is whole counts on from there.
+pub fn last_sequence(input: &[u8]) -> Option<u8> {
+    let mut last = None;
+    let mut at = 0;
+    while let Some(header) = input.get(at..at + HEADER_BYTES) {
+        last = Some(header[3]);
+        if payload_length(header) < PAYLOAD_MAX {
+            break;
+        }
+        at += HEADER_BYTES + PAYLOAD_MAX;
+    }
+    last
+}
+
 /// Begins a packet at the end of `out`; gives the position that [`finish`] needs.
 #[inline]
 #[must_use]

@@ -13,6 +13,9 @@ use crate::capability::type_code;
 use crate::codec::{Malformed, Reader, put_lenenc_bytes};
 use crate::{command, rows};
 
+/// The bit of [`Execute::cursor`] that asks for a cursor to read from.
+pub const CURSOR_READ_ONLY: u8 = 1;
+
 /// The head of COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execute<'a> {

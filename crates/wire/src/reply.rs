@@ -1,5 +1,7 @@
 //! Answers: OK, ERR, EOF, column definitions.
 
+use std::borrow::Cow;
+
 use keel_base::SqlError;
 
 use crate::capability::{Capabilities, Status};
@@ -220,9 +222,14 @@ const FIXED_BYTES: u8 = 12;
 impl Column {
     /// Appends the payload of a column definition.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_names(out, |name| Cow::Borrowed(name.as_bytes()));
+    }
+
+    /// The same with each name as `convert` gives it.
+    pub fn encode_names<'a>(&'a self, out: &mut Vec<u8>, convert: impl Fn(&'a str) -> Cow<'a, [u8]>) {
         put_lenenc_bytes(out, b"def");
         for text in [&self.schema, &self.table, &self.org_table, &self.name, &self.org_name] {
-            put_lenenc_bytes(out, text.as_bytes());
+            put_lenenc_bytes(out, &convert(text));
         }
         out.push(FIXED_BYTES);
         out.extend_from_slice(&self.charset.to_le_bytes());

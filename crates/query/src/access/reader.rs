@@ -18,7 +18,7 @@ use super::bounds::{self, KeyRange, Point};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
-use crate::session::Session;
+use crate::session::{HandlerCounts, Session};
 
 /// How a statement reads.
 pub type ReadMode = Read;
@@ -198,15 +198,16 @@ impl TableReader {
                 None => Ok(false),
             },
             State::Point => {
+                session.handler.read_key += 1;
                 self.state = State::End;
                 self.primary.clear();
                 self.primary.extend_from_slice(&self.key);
-                fetch(&self.table, &self.key, self.read, transaction(session), slot)
+                let found = fetch(&self.table, &self.key, self.read, transaction(session), slot)?;
+                session.handler.rows_read += u64::from(found);
+                Ok(found)
             }
-            State::Ranges { .. } if self.branches.is_empty() => {
-                self.next_in_ranges(transaction(session), slot)
-            }
-            State::Ranges { .. } => self.next_in_branches(transaction(session), slot),
+            State::Ranges { .. } if self.branches.is_empty() => self.next_in_ranges(session, slot),
+            State::Ranges { .. } => self.next_in_branches(session, slot),
         }
     }
 
@@ -217,9 +218,9 @@ impl TableReader {
         std::mem::swap(&mut self.ranges, &mut branch.ranges);
     }
 
-    fn next_in_branches(&mut self, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
+    fn next_in_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         loop {
-            while self.next_in_ranges(txn, slot)? {
+            while self.next_in_ranges(session, slot)? {
                 if !self.came_before(slot) {
                     return Ok(true);
                 }
@@ -251,16 +252,35 @@ impl TableReader {
         })
     }
 
-    fn next_in_ranges(&mut self, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
+    fn next_in_ranges(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        let whole = matches!(&*self.path, AccessPath::Scan { .. });
+        let by_rows = whole && self.secondary.is_none();
+        let counts = &mut session.handler;
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        let found =
+            self.advance(txn, slot, &mut |reverse, begins| count(counts, whole, by_rows, reverse, begins))?;
+        session.handler.rows_read += u64::from(found);
+        Ok(found)
+    }
+
+    /// The next row; tells `asked` of each step in a range, whether it goes down, and whether it is the first there.
+    fn advance(
+        &mut self,
+        txn: &mut Txn,
+        slot: &mut RowSlot,
+        asked: &mut impl FnMut(bool, bool),
+    ) -> SqlResult<bool> {
         let State::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
         let index = self.secondary.map(|i| &self.table.indexes[i]);
         let tree = index.map_or_else(|| self.table.rows(), IndexDef::entries);
         loop {
+            let begins = scan.is_none();
             if scan.is_none() {
                 let Some(range) = self.ranges.get(*next) else { return Ok(false) };
                 *next += 1;
                 *scan = Some(txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?);
             }
+            asked(*reverse, begins);
             let open = scan.as_mut().expect("opened above");
             let Some(index) = index else {
                 let Some((key, row)) = open.next(txn).map_err(engine_error)? else {
@@ -326,6 +346,19 @@ fn has_entry(index: &IndexDef, slot: &RowSlot, entry: &[u8]) -> bool {
         encoder.encode(slot.get(part.column as u16), &mut parts);
     }
     entry.starts_with(&parts)
+}
+
+/// Counts one step of a reader as MariaDB's handler does: by rows, by an index from its end, by a key's range.
+fn count(counts: &mut HandlerCounts, whole: bool, by_rows: bool, reverse: bool, begins: bool) {
+    let counter = match (begins, reverse) {
+        (_, false) if by_rows => &mut counts.read_rnd_next,
+        (true, false) if whole => &mut counts.read_first,
+        (true, true) if whole => &mut counts.read_last,
+        (true, _) => &mut counts.read_key,
+        (false, false) => &mut counts.read_next,
+        (false, true) => &mut counts.read_prev,
+    };
+    *counter += 1;
 }
 
 fn transaction(session: &mut Session) -> &mut Txn {

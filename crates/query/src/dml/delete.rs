@@ -68,10 +68,16 @@ pub(crate) fn only_table(delete: &ast::Delete) -> Option<Single<'_>> {
 
 /// Runs a DELETE.
 pub(crate) fn run(plan: &DeletePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    if session.vars.safe_updates && !plan.targets.has_filter() {
+        return Err(errors::update_without_key_in_safe_mode());
+    }
+    plan.targets.check_safe(session)?;
     let mut scratch = std::mem::take(&mut session.scratch.write);
     let result = all(plan, session, params, &mut scratch.buffers);
     session.scratch.write = scratch.cleared();
-    Ok(Completion { affected_rows: result?, ..Completion::default() })
+    let affected_rows = result?;
+    session.handler.delete += affected_rows;
+    Ok(Completion { affected_rows, ..Completion::default() })
 }
 
 fn all(
@@ -112,6 +118,7 @@ fn direct(
     }
     let once = once_cells(plan.targets.once);
     let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: Vec::new() }];
+    session.handler.read_key += 1;
     let mut txn = session.txn.take().expect("a plan runs within a transaction of the engine");
     let outcome = txn.update_by(table.rows(), &primary, |old, _| -> SqlResult<Change> {
         if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
@@ -131,5 +138,6 @@ fn direct(
     });
     session.txn = Some(txn);
     session.scratch.key = primary;
+    session.handler.rows_read += result.as_ref().copied().unwrap_or(0);
     result.map(Some)
 }

@@ -98,6 +98,20 @@ impl Targets {
         Ok(Targets { table: table.clone(), path, predicates, inexact, order, limit, once })
     }
 
+    /// `sql_safe_updates` refuses a statement that reads all rows, but for a `limit`.
+    pub fn check_safe(&self, session: &Session) -> SqlResult<()> {
+        let reads_all = matches!(&*self.path, AccessPath::Scan { .. });
+        if session.vars.safe_updates && reads_all && self.limit.is_none() {
+            return Err(errors::update_without_key_in_safe_mode());
+        }
+        Ok(())
+    }
+
+    /// Whether there is a WHERE.
+    pub fn has_filter(&self) -> bool {
+        !self.predicates.is_empty()
+    }
+
     /// The clustered key that all parts of the path equal, if that is all there is to say: no order, no limit.
     pub fn point(&self) -> Option<&[Expr]> {
         match &*self.path {

@@ -213,6 +213,8 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         values: std::mem::take(&mut work.values),
     };
     session.scratch.write = kept.cleared();
+    session.handler.write += work.counts.records;
+    session.handler.update += work.counts.displaced;
     let Work { counts, auto, .. } = work;
     // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {

@@ -75,6 +75,7 @@ struct Counts {
 
 /// Runs an UPDATE.
 pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    plan.targets.check_safe(session)?;
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict;
     let mut work = Work {
@@ -85,6 +86,7 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
     };
     let result = work.all(session, params);
     session.scratch.write = std::mem::take(&mut work.scratch).cleared();
+    session.handler.update += work.counts.changed;
     result?;
     let Counts { matched, changed } = work.counts;
     let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
@@ -140,6 +142,7 @@ impl Work<'_> {
         let bytes = std::mem::take(&mut session.scratch.row);
         let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes }];
         let mut matched = false;
+        session.handler.read_key += 1;
         let mut txn = session.txn.take().expect("a plan runs within a transaction of the engine");
         let outcome = txn.update_by(table.rows(), &primary, |old, out| -> SqlResult<Change> {
             if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
@@ -163,6 +166,7 @@ impl Work<'_> {
             Ok(Change::Update)
         });
         self.counts.matched = u64::from(matched);
+        session.handler.rows_read += self.counts.matched;
         let result = outcome.map_err(engine_error).and_then(|r| r).and_then(|changed| {
             if changed != Changed::Updated {
                 return Ok(());

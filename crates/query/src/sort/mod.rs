@@ -7,12 +7,14 @@
 //! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files, deleted
 //! when opened; nothing of them survives a crash.
 
+mod kept;
 mod spill;
 
 use std::sync::Arc;
 
 use keel_base::SqlResult;
 
+pub use kept::KeptRows;
 use spill::{Merge, Run};
 pub(crate) use spill::{RowFile, RowReader, TempFile};
 

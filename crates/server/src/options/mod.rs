@@ -225,6 +225,10 @@ impl Options {
             None => return Err(OptionError(format!("--{} needs a value", hyphens(variable.name)))),
         };
         let mut setting = value::from_option(variable, text).ok_or_else(|| unusable(variable.name, text))?;
+        // Another port than the one that was asked for is of no use to anybody.
+        if variable.name == "port" && text.parse::<u64>().is_ok_and(|port| port > u64::from(u16::MAX)) {
+            return Err(unusable(variable.name, text));
+        }
         if let Some(checked) = check_names(variable.name, text) {
             setting = checked.map_err(|()| unusable(variable.name, text))?;
         }

@@ -19,8 +19,9 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         "GLOBAL_VARIABLES" => variables(view, true, rows),
         "SESSION_VARIABLES" => variables(view, false, rows),
         "SYSTEM_VARIABLES" => system_variables(view, rows),
-        "GLOBAL_STATUS" | "SESSION_STATUS" => {
-            for (name, value) in status::all(view.state) {
+        table @ ("GLOBAL_STATUS" | "SESSION_STATUS") => {
+            let client = view.state.registry.get(view.session.id).filter(|_| table == "SESSION_STATUS");
+            for (name, value) in status::all(view.state, client.as_deref()) {
                 rows.row([("VARIABLE_NAME", text(name.to_uppercase())), ("VARIABLE_VALUE", text(value))]);
             }
         }
@@ -104,6 +105,7 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
     for client in view.state.registry.all() {
         let activity = client.activity.lock();
         let elapsed = activity.since.elapsed();
+        let own = client.id == view.session.id;
         let running = !activity.text.is_empty();
         let info = running.then(|| String::from_utf8_lossy(&activity.text).into_owned());
         rows.row([
@@ -113,7 +115,10 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
             ("DB", maybe(activity.database.as_deref())),
             ("COMMAND", text(activity.command)),
             ("TIME", number(elapsed.as_secs())),
-            ("STATE", text(crate::show::admin::state_of(activity.command))),
+            (
+                "STATE",
+                text(if own { "Filling schema table" } else { crate::show::admin::state_of(&activity) }),
+            ),
             ("INFO", maybe(info.as_ref())),
             ("TIME_MS", Value::Double(elapsed.as_micros() as f64 / 1000.0)),
             ("INFO_BINARY", maybe(info)),

@@ -39,6 +39,8 @@ impl ClientSession {
             Command::StmtPrepare(text) => ("Prepare", text),
             Command::InitDb(name) => ("Init DB", name),
             Command::FieldList { table, .. } => ("Field List", table),
+            Command::Refresh(_) => ("Refresh", b""),
+            Command::BinlogDump => ("Binlog Dump", b""),
             Command::Statistics => ("Statistics", b""),
             Command::ProcessInfo => ("Processlist", b""),
             Command::ProcessKill(_) => ("Kill", b""),
@@ -64,27 +66,27 @@ impl ClientSession {
             Command::StmtExecute(rest) => return self.stmt_execute(conn, rest),
             Command::StmtPrepare(text) => self.stmt_prepare(conn, text),
             Command::StmtClose(number) => {
-                state.counters.add(Counter::StatementClose, 1);
+                self.core.count(Counter::StatementClose, 1);
                 self.core.statements.close(&state, number);
             }
             Command::StmtSendLongData { statement, param, data } => {
-                state.counters.add(Counter::StatementSendLongData, 1);
+                self.core.count(Counter::StatementSendLongData, 1);
                 let max = self.core.sql.vars.max_allowed_packet;
                 if let Some(prepared) = self.core.statements.get(statement) {
                     prepared.add_long_data(usize::from(param), data, max);
                 }
             }
             Command::StmtReset(number) => self.stmt_reset(conn, number),
-            Command::StmtFetch { statement, .. } => {
-                let error = errors::unknown_stmt_handler(statement, "mysqld_stmt_fetch");
-                self.send_error(conn, &error);
+            Command::StmtFetch { statement, rows } => self.stmt_fetch(conn, statement, rows),
+            Command::Quit => {
+                self.dismissed = true;
+                return After::Close;
             }
-            Command::Quit => return After::Close,
             Command::ChangeUser(rest) => return self.change_user(conn, rest),
             Command::Statistics => self.statistics(conn),
             Command::FieldList { table, wild } => self.field_list(conn, table, wild),
             Command::ProcessInfo => {
-                state.counters.add(Counter::ShowProcesslist, 1);
+                self.core.count(Counter::ShowProcesslist, 1);
                 let rows = show::admin::processlist(&self.core, false);
                 self.send_table(conn, rows, false, false);
             }
@@ -97,12 +99,22 @@ impl ClientSession {
     fn simple(&mut self, conn: &mut Connection, command: Command<'_>) {
         let state = self.core.state.clone();
         let result = match command {
-            Command::Ping | Command::Debug => {
-                state.counters.add(Counter::Admin, 1);
+            Command::Ping => {
+                self.core.count(Counter::Admin, 1);
                 Ok(())
             }
+            Command::Debug => {
+                self.core.count(Counter::Admin, 1);
+                self.send_eof(conn);
+                return;
+            }
+            Command::Refresh(_) => {
+                self.core.count(Counter::Flush, 1);
+                Ok(())
+            }
+            Command::BinlogDump => Err(errors::master_fatal_error_reading_binlog("Binary log is not open")),
             Command::InitDb(name) => {
-                state.counters.add(Counter::ChangeDatabase, 1);
+                self.core.count(Counter::ChangeDatabase, 1);
                 match std::str::from_utf8(name) {
                     Ok("") => Err(errors::no_db()),
                     Ok(name) => self.core.use_database(name),
@@ -110,7 +122,7 @@ impl ClientSession {
                 }
             }
             Command::ProcessKill(id) => {
-                state.counters.add(Counter::Kill, 1);
+                self.core.count(Counter::Kill, 1);
                 statement::kill(&mut self.core, u64::from(id), false)
             }
             Command::SetOption(option) => self.set_option(conn, option),
@@ -135,9 +147,13 @@ impl ClientSession {
             return Err(errors::unknown_com());
         }
         self.core.capabilities.set(Capabilities::MULTI_STATEMENTS, option == 0);
+        self.send_eof(conn);
+        Ok(())
+    }
+
+    fn send_eof(&mut self, conn: &mut Connection) {
         let status = self.core.status();
         reply::append_eof(conn.output(), 0, status, &mut self.sequence);
-        Ok(())
     }
 
     fn statistics(&mut self, conn: &mut Connection) {

@@ -11,11 +11,12 @@ use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 use keel_value::{CollationId, Value};
 use keel_wire::capability::{Capabilities, Status, type_code};
-use keel_wire::params::Execute;
+use keel_wire::params::{CURSOR_READ_ONLY, Execute};
 use keel_wire::reply::{self, Column, PrepareOk};
 use keel_wire::{packet, reply::append_column};
 
 use super::ClientSession;
+use crate::core::Core;
 use crate::counters::Counter;
 use crate::prepared::Source;
 use crate::show::Rows;
@@ -25,14 +26,14 @@ use crate::statement::{self, Outcome};
 
 /// How a statement's answer is sent.
 #[derive(Clone, Copy)]
-struct Form {
+pub(super) struct Form {
     binary: bool,
     /// Another statement follows in the same text.
     more: bool,
 }
 
 const TEXT: Form = Form { binary: false, more: false };
-const BINARY: Form = Form { binary: true, more: false };
+pub(super) const BINARY: Form = Form { binary: true, more: false };
 
 /// `completion_type` of sessions that end with each transaction.
 const RELEASES: u8 = 2;
@@ -63,7 +64,14 @@ impl ClientSession {
             self.count_question();
             self.core.sql.diagnostics.stale = true;
             match self.one_text(conn, rest) {
-                Ok(Some(next)) if !self.released && !self.core.client.is_killed() => rest = &rest[next..],
+                Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
+                    rest = &rest[next..];
+                    if rest.first() == Some(&b';') {
+                        let near = String::from_utf8_lossy(rest);
+                        self.send_error(conn, &errors::parse_error(errors::syntax_error().message, near, 1));
+                        return self.after_statement();
+                    }
+                }
                 Ok(_) => return self.after_statement(),
                 Err(error) => {
                     self.send_error(conn, &error);
@@ -74,8 +82,8 @@ impl ClientSession {
     }
 
     fn count_question(&self) {
-        self.core.state.counters.add(Counter::Queries, 1);
-        self.core.state.counters.add(Counter::Questions, 1);
+        self.core.count(Counter::Queries, 1);
+        self.core.count(Counter::Questions, 1);
     }
 
     fn after_statement(&self) -> After {
@@ -140,28 +148,22 @@ impl ClientSession {
         form: Form,
         known: Option<Arc<ResultColumns>>,
     ) -> SqlResult<Option<Arc<ResultColumns>>> {
-        let state = self.core.state.clone();
         if let Some(counter) = Counter::of(plan.kind) {
-            state.counters.add(counter, 1);
+            self.core.count(counter, 1);
         }
         let manner = self.manner(form, known);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
-        let limit = self.core.sql.vars.max_statement_time;
-        let result = if limit == 0 {
-            state.database().execute(&mut self.core.sql, plan, params, &mut sink)
-        } else {
-            let _limit = state.timeouts.limit(&self.core.client.interrupt, Duration::from_micros(limit));
-            state.database().execute(&mut self.core.sql, plan, params, &mut sink)
-        };
+        let result = execute(&mut self.core, plan, params, &mut sink);
         let columns = sink.into_columns();
         self.sequence = sequence;
+        self.core.count_handlers();
         let completion = result?;
         self.finish_plan(conn, plan, &completion, columns.is_some(), form);
         Ok(columns)
     }
 
-    fn finish_plan(
+    pub(super) fn finish_plan(
         &mut self,
         conn: &mut Connection,
         plan: &Plan,
@@ -170,6 +172,10 @@ impl ClientSession {
         form: Form,
     ) {
         if had_rows {
+            match completion.affected_rows {
+                0 => self.core.count(Counter::EmptyQueries, 1),
+                rows => self.core.count(Counter::RowsSent, rows),
+            }
             return self.end_rows(conn, form);
         }
         if let Statement::Commit(how) | Statement::Rollback(how) = &*plan.statement {
@@ -194,7 +200,7 @@ impl ClientSession {
         reply::append_end_of_rows(conn.output(), &end, self.core.capabilities, &mut self.sequence);
     }
 
-    fn manner(&self, form: Form, known: Option<Arc<ResultColumns>>) -> Manner {
+    pub(super) fn manner(&self, form: Form, known: Option<Arc<ResultColumns>>) -> Manner {
         let mut status = self.core.status();
         status.set(Status::MORE_RESULTS, form.more);
         Manner {
@@ -289,7 +295,7 @@ impl ClientSession {
     /// COM_STMT_PREPARE.
     pub(super) fn stmt_prepare(&mut self, conn: &mut Connection, text: &[u8]) {
         self.count_question();
-        self.core.state.counters.add(Counter::StatementPrepare, 1);
+        self.core.count(Counter::StatementPrepare, 1);
         let converted = self.in_utf8(text);
         if let Err(error) = self.try_prepare(conn, converted.as_deref().unwrap_or(text)) {
             self.send_error(conn, &error);
@@ -341,7 +347,7 @@ impl ClientSession {
     /// COM_STMT_EXECUTE.
     pub(super) fn stmt_execute(&mut self, conn: &mut Connection, rest: &[u8]) -> After {
         self.count_question();
-        self.core.state.counters.add(Counter::StatementExecute, 1);
+        self.core.count(Counter::StatementExecute, 1);
         if let Err(error) = self.try_execute(conn, rest) {
             self.send_error(conn, &error);
         }
@@ -362,9 +368,14 @@ impl ClientSession {
         execute
             .params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values)
             .map_err(|_| errors::wrong_arguments("mysqld_stmt_execute"))?;
+        prepared.cursor = None;
         let (source, known) = (prepared.source.clone(), prepared.sent.clone());
         let had_columns = known.clone();
+        let reads = execute.cursor & CURSOR_READ_ONLY != 0;
         let result = match &source {
+            Source::Plan(plan) if reads && plan.kind == keel_query::StatementKind::Select => {
+                self.open_cursor(conn, execute.statement, plan, &values).map(|()| None)
+            }
             Source::Plan(plan) => self.run_plan(conn, plan, &values, BINARY, known),
             Source::Server(statement) => {
                 self.run_server_statement(conn, statement, &values, BINARY, 0).map(|()| None)
@@ -383,7 +394,7 @@ impl ClientSession {
 
     /// COM_STMT_RESET.
     pub(super) fn stmt_reset(&mut self, conn: &mut Connection, number: u32) {
-        self.core.state.counters.add(Counter::StatementReset, 1);
+        self.core.count(Counter::StatementReset, 1);
         match self.core.statements.get(number) {
             Some(prepared) => {
                 prepared.reset();
@@ -392,6 +403,22 @@ impl ClientSession {
             None => self.send_error(conn, &errors::unknown_stmt_handler(number, "mysqld_stmt_reset")),
         }
     }
+}
+
+/// Runs a plan, ended by `max_statement_time`.
+pub(super) fn execute(
+    core: &mut Core,
+    plan: &Arc<Plan>,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<Completion> {
+    let state = core.state.clone();
+    let limit = core.sql.vars.max_statement_time;
+    if limit == 0 {
+        return state.database().execute(&mut core.sql, plan, params, sink);
+    }
+    let _limit = state.timeouts.limit(&core.client.interrupt, Duration::from_micros(limit));
+    state.database().execute(&mut core.sql, plan, params, sink)
 }
 
 fn send_rows(sink: &mut ResultSink<'_>, rows: &Rows) -> Result<(), SqlError> {

@@ -167,6 +167,7 @@ impl ClientSession {
     }
 
     fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {
+        self.dismissed = true;
         self.core.state.counters.add(Counter::AbortedConnects, 1);
         self.send_error(conn, error);
         After::Close

@@ -4,6 +4,7 @@
 //! copy's buffer stays with the session up to a kilobyte.
 
 mod commands;
+mod cursor;
 mod execute;
 mod handshake;
 
@@ -39,6 +40,8 @@ pub struct ClientSession {
     idle_timeout: Duration,
     /// COMMIT RELEASE was said: the connection ends behind the answer.
     released: bool,
+    /// The client has taken its leave, or was refused: its going is nothing to count.
+    dismissed: bool,
 }
 
 impl ClientSession {
@@ -55,6 +58,7 @@ impl ClientSession {
             params: Params::default(),
             idle_timeout: Duration::ZERO,
             released: false,
+            dismissed: false,
         }
     }
 
@@ -89,7 +93,7 @@ impl ClientSession {
                     self.sequence = frame.next_sequence();
                     let consumed = frame.consumed();
                     conn.consume(consumed);
-                    self.core.state.counters.add(Counter::BytesReceived, consumed as u64);
+                    self.core.count(Counter::BytesReceived, consumed as u64);
                     return Ok(true);
                 }
                 Ok(Framed::Need(_)) if conn.input().is_empty() => return Ok(false),
@@ -101,7 +105,7 @@ impl ClientSession {
 
     #[cold]
     fn refuse_frame(&mut self, conn: &mut Connection, error: FrameError) -> After {
-        self.sequence = conn.input().get(3).map_or(1, |sequence| sequence.wrapping_add(1));
+        self.sequence = packet::last_sequence(conn.input()).map_or(1, |sequence| sequence.wrapping_add(1));
         let error = match error {
             FrameError::TooLarge => errors::net_packet_too_large(),
             FrameError::OutOfOrder => errors::net_packets_out_of_order(),
@@ -130,7 +134,7 @@ impl ClientSession {
 
     fn flush(&mut self, conn: &mut Connection) -> std::io::Result<()> {
         let bytes = conn.output().len() as u64;
-        self.core.state.counters.add(Counter::BytesSent, bytes);
+        self.core.count(Counter::BytesSent, bytes);
         conn.flush()
     }
 
@@ -169,6 +173,14 @@ impl net::Session for ClientSession {
     }
 
     fn closed(&mut self) {
+        if !self.dismissed {
+            let lost = if matches!(self.phase, Phase::Ready) {
+                Counter::AbortedClients
+            } else {
+                Counter::AbortedConnects
+            };
+            self.core.count(lost, 1);
+        }
         let database = self.core.state.database().clone();
         if self.core.sql.txn.is_some() || self.core.sql.in_transaction() {
             // The client is gone: there is nobody to tell.

@@ -6,8 +6,12 @@ use keel_base::{Level, SqlResult, errors};
 use keel_sql::ast::{Account, ShowKind, ShowLimit, VarScope};
 use keel_value::{SqlType, TypeKind, Value};
 
+use keel_runtime::fiber::Fiber;
+use keel_runtime::wait::WaitEvent;
+
 use super::{Plain, Rows, integer, status, unsigned, unsupported, varchar};
 use crate::core::Core;
+use crate::registry::Activity;
 use crate::schema::{self, View, maybe, number, text};
 
 /// Columns of SHOW ENGINES.
@@ -51,7 +55,10 @@ pub const PLUGINS: &[(&str, &str)] = &[
 pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
     match what {
         ShowKind::Variables(scope) => Ok(variables(core, *scope)),
-        ShowKind::Status(_) => Ok(named_values("SESSION_STATUS", status::all(&core.state))),
+        ShowKind::Status(scope) => {
+            let client = (*scope != VarScope::Global).then_some(&*core.client);
+            Ok(named_values("SESSION_STATUS", status::all(&core.state, client)))
+        }
         ShowKind::Processlist { full } => Ok(processlist(core, *full)),
         ShowKind::Warnings(limit) => Ok(warnings(core, *limit, false)),
         ShowKind::Errors(limit) => Ok(warnings(core, *limit, true)),
@@ -115,14 +122,43 @@ fn named_values(table: &str, values: Vec<(&'static str, String)>) -> Rows {
     Rows { columns: Rows::shape(schema::table(table), &columns), rows }
 }
 
-/// What SHOW PROCESSLIST says about a command under State.
-pub fn state_of(command: &str) -> &'static str {
-    match command {
-        "Sleep" => "",
-        "Connect" => "login",
-        "Killed" => "cleaning up",
-        _ => "executing",
+/// What SHOW PROCESSLIST says about a connection under State: what it waits for, or what its statement does.
+pub fn state_of(activity: &Activity) -> &'static str {
+    match activity.command {
+        "Sleep" => return "",
+        "Connect" => return "login",
+        "Killed" => return "cleaning up",
+        _ => {}
     }
+    match activity.fiber.and_then(Fiber::waits_for) {
+        Some(WaitEvent::MetadataLock) => "Waiting for table metadata lock",
+        Some(WaitEvent::LogFlush) => "Commit",
+        Some(WaitEvent::Sleep) => "User sleep",
+        Some(WaitEvent::NetWrite) => "Writing to net",
+        _ => stage_of(&activity.text),
+    }
+}
+
+/// What a statement does, by its first word.
+fn stage_of(text: &[u8]) -> &'static str {
+    const STAGES: &[(&str, &str)] = &[
+        ("SELECT", "Sending data"),
+        ("WITH", "Sending data"),
+        ("INSERT", "Update"),
+        ("REPLACE", "Update"),
+        ("UPDATE", "Updating"),
+        ("DELETE", "Updating"),
+        ("COMMIT", "Commit"),
+        ("ROLLBACK", "Rollback"),
+        ("ALTER", "copy to tmp table"),
+        ("CREATE", "creating table"),
+        ("OPTIMIZE", "copy to tmp table"),
+    ];
+    let is_rest = |b: &u8| b.is_ascii_whitespace() || *b == b'(';
+    let start = text.iter().position(|b| !is_rest(b)).unwrap_or(text.len());
+    let word = text[start..].split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();
+    let stage = STAGES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+    stage.map_or("starting", |(_, stage)| stage)
 }
 
 /// Characters of a statement that SHOW PROCESSLIST prints without FULL.
@@ -154,7 +190,7 @@ pub fn processlist(core: &Core, full: bool) -> Rows {
             maybe(activity.database.as_deref()),
             text(activity.command),
             number(activity.since.elapsed().as_secs()),
-            text(state_of(activity.command)),
+            text(state_of(&activity)),
             maybe((!shown.is_empty()).then_some(shown)),
             Value::Double(0.0),
         ]
@@ -364,4 +400,18 @@ fn heading(out: &mut String, name: &str) {
 
 fn line(out: &mut String, name: &str, value: u64) {
     let _ = writeln!(out, "{name} {value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_mariadbs_stage() {
+        assert_eq!(stage_of(b" (select 1)"), "Sending data");
+        assert_eq!(stage_of(b"update t set a=1"), "Updating");
+        assert_eq!(stage_of(b"INSERT"), "Update");
+        assert_eq!(stage_of(b"show processlist"), "starting");
+        assert_eq!(stage_of(b""), "starting");
+    }
 }

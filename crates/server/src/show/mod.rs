@@ -121,7 +121,7 @@ fn meta(table: &TableDef, place: usize, name: &str) -> ColumnMeta {
 /// Runs SHOW.
 pub fn run(core: &mut Core, show: &Show, params: &[Value]) -> SqlResult<Rows> {
     if let Some(counter) = counter(&show.what) {
-        core.state.counters.add(counter, 1);
+        core.count(counter, 1);
     }
     let rows = rows_of(core, &show.what)?;
     match &show.filter {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use keel_storage::EngineStatus;
 
 use crate::counters::Counter;
+use crate::registry::Client;
 use crate::state::ServerState;
 
 /// Octets of a page.
@@ -22,9 +23,9 @@ static NAMES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// All status variables, in MariaDB's order.
-pub fn all(state: &ServerState) -> Vec<(&'static str, String)> {
-    let known = known(state);
+/// All status variables, in MariaDB's order: with a session, its own counts where it has some.
+pub fn all(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, String)> {
+    let known = known(state, session);
     NAMES
         .iter()
         .map(|(name, blank)| match known.iter().find(|(n, _)| n == name) {
@@ -34,10 +35,16 @@ pub fn all(state: &ServerState) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn known(state: &ServerState) -> Vec<(&'static str, String)> {
+fn known(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Counter::ALL
         .iter()
-        .map(|(counter, name)| (*name, state.counters.sum(*counter).to_string()))
+        .map(|(counter, name)| {
+            let count = match session.filter(|_| counter.is_of_sessions()) {
+                Some(client) => client.counters.get(*counter),
+                None => state.counters.sum(*counter),
+            };
+            (*name, count.to_string())
+        })
         .collect();
     let tables: usize = state.database().catalog().schemas().map(|s| s.tables().len()).sum();
     for (name, value) in [
@@ -46,7 +53,7 @@ fn known(state: &ServerState) -> Vec<(&'static str, String)> {
         ("Threadpool_threads", keel_runtime::worker_count() as u64),
         ("Max_used_connections", state.most_connections()),
         ("Uptime", state.uptime()),
-        ("Uptime_since_flush_status", state.uptime()),
+        ("Uptime_since_flush_status", state.since_flush_status()),
         ("Open_tables", tables as u64),
         ("Open_table_definitions", tables as u64),
     ] {
@@ -102,12 +109,6 @@ pub fn engine(status: &EngineStatus) -> Vec<(&'static str, String)> {
         ("Innodb_rows_inserted", status.rows_inserted),
         ("Innodb_rows_updated", status.rows_updated),
         ("Innodb_rows_deleted", status.rows_deleted),
-        ("Handler_commit", status.commits),
-        ("Handler_rollback", status.rollbacks),
-        ("Handler_write", status.rows_inserted),
-        ("Handler_update", status.rows_updated),
-        ("Handler_delete", status.rows_deleted),
-        ("Rows_read", status.rows_read),
     ];
     numbers.into_iter().map(|(name, value)| (name, value.to_string())).collect()
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
-use keel_value::Value;
 use keel_value::collation::{self, Charset};
+use keel_value::{CollationId, Value};
 use keel_wire::reply::StateChange;
 
 use super::value::{self, Accepted, merge_flags, shown};
@@ -189,6 +189,9 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
         Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
         Value::Int(id) => collation::all().iter().find(|c| i64::from(c.0) == *id).copied(),
         Value::UInt(id) => collation::all().iter().find(|c| u64::from(c.0) == *id).copied(),
+        Value::Bytes(bytes) if variable.name == "collation_connection" => {
+            CollationId::for_client_name(&String::from_utf8_lossy(bytes))
+        }
         Value::Bytes(bytes) => collation::by_name(&String::from_utf8_lossy(bytes)),
         _ => return Err(errors::wrong_type_for_var(variable.name)),
     };
@@ -274,7 +277,7 @@ fn names(
     let found = Charset::by_name(&charset).ok_or_else(|| errors::unknown_character_set(&charset))?;
     let chosen = match collation {
         Some(name) => {
-            let chosen = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
+            let chosen = CollationId::for_client_name(name).ok_or_else(|| errors::unknown_collation(name))?;
             if chosen.charset() != found {
                 return Err(errors::collation_charset_mismatch(chosen.name(), found.name()));
             }

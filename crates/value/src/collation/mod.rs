@@ -136,6 +136,18 @@ impl CollationId {
         })
     }
 
+    /// The same for a client that names its collation: orders by Unicode's algorithm are those of MariaDB that are not here.
+    pub fn for_client_name(name: &str) -> Option<CollationId> {
+        const MISSING: &[&str] =
+            &["unicode_ci", "unicode_520_ci", "unicode_nopad_ci", "unicode_520_nopad_ci"];
+        by_name(name).or_else(|| {
+            let name = name.to_ascii_lowercase();
+            let (charset, order) = name.split_once('_')?;
+            let charset = Charset::by_name(charset).filter(|c| matches!(c, Utf8mb3 | Utf8mb4))?;
+            MISSING.contains(&order).then(|| charset.default_collation())
+        })
+    }
+
     #[inline]
     fn info(self) -> &'static Info {
         let position = match self.0 {
@@ -242,6 +254,12 @@ mod tests {
         assert_eq!(taken(2304), Some("utf8mb4_general_ci"));
         assert_eq!(taken(31), Some("latin1_swedish_ci"));
         assert_eq!(taken(255), None);
+        let named = |name| CollationId::for_client_name(name).map(|c| c.name());
+        assert_eq!(named("utf8mb4_bin"), Some("utf8mb4_bin"));
+        assert_eq!(named("UTF8MB4_unicode_ci"), Some("utf8mb4_general_ci"));
+        assert_eq!(named("utf8_unicode_520_ci"), Some("utf8mb3_general_ci"));
+        assert_eq!(named("latin1_unicode_ci"), None);
+        assert_eq!(named("utf8mb4_0900_ai_ci"), None);
     }
 
     #[test]
