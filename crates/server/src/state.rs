@@ -57,6 +57,8 @@ pub struct ServerState {
 const LONG_TEXT: usize = 64 << 10;
 /// Bytes of long texts that may be in work at once. A tree and its plan take some forty times the text.
 const LONG_TEXTS_MAX: u64 = 8 << 20;
+/// How much less a text takes whose rows stay text.
+const ROWS_SHARE: u64 = 20;
 
 /// The room that a long text in work takes, given back when dropped. Without this bound a thousand clients that each send
 /// half a megabyte of rows would take twenty gigabytes.
@@ -66,12 +68,13 @@ pub struct LongText {
 }
 
 impl LongText {
-    /// Waits for room for `text`; none is needed where it is short.
-    pub fn admit(state: &Arc<ServerState>, text: &[u8]) -> Option<LongText> {
+    /// Waits for room for `text`; none is needed where it is short. `stays_text` says that its rows become no tree.
+    pub fn admit(state: &Arc<ServerState>, text: &[u8], stays_text: bool) -> Option<LongText> {
         if text.len() <= LONG_TEXT {
             return None;
         }
-        let bytes = (text.len() as u64).min(LONG_TEXTS_MAX);
+        let share = if stays_text { ROWS_SHARE } else { 1 };
+        let bytes = (text.len() as u64 / share).min(LONG_TEXTS_MAX);
         state.long_texts.acquire(bytes, WaitEvent::Queue);
         Some(LongText { state: state.clone(), bytes })
     }

@@ -67,6 +67,8 @@ pub enum Tok {
     OrOr,
     Assign,
     Colon,
+    /// A VALUES list of plain literals, taken as a whole.
+    Rows,
 }
 
 impl Tok {
@@ -168,6 +170,12 @@ impl<'a> Lexer<'a> {
             in_version_comment: false,
             saw_comment: false,
         }
+    }
+
+    /// Goes on at `pos`, behind what somebody else has read.
+    pub(crate) fn skip_to(&mut self, pos: usize) {
+        self.pos = pos;
+        self.after = After::Anything;
     }
 
     #[inline]

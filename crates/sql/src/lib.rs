@@ -11,5 +11,7 @@ pub mod keyword;
 pub mod lexer;
 pub mod parser;
 pub mod printer;
+pub mod rows;
 
-pub use parser::{Literal, LiteralKind, ParseOptions, Parsed, parse, value_of};
+pub use parser::{Literal, LiteralKind, ParseOptions, Parsed, parse, parse_with_rows, value_of};
+pub use rows::{LiteralCell, LiteralRows};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::LiteralCell;
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
@@ -67,6 +68,57 @@ fn float_length(value: f64) -> u32 {
     let mut text = Vec::new();
     keel_value::text::append_f64(&mut text, value);
     text.len() as u32
+}
+
+/// Values of plain literals on their way into columns. Their types say what storing asks: kind, sign and collation.
+pub(crate) struct CellTypes {
+    int: SqlType,
+    uint: SqlType,
+    double: SqlType,
+    text: SqlType,
+    decimal: SqlType,
+    /// Strings need no conversion.
+    is_utf8: bool,
+}
+
+impl CellTypes {
+    /// Of a connection.
+    pub fn new(connection: CollationId) -> CellTypes {
+        CellTypes {
+            int: SqlType::bigint(),
+            uint: SqlType::bigint_unsigned(),
+            double: SqlType::double(),
+            text: string_literal_type(b"", connection),
+            decimal: SqlType::decimal(1, 0),
+            is_utf8: matches!(connection.charset(), Charset::Utf8mb4 | Charset::Binary),
+        }
+    }
+
+    /// A literal's value and type.
+    #[inline]
+    pub fn value(&mut self, cell: LiteralCell<'_>) -> SqlResult<(Value, &SqlType)> {
+        Ok(match cell {
+            LiteralCell::Null => (Value::Null, &self.int),
+            LiteralCell::Int(value) => (Value::Int(value), &self.int),
+            LiteralCell::UInt(value) => (Value::UInt(value), &self.uint),
+            LiteralCell::Float(value) => (Value::Double(value), &self.double),
+            LiteralCell::Decimal(text) => {
+                let digits = text.strip_prefix('-');
+                let (value, ty) = decimal(digits.unwrap_or(text))?;
+                self.decimal = ty;
+                let value = match value {
+                    Value::Decimal(number) if digits.is_some() => Value::Decimal(number.neg()),
+                    other => other,
+                };
+                (value, &self.decimal)
+            }
+            LiteralCell::String(bytes) if self.is_utf8 => (Value::bytes(&bytes), &self.text),
+            LiteralCell::String(bytes) => {
+                let stored = collation::convert(Charset::Utf8mb4, self.text.collation.charset(), &bytes).0;
+                (Value::bytes(&stored), &self.text)
+            }
+        })
+    }
 }
 
 fn charset_by_name(name: &str) -> SqlResult<Charset> {

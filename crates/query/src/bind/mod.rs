@@ -11,7 +11,7 @@
 
 mod call;
 mod expr;
-mod literal;
+pub(crate) mod literal;
 mod scope;
 mod subquery;
 

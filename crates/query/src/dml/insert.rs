@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{self, InsertSource};
+use keel_sql::{LiteralCell, LiteralRows};
 use keel_storage::OnDuplicate;
 use keel_storage::runtime::fiber;
 use keel_value::row::{self, RowRef};
@@ -13,13 +14,14 @@ use super::WriteScratch;
 use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
+use crate::bind::literal::CellTypes;
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};
 use crate::catalog::counter::Step;
 use crate::catalog::{ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::once_cells;
-use crate::expr::{EvalContext, Frame, RowSlot, typing, walk};
+use crate::expr::{EvalContext, Expr, Frame, RowSlot, typing, walk};
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
 use crate::select::{self, RowOutput, SelectPlan};
@@ -43,7 +45,12 @@ pub(crate) struct InsertPlan {
 
 enum Rows {
     Values(Vec<Vec<Source>>),
-    Query { plan: Box<SelectPlan>, reads_target: bool },
+    /// Plain literals, read from the statement's text row by row.
+    Literals(LiteralRows),
+    Query {
+        plan: Box<SelectPlan>,
+        reads_target: bool,
+    },
 }
 
 impl InsertPlan {
@@ -51,7 +58,15 @@ impl InsertPlan {
     pub fn query(&self) -> Option<&SelectPlan> {
         match &self.rows {
             Rows::Query { plan, .. } => Some(plan),
-            Rows::Values(_) => None,
+            Rows::Values(_) | Rows::Literals(_) => None,
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        match &self.rows {
+            Rows::Values(rows) => rows.len() == 1,
+            Rows::Literals(rows) => rows.row_count() == 1,
+            Rows::Query { .. } => false,
         }
     }
 }
@@ -90,6 +105,10 @@ pub(crate) fn plan(
             }
             Rows::Values(rows)
         }
+        InsertSource::Literals(rows) if rows.width() != columns.len() => {
+            return Err(errors::wrong_value_count_on_row(1));
+        }
+        InsertSource::Literals(rows) => Rows::Literals(rows.clone()),
         InsertSource::Query(query) => {
             let mut inner = Binder::new(cx);
             let mut plan = select::plan_select(&mut inner, query)?;
@@ -191,7 +210,7 @@ fn visible(table: &TableDef) -> usize {
 
 /// Runs an INSERT or REPLACE.
 pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
-    let single = matches!(&plan.rows, Rows::Values(rows) if rows.len() == 1);
+    let single = plan.is_single();
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
     let mut work = Work {
@@ -305,6 +324,7 @@ impl Work<'_> {
                 }
                 Ok(())
             }
+            Rows::Literals(rows) => self.all_literals(session, rows),
             Rows::Query { plan, reads_target: false } => {
                 let params = self.params;
                 select::run_each(plan, session, params, None, self)
@@ -334,6 +354,50 @@ impl Work<'_> {
                 return Err(error);
             }
             session.warn(error);
+        }
+        Ok(())
+    }
+
+    fn all_literals(&mut self, session: &mut Session, rows: &LiteralRows) -> SqlResult<()> {
+        let mut types = CellTypes::new(session.vars.connection_collation);
+        let mut cells = rows.cells();
+        let count = rows.row_count() as u64;
+        for number in 1..=count {
+            session.current_row = number;
+            let cells = cells.by_ref().take(rows.width());
+            if self.plan.reads_own_row {
+                let constant = |cell| {
+                    types.value(cell).map(|(value, ty)| Source::Expr(Expr::constant(value, ty.clone())))
+                };
+                let sources: SqlResult<Vec<Source>> = cells.map(constant).collect();
+                self.values_of(session, &sources?)?;
+            } else {
+                self.values_of_literals(session, cells, &mut types)?;
+            }
+            self.write(session, count)?;
+        }
+        Ok(())
+    }
+
+    /// Works out a row of literals into `values`.
+    fn values_of_literals<'t>(
+        &mut self,
+        session: &mut Session,
+        cells: impl Iterator<Item = LiteralCell<'t>>,
+        types: &mut CellTypes,
+    ) -> SqlResult<()> {
+        let table = &self.plan.table;
+        self.values.clear();
+        self.values.resize(table.columns.len(), Value::Null);
+        let frame = Frame { params: self.params, ..Frame::EMPTY };
+        for (column, source) in &self.plan.unsaid {
+            self.values[*column] = self.unsaid(session, *column, source, frame)?;
+        }
+        for (column, cell) in self.plan.columns.iter().zip(cells) {
+            let (value, ty) = types.value(cell)?;
+            let auto = table.columns[*column].auto_increment && value.is_null();
+            self.values[*column] =
+                if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
         }
         Ok(())
     }

@@ -7,6 +7,8 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{Completion, Params, Plan, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::Statement;
+use keel_sql::rows::RowsSpan;
+use keel_sql::{LiteralRows, ParseOptions};
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 use keel_value::{CollationId, Value};
@@ -105,9 +107,14 @@ impl ClientSession {
     fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
         // A transaction that holds locks does not queue behind others that may wait for them.
         let holds_locks = self.core.sql.in_transaction();
-        let _room = if holds_locks { None } else { LongText::admit(&self.core.state, text) };
+        let options = statement::parse_options(&self.core, false);
+        let rows = LiteralRows::find(text, &options);
+        let _room = if holds_locks { None } else { LongText::admit(&self.core.state, text, rows.is_some()) };
+        if let Some(rows) = rows {
+            return self.one_text_of_rows(conn, text, &options, rows);
+        }
         let mut params = std::mem::take(&mut self.params);
-        let result = self.one_text_with(conn, text, &mut params);
+        let result = self.one_text_with(conn, text, &options, &mut params);
         if text.len() <= TEXT_BYTES_KEPT {
             params.values.clear();
             self.params = params;
@@ -115,18 +122,35 @@ impl ClientSession {
         result
     }
 
+    /// The same for an INSERT whose rows stay text. No plan of another text fits it.
+    fn one_text_of_rows(
+        &mut self,
+        conn: &mut Connection,
+        text: &[u8],
+        options: &ParseOptions,
+        rows: RowsSpan,
+    ) -> SqlResult<Option<usize>> {
+        let parsed = keel_sql::parse_with_rows(text, options, rows)?;
+        let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
+        let form = Form { more: rest.is_some(), ..TEXT };
+        let database = self.core.state.database().clone();
+        let plan = database.prepare(&mut self.core.sql, Arc::new(parsed.statement), parsed.param_count)?;
+        self.run_plan(conn, &plan, &[], form, None)?;
+        Ok(rest)
+    }
+
     fn one_text_with(
         &mut self,
         conn: &mut Connection,
         text: &[u8],
+        options: &ParseOptions,
         params: &mut Params,
     ) -> SqlResult<Option<usize>> {
         let state = self.core.state.clone();
         if let Some(plan) = state.database().cached(&mut self.core.sql, text, params) {
             return self.run_plan(conn, &plan, &params.values, TEXT, None).map(|_| None);
         }
-        let options = statement::parse_options(&self.core, false);
-        let parsed = keel_sql::parse(text, &options)?;
+        let parsed = keel_sql::parse(text, options)?;
         let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
         let form = Form { more: rest.is_some(), ..TEXT };
         if statement::is_servers(&parsed.statement) {

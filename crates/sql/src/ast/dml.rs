@@ -1,5 +1,7 @@
 //! INSERT, REPLACE, UPDATE, DELETE.
 
+use crate::rows::LiteralRows;
+
 use super::{ColumnName, Expr, Limit, ObjectName, OrderItem, Query, SelectItem, TableRef, With};
 
 /// INSERT or REPLACE.
@@ -32,6 +34,8 @@ pub struct Insert {
 pub enum InsertSource {
     /// VALUES (..), (..), or SET: one row. A value may be [`Expr::Default`] or [`Expr::Ignore`]; `()` is an empty row.
     Values(Vec<Vec<Expr>>),
+    /// VALUES with nothing but plain literals, in a long text.
+    Literals(LiteralRows),
     /// SELECT.
     Query(Box<Query>),
 }

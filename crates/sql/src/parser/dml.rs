@@ -7,6 +7,7 @@ use crate::ast::{
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
+use crate::rows::LiteralRows;
 use keel_base::SqlResult;
 
 impl Parser<'_> {
@@ -69,7 +70,10 @@ impl Parser<'_> {
             self.expect(Tok::RParen)?;
         }
         insert.source = if self.accept_any(&[Kw::VALUES, Kw::VALUE]).is_some() {
-            InsertSource::Values(self.list(Self::insert_row)?)
+            match self.rows.filter(|_| self.accept(Tok::Rows)) {
+                Some(span) => InsertSource::Literals(LiteralRows::new(self.text, span, &self.options)),
+                None => InsertSource::Values(self.list(Self::insert_row)?),
+            }
         } else if self.at_query_word() || self.at(Tok::LParen) {
             InsertSource::Query(self.query()?)
         } else {

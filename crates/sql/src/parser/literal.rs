@@ -1,5 +1,7 @@
 //! Values of literal tokens.
 
+use std::borrow::Cow;
+
 use super::{LiteralKind, Parser, Token};
 use crate::ast::{ByteStr, Expr, Literal, LiteralValue};
 use crate::keyword::Kw;
@@ -18,10 +20,15 @@ pub(super) fn fits_u64(digits: &[u8]) -> bool {
 
 /// Resolves escapes and doubled quotes of the string `token`, its quotes included.
 pub fn unquote(token: &[u8], backslash_escapes: bool) -> Vec<u8> {
+    unquoted(token, backslash_escapes).into_owned()
+}
+
+/// The same, borrowed where there is nothing to resolve.
+pub(crate) fn unquoted(token: &[u8], backslash_escapes: bool) -> Cow<'_, [u8]> {
     let quote = token[0];
     let body = &token[1..token.len() - 1];
-    if !body.iter().any(|&byte| byte == b'\\' || byte == quote) {
-        return body.to_vec();
+    if memchr::memchr2(b'\\', quote, body).is_none() {
+        return Cow::Borrowed(body);
     }
     let mut out = Vec::with_capacity(body.len());
     let mut bytes = body.iter().copied();
@@ -46,7 +53,7 @@ pub fn unquote(token: &[u8], backslash_escapes: bool) -> Vec<u8> {
             }
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Bytes of hexadecimal digits; an odd one at the front stands alone.
@@ -195,7 +202,7 @@ pub fn value_of(kind: LiteralKind, text: &[u8], options: &super::ParseOptions) -
             LiteralValue::Hex { bytes: ByteStr(hex_bytes(&text[2..]).into()), quoted: false, charset: None }
         }
         LiteralKind::String | LiteralKind::National | LiteralKind::QuotedHex | LiteralKind::Bit => {
-            let (mut parser, ..) = Parser::tokenize(text, options);
+            let (mut parser, ..) = Parser::tokenize(text, options, None);
             match parser.literal()? {
                 Expr::Literal(literal) => literal.value,
                 _ => return Err(parser.unexpected()),

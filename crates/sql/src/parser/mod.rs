@@ -24,11 +24,13 @@ mod show;
 mod statement;
 mod table;
 
+pub(crate) use literal::unquoted;
 pub use literal::value_of;
 
 use crate::ast::{Span, Statement};
 use crate::keyword::Kw;
-use crate::lexer::{Lexer, Tok, is_space};
+use crate::lexer::{Lexer, RawToken, Tok, is_space};
+use crate::rows::RowsSpan;
 use keel_base::{SqlError, SqlResult, errors};
 
 /// Operators of one level in a row: `a + b + c ...`, joins.
@@ -149,12 +151,25 @@ struct Parser<'a> {
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
     /// an operand.
     seed: Option<crate::ast::Expr>,
+    /// The VALUES list that one token stands for.
+    rows: Option<RowsSpan>,
 }
 
 /// Parses the first statement of `sql`, which is UTF-8 but for what stands in string literals.
 pub fn parse(sql: &[u8], options: &ParseOptions) -> SqlResult<Parsed> {
+    parse_text(sql, options, None)
+}
+
+/// Parses a statement whose VALUES list was found to be of plain literals: it becomes
+/// [`crate::ast::InsertSource::Literals`] and is not counted among [`Parsed::literals`].
+pub fn parse_with_rows(sql: &[u8], options: &ParseOptions, rows: RowsSpan) -> SqlResult<Parsed> {
+    // Without a list taken as a whole errors have their right place.
+    parse_text(sql, options, Some(rows)).or_else(|_| parse(sql, options))
+}
+
+fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> SqlResult<Parsed> {
     let text = trim_end(sql);
-    let (mut parser, rest, saw_comment) = Parser::tokenize(text, options);
+    let (mut parser, rest, saw_comment) = Parser::tokenize(text, options, rows);
     if parser.tokens.len() == 1 && parser.tokens[0].tok == Tok::End {
         if !saw_comment {
             return Err(errors::empty_query());
@@ -183,21 +198,31 @@ fn trim_end(sql: &[u8]) -> &[u8] {
 
 impl<'a> Parser<'a> {
     /// Cuts `text` up to the first semicolon; says where the text after it begins, if any, and whether a comment was passed.
-    fn tokenize(text: &'a [u8], options: &ParseOptions) -> (Self, Option<usize>, bool) {
+    fn tokenize(
+        text: &'a [u8],
+        options: &ParseOptions,
+        rows: Option<RowsSpan>,
+    ) -> (Self, Option<usize>, bool) {
         let mut lexer = Lexer::new(text, options);
+        let taken = rows.map_or(0, |rows| rows.end - rows.start);
         let mut parser = Parser {
             text,
             options: *options,
-            tokens: Vec::with_capacity(16 + text.len() / 6),
+            tokens: Vec::with_capacity(16 + (text.len() - taken) / 6),
             pos: 0,
             literals: Vec::new(),
             param_count: 0,
             depth: 0,
             in_on_duplicate: false,
             seed: None,
+            rows,
         };
         loop {
-            let raw = lexer.next_token();
+            let mut raw = lexer.next_token();
+            if let Some(rows) = rows.filter(|rows| rows.start == raw.start && raw.tok == Tok::LParen) {
+                lexer.skip_to(rows.end);
+                raw = RawToken { tok: Tok::Rows, start: rows.start, end: rows.end };
+            }
             let tok = if raw.tok == Tok::Semicolon { Tok::End } else { raw.tok };
             let index = parser.count(tok, raw.start, raw.end);
             let kw = if tok == Tok::Word { Kw::lookup(&text[raw.start..raw.end]) } else { None };

@@ -28,6 +28,10 @@ impl Printer {
                 self.word("values ");
                 self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
             }
+            InsertSource::Literals(rows) => {
+                self.word("values ");
+                self.word(&rows.text());
+            }
             InsertSource::Query(query) => self.query(query),
         }
         if !insert.on_duplicate.is_empty() {
