@@ -286,32 +286,38 @@ impl Block {
             {
                 continue;
             }
-            sorter.push(|out| self.sort_record(session, frame, &mut packer, out))?;
+            if sorter.push_key(|out| self.sort_key(session, frame, out))? {
+                sorter.push_payload(|out| self.sort_payload(session, frame, &mut packer, out))?;
+            }
         }
         self.emit_sorted(sorter, session, window, output)
     }
 
-    /// Appends a row's sort key and its results; gives the key's length.
-    fn sort_record(
-        &self,
-        session: &mut Session,
-        frame: &FrameBuffer<'_>,
-        packer: &mut RowPacker<'_>,
-        out: &mut Vec<u8>,
-    ) -> SqlResult<usize> {
-        let start = out.len();
+    /// Appends a row's sort key.
+    fn sort_key(&self, session: &mut Session, frame: &FrameBuffer<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
         let mut cx = EvalContext::new(session, frame.view());
         for sort_key in &self.order {
             let cell = sort_key.expr.eval(&mut cx)?;
             encode_key_part(&sort_key.part, cell.as_ref(), out);
         }
-        let key_len = out.len() - start;
+        Ok(())
+    }
+
+    /// Appends a row's results.
+    fn sort_payload(
+        &self,
+        session: &mut Session,
+        frame: &FrameBuffer<'_>,
+        packer: &mut RowPacker<'_>,
+        out: &mut Vec<u8>,
+    ) -> SqlResult<()> {
+        let mut cx = EvalContext::new(session, frame.view());
         let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
         for expr in &self.project {
             cells.push(expr.eval(&mut cx)?);
         }
         packer.pack_cells(&cells, out);
-        Ok(key_len)
+        Ok(())
     }
 
     fn emit_sorted(

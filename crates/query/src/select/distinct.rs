@@ -114,11 +114,14 @@ impl<'l> Distinct<'l> {
 }
 
 fn push(sorter: &mut Sorter, layout: &Layout, key: &[u8], side: &[u8], row: RowView<'_>) -> SqlResult<()> {
-    sorter.push(|out| {
+    let append_key = |out: &mut Vec<u8>| {
         out.extend_from_slice(key);
         out.extend_from_slice(side);
+        Ok(())
+    };
+    sorter.push(append_key, |out| {
         RowPacker::new(layout).pack(row, out);
-        Ok(key.len() + side.len())
+        Ok(())
     })
 }
 
@@ -195,11 +198,14 @@ impl<'l> Difference<'l> {
 }
 
 fn push_count(sorter: &mut Sorter, key: &[u8], count: u64) -> SqlResult<()> {
-    sorter.push(|out| {
+    let append_key = |out: &mut Vec<u8>| {
         out.extend_from_slice(key);
         out.push(RIGHT);
+        Ok(())
+    };
+    sorter.push(append_key, |out| {
         out.extend_from_slice(&count.to_le_bytes());
-        Ok(key.len() + 1)
+        Ok(())
     })
 }
 

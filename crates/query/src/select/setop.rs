@@ -459,16 +459,17 @@ impl SetPlan {
                 packed.clear();
                 packer.pack(row, &mut packed);
                 self.fill(&mut frame.slots[0], &packed);
-                sorter.push(|out| {
-                    let start = out.len();
+                let append_key = |out: &mut Vec<u8>| {
                     let mut cx = EvalContext::new(session, frame.view());
                     for key in &self.order {
                         let cell = key.expr.eval(&mut cx)?;
                         encode_key_part(&key.part, cell.as_ref(), out);
                     }
-                    let key_len = out.len() - start;
+                    Ok(())
+                };
+                sorter.push(append_key, |out| {
                     out.extend_from_slice(&packed);
-                    Ok(key_len)
+                    Ok(())
                 })?;
                 Ok(true)
             }),

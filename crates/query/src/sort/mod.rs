@@ -40,6 +40,11 @@ pub(crate) struct Sorter {
     limit: Option<usize>,
     bytes_max: usize,
     runs: Vec<Run>,
+    /// The last of the rows kept when the worse half went: what does not come before it is not wanted.
+    worst: Option<Entry>,
+    /// Where the row that is being added begins, and where its key ends.
+    pending: usize,
+    key_end: usize,
     /// Says where temporary files go.
     host: Arc<dyn Host>,
 }
@@ -60,20 +65,49 @@ impl Sorter {
                 .unwrap_or(usize::MAX)
                 .clamp(BYTES_MIN, u32::MAX as usize / 2),
             runs: Vec::new(),
+            worst: None,
+            pending: 0,
+            key_end: 0,
             host,
         }
     }
 
-    /// Adds a row: `fill` appends its key, then its payload, to the buffer and gives the key's length.
-    pub fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> SqlResult<usize>) -> SqlResult<()> {
-        let offset = self.arena.len();
-        let key_len = match fill(&mut self.arena) {
-            Ok(length) => length,
-            Err(error) => {
-                self.arena.truncate(offset);
-                return Err(error);
-            }
-        };
+    /// Adds a row: the closures append its key and its payload to the buffer.
+    pub fn push(
+        &mut self,
+        key: impl FnOnce(&mut Vec<u8>) -> SqlResult<()>,
+        payload: impl FnOnce(&mut Vec<u8>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        if self.push_key(key)? { self.push_payload(payload) } else { Ok(()) }
+    }
+
+    /// Begins a row: `fill` appends its key to the buffer. False where so many rows come before it that it needs no payload;
+    /// else [`Sorter::push_payload`] follows.
+    pub fn push_key(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> SqlResult<()>) -> SqlResult<bool> {
+        self.pending = self.arena.len();
+        let filled = fill(&mut self.arena);
+        self.key_end = self.arena.len();
+        if filled.is_err() || self.is_beyond(&self.arena[self.pending..]) {
+            self.arena.truncate(self.pending);
+            return filled.map(|()| false);
+        }
+        Ok(true)
+    }
+
+    /// Whether a key comes behind as many as are wanted.
+    fn is_beyond(&self, key: &[u8]) -> bool {
+        let Some(worst) = &self.worst else { return false };
+        let head = head_of(key);
+        head > worst.head || head == worst.head && key >= self.key(worst)
+    }
+
+    /// Ends a row: `fill` appends its payload.
+    pub fn push_payload(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> SqlResult<()>) -> SqlResult<()> {
+        let (offset, key_len) = (self.pending, self.key_end - self.pending);
+        if let Err(error) = fill(&mut self.arena) {
+            self.arena.truncate(offset);
+            return Err(error);
+        }
         let key = &self.arena[offset..offset + key_len];
         self.entries.push(Entry {
             head: head_of(key),
@@ -86,6 +120,7 @@ impl Sorter {
             && self.entries.len() >= limit.saturating_mul(2).max(TOP_ROWS_MIN)
         {
             self.keep_best(limit);
+            self.worst = self.entries.last().copied();
         }
         if self.arena.len() + self.entries.len() * size_of::<Entry>() > self.bytes_max {
             self.spill()?;
@@ -128,6 +163,7 @@ impl Sorter {
         });
         let run = Run::write(&*self.host, rows)?;
         self.runs.push(run);
+        self.worst = None;
         self.entries.clear();
         self.arena.clear();
         Ok(())

@@ -50,7 +50,10 @@ pub fn like_match(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<c
         }
         match retry {
             Some((from, after)) if from < text.len() => {
-                t = from + matcher.weigher.next(&text[from..]).1;
+                let from = from + matcher.weigher.next(&text[from..]).1;
+                // Where no match can begin is passed at once.
+                let Some(from) = matcher.next_start(text, from, &pattern[after..]) else { return false };
+                t = from;
                 p = after;
                 retry = Some((t, after));
             }
@@ -60,6 +63,12 @@ pub fn like_match(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<c
 }
 
 impl Matcher {
+    /// The first place from `from` on where `pattern`'s first character stands; `from` itself where it begins with a wildcard.
+    fn next_start(&self, text: &[u8], from: usize, pattern: &[u8]) -> Option<usize> {
+        let (Token::Weight(wanted), _) = self.token(pattern) else { return Some(from) };
+        self.weigher.find(&text[from.min(text.len())..], wanted).map(|at| from + at)
+    }
+
     fn token(&self, pattern: &[u8]) -> (Token, usize) {
         let (code, len) = self.charset.decode(pattern).unwrap_or((u32::MAX, 1));
         if Some(code) == self.escape && len < pattern.len() {
@@ -99,6 +108,16 @@ mod tests {
             (ci, "a ", "a", false),
             (ci, "mississippi", "m%iss%ip%i", true),
             (ci, "mississippi", "m%iss%ip%x", false),
+            (ci, "ÀÉxéyÈz", "%ey_z", true),
+            (ci, "ÀÉxéyÈz", "%Ey%", true),
+            (bin, "ÀÉxéyÈz", "%éy%z", true),
+            (bin, "ÀÉxéyÈz", "%éz", false),
+            (ci, "ÀÉxéyÈz", "%ex_z", false),
+            (CollationId::LATIN1_SWEDISH_CI, "abcABD", "%bd", true),
+            (CollationId::BINARY, "abcABD", "%BD", true),
+            (CollationId::BINARY, "abcABD", "%bd", false),
+            (ci, "abc", "%_c", true),
+            (ci, "abc", "%c_", false),
         ] {
             assert_eq!(
                 like_match(id, text.as_bytes(), pattern.as_bytes(), Some('\\')),

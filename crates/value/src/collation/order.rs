@@ -52,6 +52,17 @@ static PAGE_OF: [u8; 256] = {
     table
 };
 
+/// ASCII that stands for itself.
+static IDENTITY: [u8; 256] = {
+    let mut table = [0u8; 256];
+    let mut i = 0;
+    while i < 128 {
+        table[i] = i as u8;
+        i += 1;
+    }
+    table
+};
+
 /// Weights of `general_ci` for ASCII; all are ASCII again.
 static ASCII_WEIGHTS: [u8; 256] = {
     let mut table = [0u8; 256];
@@ -91,6 +102,30 @@ impl Weigher {
                 Err(octet) => (BAD_OCTET + u32::from(octet), 1),
             },
         }
+    }
+
+    /// Where the first character of that weight stands.
+    pub(super) fn find(self, bytes: &[u8], wanted: u32) -> Option<usize> {
+        let table: &[u8; 256] = match self.weighing {
+            Weighing::Table(table) => {
+                return bytes.iter().position(|b| u32::from(table[usize::from(*b)]) == wanted);
+            }
+            Weighing::Octets => return bytes.iter().position(|b| u32::from(*b) == wanted),
+            Weighing::General => &ASCII_WEIGHTS,
+            Weighing::CodePoints => &IDENTITY,
+        };
+        let mut at = 0;
+        while at < bytes.len() {
+            let (weight, len) = match bytes[at] {
+                octet @ 0..0x80 => (u32::from(table[usize::from(octet)]), 1),
+                _ => self.next(&bytes[at..]),
+            };
+            if weight == wanted {
+                return Some(at);
+            }
+            at += len;
+        }
+        None
     }
 
     /// The weights of leading octets that need no decoding, as they stand in a sort key: how many octets, and their table;
