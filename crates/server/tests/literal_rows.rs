@@ -60,7 +60,9 @@ fn long_lists_insert_what_short_ones_do() {
         for (head, list) in pairs {
             if *list == lists[0] {
                 // The last list uses up the AUTO_INCREMENT values.
-                ["w0", "w1"].map(|table| client.query(&format!("TRUNCATE {table}")).unwrap());
+                for table in ["w0", "w1"] {
+                    client.query(&format!("TRUNCATE {table}")).unwrap();
+                }
             }
             let tails = if head.starts_with("INSERT INTO") { &tails[..] } else { &tails[..1] };
             for tail in tails {
