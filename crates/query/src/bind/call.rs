@@ -106,6 +106,14 @@ impl Binder<'_> {
                 let nullable = parts.iter().all(|p| p.nullable);
                 Expr { node: Node::Coalesce(parts), ty, nullable, derivation }
             }
+            "add_months" => {
+                if args.len() != 2 {
+                    return Err(wrong());
+                }
+                let mut args = take(args);
+                let (date, months) = (args.next().expect("2"), args.next().expect("2"));
+                self.date_arithmetic(date, months, IntervalUnit::Month, false)
+            }
             "nullif" => {
                 if args.len() != 2 {
                     return Err(wrong());
