@@ -3,6 +3,7 @@
 //! `KEEL_SEEDS` sets how many seeds the random tests try (default: few). A failing seed is printed.
 
 mod crash;
+mod crowd;
 mod faults;
 mod golden;
 mod model;

@@ -12,10 +12,10 @@ use keel_storage::store::{StoreConfig, StoreStatus};
 use crate::support::*;
 
 /// A folder that is removed at the end.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("keel-{name}-{}", std::process::id()));
         Folder(path)
     }
