@@ -100,7 +100,7 @@ catalogue! {
     CANT_CREATE_TABLE cant_create_table(1005, "HY000", db, table, reason) "Can't create table `{db}`.`{table}` ({reason})";
     DB_CREATE_EXISTS db_create_exists(1007, "HY000", db) "Can't create database '{db}'; database exists";
     DB_DROP_EXISTS db_drop_exists(1008, "HY000", db) "Can't drop database '{db}'; database doesn't exist";
-    CHECKREAD checkread(1020, "HY000", table) "Record has changed since last read in table '{table}'";
+    CHECKREAD checkread(1020, "HY000", table) "Record has changed since last read in table '{table}'; try restarting transaction";
     DISK_FULL disk_full(1021, "HY000", file, reason) "Disk full ({file}); waiting for someone to free some space... (errno: 28 \"{reason}\")";
     ERROR_ON_WRITE error_on_write(1026, "HY000", file, errno, reason) "Error writing file '{file}' (errno: {errno} \"{reason}\")";
     GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";
@@ -109,6 +109,9 @@ catalogue! {
     OUTOFMEMORY outofmemory(1037, "HY001", bytes) "Out of memory; restart server and try again (needed {bytes} bytes)";
     OUT_OF_SORTMEMORY out_of_sortmemory(1038, "HY001") "Out of sort memory, consider increasing server sort buffer size";
     CON_COUNT_ERROR con_count_error(1040, "08004") "Too many connections";
+    TABLE_NOT_LOCKED_FOR_WRITE table_not_locked_for_write(1099, "HY000", table) "Table '{table}' was locked with a READ lock and can't be updated";
+    TABLE_NOT_LOCKED table_not_locked(1100, "HY000", table) "Table '{table}' was not locked with LOCK TABLES";
+    LOCK_OR_ACTIVE_TRANSACTION lock_or_active_transaction(1192, "HY000") "Can't execute the given command because you have active locked tables or an active transaction";
     OUT_OF_RESOURCES out_of_resources(1041, "HY000") "Out of memory.";
     HANDSHAKE_ERROR handshake_error(1043, "08S01") "Bad handshake";
     DBACCESS_DENIED dbaccess_denied(1044, "42000", user, host, db) "Access denied for user '{user}'@'{host}' to database '{db}'";

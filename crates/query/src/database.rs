@@ -385,7 +385,8 @@ pub(crate) fn engine_error(error: keel_storage::Error) -> SqlError {
         Error::Interrupted => errors::query_interrupted(),
         Error::ReadOnly => errors::cant_execute_in_read_only_transaction(),
         Error::TooLarge => errors::too_big_rowsize(8126),
-        Error::NotFound => errors::checkread("?"),
+        Error::TreeChanged => errors::table_def_changed(),
+        Error::NotFound | Error::RecordChanged => errors::checkread("?"),
         Error::Store(StoreError::DiskFull { file }) => errors::disk_full(file, "No space left on device"),
         Error::Store(_) | Error::Ended => errors::get_errno(168, error, "InnoDB"),
     }

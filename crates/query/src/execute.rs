@@ -123,24 +123,34 @@ impl Database {
 
     /// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again.
     fn share(&self, session: &mut Session, plan: &Plan) -> SqlResult<()> {
+        if session.named_locks.is_in_force() {
+            return session.named_locks.check_plan(plan);
+        }
         let keeps = session.keeps_locks();
         for (place, dependency) in plan.dependencies.iter().enumerate() {
-            let lock = &dependency.table.shared.lock;
-            if keeps && session.transaction.holds(lock) {
+            let (lock, writes) = (&dependency.table.shared.lock, dependency.written);
+            if keeps && let Some(as_writer) = session.transaction.holds(lock) {
+                if writes && !*as_writer {
+                    let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+                    lock.become_writer(&session.interrupt, timeout)?;
+                    *as_writer = true;
+                }
                 continue;
             }
-            if !lock.try_share() {
+            if !lock.try_share(writes) {
                 let before = if keeps { &[][..] } else { &plan.dependencies[..place] };
                 let of_statement = before.iter().map(|d| &d.table.shared.lock);
-                let kept = session.transaction.locks.iter().chain(of_statement).cloned().collect();
+                let of_transaction = session.transaction.locks.iter().map(|(lock, _)| lock);
+                let kept = of_transaction.chain(of_statement).cloned().collect();
                 let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-                if let Err(error) = self.shared_waits().share(lock, kept, &session.interrupt, timeout) {
-                    before.iter().for_each(|d| d.table.shared.lock.unshare());
+                if let Err(error) = self.shared_waits().share(lock, writes, kept, &session.interrupt, timeout)
+                {
+                    before.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
                     return Err(error);
                 }
             }
             if keeps {
-                session.transaction.keep(lock);
+                session.transaction.keep(lock, writes);
             }
         }
         Ok(())
@@ -153,14 +163,18 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        if plan.kind.changes_rows() && session.is_read_only() {
+        if (plan.kind.changes_rows() || locks_for_update(plan)) && session.is_read_only() {
             return Err(errors::cant_execute_in_read_only_transaction());
         }
         if !plan.dependencies.is_empty() {
             self.open_if_needed(session);
         }
-        self.ensure_txn(session).start_statement();
+        let txn = self.ensure_txn(session);
+        txn.start_statement();
+        let locks_reads = plan.kind.changes_rows() && txn.isolation().locks_gaps();
+        session.locks_reads = locks_reads;
         let result = self.run(session, plan, params, sink);
+        session.locks_reads = false;
         match result {
             Ok(completion) => {
                 session.handler.commit += u64::from(plan.has_stored_tables());
@@ -171,6 +185,10 @@ impl Database {
             }
             Err(error) => {
                 session.handler.rollback += u64::from(plan.has_stored_tables());
+                let error = match error.code {
+                    code::CHECKREAD => errors::checkread(changed_table(plan)),
+                    _ => error,
+                };
                 Err(self.undo(session, error))
             }
         }
@@ -178,7 +196,12 @@ impl Database {
 
     /// Undoes a failed statement, or the transaction where that is its own or is gone.
     fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
-        let undone = if error.code == code::LOCK_DEADLOCK || !session.in_transaction() {
+        let ends_all = match error.code {
+            code::LOCK_DEADLOCK | code::CHECKREAD => true,
+            code::LOCK_WAIT_TIMEOUT => session.vars.rollback_on_timeout,
+            _ => false,
+        };
+        let undone = if ends_all || !session.in_transaction() {
             self.rollback(session)
         } else {
             match &mut session.txn {
@@ -234,6 +257,9 @@ impl Database {
 
     fn direct(&self, session: &mut Session, plan: &Plan, sink: &mut dyn RowSink) -> SqlResult<Completion> {
         if plan.kind.commits_implicitly() {
+            if plan.kind.defines() && session.is_read_only() {
+                return Err(errors::cant_execute_in_read_only_transaction());
+            }
             self.commit(session)?;
         }
         match &*plan.statement {
@@ -244,7 +270,14 @@ impl Database {
             Statement::RollbackTo(name) => self.rollback_to_savepoint(session, name)?,
             Statement::ReleaseSavepoint(name) => self.release_savepoint(session, name)?,
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
-            definition => return self.define(session, definition),
+            definition => {
+                let dropped = self.check_named(session, definition)?;
+                let done = self.define(session, definition)?;
+                if matches!(definition, Statement::DropTable(_)) {
+                    Database::forget_dropped(session, &dropped);
+                }
+                return Ok(done);
+            }
         }
         Ok(Completion::default())
     }
@@ -252,11 +285,27 @@ impl Database {
 
 /// Whether two plans need the same metadata locks.
 fn same_locks(a: &Plan, b: &Plan) -> bool {
-    let lock = |d: &Dependency| Arc::as_ptr(&d.table.shared.lock);
+    let lock = |d: &Dependency| (Arc::as_ptr(&d.table.shared.lock), d.written);
     a.dependencies.iter().map(lock).eq(b.dependencies.iter().map(lock))
+}
+
+/// The table that a plan changes, or the first that it reads.
+fn changed_table(plan: &Plan) -> &str {
+    let changed = plan.dependencies.iter().find(|d| d.written).or(plan.dependencies.first());
+    changed.map_or("?", |d| &d.table.name)
+}
+
+/// Whether it is a SELECT ... FOR UPDATE.
+fn locks_for_update(plan: &Plan) -> bool {
+    let select = match &plan.body {
+        Body::Select(select) => select,
+        Body::PointSelect(point) => &point.general,
+        _ => return false,
+    };
+    select.lock().is_some_and(|lock| lock.update)
 }
 
 /// Gives back what [`Database::lock_tables`] took for one statement.
 fn release(plan: &Plan) {
-    plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare());
+    plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
 }

@@ -9,6 +9,7 @@ use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
 use crate::session::Session;
+use crate::user_locks::UserLocks;
 
 /// The server, as seen by statements. Implemented once by the crate `server`, and by a small stand-in in tests.
 pub trait Host: Send + Sync {
@@ -38,6 +39,9 @@ pub trait Host: Send + Sync {
     fn temporary_directory(&self) -> PathBuf {
         PathBuf::from("/tmp")
     }
+
+    /// The names that GET_LOCK() locks on this server.
+    fn user_locks(&self) -> Arc<UserLocks>;
 
     /// `VERSION()`.
     fn version(&self) -> String;

@@ -25,8 +25,9 @@ mod group;
 pub mod host;
 mod interrupt;
 mod join;
+mod lock_tables;
 mod maintain;
-pub mod mdl;
+mod mdl;
 mod plan;
 mod point;
 pub mod result;
@@ -34,6 +35,7 @@ pub mod select;
 pub mod session;
 mod sort;
 pub mod txn;
+pub mod user_locks;
 
 pub use database::{Database, Params};
 pub use host::Host;

@@ -94,9 +94,9 @@ fn report(
     Ok(match op {
         MaintainOp::Check => {
             let timeout = std::time::Duration::from_secs(session.vars.lock_wait_timeout);
-            table.shared.lock.share(&session.interrupt, timeout)?;
+            table.shared.lock.share(false, &session.interrupt, timeout)?;
             let problems = check_table(database, session, &table);
-            table.shared.lock.unshare();
+            table.shared.lock.unshare(false);
             let problems = problems?;
             if problems.is_empty() {
                 status("OK")

@@ -3,9 +3,9 @@
 //! Each table name has a [`TableLock`]. A statement takes it shared before it looks at the trees and, in a transaction,
 //! keeps it to the end; DDL takes it exclusively and so waits for all of them, and they for it.
 //!
-//! 1. The word counts sharers; its top bit says that somebody owns or awaits it exclusively, and then newcomers queue: DDL
-//!    has its turn, and sharers pay one atomic addition.
-//! 2. The queue is first come, first served; neighbours that share are let in together.
+//! 1. The word counts sharers, and among them writers; its top bit says that the queue is to be asked: somebody owns or awaits
+//!    the lock exclusively, or LOCK TABLES ... READ keeps writers out. DDL has its turn, and sharers pay one atomic addition.
+//! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
 //! 4. Who waits for an exclusive lock holds nothing, so a deadlock is a ring of transactions, each sharing a table that a
 //!    definition awaits and waiting behind another definition. The one that would close the ring is told 1213 instead of
@@ -29,6 +29,13 @@ use parking_lot::Mutex;
 use crate::interrupt::{Interrupt, InterruptState};
 
 const SLOW: u64 = 1 << 63;
+/// What a sharer that writes adds to the word beyond one.
+const WRITER: u64 = 1 << 32;
+const SHARERS: u64 = WRITER - 1;
+
+fn share_of(writes: bool) -> u64 {
+    if writes { 1 + WRITER } else { 1 }
+}
 
 /// How long an exclusive waiter holds up the sharers behind it before it first lets them pass; doubled each time until
 /// the longest.
@@ -38,7 +45,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(5);
 /// The lock of one table name.
 #[derive(Default)]
 pub struct TableLock {
-    /// Sharers, and [`SLOW`] while `queue` has an owner or waiters.
+    /// Sharers, writers among them in units of [`WRITER`], and [`SLOW`] while `queue` is not empty.
     word: AtomicU64,
     queue: Mutex<Queue>,
 }
@@ -46,6 +53,8 @@ pub struct TableLock {
 #[derive(Default)]
 struct Queue {
     owned: bool,
+    /// Holders of LOCK TABLES ... READ.
+    refusals: usize,
     waiters: VecDeque<Waiter>,
     next_ticket: u64,
 }
@@ -53,17 +62,37 @@ struct Queue {
 struct Waiter {
     ticket: u64,
     fiber: Fiber,
-    exclusive: bool,
+    kind: Kind,
     granted: bool,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A share, to read.
+    Read,
+    /// A share, to write.
+    Write,
+    /// To write where the waiter shares already.
+    Upgrade,
+    /// That nobody writes.
+    Refuse,
+    /// All of it.
+    Own,
 }
 
 impl TableLock {
     /// Takes it shared if nobody owns or awaits it exclusively.
     #[inline]
-    pub fn try_share(&self) -> bool {
+    pub fn try_share(&self, writes: bool) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & SLOW == 0 {
-            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(
+                word,
+                word + share_of(writes),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -72,14 +101,39 @@ impl TableLock {
     }
 
     /// Takes it shared; waits.
-    pub fn share(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        if self.try_share() { Ok(()) } else { self.wait(false, interrupt, timeout) }
+    pub fn share(&self, writes: bool, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        let kind = if writes { Kind::Write } else { Kind::Read };
+        if self.try_share(writes) { Ok(()) } else { self.wait(kind, interrupt, timeout) }
+    }
+
+    /// Makes a reader's share a writer's; waits for LOCK TABLES ... READ alone.
+    pub fn become_writer(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & SLOW == 0 {
+            match self.word.compare_exchange_weak(word, word + WRITER, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => word = now,
+            }
+        }
+        self.wait(Kind::Upgrade, interrupt, timeout)
+    }
+
+    /// Keeps writers out (LOCK TABLES ... READ); waits for those that are in.
+    pub fn refuse_writers(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        self.wait(Kind::Refuse, interrupt, timeout)
+    }
+
+    /// Lets writers in again.
+    pub fn admit_writers(&self) {
+        let mut queue = self.queue.lock();
+        queue.refusals -= 1;
+        self.grant(&mut queue);
     }
 
     /// Gives a shared lock back.
     #[inline]
-    pub fn unshare(&self) {
-        let before = self.word.fetch_sub(1, Ordering::Release);
+    pub fn unshare(&self, writes: bool) {
+        let before = self.word.fetch_sub(share_of(writes), Ordering::Release);
         if before & SLOW != 0 {
             self.grant(&mut self.queue.lock());
         }
@@ -88,7 +142,7 @@ impl TableLock {
     /// Takes it exclusively if nobody uses it.
     pub fn try_own(&self) -> bool {
         let mut queue = self.queue.lock();
-        if queue.owned || !queue.waiters.is_empty() {
+        if queue.owned || queue.refusals > 0 || !queue.waiters.is_empty() {
             return false;
         }
         if self.word.compare_exchange(0, SLOW, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -100,7 +154,7 @@ impl TableLock {
 
     /// Takes it exclusively; waits. The caller holds no share of it.
     pub fn own(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        self.wait(true, interrupt, timeout)
+        self.wait(Kind::Own, interrupt, timeout)
     }
 
     /// Gives an exclusive lock back.
@@ -110,20 +164,20 @@ impl TableLock {
         self.grant(&mut queue);
     }
 
-    fn wait(&self, exclusive: bool, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+    fn wait(&self, kind: Kind, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
         let ticket = {
             let mut queue = self.queue.lock();
             self.word.fetch_or(SLOW, Ordering::AcqRel);
             let ticket = queue.next_ticket;
             queue.next_ticket += 1;
-            queue.waiters.push_back(Waiter { ticket, fiber: fiber::current(), exclusive, granted: false });
+            queue.waiters.push_back(Waiter { ticket, fiber: fiber::current(), kind, granted: false });
             self.grant(&mut queue);
             ticket
         };
         let began = time::now();
         let deadline = began + timeout;
         let mut patience = PATIENCE;
-        let mut look = if exclusive { deadline.min(began + patience) } else { deadline };
+        let mut look = if kind == Kind::Own { deadline.min(began + patience) } else { deadline };
         interrupt.woken_during(|| {
             loop {
                 if self.take_grant(ticket) {
@@ -162,7 +216,7 @@ impl TableLock {
         let mut queue = self.queue.lock();
         let place =
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
-        let sharers_wait = queue.waiters.iter().skip(place).any(|w| !w.exclusive);
+        let sharers_wait = queue.waiters.iter().skip(place).any(|w| w.kind != Kind::Own);
         if queue.waiters[place].granted || !sharers_wait {
             return;
         }
@@ -181,26 +235,42 @@ impl TableLock {
         if waiter.granted { Ok(()) } else { Err(error()) }
     }
 
-    /// Grants from the head of the queue what can be granted, and leaves the fast path open where nothing is left.
+    /// Grants in order what can be granted, and leaves the fast path open where nothing is left.
     fn grant(&self, queue: &mut Queue) {
-        let mut shared_now = self.word.load(Ordering::Acquire) & !SLOW;
-        for waiter in queue.waiters.iter_mut() {
-            if waiter.granted {
+        let Queue { owned, refusals, waiters, .. } = queue;
+        // Who waits before the one looked at.
+        let (mut owner_waits, mut refusal_waits, mut writer_waits) = (false, false, false);
+        for waiter in waiters.iter_mut().filter(|waiter| !waiter.granted) {
+            let word = self.word.load(Ordering::Acquire) & !SLOW;
+            let (sharers, writers) = (word & SHARERS, word / WRITER);
+            let free = !*owned
+                && match waiter.kind {
+                    Kind::Read => !owner_waits,
+                    Kind::Write => *refusals == 0 && !owner_waits && !refusal_waits,
+                    // It shares the lock already: whoever waits to own it waits for this one.
+                    Kind::Upgrade => *refusals == 0,
+                    Kind::Refuse => writers == 0 && !owner_waits && !writer_waits,
+                    Kind::Own => {
+                        sharers == 0 && *refusals == 0 && !owner_waits && !refusal_waits && !writer_waits
+                    }
+                };
+            if !free {
+                owner_waits |= waiter.kind == Kind::Own;
+                refusal_waits |= waiter.kind == Kind::Refuse;
+                writer_waits |= matches!(waiter.kind, Kind::Write | Kind::Upgrade);
                 continue;
             }
-            if queue.owned || waiter.exclusive && shared_now > 0 {
-                break;
-            }
-            if waiter.exclusive {
-                queue.owned = true;
-            } else {
-                self.word.fetch_add(1, Ordering::AcqRel);
-                shared_now += 1;
+            match waiter.kind {
+                Kind::Read => _ = self.word.fetch_add(share_of(false), Ordering::AcqRel),
+                Kind::Write => _ = self.word.fetch_add(share_of(true), Ordering::AcqRel),
+                Kind::Upgrade => _ = self.word.fetch_add(WRITER, Ordering::AcqRel),
+                Kind::Refuse => *refusals += 1,
+                Kind::Own => *owned = true,
             }
             waiter.granted = true;
             waiter.fiber.wake();
         }
-        if !queue.owned && queue.waiters.is_empty() {
+        if !*owned && *refusals == 0 && waiters.is_empty() {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
     }
@@ -224,12 +294,13 @@ impl SharedWaits {
     pub fn share(
         &self,
         wanted: &Arc<TableLock>,
+        writes: bool,
         kept: Vec<Arc<TableLock>>,
         interrupt: &Interrupt,
         timeout: Duration,
     ) -> SqlResult<()> {
         if kept.is_empty() {
-            return wanted.share(interrupt, timeout);
+            return wanted.share(writes, interrupt, timeout);
         }
         let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
         {
@@ -239,7 +310,7 @@ impl SharedWaits {
             }
             waits.push(SharedWait { ticket, wanted: wanted.clone(), kept });
         }
-        let result = wanted.share(interrupt, timeout);
+        let result = wanted.share(writes, interrupt, timeout);
         self.waits.lock().retain(|wait| wait.ticket != ticket);
         result
     }

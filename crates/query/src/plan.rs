@@ -73,6 +73,12 @@ impl StatementKind {
         )
     }
 
+    /// Whether it changes definitions, so that it is refused in a READ ONLY transaction.
+    pub fn defines(self) -> bool {
+        use StatementKind::*;
+        self.commits_implicitly() && !matches!(self, Check | Analyze | Optimize | Repair)
+    }
+
     /// Whether it changes rows, so that it is refused in a READ ONLY transaction.
     pub fn changes_rows(self) -> bool {
         use StatementKind::*;

@@ -14,7 +14,9 @@ use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
+use crate::lock_tables::NamedLocks;
 use crate::txn::TransactionState;
+use crate::user_locks::HeldLocks;
 
 /// Typed copies of the variables that statements need on their way.
 #[derive(Clone)]
@@ -51,6 +53,10 @@ pub struct SessionVars {
     pub select_limit: u64,
     /// `innodb_lock_wait_timeout`, seconds.
     pub row_lock_wait_timeout: u64,
+    /// `innodb_snapshot_isolation`.
+    pub snapshot_isolation: bool,
+    /// `innodb_rollback_on_timeout`.
+    pub rollback_on_timeout: bool,
     /// `lock_wait_timeout`, seconds: metadata locks.
     pub lock_wait_timeout: u64,
     /// `foreign_key_checks`.
@@ -113,6 +119,8 @@ impl Default for SessionVars {
             timestamp: None,
             select_limit: u64::MAX,
             row_lock_wait_timeout: 50,
+            snapshot_isolation: false,
+            rollback_on_timeout: false,
             lock_wait_timeout: 86_400,
             foreign_key_checks: true,
             unique_checks: true,
@@ -216,6 +224,10 @@ pub struct Session {
     pub txn: Option<Txn>,
     /// What SQL knows of the transaction: BEGIN, savepoints, metadata locks.
     pub transaction: TransactionState,
+    /// What LOCK TABLES has locked.
+    pub(crate) named_locks: NamedLocks,
+    /// What GET_LOCK() has locked.
+    pub user_locks: HeldLocks,
     /// Warnings of the last statement.
     pub diagnostics: Diagnostics,
     /// `ROW_COUNT()`.
@@ -240,6 +252,8 @@ pub struct Session {
     pub current_row: u64,
     /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
     pub abort_on_warning: bool,
+    /// The plain reads of the running statement lock what they read: it changes rows by it.
+    pub(crate) locks_reads: bool,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
     /// When the running statement began, microseconds since 1970; read from the clock when first asked.
@@ -270,6 +284,8 @@ impl Session {
             vars: SessionVars::default(),
             txn: None,
             transaction: TransactionState::default(),
+            named_locks: NamedLocks::default(),
+            user_locks: HeldLocks::new(host.user_locks()),
             diagnostics: Diagnostics::default(),
             row_count: 0,
             found_rows: 0,
@@ -282,6 +298,7 @@ impl Session {
             host,
             current_row: 1,
             abort_on_warning: false,
+            locks_reads: false,
             no_index_used: false,
             statement_clock: None,
             scratch: Scratch::default(),
@@ -294,6 +311,7 @@ impl Session {
         self.current_row = 1;
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
+        self.locks_reads = false;
         self.no_index_used = false;
     }
 
@@ -365,7 +383,7 @@ impl Session {
 
     /// Whether metadata locks outlive the statement.
     pub(crate) fn keeps_locks(&self) -> bool {
-        self.in_transaction() || !self.vars.autocommit
+        self.in_transaction() || !self.vars.autocommit || self.named_locks.is_in_force()
     }
 
     /// Whether the open transaction, or else the next one, may not write.

@@ -17,9 +17,17 @@ pub struct TransactionState {
     open: bool,
     /// READ ONLY.
     pub read_only: bool,
-    savepoints: Vec<(String, Savepoint)>,
-    /// Shared metadata locks, kept to the end.
-    pub(crate) locks: Vec<Arc<TableLock>>,
+    savepoints: Vec<SavepointHere>,
+    /// Shared metadata locks, kept to the end, and whether they are a writer's.
+    pub(crate) locks: Vec<(Arc<TableLock>, bool)>,
+}
+
+/// A savepoint of a session.
+struct SavepointHere {
+    name: String,
+    point: Savepoint,
+    /// Metadata locks kept when it was set.
+    locks: usize,
 }
 
 /// Most savepoints of one transaction.
@@ -31,18 +39,18 @@ impl TransactionState {
         self.open
     }
 
-    /// Whether the transaction keeps this lock already.
-    pub(crate) fn holds(&self, lock: &Arc<TableLock>) -> bool {
-        self.locks.iter().any(|held| Arc::ptr_eq(held, lock))
+    /// How the transaction keeps this lock already, if it does: whether as a writer.
+    pub(crate) fn holds(&mut self, lock: &Arc<TableLock>) -> Option<&mut bool> {
+        self.locks.iter_mut().find(|(held, _)| Arc::ptr_eq(held, lock)).map(|(_, writes)| writes)
     }
 
     /// Keeps a lock to the end of the transaction.
-    pub(crate) fn keep(&mut self, lock: &Arc<TableLock>) {
-        self.locks.push(lock.clone());
+    pub(crate) fn keep(&mut self, lock: &Arc<TableLock>, writes: bool) {
+        self.locks.push((lock.clone(), writes));
     }
 
     pub(crate) fn release_locks(&mut self) {
-        self.locks.drain(..).for_each(|lock| lock.unshare());
+        self.locks.drain(..).for_each(|(lock, writes)| lock.unshare(writes));
     }
 }
 
@@ -56,6 +64,7 @@ impl Database {
     /// START TRANSACTION: commits what was open.
     pub fn begin(&self, session: &mut Session, how: ast::StartTransaction) -> SqlResult<()> {
         self.commit(session)?;
+        session.named_locks.release();
         session.transaction.open = true;
         let next = session.vars.next_read_only.take();
         session.transaction.read_only = how.read_only.or(next).unwrap_or(session.vars.read_only);
@@ -126,21 +135,25 @@ impl Database {
             return Err(errors::unknown_error("Too many savepoints"));
         }
         let point = self.ensure_txn(session).savepoint();
+        let locks = session.transaction.locks.len();
         let savepoints = &mut session.transaction.savepoints;
-        savepoints.retain(|(n, _)| !crate::catalog::names::same(n, name));
-        savepoints.push((name.to_string(), point));
+        savepoints.retain(|other| !crate::catalog::names::same(&other.name, name));
+        savepoints.push(SavepointHere { name: name.to_string(), point, locks });
         Ok(())
     }
 
     /// ROLLBACK TO SAVEPOINT: those set later are forgotten.
     pub fn rollback_to_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
         let place = find(session, name)?;
-        let point = session.transaction.savepoints[place].1;
+        let SavepointHere { point, locks, .. } = &session.transaction.savepoints[place];
+        let (point, locks) = (*point, *locks);
         session.transaction.savepoints.truncate(place + 1);
-        match &mut session.txn {
-            Some(txn) => txn.rollback_to(point).map_err(engine_error),
-            None => Ok(()),
+        let Some(txn) = &mut session.txn else { return Ok(()) };
+        txn.rollback_to(point).map_err(engine_error)?;
+        if !txn.holds_locks() {
+            session.transaction.locks.drain(locks..).for_each(|(lock, writes)| lock.unshare(writes));
         }
+        Ok(())
     }
 
     /// RELEASE SAVEPOINT: it and those set later are forgotten.
@@ -157,6 +170,7 @@ impl Database {
             let options = TxnOptions {
                 isolation,
                 read_only: session.transaction.read_only,
+                snapshot_isolation: session.vars.snapshot_isolation,
                 lock_wait_timeout: Some(std::time::Duration::from_secs(session.vars.row_lock_wait_timeout)),
                 interrupt: Some(session.interrupt.engine().clone()),
             };
@@ -179,7 +193,7 @@ fn find(session: &Session, name: &str) -> SqlResult<usize> {
     let savepoints = &session.transaction.savepoints;
     savepoints
         .iter()
-        .position(|(n, _)| crate::catalog::names::same(n, name))
+        .position(|savepoint| crate::catalog::names::same(&savepoint.name, name))
         .ok_or_else(|| -> SqlError { errors::sp_does_not_exist("SAVEPOINT", name) })
 }
 

@@ -23,6 +23,10 @@ impl Host for Alone {
         }
     }
 
+    fn user_locks(&self) -> Arc<keel_query::user_locks::UserLocks> {
+        Arc::default()
+    }
+
     fn virtual_table(&self, _: &str, _: &str) -> Option<Arc<TableDef>> {
         None
     }

@@ -143,7 +143,10 @@ impl Core {
 
     /// The state of a new connection: variables, user variables, prepared statements and transaction are gone.
     pub fn reset(&mut self) -> SqlResult<()> {
-        self.state.database().rollback(&mut self.sql)?;
+        let database = self.state.database().clone();
+        database.rollback(&mut self.sql)?;
+        database.unlock_named_tables(&mut self.sql)?;
+        self.sql.user_locks.release_all();
         let mut settings = SessionSettings::new(self.state.globals.all());
         let client_charset = self.setting("character_set_client");
         settings.set(crate::variables::table().id("character_set_client"), client_charset);

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
+use keel_query::user_locks::UserLocks;
 use keel_query::{Host, Session};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
@@ -18,6 +19,7 @@ use crate::variables::{Scope, set, table};
 #[derive(Default)]
 pub struct ServerHost {
     state: OnceLock<Weak<ServerState>>,
+    user_locks: Arc<UserLocks>,
 }
 
 impl ServerHost {
@@ -49,6 +51,10 @@ impl Host for ServerHost {
         let Some(client) = state.registry.get(session.id) else { return Ok(state.globals.get(id).value()) };
         let settings = client.settings.lock();
         Ok(set::read(client.id, session, &settings, id).value())
+    }
+
+    fn user_locks(&self) -> Arc<UserLocks> {
+        self.user_locks.clone()
     }
 
     fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {

@@ -116,10 +116,15 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
             counters(core, Counter::Flush);
             flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }
-        Statement::LockTables { .. } => Err(errors::not_supported_yet("LOCK TABLES")),
+        Statement::LockTables { tables, wait } => {
+            counters(core, Counter::LockTables);
+            let database = core.state.database().clone();
+            database.lock_named_tables(&mut core.sql, tables, wait.as_ref()).map(|()| Outcome::Ok(""))
+        }
         Statement::UnlockTables => {
             counters(core, Counter::UnlockTables);
-            Ok(Outcome::Ok(""))
+            let database = core.state.database().clone();
+            database.unlock_named_tables(&mut core.sql).map(|()| Outcome::Ok(""))
         }
         Statement::Empty => Ok(Outcome::Ok("")),
         Statement::Shutdown => {

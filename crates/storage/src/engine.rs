@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use keel_base::{TreeId, TrxId};
+use keel_base::{Lsn, TreeId, TrxId};
 use keel_runtime::sync::Event;
 use keel_runtime::time::Instant;
 use parking_lot::RwLock;
@@ -71,12 +71,36 @@ pub struct TreeHandle {
 struct TreeInner {
     tree: Arc<Tree>,
     gaps: Arc<TreeGaps>,
+    /// Snapshots of before this LSN do not know what is in it; [`UNBORN`] until that is known, 0 for trees of old.
+    born: AtomicU64,
 }
+
+const UNBORN: u64 = u64::MAX;
 
 impl TreeHandle {
     pub(crate) fn new(tree: Arc<Tree>) -> TreeHandle {
         let gaps = TreeGaps::new(tree.id());
-        TreeHandle { inner: Arc::new(TreeInner { tree, gaps }) }
+        TreeHandle { inner: Arc::new(TreeInner { tree, gaps, born: AtomicU64::new(0) }) }
+    }
+
+    /// A tree that has just been made.
+    pub(crate) fn new_unborn(tree: Arc<Tree>) -> TreeHandle {
+        let handle = TreeHandle::new(tree);
+        handle.inner.born.store(UNBORN, Ordering::Relaxed);
+        handle
+    }
+
+    /// Says with which commit the tree came into use, unless that was said before: older snapshots may not read it,
+    /// since what they would see of it is not what was there then.
+    pub fn set_born(&self, commit: Lsn) {
+        let _ = self.inner.born.compare_exchange(UNBORN, commit.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether a snapshot of `csn` may read it.
+    #[inline]
+    pub(crate) fn is_known_at(&self, csn: u64) -> bool {
+        let born = self.inner.born.load(Ordering::Acquire);
+        born <= csn || born == UNBORN
     }
 
     /// The tree's id.

@@ -19,6 +19,10 @@ pub enum Error {
     Interrupted,
     /// The row to change is not there.
     NotFound,
+    /// The tree came into use after the transaction's snapshot.
+    TreeChanged,
+    /// Under snapshot isolation: the row to lock is newer than the snapshot. The caller rolls back the transaction.
+    RecordChanged,
     /// A write in a read-only transaction.
     ReadOnly,
     /// A key or row exceeds the engine's limits.
@@ -48,6 +52,8 @@ impl fmt::Display for Error {
             Error::LockNotAvailable => f.write_str("lock not available"),
             Error::Interrupted => f.write_str("interrupted"),
             Error::NotFound => f.write_str("row not found"),
+            Error::TreeChanged => f.write_str("tree is newer than the snapshot"),
+            Error::RecordChanged => f.write_str("row is newer than the snapshot"),
             Error::ReadOnly => f.write_str("transaction is read only"),
             Error::TooLarge => f.write_str("key or row too large"),
             Error::Ended => f.write_str("transaction has ended"),

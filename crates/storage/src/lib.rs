@@ -55,8 +55,8 @@ pub use error::{Error, Result};
 /// Clock, fibers and files for the layer above, which has no arrow of its own to the runtime.
 pub use keel_runtime as runtime;
 pub use options::{
-    Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange,
-    TxnOptions, Wait,
+    Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
+    ScanRange, TxnOptions, Wait,
 };
 pub use scan::Scan;
 pub use store::{Durability, StoreConfig};

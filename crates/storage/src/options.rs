@@ -66,6 +66,9 @@ pub struct TxnOptions {
     pub isolation: Isolation,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether locking a row that the snapshot does not see is an error ([`crate::Error::RecordChanged`]), where one
+    /// snapshot serves the whole transaction.
+    pub snapshot_isolation: bool,
     /// How long a row lock is waited for; `None` takes the engine's default.
     pub lock_wait_timeout: Option<Duration>,
     /// The session's switch for ending waits and scans from outside; `None` makes one.
@@ -77,6 +80,7 @@ impl Default for TxnOptions {
         TxnOptions {
             isolation: Isolation::RepeatableRead,
             read_only: false,
+            snapshot_isolation: false,
             lock_wait_timeout: None,
             interrupt: None,
         }
@@ -180,6 +184,17 @@ impl ScanRange<'_> {
     /// Everything, ascending.
     pub const ALL: ScanRange<'static> =
         ScanRange { lower: Bound::Unbounded, upper: Bound::Unbounded, reverse: false };
+}
+
+/// What a locking scan locks where its range ends, if its isolation level locks gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeEnd {
+    /// The gap up to the next row: the range holds all keys with one prefix.
+    Gap,
+    /// The gap and that row, as for any other range. Levels that lock no gaps wait for the row and let it go.
+    NextKey,
+    /// Nothing if a row was found: only one can have the key.
+    Unique,
 }
 
 /// What an insert came to.

@@ -32,7 +32,7 @@ impl Engine {
         let id = self.next_tree_id()?;
         let tree = self.store.create_tree(id)?;
         txn.created_tree(id);
-        self.trees.write().insert(id, TreeHandle::new(tree));
+        self.trees.write().insert(id, TreeHandle::new_unborn(tree));
         match txn.insert(&self.registry, &key_of(id), meta, OnDuplicate::LockShared)? {
             Insert::Done => Ok(id),
             Insert::Duplicate => {

@@ -8,8 +8,9 @@
 //!
 //! A locking scan takes one row at a time, since each row taken is a row locked: it asks for the row's lock under the
 //! leaf's latch, waits without it, and looks at the row again. Where gaps are locked, the range between the last row
-//! and this one is locked first; ends of leaves are fences, so that each piece is locked under the latch of the leaf it
-//! lies in. Deleted rows are part of the gap.
+//! and this one is locked with it; ends of leaves are fences, so that each piece is locked under the latch of the leaf it
+//! lies in. Deleted rows are part of the gap. What is locked where the range ends is InnoDB's choice ([`RangeEnd`]): the
+//! first row beyond an open range is locked as well, one beyond equal keys is not.
 
 use std::ops::{Bound, Range};
 
@@ -19,7 +20,8 @@ use keel_runtime::fiber;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreResult;
-use crate::options::{LockMode, Read, ScanRange, Wait};
+use crate::lock::IfTaken;
+use crate::options::{LockMode, RangeEnd, Read, ScanRange, Wait};
 use crate::row::Header;
 use crate::tree::LeafRead;
 use crate::txn::{State, Txn};
@@ -51,6 +53,20 @@ pub struct Scan {
     newly_locked: Option<Vec<u8>>,
     /// The tree's entries stand for rows of another tree.
     of_index: bool,
+    /// What a locking scan locks where its range ends.
+    end: RangeEnd,
+    /// The range is behind: the next row is locked and not given.
+    beyond: bool,
+    /// `place` lies behind a row, not behind a leaf.
+    after_row: bool,
+    /// Key of the row locked beyond the range.
+    beyond_key: Option<Vec<u8>>,
+    /// Rows that others have locked are given as last committed, and not locked.
+    semi_consistent: bool,
+    /// The row given last is such a row.
+    unlocked: bool,
+    /// The row at the place is to be locked, whatever it takes.
+    insist: bool,
 }
 
 /// From where the scan goes on.
@@ -79,6 +95,10 @@ struct Item {
 enum Found {
     /// A row; whether its lock is new.
     Row(bool),
+    /// The row beyond the range; whether its lock is new.
+    Beyond(bool),
+    /// A row that others have locked, as it stands there; the place has moved.
+    Locked { key: Vec<u8>, header: Header, row: Vec<u8> },
     /// Queued for the row.
     Wait,
     /// Look at the place again.
@@ -105,7 +125,46 @@ impl Scan {
             gap: None,
             newly_locked: None,
             of_index: false,
+            end: RangeEnd::Gap,
+            beyond: false,
+            after_row: false,
+            beyond_key: None,
+            semi_consistent: false,
+            unlocked: false,
+            insist: false,
         }
+    }
+
+    /// Says what a locking scan locks where its range ends; else it is the gap alone.
+    pub fn set_end(&mut self, end: RangeEnd) {
+        self.end = end;
+    }
+
+    /// Makes a scan that locks exclusively give a row that others have locked as it was last committed, and unlocked
+    /// ([`Scan::is_unlocked`]): the caller passes over it, or wants it after all ([`Scan::insist`]). Only under isolation
+    /// levels that lock no gaps, and only in the tree of the rows.
+    pub fn set_semi_consistent(&mut self) {
+        self.semi_consistent = true;
+    }
+
+    /// Whether the row given last is the committed version of a row that others have locked.
+    pub fn is_unlocked(&self) -> bool {
+        self.unlocked
+    }
+
+    /// Goes back to the row given last, which is unlocked: the next call locks it, after waiting, and gives its newest
+    /// version; or the row after it, if it is gone.
+    pub fn insist(&mut self) {
+        let Some(item) = self.items.last() else { return };
+        let key = self.bytes[item.key.clone()].to_vec();
+        self.place = if self.reverse { Place::Before(successor(&key)) } else { Place::From(key) };
+        self.next_item = self.items.len();
+        self.insist = true;
+    }
+
+    /// Once: the key of the row beyond the range that a locking scan locked at its end, if it did and keeps it.
+    pub fn take_beyond(&mut self) -> Option<Vec<u8>> {
+        self.beyond_key.take()
     }
 
     /// The next key and row. Waits for pages and, if it locks, for rows.
@@ -208,12 +267,17 @@ impl Scan {
     fn slots(&self, leaf: &LeafRead<'_>) -> (Range<usize>, bool) {
         let at = |key: &[u8]| leaf.search(key).unwrap_or_else(|slot| slot);
         let after = |key: &[u8]| leaf.search(key).map_or_else(|slot| slot, |slot| slot + 1);
-        let mut first = match &self.lower {
+        let (lower, upper) = match (self.beyond, self.reverse) {
+            (false, _) => (&self.lower, &self.upper),
+            (true, false) => (&self.lower, &Bound::Unbounded),
+            (true, true) => (&Bound::Unbounded, &self.upper),
+        };
+        let mut first = match lower {
             Bound::Unbounded => 0,
             Bound::Included(key) => at(key),
             Bound::Excluded(key) => after(key),
         };
-        let mut end = match &self.upper {
+        let mut end = match upper {
             Bound::Unbounded => leaf.len(),
             Bound::Included(key) => after(key),
             Bound::Excluded(key) => at(key),
@@ -224,12 +288,12 @@ impl Scan {
             Place::Start | Place::End => {}
         }
         let ends_here = if self.reverse {
-            match &self.lower {
+            match lower {
                 Bound::Unbounded => leaf.low_fence().is_empty(),
                 Bound::Included(key) | Bound::Excluded(key) => leaf.low_fence() <= key.as_slice(),
             }
         } else {
-            match (leaf.high_fence(), &self.upper) {
+            match (leaf.high_fence(), upper) {
                 (None, _) => true,
                 (Some(_), Bound::Unbounded) => false,
                 (Some(fence), Bound::Included(key)) => fence > key.as_slice(),
@@ -265,6 +329,7 @@ impl Scan {
 
     /// Goes on to the neighbour of `leaf`, or to the end.
     fn leave(&mut self, leaf: &LeafRead<'_>, ends_here: bool) {
+        self.after_row = false;
         self.place = if ends_here {
             Place::End
         } else if self.reverse {
@@ -307,6 +372,11 @@ impl Scan {
     fn fill_locked(&mut self, engine: &Engine, state: &mut State, mode: LockMode, wait: Wait) -> Result<()> {
         let mut waited = false;
         self.newly_locked = None;
+        self.unlocked = false;
+        if self.semi_consistent && !state.isolation.locks_gaps() {
+            // It keeps the old versions that may be looked at.
+            state.take_snapshot(engine);
+        }
         loop {
             let tree = self.tree.clone();
             let leaf = self.leaf(&tree)?;
@@ -314,6 +384,7 @@ impl Scan {
             drop(leaf);
             match found {
                 Found::Row(new) => {
+                    self.insist = false;
                     if new || waited {
                         self.newly_locked =
                             self.items.last().map(|item| self.bytes[item.key.clone()].to_vec());
@@ -323,6 +394,19 @@ impl Scan {
                 Found::Wait => {
                     waited = true;
                     state.wait(engine, wait)?;
+                }
+                Found::Beyond(new) => {
+                    if (new || waited) && !state.isolation.locks_gaps() {
+                        let key = self.beyond_key.take().expect("just found");
+                        state.unlock_row(engine, &self.tree, &key);
+                    }
+                    return Ok(());
+                }
+                Found::Locked { key, header, mut row } => {
+                    if state.committed_version(engine, header, &mut row)? {
+                        self.push_unlocked(&key, header, &row);
+                        return Ok(());
+                    }
                 }
                 Found::Again => {}
                 Found::Moved => return Ok(()),
@@ -339,7 +423,9 @@ impl Scan {
         mode: LockMode,
         wait: Wait,
     ) -> Result<Found> {
-        let (mut slots, ends_here) = self.slots(leaf);
+        // After a wait there may be rows in the range that were not there before.
+        self.beyond = false;
+        let (mut slots, mut ends_here) = self.slots(leaf);
         let gaps = state.isolation.locks_gaps();
         if gaps && self.gap.is_none() {
             self.gap = self.first_gap_end(leaf, &slots);
@@ -347,7 +433,12 @@ impl Scan {
         loop {
             let slot = if self.reverse { slots.next_back() } else { slots.next() };
             let Some(slot) = slot else {
-                if gaps {
+                if ends_here && !self.beyond && self.end == RangeEnd::NextKey {
+                    self.beyond = true;
+                    (slots, ends_here) = self.slots(leaf);
+                    continue;
+                }
+                if gaps && !(ends_here && self.needs_no_gap_behind()) {
                     self.lock_rest(state, leaf, slots, ends_here);
                 }
                 self.leave(leaf, ends_here);
@@ -359,34 +450,81 @@ impl Scan {
                 continue;
             }
             let key = key_at(leaf, slot);
-            match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken(wait))? {
+            // A version in overflow pages may be gone before it is read.
+            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond && !header.is_overflow();
+            let if_taken = if semi { IfTaken::Refuse } else { if_taken(wait) };
+            match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken)? {
+                RowLock::Mine(new) if self.beyond => {
+                    self.pass(state, leaf, slot, key.clone(), gaps);
+                    self.place = Place::End;
+                    self.beyond_key = Some(key);
+                    return Ok(Found::Beyond(new));
+                }
                 RowLock::Mine(new) => {
                     self.push(leaf, slot, header, row, !header.is_overflow());
-                    self.pass(state, leaf, key, gaps);
+                    self.pass(state, leaf, slot, key, gaps);
                     return Ok(Found::Row(new));
                 }
                 RowLock::Wait => return Ok(Found::Wait),
                 RowLock::Again => return Ok(Found::Again),
+                RowLock::Taken if semi => {
+                    let row = row.to_vec();
+                    self.pass(state, leaf, slot, key.clone(), gaps);
+                    return Ok(Found::Locked { key, header, row });
+                }
                 RowLock::Taken if wait == Wait::SkipLocked => {}
                 RowLock::Taken => return Err(Error::LockNotAvailable),
             }
         }
     }
 
-    /// Goes past the row at `key`, locking the gap before it.
-    fn pass(&mut self, state: &mut State, leaf: &LeafRead<'_>, key: Vec<u8>, gaps: bool) {
+    /// Takes a row that is not in a latched leaf.
+    fn push_unlocked(&mut self, key: &[u8], header: Header, row: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(row);
+        let (key, row) = (start..middle, middle..self.bytes.len());
+        self.items.push(Item { key, row, header, ready: true, undecided: false });
+        self.unlocked = true;
+    }
+
+    /// Goes past the row at `key` in `slot`, locking the gap below it; a scan downwards came through the one above.
+    fn pass(&mut self, state: &mut State, leaf: &LeafRead<'_>, slot: usize, key: Vec<u8>, gaps: bool) {
         let above = successor(&key);
         if gaps {
             let me = state.shared().clone();
             match (&self.gap, self.reverse) {
+                // The first row of "this key or greater" is locked alone if it has that very key.
+                (Some(_), false) if self.lower == Bound::Included(key.clone()) => {}
                 (Some(low), false) => self.tree.gaps().lock(&me, low, Some(&key)),
-                (high, true) => self.tree.gaps().lock(&me, &above, high.as_deref()),
+                (high, true) => {
+                    let below = match slot {
+                        0 => leaf.low_fence().to_vec(),
+                        _ => successor(&key_at(leaf, slot - 1)),
+                    };
+                    self.tree.gaps().lock(&me, &above, high.as_deref());
+                    self.tree.gaps().lock(&me, &below, Some(&key));
+                }
                 (None, false) => {}
             }
             self.gap = Some(if self.reverse { key.clone() } else { above.clone() });
         }
         self.hint = Some(leaf.page_no());
+        self.after_row = true;
         self.place = if self.reverse { Place::Before(key) } else { Place::From(above) };
+    }
+
+    /// Whether equal keys were sought and the last row found is the last that there can be.
+    fn needs_no_gap_behind(&self) -> bool {
+        match (&self.place, self.end, &self.lower, &self.upper) {
+            _ if !self.after_row => false,
+            (Place::From(next), RangeEnd::Unique, Bound::Included(key), _) => next.starts_with(key),
+            (Place::From(next), RangeEnd::Gap, _, Bound::Excluded(end)) => {
+                crate::txn_write::after_prefix(&next[..next.len() - 1]).as_deref() == Some(end.as_slice())
+            }
+            _ => false,
+        }
     }
 
     /// Where the gap begins that lies before the first row of the scan (behind it, if it goes down).

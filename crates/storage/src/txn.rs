@@ -35,6 +35,8 @@ pub struct Txn {
 pub(crate) struct State {
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
+    /// Rows newer than the snapshot may not be locked.
+    pub(crate) snapshot_isolation: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) interrupt: Interrupt,
     /// Since its first lock.
@@ -84,6 +86,8 @@ impl Buffers {
 /// A point to which a transaction can be rolled back; locks stay.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
+    /// Nothing had been read, locked or written: returning here ends the transaction and begins anew.
+    untouched: bool,
     mark: UndoMark,
     created: usize,
     dropped: usize,
@@ -94,6 +98,7 @@ impl Txn {
         let state = State {
             isolation: options.isolation,
             read_only: options.read_only,
+            snapshot_isolation: options.snapshot_isolation && options.isolation.locks_gaps(),
             timeout: options.lock_wait_timeout,
             interrupt: options.interrupt.unwrap_or_default(),
             shared: None,
@@ -202,6 +207,7 @@ impl Txn {
     pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
         if read == Read::Snapshot && self.state.isolation != Isolation::ReadUncommitted {
             self.state.take_snapshot(&self.engine);
+            self.state.check_known(tree)?;
         }
         Ok(Scan::new(tree, range, read))
     }
@@ -209,14 +215,18 @@ impl Txn {
     /// A point to return to.
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint {
+            untouched: self.state.shared.is_none() && self.state.snapshot.is_none(),
             mark: self.state.mark(),
             created: self.state.created.len(),
             dropped: self.state.dropped.len(),
         }
     }
 
-    /// Undoes what was written since; locks stay. Waits.
+    /// Undoes what was written since; locks stay, unless there was nothing before. Waits.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.untouched {
+            return self.state.rollback(&self.engine);
+        }
         self.state.undo_to(&self.engine, savepoint.mark)?;
         self.state.dropped.truncate(savepoint.dropped);
         let engine = &self.engine;
@@ -237,6 +247,12 @@ impl Txn {
     /// Rolls back and releases all locks. Waits.
     pub fn rollback(&mut self) -> Result<()> {
         self.state.rollback(&self.engine)
+    }
+
+    /// Whether it holds row or gap locks, or has written.
+    pub fn holds_locks(&self) -> bool {
+        let held = |shared: &Arc<TrxShared>| shared.held.lock().len() > 0;
+        self.state.writes.is_some() || self.state.shared.as_ref().is_some_and(held)
     }
 
     /// Whether it has written.

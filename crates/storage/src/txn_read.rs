@@ -62,6 +62,7 @@ impl State {
     ) -> Result<Option<R>> {
         if self.isolation != Isolation::ReadUncommitted {
             self.take_snapshot(engine);
+            self.check_known(tree)?;
         }
         let leaf = tree.tree().leaf_for_read(key)?;
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
@@ -84,6 +85,15 @@ impl State {
         Ok(Some(f(&row)))
     }
 
+    /// Refuses a tree that came into use after the snapshot.
+    #[inline]
+    pub(crate) fn check_known(&self, tree: &TreeHandle) -> Result<()> {
+        match &self.snapshot {
+            Some(snapshot) if !tree.is_known_at(snapshot.csn) => Err(Error::TreeChanged),
+            _ => Ok(()),
+        }
+    }
+
     /// Turns an entry into the version that this transaction's snapshot sees; `None` if it sees no row. Waits.
     pub(crate) fn version_for(
         &self,
@@ -99,6 +109,24 @@ impl State {
             header = older_version(engine, header, row)?;
         }
         Ok(Some(header).filter(|header| !header.is_deleted()))
+    }
+
+    /// Turns an entry, which others have locked, into its last committed version; false if there is no such row, or it
+    /// would have to be read from overflow pages. Waits.
+    pub(crate) fn committed_version(
+        &self,
+        engine: &Engine,
+        newest: Header,
+        row: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut header = newest;
+        while engine.table.is_active(header.trx) {
+            if header.is_fresh() {
+                return Ok(false);
+            }
+            header = older_version(engine, header, row)?;
+        }
+        Ok(!header.is_deleted() && !header.is_overflow())
     }
 
     /// Asks for a row's lock under its leaf's latch. Without `entry` the row may be had without an entry in the lock
@@ -124,9 +152,17 @@ impl State {
             engine.locks.ask(me, tree.id(), key, mode, Some(&writer), if_taken)
         } else if entry || engine.locks.is_contended(Some(me), tree.id(), key) {
             engine.locks.ask(me, tree.id(), key, mode, None, if_taken)
+        } else if self.snapshot_isolation && !self.sees(engine, header.trx) {
+            return Err(Error::RecordChanged);
         } else {
             return Ok(RowLock::Mine(false));
         };
+        if self.snapshot_isolation
+            && matches!(ask, Ask::Granted | Ask::Held)
+            && !self.sees(engine, header.trx)
+        {
+            return Err(Error::RecordChanged);
+        }
         Ok(match ask {
             Ask::Granted => RowLock::Mine(true),
             Ask::Held => RowLock::Mine(false),

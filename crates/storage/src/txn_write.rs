@@ -443,6 +443,9 @@ impl State {
                     }
                     let (header, _) = Header::split(leaf.value(slot));
                     if let Some(step) = state.meet(engine, tree, found, header, on_duplicate)? {
+                        if matches!(step, Step::Done(Insert::Duplicate)) {
+                            state.lock_gap_below(tree, leaf, slot);
+                        }
                         return Ok(Some(step));
                     }
                 }
@@ -456,6 +459,22 @@ impl State {
             }
             guarded = true;
         }
+    }
+
+    /// Keeps others from inserting before the entry in `slot`: InnoDB takes a next-key lock on the duplicate in a unique
+    /// secondary index, under every isolation level.
+    fn lock_gap_below(&mut self, tree: &TreeHandle, leaf: &LeafWrite<'_>, slot: usize) {
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        match slot {
+            0 => low.extend_from_slice(leaf.low_fence()),
+            _ => {
+                leaf.key(slot - 1, &mut low);
+                low.push(0);
+            }
+        }
+        leaf.key(slot, &mut high);
+        let me = self.shared().clone();
+        tree.gaps().lock(&me, &low, Some(&high));
     }
 
     /// Keeps others from inserting keys that begin with `prefix`, and says whether a live one is there: it is locked
@@ -531,7 +550,7 @@ fn lies_within(leaf: &LeafWrite<'_>, prefix: &[u8]) -> bool {
 }
 
 /// The least key above all that begin with `prefix`.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut out = prefix[..=last].to_vec();
     out[last] += 1;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use common::*;
 use keel_runtime::{fiber, time};
 use keel_storage::{
-    Engine, EngineConfig, Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, Read, ScanRange,
-    TreeHandle, TxnOptions, Wait,
+    Engine, EngineConfig, Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
+    ScanRange, TreeHandle, TxnOptions, Wait,
 };
 
 const X: LockMode = LockMode::Exclusive;
@@ -351,9 +351,67 @@ fn a_limited_locking_scan_locks_what_it_gave() {
 }
 
 #[test]
+fn a_savepoint_before_anything_was_done_gives_all_locks_back() {
+    with_rows(&[1], |engine, tree| {
+        let mut a = rr(engine);
+        let start = a.savepoint();
+        set(&mut a, tree, 1, "a").unwrap();
+        a.rollback_to(start).unwrap();
+        let mut b = rr(engine);
+        set(&mut b, tree, 1, "b").unwrap();
+        b.commit().unwrap();
+        assert_eq!(get(&mut a, tree, 1).as_deref(), Some("b"));
+        a.commit().unwrap();
+    });
+}
+
+#[test]
+fn a_scan_locks_the_row_beyond_an_open_range_and_gives_it_back_where_no_gaps_are_locked() {
+    use std::ops::Bound::{Excluded, Included};
+    with_rows(&[1, 2, 3], |engine, tree| {
+        for (isolation, locked) in [(Isolation::RepeatableRead, true), (Isolation::ReadCommitted, false)] {
+            let mut a = begin(engine, isolation);
+            let (low, high) = (k(1), k(2));
+            let range = ScanRange { lower: Included(&low), upper: Excluded(&high), reverse: false };
+            let mut scan = a.scan(tree, range, Read::FOR_UPDATE).unwrap();
+            scan.set_end(RangeEnd::NextKey);
+            assert!(scan.next(&mut a).unwrap().is_some());
+            assert!(scan.next(&mut a).unwrap().is_none());
+            assert_eq!(scan.take_beyond().is_some(), locked);
+            let mut b = rr(engine);
+            assert_eq!(lock(&mut b, tree, 2, S, Wait::NoWait).is_err(), locked);
+            assert!(lock(&mut b, tree, 3, S, Wait::NoWait).is_ok());
+            b.commit().unwrap();
+            a.commit().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_semi_consistent_scan_gives_locked_rows_as_last_committed_and_locks_those_it_insists_on() {
+    with_rows(&[1, 2], |engine, tree| {
+        let mut a = rr(engine);
+        set(&mut a, tree, 1, "a").unwrap();
+        let mut b = rc(engine);
+        let mut scan = b.scan(tree, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+        scan.set_semi_consistent();
+        assert_eq!(scan.next(&mut b).unwrap().map(|(_, row)| row.to_vec()), Some(b"1".to_vec()));
+        assert!(scan.is_unlocked());
+        a.commit().unwrap();
+        scan.insist();
+        assert_eq!(scan.next(&mut b).unwrap().map(|(_, row)| row.to_vec()), Some(b"a".to_vec()));
+        assert!(!scan.is_unlocked());
+        assert!(matches!(lock(&mut a, tree, 1, S, Wait::NoWait), Err(Error::LockNotAvailable)));
+        b.commit().unwrap();
+        a.commit().unwrap();
+    });
+}
+
+#[test]
 fn rows_rolled_back_to_a_savepoint_stay_locked() {
     with_rows(&[1, 2], |engine, tree| {
         let mut a = rr(engine);
+        set(&mut a, tree, 2, "a").unwrap();
         let start = a.savepoint();
         set(&mut a, tree, 1, "a").unwrap();
         put(&mut a, tree, 5, "a");

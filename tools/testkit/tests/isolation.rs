@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Specs that run at the same time: they wait more than they compute.
 const AT_ONCE: usize = 4;
 /// A spec that differs runs once more, alone and with this much more patience: the machine may have been busy.
-const SECOND_PATIENCE: Duration = Duration::from_millis(700);
+const SECOND_PATIENCE: Duration = Duration::from_millis(500);
 
 struct Pair {
     keel: Server,

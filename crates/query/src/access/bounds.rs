@@ -20,6 +20,8 @@ pub struct KeyRange {
     pub lower: Vec<u8>,
     /// First key beyond it; none is the end of the tree.
     pub upper: Option<Vec<u8>>,
+    /// It holds the keys of single values only: a locking read takes no row beyond it.
+    pub points: bool,
 }
 
 /// Most ranges that a statement makes of IN lists before it reads a wider range instead.
@@ -173,6 +175,7 @@ pub(super) fn normalise(ranges: &mut Vec<KeyRange>) {
             Some(upper) => *upper >= ranges[next].lower,
         };
         if touches {
+            ranges[kept].points &= ranges[next].points;
             let further = ranges[next].upper.take();
             let before = &mut ranges[kept].upper;
             if further.is_none() || before.as_ref().is_some_and(|b| further.as_ref().is_some_and(|f| f > b)) {
@@ -347,7 +350,7 @@ impl<V: Values> Maker<'_, V> {
             Edge::Open | Edge::Nothing => self.open_upper(place, prefix),
         };
         if upper.as_ref().is_none_or(|upper| *upper > lower) {
-            out.push(KeyRange { lower, upper });
+            out.push(KeyRange { lower, upper, points: false });
         }
         Ok(())
     }
@@ -466,7 +469,8 @@ fn cross(prefixes: &[Vec<u8>], points: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// All keys with a prefix.
 pub(super) fn whole(prefix: Vec<u8>) -> KeyRange {
     let upper = if prefix.is_empty() { None } else { successor(prefix.clone().into()) };
-    KeyRange { lower: prefix, upper }
+    let points = !prefix.is_empty();
+    KeyRange { lower: prefix, upper, points }
 }
 
 fn joined(prefix: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
@@ -600,7 +604,7 @@ mod tests {
     use super::*;
 
     fn range(lower: &[u8], upper: Option<&[u8]>) -> KeyRange {
-        KeyRange { lower: lower.to_vec(), upper: upper.map(<[u8]>::to_vec) }
+        KeyRange { lower: lower.to_vec(), upper: upper.map(<[u8]>::to_vec), points: false }
     }
 
     #[test]

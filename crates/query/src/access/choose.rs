@@ -112,6 +112,8 @@ const FETCH: f64 = 2.0;
 const UNION_CHECK: f64 = 0.5;
 /// Most alternatives of an OR that are read by an index each.
 const UNION_MAX: usize = 16;
+/// Price of a row that is locked without need, in rows.
+const LOCKED: f64 = 4.0;
 /// Ranges whose rows the engine is asked for; more are extrapolated.
 const COUNTED_MAX: usize = 16;
 
@@ -157,6 +159,10 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let mut scan = full_scan(request, total, matching);
     if forced && best.is_some() {
         scan.cost = f64::MAX;
+    }
+    if request.locking && best.is_some() {
+        // What is read stays locked.
+        scan.cost *= LOCKED;
     }
     let mut choice = match best {
         Some(best) if !is_better(&scan, &best) => best,
@@ -465,7 +471,9 @@ fn by_conditions(
     let kind = if reference { AccessKind::Ref } else { AccessKind::Range };
     let path = AccessPath::Ranges { index: position, alternatives: lists, reverse: direction == Some(true) };
     let mut choice = plain(path, kind, rows);
-    choice.cost = limited * (1.0 + fetch) + 1.0 + sort_cost(request, ordered, rows);
+    // Reading a part of the rows in their own order is never dearer than reading all.
+    let start = if clustered && request.locking { 0.0 } else { 1.0 };
+    choice.cost = limited * (1.0 + fetch) + start + sort_cost(request, ordered, rows);
     choice.covering = covering;
     choice.exact = exact;
     choice.ordered = ordered;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_sql::ast::{LockClause, LockWait};
-use keel_storage::{Isolation, LockMode, Read, Scan, ScanRange, Txn, Wait};
+use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, ScanRange, Txn, Wait};
 use keel_value::Value;
 use keel_value::row::Layout;
 
@@ -36,10 +36,15 @@ pub fn read_mode(session: &Session, lock: Option<&LockClause>) -> Read {
     Read::Lock(mode, wait)
 }
 
-/// A SELECT without lock clause: under SERIALIZABLE it locks, unless it is a transaction of its own.
+/// A SELECT without lock clause: under SERIALIZABLE it locks, unless it is a transaction of its own; as a part of a
+/// statement that changes rows it locks where gaps are locked, so that what was written follows from what stays.
 pub fn plain_read(session: &Session) -> Read {
     let serializable = session.txn.as_ref().is_some_and(|t| t.isolation() == Isolation::Serializable);
-    if serializable && session.in_transaction() { Read::FOR_SHARE } else { Read::Snapshot }
+    if session.locks_reads || serializable && session.in_transaction() {
+        Read::FOR_SHARE
+    } else {
+        Read::Snapshot
+    }
 }
 
 impl KeyRange {
@@ -90,6 +95,12 @@ pub struct TableReader {
     /// Clustered key of the current row.
     primary: Vec<u8>,
     exact: bool,
+    /// The range is a whole key of a unique index without NULL.
+    unique: bool,
+    /// The rows are to be changed.
+    changes: bool,
+    /// Locked rows are looked at as last committed, where the isolation level lets them be.
+    semi_consistent: bool,
 }
 
 impl TableReader {
@@ -109,13 +120,24 @@ impl TableReader {
             key: Vec::new(),
             primary: Vec::new(),
             exact: true,
+            unique: false,
+            changes: false,
+            semi_consistent: false,
         }
+    }
+
+    /// The same for rows that are to be changed: the row behind an entry beyond a range is locked as well, as in InnoDB,
+    /// which compares it before it knows.
+    pub fn for_change(mut self) -> TableReader {
+        self.changes = true;
+        self
     }
 
     /// Begins anew with the values that the frame holds now.
     pub fn open(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<()> {
         self.exact = true;
         session.current_row = 0;
+        self.unique = false;
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
@@ -153,6 +175,7 @@ impl TableReader {
                     Point::Nothing => State::End,
                     Point::At if self.secondary.is_none() => State::Point,
                     Point::At => {
+                        self.unique = true;
                         self.ranges.clear();
                         self.ranges.push(bounds::whole(self.key.clone()));
                         State::Ranges { scan: None, next: 0, reverse: false }
@@ -278,7 +301,12 @@ impl TableReader {
             if scan.is_none() {
                 let Some(range) = self.ranges.get(*next) else { return Ok(false) };
                 *next += 1;
-                *scan = Some(txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?);
+                let mut opened = txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?;
+                opened.set_end(range_end(range, self.unique));
+                if self.semi_consistent && self.secondary.is_none() {
+                    opened.set_semi_consistent();
+                }
+                *scan = Some(opened);
             }
             asked(*reverse, begins);
             let open = scan.as_mut().expect("opened above");
@@ -293,6 +321,10 @@ impl TableReader {
                 return Ok(true);
             };
             let Some((key, row, undecided)) = open.next_of_index(txn).map_err(engine_error)? else {
+                if let Some(beyond) = open.take_beyond().filter(|_| self.changes) {
+                    let primary = clustered_key(index, &beyond);
+                    fetch(&self.table, primary, self.read, txn, &mut RowSlot::Null)?;
+                }
                 *scan = None;
                 continue;
             };
@@ -314,6 +346,25 @@ impl TableReader {
             if fetch(&self.table, &self.primary, self.read, txn, slot)? {
                 return Ok(true);
             }
+        }
+    }
+
+    /// The same for UPDATE under READ COMMITTED: rows that others have locked come as last committed
+    /// ([`TableReader::is_unlocked`]).
+    pub fn semi_consistent(mut self) -> TableReader {
+        self.semi_consistent = true;
+        self
+    }
+
+    /// Whether the row that `next` gave is the committed version of one that others have locked.
+    pub fn is_unlocked(&self) -> bool {
+        matches!(&self.state, State::Ranges { scan: Some(scan), .. } if scan.is_unlocked())
+    }
+
+    /// The row that `next` gave is wanted, but unlocked: the next call waits for it and gives its newest version.
+    pub fn insist(&mut self) {
+        if let State::Ranges { scan: Some(scan), .. } = &mut self.state {
+            scan.insist();
         }
     }
 
@@ -359,6 +410,15 @@ fn count(counts: &mut HandlerCounts, whole: bool, by_rows: bool, reverse: bool, 
         (false, true) => &mut counts.read_prev,
     };
     *counter += 1;
+}
+
+/// What a locking scan of `range` locks behind it.
+fn range_end(range: &KeyRange, unique: bool) -> RangeEnd {
+    match (unique, range.points) {
+        (true, _) => RangeEnd::Unique,
+        (false, true) => RangeEnd::Gap,
+        (false, false) => RangeEnd::NextKey,
+    }
 }
 
 fn transaction(session: &mut Session) -> &mut Txn {

@@ -62,6 +62,7 @@ impl Database {
             database: self,
             txn: self.engine().begin(TxnOptions::default()),
             catalog,
+            put: Vec::new(),
             drops: false,
             _owned: owned,
         })
@@ -77,6 +78,9 @@ impl Database {
         loop {
             let table = self.find_table(session, name)?;
             let mut owned = Owned::default();
+            if session.named_locks.owns(&table.shared.lock) {
+                return Ok((table, owned));
+            }
             owned.take(&table.shared.lock, &session.interrupt, lock_timeout(session, wait))?;
             let now = self.find_table(session, name)?;
             if Arc::ptr_eq(&now, &table) {
@@ -93,9 +97,18 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<Owned> {
         let timeout = lock_timeout(session, wait);
+        if let [lock] = locks
+            && !session.named_locks.owns(lock)
+        {
+            // One lock is waited for in turn, before those who came later.
+            let mut owned = Owned::default();
+            owned.take(lock, &session.interrupt, timeout)?;
+            return Ok(owned);
+        }
         loop {
             let mut owned = Owned::default();
-            match locks.iter().find(|lock| !owned.try_take(lock)) {
+            let free = |lock: &&Arc<TableLock>| !session.named_locks.owns(lock);
+            match locks.iter().filter(free).find(|lock| !owned.try_take(lock)) {
                 None => return Ok(owned),
                 Some(busy) => {
                     drop(owned);
@@ -106,7 +119,7 @@ impl Database {
     }
 
     /// The table of that name, or 1146. Virtual tables cannot be defined.
-    fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+    pub(crate) fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
         let schema = schema_of(session, name)?;
         self.refuse_virtual(session, schema)?;
         self.catalog().require_table(schema, &name.name).cloned()
@@ -143,6 +156,8 @@ struct Definition<'d> {
     database: &'d Database,
     txn: Txn,
     catalog: Catalog,
+    /// What was put into the catalog.
+    put: Vec<Arc<TableDef>>,
     /// Whether trees go, and with them the plans that use them.
     drops: bool,
     _owned: Owned,
@@ -166,6 +181,7 @@ impl Definition<'_> {
         self.database.catalog_tree().put_table(&mut self.txn, &record)?;
         let table = Arc::new(record.open(self.database.engine(), shared)?);
         self.catalog.put_table(table.clone());
+        self.put.push(table.clone());
         Ok(table)
     }
 
@@ -177,7 +193,11 @@ impl Definition<'_> {
 
     /// Makes it durable and shows it to everybody.
     fn commit(mut self) -> SqlResult<()> {
-        self.txn.commit().map_err(engine_error)?;
+        let commit = self.txn.commit().map_err(engine_error)?;
+        for table in &self.put {
+            table.rows().set_born(commit);
+            table.indexes.iter().for_each(|index| index.entries().set_born(commit));
+        }
         self.catalog.version += 1;
         self.database.publish(std::mem::take(&mut self.catalog));
         if self.drops {

@@ -36,6 +36,8 @@ pub(crate) struct Targets {
     order: Vec<(Expr, bool)>,
     limit: Option<Expr>,
     pub once: u32,
+    /// Rows that others have locked are passed over under READ COMMITTED if they did not match when last committed.
+    pub semi_consistent: bool,
 }
 
 /// Whether a constant condition never holds.
@@ -95,7 +97,8 @@ impl Targets {
         let inexact = (0..predicates.len()).filter(|p| !choice.exact.contains(p)).collect();
         let path = Arc::new(choice.path.clone());
         let once = binder.once_count();
-        Ok(Targets { table: table.clone(), path, predicates, inexact, order, limit, once })
+        let table = table.clone();
+        Ok(Targets { table, path, predicates, inexact, order, limit, once, semi_consistent: false })
     }
 
     /// `sql_safe_updates` refuses a statement that reads all rows, but for a `limit`.
@@ -194,6 +197,10 @@ impl Targets {
                 reader.unlock(session);
                 continue;
             }
+            if reader.is_unlocked() {
+                reader.insist();
+                continue;
+            }
             f(session, frame, reader.primary_key())?;
             count += 1;
             if count == limit {
@@ -210,7 +217,10 @@ impl Targets {
         once: &[OnceCell<Kept>],
         slots: &[RowSlot],
     ) -> SqlResult<TableReader> {
-        let mut reader = TableReader::new(&self.table, &self.path, false, Read::FOR_UPDATE);
+        let mut reader = TableReader::new(&self.table, &self.path, false, Read::FOR_UPDATE).for_change();
+        if self.semi_consistent {
+            reader = reader.semi_consistent();
+        }
         reader.open(session, Frame { slots, params, once, outer: None })?;
         Ok(reader)
     }
@@ -243,6 +253,10 @@ impl Targets {
             let frame = Frame { slots: &slots, params, once, outer: None };
             if !self.accepts(session, frame, reader.is_exact())? {
                 reader.unlock(session);
+                continue;
+            }
+            if reader.is_unlocked() {
+                reader.insist();
                 continue;
             }
             sort_key.clear();

@@ -57,7 +57,8 @@ pub(crate) fn plan(
     let assignments =
         Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;
     let (filter, order, limit) = (update.filter.as_ref(), &update.order_by, update.limit.as_ref());
-    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    let mut targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    targets.semi_consistent = true;
     notes.take(&binder);
     let touched = Touched::of(&table, |c| assignments.changes(c));
     let collect = targets.moves(|c| assignments.changes(c));

@@ -11,6 +11,7 @@ pub mod dateformat;
 pub mod dateparts;
 pub mod datetime;
 pub mod info;
+mod locks;
 pub mod misc;
 pub mod numeric;
 pub mod pattern;
@@ -117,11 +118,6 @@ pub const KNOWN_MISSING: &[&str] = &[
     "json_objectagg",
     "median",
     "sformat",
-    "get_lock",
-    "release_lock",
-    "release_all_locks",
-    "is_free_lock",
-    "is_used_lock",
 ];
 
 const TABLES: &[&[Function]] = &[
@@ -133,6 +129,7 @@ const TABLES: &[&[Function]] = &[
     dateformat::FUNCTIONS,
     crypt::FUNCTIONS,
     info::FUNCTIONS,
+    locks::FUNCTIONS,
     misc::FUNCTIONS,
     pattern::FUNCTIONS,
 ];

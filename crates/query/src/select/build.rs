@@ -315,7 +315,7 @@ fn assemble(
         leaves: &from.leaves,
         limit: limit_rows,
         order: None,
-        locking: lock.is_some(),
+        locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
         sample: binder.cx.params.values,
     };

@@ -19,6 +19,10 @@ impl Host for NoServer {
         Err(keel_base::errors::unknown_system_variable(name))
     }
 
+    fn user_locks(&self) -> Arc<keel_query::user_locks::UserLocks> {
+        Arc::default()
+    }
+
     fn virtual_table(&self, _schema: &str, _name: &str) -> Option<Arc<TableDef>> {
         None
     }

@@ -1,0 +1,70 @@
+//! GET_LOCK() and its family; see [`crate::user_locks`].
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use keel_base::{SqlResult, errors};
+use keel_value::{SqlType, Value};
+
+use super::{Function, function, given, int};
+use crate::expr::typing::bits_type;
+use crate::expr::{EvalContext, Expr};
+use crate::interrupt::InterruptState;
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!(volatile "get_lock", 2, 2, |_, _| Ok((int(1), true)), get_lock),
+    function!(volatile "release_lock", 1, 1, |_, _| Ok((int(1), true)), release_lock),
+    function!(volatile "release_all_locks", 0, 0, |_, _| Ok((bits_type(), false)), |_, _, cx| {
+        Ok(Value::UInt(cx.session.user_locks.release_all()))
+    }),
+    function!(volatile "is_free_lock", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
+        let name = given!(name(a, cx)?);
+        let owner = cx.session.user_locks.registry().owner(&name);
+        Ok(Value::Int(i64::from(owner.is_none())))
+    }),
+    function!(volatile "is_used_lock", 1, 1, |_, _| Ok((int(10), true)), |_, a, cx| {
+        let name = given!(name(a, cx)?);
+        Ok(cx.session.user_locks.registry().owner(&name).map_or(Value::Null, |id| Value::Int(id as i64)))
+    }),
+];
+
+/// Most octets of a name.
+const NAME_MAX: usize = 192;
+/// The longest wait, a year as in MariaDB.
+const TIMEOUT_MAX: f64 = 31_536_000.0;
+
+/// The name in the first argument; none for NULL and for the empty one.
+fn name<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Cow<'f, [u8]>>> {
+    let Some(name) = args[0].text(cx)?.filter(|name| !name.is_empty()) else { return Ok(None) };
+    if name.len() > NAME_MAX {
+        return Err(errors::too_long_ident(String::from_utf8_lossy(&name)));
+    }
+    Ok(Some(name))
+}
+
+fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let name = name(args, cx)?;
+    let seconds = given!(args[1].real(cx)?);
+    let name = given!(name);
+    if seconds < 0.0 {
+        cx.session.warn(errors::wrong_value_for_type("timeout", seconds, "get_lock"));
+        return Ok(Value::Null);
+    }
+    let timeout = Duration::from_secs_f64(seconds.min(TIMEOUT_MAX));
+    let (id, interrupt) = (cx.session.id, cx.session.interrupt.clone());
+    match cx.session.user_locks.get(id, &name, timeout, &interrupt)? {
+        Some(had) => Ok(Value::Int(i64::from(had))),
+        None => {
+            if interrupt.state() == InterruptState::Query {
+                interrupt.clear_query();
+            }
+            Ok(Value::Null)
+        }
+    }
+}
+
+fn release_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let name = given!(name(args, cx)?);
+    Ok(cx.session.user_locks.release(&name).map_or(Value::Null, |own| Value::Int(i64::from(own))))
+}

@@ -1,0 +1,181 @@
+//! GET_LOCK() and its family: locks on names that clients agree upon.
+//!
+//! A session holds any number of names, each as often as it asked for it, beyond its transactions and until it gives them
+//! back or ends. Waits end by KILL (then GET_LOCK() is NULL), by their own time-out (0), or at once with 1213 where the
+//! owners wait for each other in a ring.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use keel_base::{SqlResult, code, errors};
+use parking_lot::Mutex;
+
+use crate::interrupt::Interrupt;
+use crate::mdl::TableLock;
+
+/// Most names that one session may hold.
+const HELD_MAX: usize = 10_000;
+
+/// All names in use, of one server.
+#[derive(Default)]
+pub struct UserLocks {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    names: HashMap<Box<[u8]>, Arc<Name>>,
+    /// The name that a session waits for.
+    waiting: HashMap<u64, Box<[u8]>>,
+}
+
+#[derive(Default)]
+struct Name {
+    lock: TableLock,
+    /// The session that holds it; 0 is nobody.
+    owner: AtomicU64,
+}
+
+struct Held {
+    text: Box<[u8]>,
+    name: Arc<Name>,
+    count: u64,
+}
+
+/// The names that one session holds; given back when dropped.
+#[derive(Default)]
+pub struct HeldLocks {
+    registry: Arc<UserLocks>,
+    held: Vec<Held>,
+}
+
+impl UserLocks {
+    /// The connection that holds a name.
+    pub fn owner(&self, name: &[u8]) -> Option<u64> {
+        let inner = self.inner.lock();
+        inner.names.get(name).map(|name| name.owner.load(Ordering::Acquire)).filter(|owner| *owner != 0)
+    }
+
+    /// Forgets a name that nobody holds or waits for.
+    fn tidy(&self, text: &[u8]) {
+        let mut inner = self.inner.lock();
+        if inner.names.get(text).is_some_and(|name| Arc::strong_count(name) == 1) {
+            inner.names.remove(text);
+        }
+    }
+}
+
+impl Inner {
+    /// Whether the owner of `text` waits, over any number of others, for `session`.
+    fn closes_ring(&self, session: u64, text: &[u8]) -> bool {
+        let mut wanted = text;
+        for _ in 0..=self.waiting.len() {
+            let Some(name) = self.names.get(wanted) else { return false };
+            let owner = name.owner.load(Ordering::Acquire);
+            if owner == session {
+                return true;
+            }
+            match self.waiting.get(&owner) {
+                Some(next) => wanted = next,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+impl HeldLocks {
+    /// No names, of those of `registry`.
+    pub fn new(registry: Arc<UserLocks>) -> HeldLocks {
+        HeldLocks { registry, held: Vec::new() }
+    }
+
+    /// All names in use.
+    pub fn registry(&self) -> &UserLocks {
+        &self.registry
+    }
+
+    /// GET_LOCK(): whether it was had in time; `None` if the statement was killed. Waits.
+    pub fn get(
+        &mut self,
+        session: u64,
+        text: &[u8],
+        timeout: Duration,
+        interrupt: &Interrupt,
+    ) -> SqlResult<Option<bool>> {
+        if let Some(held) = self.held.iter_mut().find(|held| *held.text == *text) {
+            held.count += 1;
+            return Ok(Some(true));
+        }
+        if self.held.len() >= HELD_MAX {
+            return Err(errors::out_of_resources());
+        }
+        let name = {
+            let mut inner = self.registry.inner.lock();
+            let name = inner.names.entry_ref(text).or_default().clone();
+            if !name.lock.try_own() {
+                if inner.closes_ring(session, text) {
+                    return Err(errors::lock_deadlock());
+                }
+                inner.waiting.insert(session, text.into());
+            } else {
+                name.owner.store(session, Ordering::Release);
+            }
+            name
+        };
+        if name.owner.load(Ordering::Acquire) != session {
+            let outcome = name.lock.own(interrupt, timeout);
+            if outcome.is_ok() {
+                name.owner.store(session, Ordering::Release);
+            }
+            self.registry.inner.lock().waiting.remove(&session);
+            if let Err(error) = outcome {
+                drop(name);
+                self.registry.tidy(text);
+                return Ok((error.code == code::LOCK_WAIT_TIMEOUT).then_some(false));
+            }
+        }
+        self.held.push(Held { text: text.into(), name, count: 1 });
+        Ok(Some(true))
+    }
+
+    /// RELEASE_LOCK(): whether this session held it; `None` if nobody does.
+    pub fn release(&mut self, text: &[u8]) -> Option<bool> {
+        match self.held.iter().position(|held| *held.text == *text) {
+            Some(place) => {
+                self.held[place].count -= 1;
+                if self.held[place].count == 0 {
+                    let held = self.held.swap_remove(place);
+                    self.free(held);
+                }
+                Some(true)
+            }
+            None => self.registry.owner(text).map(|_| false),
+        }
+    }
+
+    /// RELEASE_ALL_LOCKS(): how often names were held.
+    pub fn release_all(&mut self) -> u64 {
+        let mut count = 0;
+        while let Some(held) = self.held.pop() {
+            count += held.count;
+            self.free(held);
+        }
+        count
+    }
+
+    fn free(&self, held: Held) {
+        held.name.owner.store(0, Ordering::Release);
+        held.name.lock.disown();
+        drop(held.name);
+        self.registry.tidy(&held.text);
+    }
+}
+
+impl Drop for HeldLocks {
+    fn drop(&mut self) {
+        self.release_all();
+    }
+}
