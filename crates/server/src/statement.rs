@@ -329,7 +329,11 @@ fn thread_id(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<u64> {
         Value::Int(id) => id as u64,
         Value::UInt(id) => id,
         Value::Bytes(text) => {
-            std::str::from_utf8(&text).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+            let text = String::from_utf8_lossy(&text);
+            text.trim().parse().unwrap_or_else(|_| {
+                core.sql.warn(errors::truncated_wrong_value("INTEGER", &*text));
+                0
+            })
         }
         Value::Double(id) => id as u64,
         Value::Decimal(id) => id.to_string().parse::<f64>().map_or(0, |id| id.round() as u64),
