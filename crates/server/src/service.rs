@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::errors;
 use keel_query::{Host, Session};
 use keel_runtime::net::{Connection, Peer, Service};
+use keel_runtime::system;
 use keel_value::collation;
 use keel_wire::auth;
 use keel_wire::capability::{Capabilities, Status};
@@ -77,7 +78,8 @@ impl Service for SqlService {
         let state = &self.state;
         state.counters.add(Counter::Connections, 1);
         let settings = SessionSettings::new(state.globals.all());
-        let max = settings.named("max_connections").as_u64();
+        let configured = settings.named("max_connections").as_u64();
+        let max = connections_max(configured, system::descriptors_max(), state.engine.tree_count() as u64);
         let count = state.registry.len() as u64;
         if count > max {
             state.counters.add(Counter::ErrorsMaxConnections, 1);
@@ -117,6 +119,28 @@ impl Service for SqlService {
     }
 }
 
+/// Descriptors that connections leave to log files, new tables, temporary files and the reactor: the log must never miss one.
+const DESCRIPTORS_KEPT: u64 = 64;
+/// Connections that are let in however few descriptors there are.
+const CONNECTIONS_MIN: u64 = 8;
+
+/// How many connections there may be: as many as are wished, as far as the process may open files.
+fn connections_max(configured: u64, descriptors: u64, trees: u64) -> u64 {
+    configured.min(descriptors.saturating_sub(DESCRIPTORS_KEPT + trees).max(CONNECTIONS_MIN))
+}
+
 fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {
     std::time::Duration::from_secs(settings.named("connect_timeout").as_u64().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connections_max;
+
+    #[test]
+    fn connections_leave_descriptors_to_the_rest() {
+        assert_eq!(connections_max(151, 1024, 100), 151);
+        assert_eq!(connections_max(2000, 1024, 100), 860);
+        assert_eq!(connections_max(2000, 1024, 5000), 8);
+    }
 }

@@ -201,6 +201,11 @@ impl Engine {
         self.trees.read().get(&id).cloned()
     }
 
+    /// Trees there are; each keeps a file open.
+    pub fn tree_count(&self) -> usize {
+        self.trees.read().len()
+    }
+
     /// Estimated rows in the range; 0 where the tree was dropped meanwhile, since who estimates holds no lock. Waits.
     pub fn row_estimate(&self, tree: &TreeHandle, range: ScanRange<'_>) -> Result<u64> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
