@@ -2,8 +2,8 @@
 //!
 //! The digest leaves literals out, so under one digest there may be several plans: for other literals that the tree
 //! depends on (`fixed`: ordinals, unaliased select items) and for other kinds of parameters. Both are compared before a
-//! plan is used. The cache holds so many digests and so many plans each; what was used least recently of a full shard
-//! goes. Plans that no longer fit the catalog are bound anew by their next execution, and forgotten when trees are dropped.
+//! plan is used. The cache holds so many digests and so many plans each, and of plans about so many octets; what was used
+//! least recently of a full shard goes. Plans that no longer fit the catalog are bound anew by their next execution, and forgotten when trees are dropped.
 
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ use crate::session::Session;
 const SHARDS: usize = 16;
 /// Digests in a shard.
 const ENTRIES_MAX: usize = 512;
+/// Octets that the plans in a shard may take, about.
+const SHARD_BYTES_MAX: usize = 2 << 20;
 /// Bytes of a text beyond which its plan is not kept.
 const TEXT_MAX: usize = 16 << 10;
 /// Plans under one digest.
@@ -52,7 +54,13 @@ impl Scan {
     }
 }
 
+/// What a plan takes, about, by its text.
+fn plan_bytes(sql: &[u8]) -> usize {
+    2048 + 16 * sql.len()
+}
+
 struct Variant {
+    bytes: usize,
     /// Literals that must be the same, by index and text.
     fixed: Box<[(u32, Box<[u8]>)]>,
     plan: Arc<Plan>,
@@ -68,6 +76,19 @@ struct Entry {
 struct Shard {
     entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
     clock: u64,
+}
+
+impl Shard {
+    /// Forgets what was used least recently until the rest fits.
+    fn shrink(&mut self) {
+        let size = |entry: &Entry| entry.variants.iter().map(|variant| variant.bytes).sum::<usize>();
+        let mut bytes: usize = self.entries.values().map(size).sum();
+        while bytes > SHARD_BYTES_MAX {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
+            let Some(gone) = oldest.and_then(|key| self.entries.remove(&key)) else { break };
+            bytes -= size(&gone);
+        }
+    }
 }
 
 /// A statement that was prepared: its text and what binding depends on beside it.
@@ -125,6 +146,13 @@ impl PlanCache {
             oldest.and_then(|oldest| shard.plans.remove(&oldest));
         }
         shard.plans.insert(key, (plan.clone(), now));
+        let mut bytes: usize = shard.plans.keys().map(|(text, _)| plan_bytes(text)).sum();
+        while bytes > SHARD_BYTES_MAX {
+            let oldest = shard.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            bytes -= plan_bytes(&oldest.0);
+            shard.plans.remove(&oldest);
+        }
     }
 
     fn prepared_shard(&self, key: &PreparedKey) -> &Mutex<PreparedShard> {
@@ -192,7 +220,8 @@ impl PlanCache {
         if entry.variants.len() >= VARIANTS_MAX {
             entry.variants.remove(0);
         }
-        entry.variants.push(Variant { fixed, plan: plan.clone() });
+        entry.variants.push(Variant { bytes: plan_bytes(sql), fixed, plan: plan.clone() });
+        shard.shrink();
     }
 
     /// Forgets the plans that no longer fit the catalog: they keep trees that were dropped, and their files, open.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_query::Database;
@@ -42,6 +43,8 @@ pub struct ServerState {
     pub stop_requested: Event,
     /// Room for the trees and plans of long texts, in bytes of text; see [`LongText`].
     long_texts: Semaphore,
+    /// Room for packets that are long, in bytes; see [`LongPacket`].
+    long_packets: Semaphore,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
@@ -59,6 +62,48 @@ const LONG_TEXT: usize = 64 << 10;
 const LONG_TEXTS_MAX: u64 = 8 << 20;
 /// How much less a text takes whose rows stay text.
 const ROWS_SHARE: u64 = 20;
+
+/// Bytes of a packet beyond which a connection asks for room before it takes it in.
+const LONG_PACKET: usize = 256 << 10;
+/// Bytes of long packets that may be on their way or in work at once.
+const LONG_PACKETS_MAX: u64 = 32 << 20;
+
+/// The room that a long packet takes from its first bytes to its answer, given back when dropped. Until there is room the
+/// connection's bytes wait with the kernel.
+pub struct LongPacket {
+    state: Arc<ServerState>,
+    bytes: u64,
+}
+
+impl LongPacket {
+    /// Waits for room for a packet of `bytes`; none is needed for a short one. Looks every second whether `goes_on`;
+    /// `None` where it does not.
+    pub fn admit(
+        state: &Arc<ServerState>,
+        bytes: usize,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Option<LongPacket>> {
+        if bytes <= LONG_PACKET {
+            return Some(None);
+        }
+        // Of a packet in several pieces only the first is known: it takes all.
+        let in_pieces = bytes > keel_wire::packet::PAYLOAD_MAX;
+        let bytes = if in_pieces { LONG_PACKETS_MAX } else { bytes as u64 };
+        let second = Duration::from_secs(1);
+        while !state.long_packets.acquire_until(bytes, WaitEvent::Queue, time::now() + second) {
+            if !goes_on() {
+                return None;
+            }
+        }
+        Some(Some(LongPacket { state: state.clone(), bytes }))
+    }
+}
+
+impl Drop for LongPacket {
+    fn drop(&mut self) {
+        self.state.long_packets.release(self.bytes);
+    }
+}
 
 /// The room that a long text in work takes, given back when dropped. Without this bound a thousand clients that each send
 /// half a megabyte of rows would take twenty gigabytes.
@@ -98,6 +143,7 @@ impl ServerState {
             started: time::now(),
             stop_requested: Event::default(),
             long_texts: Semaphore::new(LONG_TEXTS_MAX),
+            long_packets: Semaphore::new(LONG_PACKETS_MAX),
             stage: Mutex::default(),
             database: OnceLock::new(),
             next_connection: AtomicU64::new(1),

@@ -19,12 +19,11 @@ use keel_runtime::fiber;
 use keel_runtime::time;
 use keel_runtime::wait::WaitEvent;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, TreeHandle};
 use crate::error::Result;
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
 use crate::snapshot::Snapshot;
-use crate::undo::{Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, decode_change};
-use keel_base::TreeId;
+use crate::undo::{ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change};
 
 /// Pause after a round that found nothing to do; doubled each time until the longest.
 const IDLE_PAUSE: Duration = Duration::from_millis(25);
@@ -107,27 +106,33 @@ impl Engine {
     }
 
     fn purge_transaction(&self, segment: usize, end: &Common) -> Result<()> {
-        let mut values = Vec::new();
-        if end.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0 {
-            self.walk_transaction(end, &mut values)?;
+        if end.flags & END_HAS_DELETES != 0 {
+            self.walk_transaction(end, |at, change, tree| {
+                if change.common.kind == Kind::Delete {
+                    remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
+                }
+                Ok(())
+            })?;
         }
         self.undo.pass(segment, end);
-        if values.is_empty() {
-            return Ok(());
-        }
-        self.undo.save_purge(segment)?;
-        for (tree, value) in values {
-            if let Some(tree) = self.any_tree(tree) {
-                tree.tree().free_overflow(value)?;
-            }
+        if end.flags & END_HAS_OVERFLOW != 0 {
+            self.undo.save_purge(segment)?;
+            // The records are still there: only this fiber frees their pages, and later.
+            self.walk_transaction(end, |_, change, tree| match (change.common.kind, &change.old) {
+                (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                    Ok(tree.tree().free_overflow(overflow_ref(change.tree, old.middle())?)?)
+                }
+                _ => Ok(()),
+            })?;
         }
         Ok(())
     }
 
+    /// Calls `f` with each change of a transaction, the newest first, where it stands, and its tree.
     fn walk_transaction(
         &self,
         end: &Common,
-        values: &mut Vec<(TreeId, crate::tree::OverflowRef)>,
+        f: impl Fn(UndoPtr, &ChangeRecord<'_>, &TreeHandle) -> Result<()>,
     ) -> Result<()> {
         let mut at = end.before;
         let mut record = Vec::new();
@@ -136,15 +141,7 @@ impl Engine {
             let change = decode_change(&record).filter(|_| common.trx == end.trx);
             let Some(change) = change else { break };
             if let Some(tree) = self.any_tree(change.tree) {
-                match (change.common.kind, change.old) {
-                    (Kind::Delete, _) => {
-                        remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
-                    }
-                    (Kind::Update, Some(old)) if old.header.is_overflow() => {
-                        values.push((change.tree, overflow_ref(change.tree, old.middle())?));
-                    }
-                    _ => {}
-                }
+                f(at, &change, &tree)?;
             }
             at = change.common.before;
             fiber::tick();

@@ -11,7 +11,9 @@ use std::io;
 use std::time::Duration;
 
 /// Unsent bytes beyond which `flush` parks.
-const UNSENT_BYTES_MAX: usize = 1 << 20;
+const UNSENT_BYTES_MAX: usize = 64 << 10;
+/// An input buffer larger than this is given back as soon as it is consumed.
+const INPUT_BYTES_KEPT: usize = 1 << 20;
 
 /// A connection as its fiber sees it.
 pub struct Connection {
@@ -57,6 +59,7 @@ impl Connection {
         assert!(self.start <= self.input.len(), "consumed more than there is");
         if self.start == self.input.len() {
             self.input.clear();
+            self.input.shrink_to(INPUT_BYTES_KEPT);
             self.start = 0;
         }
     }
@@ -111,8 +114,13 @@ impl Connection {
         let mut deadline = None;
         loop {
             self.take_arrived();
-            if self.input().len() >= min_total {
+            let have = self.input().len();
+            if have >= min_total {
                 return Ok(());
+            }
+            if min_total > INPUT_BYTES_KEPT {
+                // Exactly: growing by doubling would take twice as much.
+                self.input.reserve_exact(min_total - have);
             }
             if conn.ended.get() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -157,7 +165,7 @@ impl Connection {
         &mut self.output
     }
 
-    /// Hands the output to the kernel; parks only while more than about 1 MiB is unsent.
+    /// Hands the output to the kernel; parks only while more than 64 KiB is unsent.
     pub fn flush(&mut self) -> io::Result<()> {
         let conn = self.conn();
         if conn.broken.get() {

@@ -19,6 +19,7 @@ use keel_wire::{auth, reply};
 
 use crate::core::Core;
 use crate::counters::Counter;
+use crate::state::LongPacket;
 use handshake::Phase;
 
 /// A longer buffer is given back after its packet.
@@ -36,6 +37,8 @@ pub struct ClientSession {
     sequence: u8,
     /// The packet being worked on.
     packet: Vec<u8>,
+    /// Its room, if it is long.
+    room: Option<LongPacket>,
     params: Params,
     idle_timeout: Duration,
     /// COMMIT RELEASE was said: the connection ends behind the answer.
@@ -55,6 +58,7 @@ impl ClientSession {
             scramble: auth::challenge(random),
             sequence: 0,
             packet: Vec::new(),
+            room: None,
             params: Params::default(),
             idle_timeout: Duration::ZERO,
             released: false,
@@ -97,7 +101,15 @@ impl ClientSession {
                     return Ok(true);
                 }
                 Ok(Framed::Need(_)) if conn.input().is_empty() => return Ok(false),
-                Ok(Framed::Need(total)) => conn.fill(total).map_err(|_| After::Close)?,
+                Ok(Framed::Need(total)) => {
+                    if self.room.is_none() {
+                        let client = &self.core.client;
+                        let goes_on = || !client.is_killed() && !conn.is_ended();
+                        let room = LongPacket::admit(&self.core.state, total, goes_on);
+                        self.room = room.ok_or(After::Close)?;
+                    }
+                    conn.fill(total).map_err(|_| After::Close)?;
+                }
                 Err(error) => return Err(self.refuse_frame(conn, error)),
             }
         }
@@ -166,6 +178,7 @@ impl net::Session for ClientSession {
             if self.packet.capacity() > PACKET_BYTES_KEPT {
                 self.packet = Vec::new();
             }
+            self.room = None;
             if self.flush(conn).is_err() || after == After::Close || self.core.client.is_killed() {
                 return After::Close;
             }
