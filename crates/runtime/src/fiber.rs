@@ -85,17 +85,21 @@ pub(crate) struct Core {
 }
 
 // SAFETY: the atomics and the lock are for everyone; all other fields are touched by the home worker's thread only, or, for a
-// stand-in, by its thread only. `Core`s change hands through the locked free list.
+// stand-in, by its thread only. `Core`s change hands through the locked free lists.
 unsafe impl Sync for Core {}
 // SAFETY: as above; the job inside is Send.
 unsafe impl Send for Core {}
 
 /// Cores nobody uses. Bounded by the most that were ever in use at once.
-static FREE: parking_lot::Mutex<Vec<&'static Core>> = parking_lot::const_mutex(Vec::new());
+type FreeList = parking_lot::Mutex<Vec<&'static Core>>;
+
+static FREE_FIBERS: FreeList = parking_lot::const_mutex(Vec::new());
+/// A stand-in never becomes a fiber: a late waker, which found it parked, may still ask where its home is.
+static FREE_STAND_INS: FreeList = parking_lot::const_mutex(Vec::new());
 
 thread_local! {
     static CURRENT: Cell<Option<&'static Core>> = const { Cell::new(None) };
-    static STAND_IN: StandIn = StandIn(Core::take());
+    static STAND_IN: StandIn = StandIn(Core::take(&FREE_STAND_INS));
     static TICKS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -104,13 +108,18 @@ struct StandIn(&'static Core);
 impl Drop for StandIn {
     fn drop(&mut self) {
         *self.0.thread.lock() = None;
-        self.0.give_back();
+        self.0.give_back(&FREE_STAND_INS);
     }
 }
 
 impl Core {
-    pub fn take() -> &'static Core {
-        if let Some(core) = FREE.lock().pop() {
+    /// One to become a fiber.
+    pub fn take_fiber() -> &'static Core {
+        Core::take(&FREE_FIBERS)
+    }
+
+    fn take(free: &FreeList) -> &'static Core {
+        if let Some(core) = free.lock().pop() {
             return core;
         }
         Box::leak(Box::new(Core {
@@ -134,11 +143,16 @@ impl Core {
             sequence: Cell::new(0),
         }))
     }
-    /// For anybody's use. No timer of a worker that goes on may still name it.
-    pub fn give_back(&'static self) {
+
+    /// For any worker's use. No timer of a worker that goes on may still name it.
+    pub fn give_back_fiber(&'static self) {
+        self.give_back(&FREE_FIBERS);
+    }
+
+    fn give_back(&'static self, free: &FreeList) {
         self.state.store(RUNNING, Ordering::Release);
         self.home.store(null_mut(), Ordering::Release);
-        FREE.lock().push(self);
+        free.lock().push(self);
     }
 
     /// Makes it a fiber of the calling worker, without a job.

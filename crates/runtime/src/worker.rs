@@ -382,7 +382,7 @@ impl Worker {
         if fibers.len() >= self.group.fibers_max_per_worker {
             return None;
         }
-        let core = self.spare.borrow_mut().pop().unwrap_or_else(Core::take);
+        let core = self.spare.borrow_mut().pop().unwrap_or_else(Core::take_fiber);
         match core.become_fiber(self.shared, &self.group.stacks) {
             Ok(()) => {
                 self.sequence.set(self.sequence.get() + 1);
@@ -481,11 +481,11 @@ impl Worker {
             core.retire(false);
             // Another thread may be waking a busy one at this moment; alone in a world, nobody does.
             if core.place.get() != IDLE && self.group.is_simulated() {
-                core.give_back();
+                core.give_back_fiber();
             }
         }
-        idle.into_iter().for_each(Core::give_back);
-        self.spare.borrow_mut().drain(..).for_each(Core::give_back);
+        idle.into_iter().for_each(Core::give_back_fiber);
+        self.spare.borrow_mut().drain(..).for_each(Core::give_back_fiber);
         self.shared.counters.fibers.set(0);
         self.conns.leak();
     }
