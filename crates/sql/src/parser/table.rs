@@ -1,7 +1,9 @@
 //! What stands in FROM: tables, derived tables, joins.
 
 use super::Parser;
-use crate::ast::{IndexHint, IndexHintKind, IndexHintPurpose, JoinCondition, JoinKind, Query, TableRef};
+use crate::ast::{
+    IndexHint, IndexHintKind, IndexHintPurpose, JoinCondition, JoinKind, ObjectName, Query, TableRef,
+};
 use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::{SqlResult, errors};
@@ -16,35 +18,74 @@ fn join(kind: JoinKind, natural: bool, left: TableRef, right: TableRef, on: Join
     TableRef::Join { kind, natural, left: Box::new(left), right: Box::new(right), on }
 }
 
-/// Joins while they are read. What stood in parentheses is one factor.
-enum Chain {
-    Factor(TableRef),
-    Join { kind: JoinKind, natural: bool, left: Box<Chain>, right: Box<Chain>, on: JoinCondition },
+/// Tables with the joins read so far.
+struct Chain {
+    tables: TableRef,
+    /// Joins down the left side that did not stand in parentheses.
+    joins: usize,
 }
 
 impl Chain {
     fn join(self, kind: JoinKind, natural: bool, right: Chain, on: JoinCondition) -> Chain {
-        Chain::Join { kind, natural, left: Box::new(self), right: Box::new(right), on }
+        Chain { tables: join(kind, natural, self.tables, right.tables, on), joins: self.joins + 1 }
     }
 
     /// A join without ON is one with the first factor of what follows: `a JOIN b LEFT JOIN c ON x` is
     /// `(a JOIN b) LEFT JOIN c ON x`.
-    fn cross(self, kind: JoinKind, right: Chain) -> Chain {
-        match right {
-            Chain::Factor(_) => self.join(kind, false, right, JoinCondition::None),
-            Chain::Join { kind: outer, natural, left, right, on } => {
-                self.cross(kind, *left).join(outer, natural, *right, on)
-            }
+    fn cross(self, kind: JoinKind, mut right: Chain) -> Chain {
+        let mut first = &mut right.tables;
+        for _ in 0..right.joins {
+            let TableRef::Join { left, .. } = first else { break };
+            first = left;
         }
+        let name = ObjectName { db: None, name: String::new() };
+        let hole = TableRef::Table { name, alias: None, partitions: Vec::new(), hints: Vec::new() };
+        let factor = std::mem::replace(first, hole);
+        *first = join(kind, false, self.tables, factor, JoinCondition::None);
+        right.joins += self.joins + 1;
+        right
+    }
+}
+
+/// Words that a join begins with.
+const JOIN_WORDS: [Kw; 7] =
+    [Kw::JOIN, Kw::INNER, Kw::LEFT, Kw::RIGHT, Kw::CROSS, Kw::NATURAL, Kw::STRAIGHT_JOIN];
+
+/// Joins while they are read: those without a condition so far, and what stands behind the last of them.
+struct Joins {
+    open: Vec<(Chain, JoinKind)>,
+    last: Option<Chain>,
+}
+
+impl Joins {
+    fn behind(left: TableRef) -> Box<Joins> {
+        Box::new(Joins { open: Vec::new(), last: Some(Chain { tables: left, joins: 0 }) })
     }
 
-    fn into_tables(self) -> TableRef {
-        match self {
-            Chain::Factor(table) => table,
-            Chain::Join { kind, natural, left, right, on } => {
-                join(kind, natural, left.into_tables(), right.into_tables(), on)
+    /// Opens a join.
+    fn push(&mut self, right: TableRef, kind: JoinKind) {
+        let left =
+            self.last.replace(Chain { tables: right, joins: 0 }).expect("something stands before a join");
+        self.open.push((left, kind));
+    }
+
+    /// Closes the latest join.
+    fn close(&mut self, natural: bool, on: JoinCondition) {
+        let right = self.last.take().expect("something stands behind a join");
+        let (left, kind) = self.open.pop().expect("a join is open");
+        self.last = Some(left.join(kind, natural, right, on));
+    }
+
+    /// All of it; None where an outer join has no condition.
+    fn finish(mut self) -> Option<TableRef> {
+        let mut last = self.last.take().expect("something was read");
+        while let Some((left, kind)) = self.open.pop() {
+            if matches!(kind, JoinKind::Left | JoinKind::Right) {
+                return None;
             }
+            last = left.cross(kind, last);
         }
+        Some(last.tables)
     }
 }
 
@@ -63,39 +104,55 @@ impl Parser<'_> {
         })
     }
 
-    /// The joins behind `left`. ON and USING close the latest join that is open, as in MariaDB: `a JOIN b JOIN c ON x ON y`.
+    /// The joins behind `left`.
     #[inline(never)]
     fn joins(&mut self, left: TableRef) -> SqlResult<TableRef> {
-        let mut last = Chain::Factor(left);
-        let mut open: Vec<(Chain, JoinKind)> = Vec::new();
-        let mut length = 0;
-        loop {
-            if self.accept_kw(Kw::NATURAL) {
-                self.chain(&mut length)?;
-                last = self.natural_join(last)?;
-            } else if let Some(kind) = self.join_word()? {
-                self.chain(&mut length)?;
-                let right = Chain::Factor(self.table_factor()?);
-                open.push((std::mem::replace(&mut last, right), kind));
-            } else if !open.is_empty()
-                && let Some(on) = self.join_condition()?
-            {
-                let (left, kind) = open.pop().expect("asked above");
-                last = left.join(kind, false, last, on);
-            } else {
-                break;
-            }
-        }
-        while let Some((left, kind)) = open.pop() {
-            if matches!(kind, JoinKind::Left | JoinKind::Right) {
-                return Err(self.unexpected());
-            }
-            last = left.cross(kind, last);
-        }
-        Ok(last.into_tables())
+        if self.at_any(&JOIN_WORDS) { self.join_chain(Joins::behind(left)) } else { Ok(left) }
     }
 
-    fn natural_join(&mut self, left: Chain) -> SqlResult<Chain> {
+    /// ON and USING close the latest join that is open, as in MariaDB: `a JOIN b JOIN c ON x ON y`. What was read lies on the
+    /// heap, so that nested joins need little stack.
+    #[inline(never)]
+    fn join_chain(&mut self, mut joins: Box<Joins>) -> SqlResult<TableRef> {
+        let mut length = 0;
+        while self.join_part(&mut joins)? {
+            self.chain(&mut length)?;
+        }
+        joins.finish().ok_or_else(|| self.unexpected())
+    }
+
+    /// One more join, or the condition of the latest; false where neither comes.
+    #[inline(never)]
+    fn join_part(&mut self, joins: &mut Joins) -> SqlResult<bool> {
+        if self.accept_kw(Kw::NATURAL) {
+            let kind = self.natural_word()?;
+            self.join_factor(joins, kind)?;
+            joins.close(true, JoinCondition::None);
+        } else if let Some(kind) = self.join_word()? {
+            self.join_factor(joins, kind)?;
+        } else if !joins.open.is_empty() && self.at_any(&[Kw::ON, Kw::USING]) {
+            self.close_join(joins)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    #[inline(never)]
+    fn join_factor(&mut self, joins: &mut Joins, kind: JoinKind) -> SqlResult<()> {
+        let right = self.nested(Self::table_factor)?;
+        joins.push(right, kind);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn close_join(&mut self, joins: &mut Joins) -> SqlResult<()> {
+        let condition = self.join_condition()?;
+        joins.close(false, condition);
+        Ok(())
+    }
+
+    fn natural_word(&mut self) -> SqlResult<JoinKind> {
         let kind = match self.accept_any(&[Kw::INNER, Kw::LEFT, Kw::RIGHT]) {
             Some(Kw::LEFT) => JoinKind::Left,
             Some(Kw::RIGHT) => JoinKind::Right,
@@ -105,8 +162,7 @@ impl Parser<'_> {
             self.accept_kw(Kw::OUTER);
         }
         self.expect_kw(Kw::JOIN)?;
-        let right = Chain::Factor(self.table_factor()?);
-        Ok(left.join(kind, true, right, JoinCondition::None))
+        Ok(kind)
     }
 
     fn join_word(&mut self) -> SqlResult<Option<JoinKind>> {
@@ -130,14 +186,12 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn join_condition(&mut self) -> SqlResult<Option<JoinCondition>> {
+    fn join_condition(&mut self) -> SqlResult<JoinCondition> {
         if self.accept_kw(Kw::ON) {
-            return Ok(Some(JoinCondition::On(Box::new(self.expr()?))));
+            return Ok(JoinCondition::On(Box::new(self.expr()?)));
         }
-        if self.accept_kw(Kw::USING) {
-            return Ok(Some(JoinCondition::Using(self.parens(Self::ident)?)));
-        }
-        Ok(None)
+        self.expect_kw(Kw::USING)?;
+        Ok(JoinCondition::Using(self.parens(Self::ident)?))
     }
 
     #[inline(never)]
