@@ -8,6 +8,7 @@ use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
+use crate::memory::WorkMemory;
 use crate::session::Session;
 use crate::user_locks::UserLocks;
 
@@ -42,6 +43,9 @@ pub trait Host: Send + Sync {
 
     /// The names that GET_LOCK() locks on this server.
     fn user_locks(&self) -> Arc<UserLocks>;
+
+    /// What statements share for sorts, groups and joins.
+    fn work_memory(&self) -> &WorkMemory;
 
     /// `VERSION()`.
     fn version(&self) -> String;

@@ -15,6 +15,7 @@ use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
+use crate::memory::Allowance;
 use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
 
@@ -208,6 +209,49 @@ pub struct UserVariable {
     pub ty: SqlType,
 }
 
+/// The user variables of a session, names in lower case. What they take is bounded for all sessions together.
+pub struct UserVariables {
+    map: HashMap<String, UserVariable>,
+    bytes: usize,
+    memory: Allowance,
+}
+
+/// What a variable takes beside name and text.
+const VARIABLE_BYTES: usize = 128;
+
+impl UserVariables {
+    /// None.
+    pub fn new(host: Arc<dyn Host>) -> UserVariables {
+        UserVariables { map: HashMap::new(), bytes: 0, memory: Allowance::new(u64::MAX, host) }
+    }
+
+    /// The variable of that name.
+    pub fn get(&self, name: &str) -> Option<&UserVariable> {
+        self.map.get(name)
+    }
+
+    /// Sets a variable; 1037 where there is no memory for it.
+    pub fn set(&mut self, name: &str, variable: UserVariable) -> SqlResult<()> {
+        let size = |v: &UserVariable| v.value.as_ref().as_bytes().map_or(0, <[u8]>::len);
+        let known = self.map.get(name);
+        let before = known.map_or(0, |v| size(v) + name.len() + VARIABLE_BYTES);
+        let bytes = self.bytes - before + size(&variable) + name.len() + VARIABLE_BYTES;
+        if bytes > self.bytes && !self.memory.allows(bytes) {
+            return Err(errors::outofmemory(size(&variable)));
+        }
+        self.bytes = bytes;
+        self.map.insert(name.into(), variable);
+        Ok(())
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.map.clear();
+        self.bytes = 0;
+        self.memory = self.memory.again();
+    }
+}
+
 /// One connection's state.
 pub struct Session {
     /// Connection id.
@@ -239,7 +283,7 @@ pub struct Session {
     /// The first AUTO_INCREMENT value of the running statement; 0 is none.
     pub statement_insert_id: u64,
     /// `@name`, names in lower case.
-    pub user_variables: HashMap<String, UserVariable>,
+    pub user_variables: UserVariables,
     /// What statements did with rows.
     pub handler: HandlerCounts,
     /// State of RAND().
@@ -291,7 +335,7 @@ impl Session {
             found_rows: 0,
             last_insert_id: 0,
             statement_insert_id: 0,
-            user_variables: HashMap::new(),
+            user_variables: UserVariables::new(host.clone()),
             handler: HandlerCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),

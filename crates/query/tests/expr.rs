@@ -7,12 +7,13 @@ use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
 use keel_query::catalog::{Catalog, TableDef};
 use keel_query::expr::frame::once_cells;
 use keel_query::expr::{EvalContext, Frame};
-use keel_query::{Host, Session, SqlResult};
+use keel_query::{Host, Session, SqlResult, WorkMemory};
 use keel_sql::ast::{QueryBody, SelectItem, Statement, VarScope};
 use keel_sql::{ParseOptions, parse};
 use keel_value::{CollationId, Value, text};
 
-struct Alone;
+#[derive(Default)]
+struct Alone(WorkMemory);
 
 impl Host for Alone {
     fn system_variable(&self, session: &Session, _: VarScope, name: &str) -> SqlResult<Value> {
@@ -33,6 +34,10 @@ impl Host for Alone {
 
     fn virtual_rows(&self, _: &Session, _: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
+    }
+
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
     }
 
     fn virtual_names(&self, _: &str) -> Vec<String> {
@@ -110,7 +115,7 @@ fn type_name(code: u8) -> &'static str {
 
 #[test]
 fn expressions_answer_as_mariadb_does() {
-    let mut session = Session::new(1, "root", "localhost", Arc::new(Alone));
+    let mut session = Session::new(1, "root", "localhost", Arc::new(Alone::default()));
     session.vars.timestamp = Some(1_700_000_000_123_456);
     let golden = include_str!("data/expressions.txt");
     let mut wrong = Vec::new();

@@ -239,7 +239,7 @@ fn the_catalog_is_there_after_a_restart_and_a_crash() {
     let disk = Disk::new(7);
     let open = || {
         let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer)).expect("catalog");
+        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
         (engine, database)
     };
     sim::run(Options { disk: disk.clone(), ..Options::new(7) }, || {

@@ -61,3 +61,34 @@ fn a_limit_keeps_the_best_rows_only() {
         assert_eq!(client.run("select a from t order by a limit 5 offset 20"), first[20..].join("; "));
     });
 }
+
+#[test]
+fn changes_that_collect_more_than_fits_change_alike() {
+    let scripts = [
+        "update t set a = a + 1 order by s limit 6000",
+        "delete from t order by a desc limit 3000",
+        "insert into t select id + 20000, a, b, s from t",
+        "update t x join t y on x.id = y.id set x.a = y.b, x.s = concat(y.s, '!')",
+        "delete x from t x join t y on x.b = y.b where y.id < 300",
+        "update t set id = id + 1 order by id desc",
+    ];
+    let answers: Vec<String> = [64 << 20, 1]
+        .iter()
+        .map(|bytes| {
+            world(|database| {
+                let mut client = Client::new(database);
+                fill(&mut client, 10_000);
+                client.session.vars.sort_buffer_bytes = *bytes;
+                client.session.vars.tmp_memory_bytes = *bytes;
+                let sum = "select count(*), sum(id), sum(a), sum(b), md5(group_concat(s order by id)) from t";
+                let mut each = |sql: &&str| {
+                    let done = client.run(sql);
+                    format!("{done} {}", client.run(sum))
+                };
+                scripts.iter().map(&mut each).collect::<Vec<_>>().join("\n")
+            })
+        })
+        .collect();
+    assert!(!answers[0].contains("ERROR"), "{}", answers[0]);
+    assert_eq!(answers[0], answers[1]);
+}

@@ -218,9 +218,9 @@ impl Core {
     }
 
     /// Sets `@name`.
-    pub fn set_user_variable(&mut self, name: &str, evaluated: Evaluated) {
+    pub fn set_user_variable(&mut self, name: &str, evaluated: Evaluated) -> SqlResult<()> {
         let variable = UserVariable { value: evaluated.value, ty: evaluated.ty };
-        self.sql.user_variables.insert(name.to_lowercase(), variable);
+        self.sql.user_variables.set(&name.to_lowercase(), variable)
     }
 }
 

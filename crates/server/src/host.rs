@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::user_locks::UserLocks;
-use keel_query::{Host, Session};
+use keel_query::{Host, Session, WorkMemory};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
@@ -18,6 +18,7 @@ use crate::variables::{Scope, set, table};
 /// The server behind the executor's back. Made before the state, since the databases are opened in between.
 #[derive(Default)]
 pub struct ServerHost {
+    memory: WorkMemory,
     state: OnceLock<Weak<ServerState>>,
     user_locks: Arc<UserLocks>,
 }
@@ -81,6 +82,10 @@ impl Host for ServerHost {
         let name = self.state().map(|state| state.globals.named("collation_server").show());
         let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
         found.unwrap_or(CollationId::LATIN1_SWEDISH_CI)
+    }
+
+    fn work_memory(&self) -> &WorkMemory {
+        &self.memory
     }
 
     fn temporary_directory(&self) -> PathBuf {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use keel_base::{SqlResult, errors};
-use keel_query::{KeptRows, Plan, ResultColumns};
+use keel_base::{SqlError, SqlResult, errors};
+use keel_query::{Allowance, Host, KeptRows, Plan, ResultColumns};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
@@ -33,7 +33,9 @@ pub struct Prepared {
     /// Parameters that came in pieces; empty until the first piece.
     pub long: Vec<Option<Vec<u8>>>,
     /// Why the pieces cannot be used; told at the next execution.
-    pub long_failed: bool,
+    pub long_failed: Option<SqlError>,
+    /// What the pieces take.
+    pub long_memory: Option<Allowance>,
     /// The columns that the client has seen.
     pub sent: Option<Arc<ResultColumns>>,
     /// Rows of an execution with a cursor that COM_STMT_FETCH has not given yet, in binary form.
@@ -49,32 +51,55 @@ impl Prepared {
             params,
             types: Vec::new(),
             long: Vec::new(),
-            long_failed: false,
+            long_failed: None,
+            long_memory: None,
             sent: None,
             cursor: None,
         }
     }
 
-    /// Adds a piece of a parameter; `max` bounds the whole parameter.
-    pub fn add_long_data(&mut self, param: usize, data: &[u8], max: u64) {
-        if param >= self.params {
-            self.long_failed = true;
+    /// Adds a piece of a parameter; `max` bounds the whole parameter, the memory of sessions all of them.
+    pub fn add_long_data(&mut self, param: usize, data: &[u8], max: u64, host: &Arc<dyn Host>) {
+        if self.long_failed.is_some() {
             return;
+        }
+        if let Err(error) = self.try_add_long_data(param, data, max, host) {
+            self.reset();
+            self.long_failed = Some(error);
+        }
+    }
+
+    fn try_add_long_data(
+        &mut self,
+        param: usize,
+        data: &[u8],
+        max: u64,
+        host: &Arc<dyn Host>,
+    ) -> SqlResult<()> {
+        let unusable = || errors::wrong_arguments("mysqld_stmt_execute");
+        if param >= self.params {
+            return Err(unusable());
         }
         self.long.resize(self.params, None);
+        let held: usize = self.long.iter().flatten().map(Vec::len).sum();
+        let memory = self.long_memory.get_or_insert_with(|| Allowance::new(u64::MAX, host.clone()));
+        if !memory.allows(held + data.len()) {
+            return Err(errors::outofmemory(held + data.len()));
+        }
         let value = self.long[param].get_or_insert_default();
         if value.len() as u64 + data.len() as u64 > max {
-            self.long_failed = true;
-            return;
+            return Err(unusable());
         }
         value.extend_from_slice(data);
+        Ok(())
     }
 
     /// Forgets the pieces and closes the cursor.
     pub fn reset(&mut self) {
         self.cursor = None;
-        self.long.clear();
-        self.long_failed = false;
+        self.long = Vec::new();
+        self.long_failed = None;
+        self.long_memory = None;
     }
 }
 

@@ -16,15 +16,10 @@ use crate::catalog::TableDef;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, Node, RowSlot};
 use crate::session::Session;
-
-/// Octets of keys that a statement collects before it changes rows.
-const COLLECTED_BYTES_MAX: usize = 512 << 20;
+use crate::sort::Sorter;
 
 /// What is done with each row: it stands in slot 0 of the frame; then comes its clustered key.
 type OnRow<'f> = &'f mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>;
-
-/// The sort key and the clustered key of a row that was collected.
-type Found = (Box<[u8]>, Box<[u8]>);
 
 /// Which rows a statement works on.
 pub(crate) struct Targets {
@@ -246,9 +241,9 @@ impl Targets {
     ) -> SqlResult<()> {
         let mut slots = [RowSlot::Null];
         let mut reader = self.open(session, params, once, &slots)?;
-        let mut found: Vec<Found> = Vec::new();
-        let mut bytes = 0;
-        let mut sort_key = Vec::new();
+        // Without an order all sort keys are equal: rows stay in the order in which they were found.
+        let mut found = Sorter::new(Some(limit), session.vars.sort_buffer_bytes, session.host.clone());
+        let mut count = 0;
         while reader.next(session, &mut slots[0])? {
             let frame = Frame { slots: &slots, params, once, outer: None };
             if !self.accepts(session, frame, reader.is_exact())? {
@@ -259,25 +254,25 @@ impl Targets {
                 reader.insist();
                 continue;
             }
-            sort_key.clear();
-            self.sort_key(session, frame, &mut sort_key)?;
-            bytes += sort_key.len() + reader.primary_key().len() + 32;
-            if bytes > COLLECTED_BYTES_MAX {
-                return Err(errors::out_of_sortmemory());
-            }
-            found.push((sort_key.as_slice().into(), reader.primary_key().into()));
-            if self.order.is_empty() && found.len() as u64 == limit {
+            let primary = |out: &mut Vec<u8>| {
+                out.extend_from_slice(reader.primary_key());
+                Ok(())
+            };
+            found.push(|out| self.sort_key(session, frame, out), primary)?;
+            count += 1;
+            if self.order.is_empty() && count == limit {
                 break;
             }
         }
         drop(reader);
-        if !self.order.is_empty() {
-            found.sort_by(|a, b| a.0.cmp(&b.0));
-        }
-        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut found = found.finish()?;
         let mut row = Vec::new();
-        for (number, (_, primary)) in found.iter().enumerate() {
-            session.current_row = number as u64 + 1;
+        let mut number = 0;
+        while number < limit
+            && let Some((_, primary)) = found.next()?
+        {
+            number += 1;
+            session.current_row = number;
             let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
             if rows::lock_row(&self.table, txn, primary, &mut row)? {
                 let layout = self.table.layout.clone();

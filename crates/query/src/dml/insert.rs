@@ -22,9 +22,10 @@ use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, typing, walk};
+use crate::join::Keeper;
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
-use crate::select::{self, RowOutput, SelectPlan};
+use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
 use crate::session::Session;
 
 /// A planned INSERT or REPLACE.
@@ -70,9 +71,6 @@ impl InsertPlan {
         }
     }
 }
-
-/// Rows that INSERT ... SELECT keeps in memory where it reads the table that it writes.
-const KEPT_BYTES_MAX: usize = 512 << 20;
 
 /// Binds an INSERT or REPLACE.
 pub(crate) fn plan(
@@ -330,10 +328,14 @@ impl Work<'_> {
                 select::run_each(plan, session, params, None, self)
             }
             Rows::Query { plan, reads_target: true } => {
-                let mut kept = Kept::default();
+                let layout = result_layout(plan.types().iter().map(|(ty, _)| ty));
+                let mut kept = Keeper::new(RowPacker::new(&layout), session);
                 select::run_each(plan, session, self.params, None, &mut kept)?;
-                for row in kept.rows {
-                    self.insert_selected(session, row)?;
+                let mut rows = kept.finish()?;
+                while let Some(row) = rows.next()? {
+                    let row = RowRef::new(&layout, row);
+                    let values = (0..plan.types().len()).map(|place| row.get(place).to_owned());
+                    self.insert_selected(session, values.collect())?;
                 }
                 Ok(())
             }
@@ -721,28 +723,6 @@ impl RowOutput for Work<'_> {
         let mut values = Vec::with_capacity(row.len());
         row.for_each(|_, value| values.push(value.to_owned()));
         self.insert_selected(session, values)?;
-        Ok(true)
-    }
-}
-
-/// Rows of a query that reads the table it is inserted into.
-#[derive(Default)]
-struct Kept {
-    rows: Vec<Vec<Value>>,
-    bytes: usize,
-}
-
-impl RowOutput for Kept {
-    fn row(&mut self, _session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
-        let mut values = Vec::with_capacity(row.len());
-        row.for_each(|_, value| {
-            self.bytes += 32 + value.as_bytes().map_or(0, <[u8]>::len);
-            values.push(value.to_owned());
-        });
-        if self.bytes > KEPT_BYTES_MAX {
-            return Err(errors::out_of_sortmemory());
-        }
-        self.rows.push(values);
         Ok(true)
     }
 }

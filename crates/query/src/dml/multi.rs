@@ -1,14 +1,14 @@
 //! UPDATE and DELETE over joins: a query finds the rows, then each target's rows change once.
 //!
 //! The statement becomes a locking query over the same tables whose items are the clustered key of each target and the
-//! assigned values. Its rows are kept first, each key once, so that no change is seen by the query that finds the next.
+//! assigned values. Its rows are sorted first by target and key, each key once, so that no change is seen by the query that
+//! finds the next.
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ColumnName, Expr, SelectItem, TableRef};
-use keel_value::row::RowRef;
+use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, TypeKind, Value};
 
 use super::assign::{now_value, write_row};
@@ -19,11 +19,9 @@ use crate::catalog::{TableDef, names};
 use crate::engine_error;
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
-use crate::select::{self, RowOutput, SelectPlan};
+use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
 use crate::session::Session;
-
-/// Octets of keys and values kept before rows change.
-const KEPT_BYTES_MAX: usize = 512 << 20;
+use crate::sort::Sorter;
 
 /// A planned UPDATE or DELETE over several tables.
 pub(crate) struct MultiPlan {
@@ -230,22 +228,26 @@ fn owner(tables: &[Named], name: &ColumnName) -> SqlResult<(usize, usize)> {
 pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict && !plan.deletes;
-    let mut kept = Kept {
-        plan,
-        keys: plan.targets.iter().map(|_| HashSet::new()).collect(),
-        rows: Vec::new(),
-        bytes: 0,
-    };
+    let layout = result_layout(plan.query.types().iter().map(|(ty, _)| ty));
+    let rows = Sorter::new(None, session.vars.sort_buffer_bytes, session.host.clone());
+    let mut kept = Kept { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
     select::run_each(&plan.query, session, params, None, &mut kept)?;
-    let rows = kept.rows;
+    let mut rows = kept.rows.finish()?;
+    let mut last = Vec::new();
     let mut changer =
         Changer { plan, strictness, buffers: RowBuffers::default(), old: Vec::new(), new: Vec::new() };
     let (mut matched, mut changed) = (0, 0);
-    for row in rows {
+    while let Some((key, row)) = rows.next()? {
+        if key == last {
+            continue;
+        }
+        last.clear();
+        last.extend_from_slice(key);
         session.check_interrupt()?;
         matched += 1;
         session.current_row = matched;
-        changed += u64::from(changer.change(session, row)?);
+        let found = found(plan, &layout, key, row);
+        changed += u64::from(changer.change(session, found)?);
     }
     if plan.deletes {
         return Ok(Completion { affected_rows: changed, ..Completion::default() });
@@ -258,51 +260,72 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
 }
 
 /// A row to change: its target, its clustered key, and the values assigned.
-struct Found {
+struct Found<'k> {
     target: usize,
-    key: Box<[u8]>,
+    key: &'k [u8],
     values: Vec<(usize, Option<(Value, SqlType)>)>,
 }
 
+/// A row as it was kept: the key names target and clustered key, the rest are the items of the query.
+fn found<'k>(plan: &MultiPlan, layout: &Layout, key: &'k [u8], row: &[u8]) -> Found<'k> {
+    let (number, key) = key.split_at(TARGET_BYTES);
+    let target = u16::from_be_bytes([number[0], number[1]]) as usize;
+    let row = RowRef::new(layout, row);
+    let types = plan.query.types();
+    let value = |item: usize| (row.get(item).to_owned(), types[item].0.clone());
+    let assigned = &plan.targets[target].assigned;
+    Found { target, key, values: assigned.iter().map(|(c, item)| (*c, item.map(value))).collect() }
+}
+
+/// Octets of a target's number before its key.
+const TARGET_BYTES: usize = 2;
+
 struct Kept<'p> {
     plan: &'p MultiPlan,
-    keys: Vec<HashSet<Box<[u8]>>>,
-    rows: Vec<Found>,
-    bytes: usize,
+    packer: RowPacker<'p>,
+    rows: Sorter,
+    key: Vec<u8>,
 }
 
 impl RowOutput for Kept<'_> {
     fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         let mut items = Vec::with_capacity(row.len());
         row.for_each(|_, value| items.push(value.to_owned()));
-        let types = self.plan.query.types();
         for (number, target) in self.plan.targets.iter().enumerate() {
-            let Some(key) = clustered_key(session, target, &items)? else { continue };
-            if !self.keys[number].insert(key.clone()) {
+            self.key.clear();
+            self.key.extend_from_slice(&(number as u16).to_be_bytes());
+            if !clustered_key(session, target, &items, &mut self.key)? {
                 continue;
             }
-            let value = |item: &usize| (items[*item].clone(), types[*item].0.clone());
-            let values = target.assigned.iter().map(|(c, item)| (*c, item.as_ref().map(value))).collect();
-            self.bytes += 2 * key.len() + 64 * (1 + target.assigned.len());
-            self.rows.push(Found { target: number, key, values });
-        }
-        if self.bytes > KEPT_BYTES_MAX {
-            return Err(errors::out_of_sortmemory());
+            let (key, packer) = (&self.key, &mut self.packer);
+            let fill_key = |out: &mut Vec<u8>| {
+                out.extend_from_slice(key);
+                Ok(())
+            };
+            let fill_row = |out: &mut Vec<u8>| {
+                packer.pack(RowView::Values(&items), out);
+                Ok(())
+            };
+            self.rows.push(fill_key, fill_row)?;
         }
         Ok(true)
     }
 }
 
-/// A target's clustered key in a row of the query; none where an outer join gave it no row.
-fn clustered_key(session: &mut Session, target: &Target, items: &[Value]) -> SqlResult<Option<Box<[u8]>>> {
+/// Appends a target's clustered key in a row of the query; false where an outer join gave it no row.
+fn clustered_key(
+    session: &mut Session,
+    target: &Target,
+    items: &[Value],
+    key: &mut Vec<u8>,
+) -> SqlResult<bool> {
     let table = &target.table;
-    let Some(index) = table.clustered_index() else { return Ok(None) };
+    let Some(index) = table.clustered_index() else { return Ok(false) };
     let lenient = Strictness { strict: false, null_is_error: false };
-    let mut key = Vec::new();
     for (place, part) in index.parts.iter().enumerate() {
         let value = items[target.key_start + place].clone();
         if value.is_null() {
-            return Ok(None);
+            return Ok(false);
         }
         let ty = &table.columns[part.column].ty;
         // A timestamp was read in the session's zone; its key is in UTC.
@@ -318,9 +341,9 @@ fn clustered_key(session: &mut Session, target: &Target, items: &[Value]) -> Sql
         } else {
             value
         };
-        index.encoders[place].encode(value.as_ref(), &mut key);
+        index.encoders[place].encode(value.as_ref(), key);
     }
-    Ok(Some(key.into()))
+    Ok(true)
 }
 
 struct Changer<'p> {
@@ -333,15 +356,15 @@ struct Changer<'p> {
 
 impl Changer<'_> {
     /// Changes a row; false if it is gone or stays as it is.
-    fn change(&mut self, session: &mut Session, found: Found) -> SqlResult<bool> {
+    fn change(&mut self, session: &mut Session, found: Found<'_>) -> SqlResult<bool> {
         let target = &self.plan.targets[found.target];
         let table = &target.table;
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
-        if !rows::lock_row(table, txn, &found.key, &mut self.old)? {
+        if !rows::lock_row(table, txn, found.key, &mut self.old)? {
             return Ok(false);
         }
         if self.plan.deletes {
-            rows::delete(table, txn, &found.key, &self.old, &mut self.buffers)?;
+            rows::delete(table, txn, found.key, &self.old, &mut self.buffers)?;
             return Ok(true);
         }
         let mut new: Vec<(usize, Value)> = Vec::with_capacity(found.values.len());
@@ -365,7 +388,7 @@ impl Changer<'_> {
             }
         }
         write_row(table, &old, &new, &mut self.new);
-        self.write(session, target, &found.key)
+        self.write(session, target, found.key)
     }
 
     fn write(&mut self, session: &mut Session, target: &Target, key: &[u8]) -> SqlResult<bool> {

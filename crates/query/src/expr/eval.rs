@@ -142,13 +142,13 @@ impl Expr {
                 crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx)
                     .map(Cell::Owned)
             }
-            Node::UserVar(name) => Ok(Cell::Owned(
-                cx.session.user_variables.get(&**name).map_or(Value::Null, |v| v.value.clone()),
-            )),
+            Node::UserVar(name) => {
+                Ok(Cell::Owned(cx.session.user_variables.get(name).map_or(Value::Null, |v| v.value.clone())))
+            }
             Node::AssignUserVar(name, value) => {
                 let new = value.eval(cx)?.into_value();
                 let variable = UserVariable { value: new.clone(), ty: value.ty.clone() };
-                cx.session.user_variables.insert(name.to_string(), variable);
+                cx.session.user_variables.set(name, variable)?;
                 Ok(Cell::Owned(new))
             }
             Node::SysVar(scope, name) => {

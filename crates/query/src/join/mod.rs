@@ -24,6 +24,7 @@ use crate::session::Session;
 
 use hash::HashRun;
 pub(crate) use hash::{HashPlan, encode_in_domain};
+pub(crate) use stored::Keeper;
 use stored::StoredRun;
 
 /// A table read along an access path.

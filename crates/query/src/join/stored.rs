@@ -7,23 +7,36 @@ use crate::expr::RowSlot;
 use crate::result::RowView;
 use crate::select::{self, FrameBuffer, RowOutput, RowPacker};
 use crate::session::Session;
-use crate::sort::KeptRows;
+use crate::sort::{RowCursor, RowList};
 
 /// A derived table while it is read.
 pub(crate) struct StoredRun<'p> {
     source: &'p DerivedSource,
-    rows: Option<KeptRows>,
+    /// Kept in memory up to `tmp_memory_table_size`, then in a file; none before the first reading.
+    rows: Option<RowCursor>,
 }
 
-/// Takes the rows of the derived table's query.
-struct Keeper<'p> {
+/// Keeps the rows of a query.
+pub(crate) struct Keeper<'p> {
     packer: RowPacker<'p>,
-    rows: KeptRows,
+    rows: RowList,
+}
+
+impl<'p> Keeper<'p> {
+    /// A keeper of rows without any; `packer` gives them their form.
+    pub fn new(packer: RowPacker<'p>, session: &Session) -> Keeper<'p> {
+        Keeper { packer, rows: RowList::new(session.vars.tmp_memory_bytes, session.host.clone()) }
+    }
+
+    /// Reads what was kept.
+    pub fn finish(self) -> SqlResult<RowCursor> {
+        self.rows.finish()
+    }
 }
 
 impl RowOutput for Keeper<'_> {
-    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
-        self.rows.push(&*session.host, |out| self.packer.pack(row, out))?;
+    fn row(&mut self, _session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        self.rows.push(|out| self.packer.pack(row, out))?;
         Ok(true)
     }
 }
@@ -35,24 +48,21 @@ impl<'p> StoredRun<'p> {
 
     /// Reads from the first row, computing the rows if that was not done yet.
     pub fn open(&mut self, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<()> {
-        if let Some(rows) = &mut self.rows {
-            return rows.rewind();
+        match &mut self.rows {
+            Some(rows) => rows.restart(),
+            None => {
+                let mut keeper = Keeper::new(RowPacker::new(&self.source.layout), session);
+                select::run_each(&self.source.plan, session, frame.params, None, &mut keeper)?;
+                self.rows = Some(keeper.finish()?);
+            }
         }
-        let packer = RowPacker::new(&self.source.layout);
-        let mut keeper = Keeper { packer, rows: KeptRows::new(session.vars.tmp_memory_bytes) };
-        select::run_each(&self.source.plan, session, frame.params, None, &mut keeper)?;
-        keeper.rows.rewind()?;
-        self.rows = Some(keeper.rows);
         Ok(())
     }
 
     /// The next row, into a slot; false at the end.
     pub fn next(&mut self, slot: &mut RowSlot) -> SqlResult<bool> {
-        let row = match &mut self.rows {
-            Some(rows) => rows.next_row()?,
-            None => None,
-        };
-        let Some(row) = row else { return Ok(false) };
+        let Some(rows) = &mut self.rows else { return Ok(false) };
+        let Some(row) = rows.next()? else { return Ok(false) };
         if let RowSlot::Stored { layout, map: None, bytes } = slot
             && std::sync::Arc::ptr_eq(layout, &self.source.layout)
         {

@@ -36,7 +36,7 @@ use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
 pub(crate) use block::Block;
-pub(crate) use carry::{Carry, SlotColumns, stored_type};
+pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
 pub(crate) use setop::SetPlan;
 pub use subquery::{Subquery, SubqueryTest};

@@ -40,11 +40,14 @@ impl RowOutput for ToVariables<'_> {
         }
         let types = self.plan.types();
         let names: &[Arc<str>] = &self.plan.into;
+        let mut result = Ok(());
         row.for_each(|index, value| {
             let variable = UserVariable { value: value.to_owned(), ty: types[index].0.clone() };
-            session.user_variables.insert(names[index].to_string(), variable);
+            if result.is_ok() {
+                result = session.user_variables.set(&names[index], variable);
+            }
         });
-        Ok(true)
+        result.map(|()| true)
     }
 }
 

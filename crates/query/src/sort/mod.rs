@@ -8,6 +8,7 @@
 //! when opened; nothing of them survives a crash.
 
 mod kept;
+mod list;
 mod spill;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 
 pub use kept::KeptRows;
+pub(crate) use list::{RowCursor, RowList};
 use spill::{Merge, Run};
 pub(crate) use spill::{RowFile, RowReader, TempFile};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use keel_query::catalog::TableDef;
-use keel_query::{Collect, Database, Host, Params, Session, SqlError, SqlResult};
+use keel_query::{Collect, Database, Host, Params, Session, SqlError, SqlResult, WorkMemory};
 use keel_runtime::sim::{self, Options};
 use keel_sql::ast::VarScope;
 use keel_sql::{ParseOptions, parse};
@@ -12,7 +12,8 @@ use keel_storage::{Engine, EngineConfig};
 use keel_value::{CollationId, Value, text};
 
 /// A server without variables and virtual tables.
-pub struct NoServer;
+#[derive(Default)]
+pub struct NoServer(WorkMemory);
 
 impl Host for NoServer {
     fn system_variable(&self, _session: &Session, _scope: VarScope, name: &str) -> SqlResult<Value> {
@@ -29,6 +30,10 @@ impl Host for NoServer {
 
     fn virtual_rows(&self, _session: &Session, _table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
+    }
+
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
     }
 
     fn virtual_names(&self, _schema: &str) -> Vec<String> {
@@ -57,7 +62,7 @@ pub fn config() -> EngineConfig {
 pub fn world<T: Send>(f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
     sim::run(Options::new(1), || {
         let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer)).expect("catalog");
+        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
         let result = f(&database);
         drop(database);
         engine.shutdown().expect("shutdown");
@@ -76,7 +81,7 @@ pub struct Client {
 impl Client {
     /// A new connection with `test` as its database.
     pub fn new(database: &Arc<Database>) -> Client {
-        let mut session = Session::new(1, "root", "localhost", Arc::new(NoServer));
+        let mut session = Session::new(1, "root", "localhost", Arc::new(NoServer::default()));
         session.database = Some("test".into());
         Client { database: database.clone(), session, params: Params::default() }
     }

@@ -72,8 +72,9 @@ impl ClientSession {
             Command::StmtSendLongData { statement, param, data } => {
                 self.core.count(Counter::StatementSendLongData, 1);
                 let max = self.core.sql.vars.max_allowed_packet;
+                let host = self.core.sql.host.clone();
                 if let Some(prepared) = self.core.statements.get(statement) {
-                    prepared.add_long_data(usize::from(param), data, max);
+                    prepared.add_long_data(usize::from(param), data, max, &host);
                 }
             }
             Command::StmtReset(number) => self.stmt_reset(conn, number),

@@ -385,10 +385,11 @@ impl ClientSession {
             return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
         };
         self.core.client.activity.lock().text.extend_from_slice(shown_text(&prepared.text));
-        if std::mem::take(&mut prepared.long_failed) {
-            prepared.reset();
-            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+        if let Some(error) = prepared.long_failed.take() {
+            return Err(error);
         }
+        // Given back once the statement has run.
+        let _long_memory = prepared.long_memory.take();
         execute
             .params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values)
             .map_err(|_| errors::wrong_arguments("mysqld_stmt_execute"))?;

@@ -350,7 +350,7 @@ fn isolation_word(level: ast::Isolation) -> &'static str {
 
 fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
     match change {
-        Change::User { name, value } => core.set_user_variable(&name, value),
+        Change::User { name, value } => core.set_user_variable(&name, value)?,
         Change::NextTransaction { isolation, read_only } => {
             if let Some(level) = isolation {
                 core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));

@@ -1,0 +1,94 @@
+//! Memory that sessions share: for sorts, groups, joins, kept rows, user variables and parameters that come in pieces.
+//!
+//! Each operator starts with a little that it need not ask for. What it wants beyond that, up to the variable that bounds
+//! it, it takes from the server's [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then
+//! it goes to a file, or does without. So a thousand statements at once take little more than one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::host::Host;
+
+/// Octets that all statements may take together beside what each has at the start.
+const TOTAL_BYTES: u64 = 64 << 20;
+/// Octets that each operator has at the start.
+const START_BYTES: u64 = 64 << 10;
+
+/// The memory of a server for work on rows.
+#[derive(Debug, Default)]
+pub struct WorkMemory {
+    taken: AtomicU64,
+}
+
+impl WorkMemory {
+    fn take(&self, step: u64) -> bool {
+        let take = |taken: u64| (step <= TOTAL_BYTES.saturating_sub(taken) / 2).then_some(taken + step);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Octets taken now.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+/// What one operator or session may use; gives back what it took when dropped.
+pub struct Allowance {
+    host: Arc<dyn Host>,
+    granted: u64,
+    wanted: u64,
+}
+
+impl Allowance {
+    /// An allowance that may grow to `wanted` octets.
+    pub fn new(wanted: u64, host: Arc<dyn Host>) -> Allowance {
+        Allowance { host, granted: START_BYTES, wanted }
+    }
+
+    /// Whether `used` octets may be used; takes more if that helps.
+    #[inline]
+    pub fn allows(&mut self, used: usize) -> bool {
+        used as u64 <= self.granted || self.grow(used as u64)
+    }
+
+    #[cold]
+    fn grow(&mut self, used: u64) -> bool {
+        while self.granted < used && self.granted < self.wanted {
+            let step = self.granted.min(self.wanted - self.granted);
+            if !self.host.work_memory().take(step) {
+                break;
+            }
+            self.granted += step;
+        }
+        used <= self.granted
+    }
+
+    /// Octets that may be used now.
+    pub fn granted(&self) -> usize {
+        usize::try_from(self.granted).unwrap_or(usize::MAX)
+    }
+
+    /// Where temporary files go.
+    pub fn host(&self) -> &dyn Host {
+        &*self.host
+    }
+
+    /// The same wish once more.
+    pub fn again(&self) -> Allowance {
+        Allowance::new(self.wanted, self.host.clone())
+    }
+}
+
+impl std::fmt::Debug for Allowance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Allowance({} of {})", self.granted, self.wanted)
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        if self.granted > START_BYTES {
+            self.host.work_memory().taken.fetch_sub(self.granted - START_BYTES, Ordering::Relaxed);
+        }
+    }
+}
