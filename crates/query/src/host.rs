@@ -44,7 +44,7 @@ pub trait Host: Send + Sync {
     /// The names that GET_LOCK() locks on this server.
     fn user_locks(&self) -> Arc<UserLocks>;
 
-    /// What statements share for sorts, groups and joins.
+    /// What sessions share for kept rows, user variables and parameters in pieces.
     fn work_memory(&self) -> &WorkMemory;
 
     /// `VERSION()`.

@@ -1,8 +1,8 @@
-//! Memory that sessions share: for sorts, groups, joins, kept rows, user variables and parameters that come in pieces.
+//! Memory that sessions share: for kept rows, user variables and parameters that come in pieces.
 //!
-//! Each operator starts with a little that it need not ask for. What it wants beyond that, up to the variable that bounds
-//! it, it takes from the server's [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then
-//! it goes to a file, or does without. So a thousand statements at once take little more than one.
+//! Each of these starts with a little that it need not ask for. What it wants beyond that it takes from the server's
+//! [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then rows go to a file, and variables
+//! and parameters are refused. So a thousand sessions at once take little more than one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -43,3 +43,54 @@ fn four_times_the_pool_in_read_write() {
     let still = seconds.iter().filter(|line| line.contains("tps: 0.00")).count();
     assert_eq!(still, 0, "a second without a transaction:\n{text}");
 }
+
+/// Runs `work` and gives the greatest resident size while it ran, in MiB.
+fn peak_mib(server: &Server, work: impl FnOnce() + Send) -> u64 {
+    std::thread::scope(|scope| {
+        let work = scope.spawn(work);
+        let mut resident = 0;
+        while !work.is_finished() {
+            resident = resident.max(server.resident_bytes());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        work.join().expect("the work is done");
+        resident >> 20
+    })
+}
+
+#[test]
+fn large_transactions_take_bounded_memory() {
+    let server = Server::start(Engine::Keel, &["--innodb-buffer-pool-size=32M"]).expect("keel starts");
+    let mut client = server.client().expect("connects");
+    for sql in [
+        "CREATE DATABASE m",
+        "USE m",
+        "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, s VARCHAR(60) NOT NULL, KEY (k))",
+        "INSERT INTO t VALUES (0, 0, REPEAT('x', 40))",
+    ] {
+        client.run(sql).expect(sql);
+    }
+    for power in 0..18 {
+        let step = 1 << power;
+        let sql =
+            format!("INSERT INTO t SELECT id + {step}, (id * 7919 + {step}) % 10007, CONCAT(id, s) FROM t");
+        client.run(&sql.replace("CONCAT(id, s)", "LEFT(CONCAT(id, s), 50)")).expect("doubles");
+    }
+    // Beside the pool there are some thirty for the program and its threads.
+    let limit = POOL_MIB + 100;
+    let undone = [
+        "SELECT COUNT(s) FROM t FORCE INDEX (k) WHERE k >= 0 FOR UPDATE",
+        "UPDATE t SET s = REVERSE(s) ORDER BY s, id",
+        "INSERT IGNORE INTO t SELECT * FROM t",
+        "UPDATE t a JOIN t b ON a.id = b.id SET a.s = REVERSE(b.s)",
+        "DELETE FROM t",
+    ];
+    for sql in undone {
+        let peak = peak_mib(&server, || {
+            for sql in ["BEGIN", sql, "ROLLBACK"] {
+                client.run(sql).expect(sql);
+            }
+        });
+        assert!(peak < limit, "{sql}: {peak} MiB resident with a pool of {POOL_MIB}");
+    }
+}
