@@ -92,3 +92,30 @@ fn changes_that_collect_more_than_fits_change_alike() {
     assert!(!answers[0].contains("ERROR"), "{}", answers[0]);
     assert_eq!(answers[0], answers[1]);
 }
+
+#[test]
+fn aggregates_that_do_not_fit_into_memory_answer_alike() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 10_000);
+        let all = "select count(distinct s), count(distinct a, b), sum(distinct b), avg(distinct a), max(distinct s) from t";
+        assert!(both(&mut client, all).starts_with("10000|10000|499500|"));
+        both(
+            &mut client,
+            "select b % 7 g, count(distinct s), sum(distinct a), max(s) from t group by g order by g",
+        );
+        both(
+            &mut client,
+            "select b % 30 g, count(*), group_concat(distinct s order by s) from t group by g order by g",
+        );
+        let concat =
+            "select md5(group_concat(s order by a desc)), md5(group_concat(distinct s order by s)) from t";
+        both(&mut client, concat);
+        both(
+            &mut client,
+            "select b % 900 g, md5(group_concat(s order by a)), count(*), min(s) from t group by g order by g",
+        );
+        client.session.vars.group_concat_max_len = 1000;
+        assert_eq!(both(&mut client, "select length(group_concat(s order by a)) from t"), "1000");
+    });
+}

@@ -1,21 +1,28 @@
 //! The state of one aggregate while the rows of a group pass.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 use keel_value::key::KeyPart;
+use keel_value::row::Layout;
 use keel_value::types::Class;
-use keel_value::{Decimal, SqlType, Value, ValueRef, collation};
+use keel_value::{Cell, Decimal, SqlType, Value, ValueRef, collation};
+use smallvec::SmallVec;
 
 use super::{AggregateCall, AggregateKind};
-use crate::expr::{Comparison, EvalContext, compare};
-use crate::select::{encode_key_part, stored_type};
+use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
+use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
+use crate::sort::Distinct;
 
-/// Values seen by an aggregate over DISTINCT, as encoded keys.
-type Seen = HashSet<Box<[u8]>, RandomState>;
+/// Values seen by an aggregate over DISTINCT, as encoded keys. Rows that cannot be told yet are set aside: of
+/// GROUP_CONCAT `[length u32][sort key][text]`, of others the arguments in this layout.
+#[derive(Debug)]
+struct Seen {
+    keys: Distinct,
+    layout: Arc<Layout>,
+}
 
 /// What an aggregate knows of the rows so far.
 #[derive(Debug)]
@@ -61,13 +68,16 @@ struct Texts {
     joined: Vec<u8>,
     /// Sort key and text of each row, where one is.
     parts: Vec<(Vec<u8>, Vec<u8>)>,
+    parts_bytes: usize,
+    /// What was left when rows were last dropped.
+    parts_bytes_kept: usize,
     rows: u64,
     cut: Option<u64>,
 }
 
 impl State {
     /// The state before the first row.
-    pub fn new(call: &AggregateCall) -> State {
+    pub(crate) fn new(call: &AggregateCall, session: &Session) -> State {
         let sum = match call.kind {
             AggregateKind::CountStar | AggregateKind::Count => Sum::Count(0),
             AggregateKind::Sum | AggregateKind::Avg => match call.args[0].class() {
@@ -84,7 +94,17 @@ impl State {
             | AggregateKind::VarSamp => Sum::Spread { count: 0, mean: 0.0, squares: 0.0 },
             AggregateKind::GroupConcat => Sum::Text(Box::default()),
         };
-        State { seen: call.distinct.then(Box::default), held_bytes: 0, sum }
+        let seen = call.distinct.then(|| {
+            let keys = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
+            Box::new(Seen { keys, layout: result_layout(call.args.iter().map(|arg| &arg.ty)) })
+        });
+        State { seen, held_bytes: 0, sum }
+    }
+
+    /// Takes the state out; an empty one stays.
+    pub(crate) fn leave(&mut self) -> State {
+        let empty = State { seen: None, held_bytes: 0, sum: Sum::Count(0) };
+        std::mem::replace(self, empty)
     }
 
     /// Bytes held beside the struct itself.
@@ -104,8 +124,18 @@ impl State {
         if self.seen.is_some() && !self.is_new(call, cx)? {
             return Ok(());
         }
+        self.take(call, &call.args, cx)
+    }
+
+    /// Takes a row that counts; `args` are the arguments of `call`, or stand for them.
+    fn take<'f>(
+        &mut self,
+        call: &'f AggregateCall,
+        args: &'f [Expr],
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<()> {
         match &mut self.sum {
-            Sum::Whole { total, count } => match call.args[0].eval(cx)?.as_ref() {
+            Sum::Whole { total, count } => match args[0].eval(cx)?.as_ref() {
                 ValueRef::Null => {}
                 ValueRef::Int(v) => {
                     *total += i128::from(v);
@@ -116,14 +146,14 @@ impl State {
                     *count += 1;
                 }
                 _ => {
-                    if let Some(v) = call.args[0].integer(cx)? {
+                    if let Some(v) = args[0].integer(cx)? {
                         *total += v;
                         *count += 1;
                     }
                 }
             },
             Sum::Count(n) => {
-                for arg in &call.args {
+                for arg in args {
                     if arg.eval(cx)?.as_ref().is_null() {
                         return Ok(());
                     }
@@ -131,19 +161,19 @@ impl State {
                 *n += 1;
             }
             Sum::Exact { total, count } => {
-                if let Some(v) = call.args[0].decimal(cx)? {
+                if let Some(v) = args[0].decimal(cx)? {
                     *total = total.add(&v).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
                     *count += 1;
                 }
             }
             Sum::Real { total, count } => {
-                if let Some(v) = call.args[0].real(cx)? {
+                if let Some(v) = args[0].real(cx)? {
                     *total += v;
                     *count += 1;
                 }
             }
             Sum::Best(best) => {
-                let cell = call.args[0].eval(cx)?;
+                let cell = args[0].eval(cx)?;
                 let value = cell.as_ref();
                 if value.is_null() || (best.is_some() && call.kind == AggregateKind::AnyValue) {
                     return Ok(());
@@ -165,11 +195,16 @@ impl State {
                     }
                 };
                 if better {
+                    let held = |best: &Option<Value>| {
+                        best.as_ref().and_then(|v| v.as_ref().as_bytes()).map_or(0, <[u8]>::len)
+                    };
+                    self.held_bytes -= held(best);
                     *best = Some(cell.into_value());
+                    self.held_bytes += held(best);
                 }
             }
             Sum::Bits(bits) => {
-                if let Some(v) = call.args[0].integer(cx)? {
+                if let Some(v) = args[0].integer(cx)? {
                     match call.kind {
                         AggregateKind::BitAnd => *bits &= v as u64,
                         AggregateKind::BitOr => *bits |= v as u64,
@@ -178,14 +213,20 @@ impl State {
                 }
             }
             Sum::Spread { count, mean, squares } => {
-                if let Some(v) = call.args[0].real(cx)? {
+                if let Some(v) = args[0].real(cx)? {
                     *count += 1;
                     let before = v - *mean;
                     *mean += before / *count as f64;
                     *squares += before * (v - *mean);
                 }
             }
-            Sum::Text(texts) => self.held_bytes += texts.add(call, cx)?,
+            Sum::Text(texts) => {
+                if let Some((sort_key, text)) = concat_row(call, cx)? {
+                    let before = texts.bytes();
+                    texts.add(call, sort_key, text, cx.session);
+                    self.held_bytes = self.held_bytes + texts.bytes() - before;
+                }
+            }
         }
         Ok(())
     }
@@ -201,16 +242,55 @@ impl State {
             encode_key_part(part, cell.as_ref(), &mut encoded);
         }
         let seen = self.seen.as_mut().expect("asked for DISTINCT only");
-        let length = encoded.len();
-        let new = seen.insert(encoded.into_boxed_slice());
-        if new {
-            self.held_bytes += length + size_of::<Box<[u8]>>() * 2;
+        let before = seen.keys.bytes();
+        let mut record = Vec::new();
+        if seen.keys.is_full() {
+            if call.kind == AggregateKind::GroupConcat {
+                let Some((sort_key, text)) = concat_row(call, cx)? else { return Ok(false) };
+                record.extend_from_slice(&(sort_key.len() as u32).to_le_bytes());
+                record.extend_from_slice(&sort_key);
+                record.extend_from_slice(&text);
+            } else {
+                let mut cells: SmallVec<[Cell<'_>; 2]> = SmallVec::new();
+                for arg in &call.args {
+                    cells.push(arg.eval(cx)?);
+                }
+                RowPacker::new(&seen.layout).pack_cells(&cells, &mut record);
+            }
         }
+        let new = seen.keys.is_new(&encoded, |out| out.extend_from_slice(&record))?;
+        self.held_bytes = self.held_bytes + seen.keys.bytes() - before;
         Ok(new)
     }
 
+    /// Takes the rows that DISTINCT set aside: all rows have come.
+    fn take_rest(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<()> {
+        let Some(seen) = self.seen.take().filter(|seen| seen.keys.has_rest()) else { return Ok(()) };
+        let Seen { keys, layout } = *seen;
+        let stand_in = |(column, ty): (usize, &SqlType)| {
+            let node = Node::Column(ColumnRef { slot: 0, column: column as u16, name: "".into() });
+            Expr::new(node, stored_type(ty), true)
+        };
+        let args: Vec<Expr> = call.args.iter().map(|arg| &arg.ty).enumerate().map(stand_in).collect();
+        keys.rest(&mut |row| {
+            if let Sum::Text(texts) = &mut self.sum {
+                let (head, rest) = row.split_at(4);
+                let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
+                let (sort_key, text) = rest.split_at(length);
+                texts.add(call, sort_key.to_vec(), text.to_vec(), session);
+                return Ok(true);
+            }
+            let slots = [RowSlot::Stored { layout: layout.clone(), map: None, bytes: row.to_vec() }];
+            let frame = Frame { slots: &slots, ..Frame::EMPTY };
+            self.take(call, &args, &mut EvalContext::new(session, frame))?;
+            Ok(true)
+        })?;
+        Ok(())
+    }
+
     /// The result.
-    pub fn finish(&self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
+    pub fn finish(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
+        self.take_rest(call, session)?;
         Ok(match &self.sum {
             Sum::Count(n) => Value::Int(*n),
             Sum::Bits(bits) => Value::UInt(*bits),
@@ -270,41 +350,83 @@ pub(crate) fn domain_of(ty: &SqlType) -> Comparison {
     }
 }
 
+/// What a row takes beside its text and sort key.
+const PART_BYTES: usize = size_of::<(Vec<u8>, Vec<u8>)>();
+/// Rows are not dropped before they take this much.
+const PARTS_BYTES_MIN: usize = 64 << 10;
+
+/// A row's sort key and text for GROUP_CONCAT; none where an argument is NULL.
+fn concat_row<'f>(
+    call: &'f AggregateCall,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut text = Vec::new();
+    for arg in &call.args {
+        match arg.text(cx)? {
+            Some(part) => text.extend_from_slice(&part),
+            None => return Ok(None),
+        }
+    }
+    let mut sort_key = Vec::new();
+    for (expr, descending) in &call.order {
+        let cell = expr.eval(cx)?;
+        let mut part = KeyPart::new(stored_type(&expr.ty), true);
+        part.descending = *descending;
+        encode_key_part(&part, cell.as_ref(), &mut sort_key);
+    }
+    Ok(Some((sort_key, text)))
+}
+
 impl Texts {
-    /// Takes a row; gives the bytes it holds now in addition.
-    fn add<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<usize> {
-        let max = usize::try_from(cx.session.vars.group_concat_max_len).unwrap_or(usize::MAX);
-        let mut text = Vec::new();
-        for arg in &call.args {
-            match arg.text(cx)? {
-                Some(part) => text.extend_from_slice(&part),
-                None => return Ok(0),
+    /// Takes a row.
+    fn add(&mut self, call: &AggregateCall, sort_key: Vec<u8>, text: Vec<u8>, session: &Session) {
+        let max = usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX);
+        if !call.order.is_empty() {
+            self.parts_bytes += sort_key.len() + text.len() + PART_BYTES;
+            self.parts.push((sort_key, text));
+            if self.parts_bytes
+                > self.parts_bytes_kept.saturating_add(max).saturating_mul(2).max(PARTS_BYTES_MIN)
+            {
+                self.drop_unneeded(call, max);
             }
+            return;
         }
-        if call.order.is_empty() {
-            let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
-            self.rows += 1;
-            if self.rows <= skip || self.rows - skip > take || self.cut.is_some() {
-                return Ok(0);
+        let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
+        self.rows += 1;
+        if self.rows <= skip || self.rows - skip > take || self.cut.is_some() {
+            return;
+        }
+        if self.rows > skip + 1 {
+            self.joined.extend_from_slice(&call.separator);
+        }
+        self.joined.extend_from_slice(&text);
+        self.trim(call, max, self.rows);
+    }
+
+    /// Bytes held.
+    fn bytes(&self) -> usize {
+        self.joined.len() + self.parts_bytes
+    }
+
+    /// Drops rows that the result cannot reach: it is cut before them, or its LIMIT ends before them.
+    fn drop_unneeded(&mut self, call: &AggregateCall, max: usize) {
+        self.parts.sort_by(|a, b| a.0.cmp(&b.0));
+        let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let end = skip.saturating_add(usize::try_from(take).unwrap_or(usize::MAX));
+        let mut length = 0;
+        let mut kept = 0;
+        for (number, (_, text)) in self.parts.iter().enumerate() {
+            if number >= end || length > max {
+                break;
             }
-            let before = self.joined.len();
-            if self.rows > skip + 1 {
-                self.joined.extend_from_slice(&call.separator);
-            }
-            self.joined.extend_from_slice(&text);
-            self.trim(call, max, self.rows);
-            return Ok(self.joined.len().saturating_sub(before));
+            kept += 1;
+            length += if number < skip { 0 } else { text.len() + call.separator.len() };
         }
-        let mut sort_key = Vec::new();
-        for (expr, descending) in &call.order {
-            let cell = expr.eval(cx)?;
-            let mut part = KeyPart::new(stored_type(&expr.ty), true);
-            part.descending = *descending;
-            encode_key_part(&part, cell.as_ref(), &mut sort_key);
-        }
-        let held = sort_key.len() + text.len() + size_of::<(Vec<u8>, Vec<u8>)>();
-        self.parts.push((sort_key, text));
-        Ok(held)
+        // The separators count one too often: one row more.
+        self.parts.truncate(kept + 1);
+        self.parts_bytes = self.parts.iter().map(|(key, text)| key.len() + text.len() + PART_BYTES).sum();
+        self.parts_bytes_kept = self.parts_bytes;
     }
 
     /// Cuts what is longer than `group_concat_max_len`, at a character's end.

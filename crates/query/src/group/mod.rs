@@ -2,7 +2,8 @@
 //!
 //! Keys are encoded as sort keys, so that equal means equal in the collation, and groups come out in the order of their
 //! keys, as MariaDB's do. Memory is bounded by `tmp_memory_table_size`: rows of groups that do not fit any more are
-//! written to one of several temporary partitions by hash and grouped when the groups in memory have been given out.
+//! written to one of several temporary partitions by hash and grouped when the groups in memory have been given out. Where
+//! the states of groups in memory grow too large, their further rows go the same way, and the states wait for them.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -10,11 +11,10 @@ use keel_base::SqlResult;
 use keel_value::Value;
 use keel_value::key::KeyPart;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 
 use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot};
-use crate::host::Host;
+use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
 use crate::sort::RowFile;
@@ -41,8 +41,8 @@ pub(crate) struct GroupPlan {
 
 /// Partitions of one round of spilling.
 const PARTITIONS: usize = 16;
-/// Grouping is allowed this much memory whatever the variable says.
-const BYTES_MIN: usize = 256 << 10;
+/// Arena offsets are 32 bits wide.
+const BYTES_MAX: u64 = u32::MAX as u64 / 2;
 
 struct Group {
     hash: u64,
@@ -59,6 +59,20 @@ struct Table {
     /// As many per group as there are aggregates.
     states: Vec<State>,
     held_bytes: usize,
+}
+
+/// Rows set aside, and the groups that they belong to as far as those were in memory.
+struct Waiting {
+    file: RowFile,
+    depth: u32,
+    groups: Vec<Parted>,
+}
+
+/// A group on its way to a later round: its key, its kept columns, its states.
+struct Parted {
+    key: Box<[u8]>,
+    carried: Box<[u8]>,
+    states: Vec<State>,
 }
 
 impl Table {
@@ -87,6 +101,45 @@ impl Table {
             + self.held_bytes
     }
 
+    /// Adds a group whose kept columns `carry` appends; gives its place.
+    fn add(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        carry: impl FnOnce(&mut Vec<u8>),
+        states: impl Iterator<Item = State>,
+    ) -> usize {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(key);
+        let middle = self.arena.len() as u32;
+        carry(&mut self.arena);
+        let end = self.arena.len() as u32;
+        self.groups.push(Group { hash, key: start..middle, carried: middle..end });
+        let first = self.states.len();
+        self.states.extend(states);
+        self.held_bytes += self.states[first..].iter().map(State::held_bytes).sum::<usize>();
+        let groups = &self.groups;
+        let index = groups.len() as u32 - 1;
+        self.index.insert_unique(hash, index, |i| groups[*i as usize].hash);
+        index as usize
+    }
+
+    /// Takes out the groups that belong to a partition, with so many states each; their places stay, empty.
+    fn part(&mut self, partition: usize, states: usize) -> Vec<Parted> {
+        let mut parted = Vec::new();
+        for (number, group) in self.groups.iter().enumerate() {
+            if partition_of(group.hash) != partition {
+                continue;
+            }
+            let bytes =
+                |range: &std::ops::Range<u32>| self.arena[range.start as usize..range.end as usize].into();
+            let own = &mut self.states[number * states..(number + 1) * states];
+            let states = own.iter_mut().map(State::leave).collect();
+            parted.push(Parted { key: bytes(&group.key), carried: bytes(&group.carried), states });
+        }
+        parted
+    }
+
     fn key(&self, group: &Group) -> &[u8] {
         &self.arena[group.key.start as usize..group.key.end as usize]
     }
@@ -96,37 +149,35 @@ impl Table {
 pub(crate) struct Grouper<'p> {
     plan: &'p GroupPlan,
     table: Table,
-    bytes_max: usize,
+    memory: Allowance,
     scratch: Vec<u8>,
     /// Rows of groups that did not fit, by hash.
     partitions: Vec<RowFile>,
-    /// Partitions of earlier rounds, with their depth.
-    waiting: Vec<(RowFile, u32)>,
+    /// Partitions that hold rows of groups in memory.
+    parted: [bool; PARTITIONS],
+    /// Partitions of earlier rounds.
+    waiting: Vec<Waiting>,
     depth: u32,
     /// Order in which groups leave, and how many have left.
     order: Vec<u32>,
     given: usize,
-    /// Says where temporary files go.
-    host: Arc<dyn Host>,
 }
 
 impl<'p> Grouper<'p> {
     /// A grouper without rows.
     pub fn new(plan: &'p GroupPlan, session: &Session) -> Grouper<'p> {
-        let bytes_max = session.vars.tmp_memory_bytes;
+        let wanted = session.vars.tmp_memory_bytes.min(BYTES_MAX);
         Grouper {
             plan,
             table: Table::new(),
-            bytes_max: usize::try_from(bytes_max)
-                .unwrap_or(usize::MAX)
-                .clamp(BYTES_MIN, u32::MAX as usize / 2),
+            memory: Allowance::new(wanted, session.host.clone()),
             scratch: Vec::new(),
             partitions: Vec::new(),
+            parted: [false; PARTITIONS],
             waiting: Vec::new(),
             depth: 0,
             order: Vec::new(),
             given: 0,
-            host: session.host.clone(),
         }
     }
 
@@ -140,7 +191,7 @@ impl<'p> Grouper<'p> {
         for (state, call) in states.iter_mut().zip(&plan.aggregates) {
             let before = state.held_bytes();
             state.add(call, &mut cx)?;
-            self.table.held_bytes += state.held_bytes() - before;
+            self.table.held_bytes = self.table.held_bytes + state.held_bytes() - before;
         }
         Ok(())
     }
@@ -169,43 +220,45 @@ impl<'p> Grouper<'p> {
             let group = &table.groups[*i as usize];
             group.hash == hash && table.key(group) == encoded
         });
-        let group = match found.copied() {
+        let found = found.copied();
+        let group = match found {
+            Some(_) if self.is_overfull() => {
+                self.parted[partition_of(hash)] = true;
+                self.set_aside(hash, frame)?;
+                None
+            }
             Some(index) => Some(index as usize),
             None if self.is_full() => {
                 self.set_aside(hash, frame)?;
                 None
             }
-            None => Some(self.new_group(hash, &encoded, frame)),
+            None => Some(self.new_group(hash, &encoded, frame, cx.session)),
         };
         self.scratch = encoded;
         Ok(group)
     }
 
     /// Whether a further group would pass the bound. One group is always taken.
-    fn is_full(&self) -> bool {
-        !self.table.groups.is_empty() && !self.plan.keys.is_empty() && self.table.bytes() > self.bytes_max
+    fn is_full(&mut self) -> bool {
+        !self.table.groups.is_empty() && !self.plan.keys.is_empty() && !self.memory.allows(self.table.bytes())
     }
 
-    fn new_group(&mut self, hash: u64, encoded: &[u8], frame: &FrameBuffer<'_>) -> usize {
-        let table = &mut self.table;
-        let start = table.arena.len() as u32;
-        table.arena.extend_from_slice(encoded);
-        let middle = table.arena.len() as u32;
-        self.plan.carry.save(&frame.slots, &mut table.arena);
-        let end = table.arena.len() as u32;
-        table.groups.push(Group { hash, key: start..middle, carried: middle..end });
-        table.states.extend(self.plan.aggregates.iter().map(State::new));
-        let groups = &table.groups;
-        let index = groups.len() as u32 - 1;
-        table.index.insert_unique(hash, index, |i| groups[*i as usize].hash);
-        index as usize
+    /// Whether the groups in memory have outgrown the bound by far. One alone may.
+    fn is_overfull(&mut self) -> bool {
+        let bytes = self.table.bytes();
+        self.table.groups.len() > 1 && !self.memory.allows(bytes) && bytes > self.memory.granted() / 2 * 3
+    }
+
+    fn new_group(&mut self, hash: u64, encoded: &[u8], frame: &FrameBuffer<'_>, session: &Session) -> usize {
+        let states = self.plan.aggregates.iter().map(|call| State::new(call, session));
+        self.table.add(hash, encoded, |arena| self.plan.carry.save(&frame.slots, arena), states)
     }
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowFile::create(&*self.host)?);
+            self.partitions.push(RowFile::create(self.memory.host())?);
         }
-        let partition = &mut self.partitions[(hash >> 48) as usize % PARTITIONS];
+        let partition = &mut self.partitions[partition_of(hash)];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))
     }
 
@@ -248,17 +301,27 @@ impl<'p> Grouper<'p> {
     }
 
     /// Ends the gathering. Without GROUP BY there is one group even of no rows.
-    pub fn finish(&mut self, frame: &mut FrameBuffer<'_>) {
+    pub fn finish(&mut self, session: &Session, frame: &mut FrameBuffer<'_>) {
         if self.plan.keys.is_empty() && self.table.groups.is_empty() {
             self.plan.carry.clear(&mut frame.slots);
-            self.new_group(0, &[], frame);
+            self.new_group(0, &[], frame, session);
         }
         self.put_in_order();
     }
 
     fn put_in_order(&mut self) {
+        let depth = self.depth + 1;
+        let parted = std::mem::take(&mut self.parted);
+        for (number, file) in self.partitions.drain(..).enumerate().filter(|(_, file)| !file.is_empty()) {
+            let mut waiting = Waiting { file, depth, groups: Vec::new() };
+            if parted[number] {
+                waiting.groups = self.table.part(number, self.plan.aggregates.len());
+            }
+            self.waiting.push(waiting);
+        }
         let table = &self.table;
-        let mut order: Vec<u32> = (0..table.groups.len() as u32).collect();
+        let stays = |i: &u32| !parted[partition_of(table.groups[*i as usize].hash)];
+        let mut order: Vec<u32> = (0..table.groups.len() as u32).filter(stays).collect();
         if !self.plan.keeps_arrival {
             order.sort_by(|a, b| {
                 table.key(&table.groups[*a as usize]).cmp(table.key(&table.groups[*b as usize]))
@@ -266,16 +329,18 @@ impl<'p> Grouper<'p> {
         }
         self.order = order;
         self.given = 0;
-        let depth = self.depth + 1;
-        self.waiting.extend(self.partitions.drain(..).filter(|p| !p.is_empty()).map(|p| (p, depth)));
     }
 
     /// Puts the next group into the frame; false after the last.
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         while self.given == self.order.len() {
-            let Some((file, depth)) = self.waiting.pop() else { return Ok(false) };
+            let Some(Waiting { file, depth, groups }) = self.waiting.pop() else { return Ok(false) };
             self.table = Table::new();
             self.depth = depth;
+            for Parted { key, carried, states } in groups {
+                let hash = hash_of(&key, depth);
+                self.table.add(hash, &key, |arena| arena.extend_from_slice(&carried), states.into_iter());
+            }
             let mut rows = file.rewind()?;
             while let Some(row) = rows.next()? {
                 self.plan.spill.load(row, &mut frame.slots);
@@ -289,14 +354,18 @@ impl<'p> Grouper<'p> {
         let carried = &self.table.arena[group.carried.start as usize..group.carried.end as usize];
         self.plan.carry.load(carried, &mut frame.slots);
         let count = self.plan.aggregates.len();
-        let states = &self.table.states[index * count..(index + 1) * count];
+        let states = &mut self.table.states[index * count..(index + 1) * count];
         let mut values: Vec<Value> = Vec::with_capacity(count);
-        for (state, call) in states.iter().zip(&self.plan.aggregates) {
+        for (state, call) in states.iter_mut().zip(&self.plan.aggregates) {
             values.push(state.finish(call, session)?);
         }
         frame.slots[self.plan.slot as usize] = RowSlot::Values(values);
         Ok(true)
     }
+}
+
+fn partition_of(hash: u64) -> usize {
+    (hash >> 48) as usize % PARTITIONS
 }
 
 /// Rounds of spilling hash differently, so that a partition does not fall into one partition again.

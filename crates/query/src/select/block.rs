@@ -123,7 +123,7 @@ impl Block {
                 } else if !empty {
                     self.gather_extremes(plan, session, &mut frame, limits.read, &mut grouper)?;
                 }
-                grouper.finish(&mut frame);
+                grouper.finish(session, &mut frame);
                 self.finish(session, &mut frame, &mut window, output, |session, frame| {
                     while grouper.next(session, frame)? {
                         if all_hold(&self.having, session, frame)? {

@@ -7,6 +7,7 @@
 //! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files, deleted
 //! when opened; nothing of them survives a crash.
 
+mod distinct;
 mod kept;
 mod list;
 mod spill;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 
+pub(crate) use distinct::Distinct;
 pub use kept::KeptRows;
 pub(crate) use list::{RowCursor, RowList};
 use spill::{Merge, Run};
