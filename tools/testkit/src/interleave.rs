@@ -209,6 +209,8 @@ pub fn run(spec: &Spec, name: &str, server: &Server, patience: Duration) -> io::
         let mut play =
             Play { database: name, server, control: &mut control, patience, sessions, out: &mut all };
         play.steps(interleaving)?;
+        // A transaction that a session left open would keep its tables.
+        drop(play);
         control.run(&format!("DROP DATABASE `{name}`"))?;
     }
     Ok(all)
