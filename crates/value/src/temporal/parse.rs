@@ -424,13 +424,13 @@ pub fn time_from_number(negative: bool, number: u64, micros: u32) -> Result<Pars
         let value = datetime_from_number(number, micros, rules)?.value;
         return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw: None });
     }
-    if number > TIME_NUMBER_MAX {
-        let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
-        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
-    }
     let (hours, minutes, seconds) = (number / 10_000, number / 100 % 100, number % 100);
     if minutes > 59 || seconds > 59 {
         return Err(BadTemporal::OutOfRange);
+    }
+    if number > TIME_NUMBER_MAX {
+        let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
+        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
     }
     let value = Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros);
     Ok(ParsedTime { value, datetime: None, digits, flaw: None })
