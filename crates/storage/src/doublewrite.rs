@@ -59,13 +59,24 @@ impl Doublewrite {
                 *best = page;
             }
         }
+        if copies.is_empty() {
+            return Ok(0);
+        }
+        // After a kill neither the copies nor the pages may be covered by a sync, though both look whole. The copies must
+        // last before a page is written over from them, and the pages before the next batch takes their copies away.
+        self.file.sync_data().map_err(fail("sync"))?;
         let mut restored = 0;
+        let mut touched = BTreeMap::new();
         for ((tree, number), copy) in copies {
             let Some(space) = core.space(tree) else { continue };
             if is_torn(&space, number)? {
                 put_in_place(&space, number, copy)?;
                 restored += 1;
             }
+            touched.insert(tree, space);
+        }
+        for space in touched.values() {
+            space.file.sync_data().map_err(|e| space.io_error(0, "sync", e))?;
         }
         Ok(restored)
     }

@@ -125,6 +125,13 @@ fn many_lives(seed: u64) {
     }
 }
 
+/// Found by this seed: a kill left copies in the doublewrite file that no sync covered; the power went while the next start wrote
+/// a page over from them, and took both.
+#[test]
+fn copies_last_before_a_page_is_written_over_from_them() {
+    many_lives(555);
+}
+
 #[test]
 fn many_lives_on_one_disk_lose_nothing_durable() {
     for seed in seeds(12) {
