@@ -65,7 +65,7 @@ impl Core {
     fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, hint: u32) -> StoreResult<Spare> {
         let first_unreserved = space.reserved.lock().iter().copied().min().unwrap_or(page).min(page);
         let _ = space.free_hint.compare_exchange(hint, first_unreserved.max(hint), AcqRel, Acquire);
-        space.grow_for(page)?;
+        space.grow_ahead_of(page)?;
         let pin = self.pool.pin_fresh(space, page)?;
         Ok(Spare { space: space.clone(), core_pool: self.pool.clone(), page, map, pin })
     }

@@ -7,6 +7,7 @@
 //! [`GROUP_PAGES`]: crate::layout::GROUP_PAGES
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use keel_base::TreeId;
@@ -23,6 +24,11 @@ use crate::page::{NodeMeta, PageBuilder, PageMut, format_page};
 const GROW_MIN: u32 = 16;
 const GROW_MAX: u32 = 2048;
 
+/// Pages by which a file of `pages` grows.
+fn growth(pages: u32) -> u32 {
+    (pages / 4).clamp(GROW_MIN, GROW_MAX)
+}
+
 /// One file of pages.
 pub struct Space {
     /// The tree's id; 0 is the undo file.
@@ -37,6 +43,8 @@ pub struct Space {
     /// Pages the file has room for.
     pages: AtomicU32,
     growing: FiberMutex<()>,
+    /// A fiber is about to make room before somebody needs it.
+    growing_ahead: AtomicBool,
     /// No page below this is free, unless freed since.
     pub free_hint: AtomicU32,
     /// Pages found free and not yet taken.
@@ -91,6 +99,7 @@ impl Space {
             dropped: AtomicBool::new(false),
             pages: AtomicU32::new(pages),
             growing: FiberMutex::new(()),
+            growing_ahead: AtomicBool::new(false),
             free_hint: AtomicU32::new(ROOT + 1),
             reserved: Mutex::default(),
             counter: Mutex::new(None),
@@ -163,10 +172,31 @@ impl Space {
         if page < now {
             return Ok(());
         }
-        let step = (now / 8).clamp(GROW_MIN, GROW_MAX);
-        let target = (page + 1).max(now.saturating_add(step));
-        self.extend(now, target).or_else(|_| self.extend(now, page + 1))?;
+        let target = (page + 1).max(now.saturating_add(growth(now)));
+        self.extend(now, target).or_else(|_| self.extend(now, page + 1))
+    }
+
+    /// As [`Space::grow_for`]; where little room is left behind `page`, a fiber makes more, so that a crowd of writers
+    /// seldom has to wait for the file system.
+    pub fn grow_ahead_of(self: &Arc<Space>, page: u32) -> StoreResult<()> {
+        self.grow_for(page)?;
+        let now = self.pages();
+        if page.saturating_add(growth(now) / 2) >= now && !self.growing_ahead.swap(true, AcqRel) {
+            let space = self.clone();
+            keel_runtime::fiber::spawn(move || {
+                space.grow_early(now);
+                space.growing_ahead.store(false, Release);
+            });
+        }
         Ok(())
+    }
+
+    /// A step of growth, unless there was one since the file had `seen` pages. Who needs the room meets the error.
+    fn grow_early(&self, seen: u32) {
+        let _one = self.growing.lock();
+        if self.pages() == seen && !self.is_dropped() {
+            let _ = self.extend(seen, seen.saturating_add(growth(seen)));
+        }
     }
 
     fn extend(&self, from: u32, to: u32) -> StoreResult<()> {
@@ -185,6 +215,7 @@ impl Space {
     /// Removes the file; the space must be marked dropped before. Its room on the disk is free at once, though handles
     /// of the tree, which a prepared statement may keep for long, hold the file open.
     pub fn remove_file(&self) -> StoreResult<()> {
+        let _no_growth = self.growing.lock();
         fs::remove_file(&self.path).map_err(|e| self.io_error(0, "remove", e))?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
         fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))?;
@@ -219,6 +250,9 @@ pub fn first_free(map: &[u8], group: u32, from: u32, reserved: &[u32]) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keel_runtime::fiber;
+    use keel_runtime::sim::{self, Disk, Options};
+    use std::time::Duration;
 
     #[test]
     fn file_names_and_trees_correspond() {
@@ -239,5 +273,23 @@ mod tests {
         map[MAP_AT..].fill(0xff);
         assert_eq!(first_free(&map, GROUP_PAGES, GROUP_PAGES, &[]), None);
         assert_eq!(map_bit(GROUP_PAGES + 9), (GROUP_PAGES, MAP_AT + 1, 2));
+    }
+
+    #[test]
+    fn room_is_made_before_the_file_is_full() {
+        let disk = Disk::new(1);
+        sim::run(Options::new(1).with_disk(&disk), || {
+            fs::create_dir_all(Path::new("/data")).unwrap();
+            let space = Arc::new(Space::create(Path::new("/data"), TreeId(7), false, 1).unwrap());
+            space.grow_for(100).unwrap();
+            let full_at = space.pages();
+            space.grow_ahead_of(full_at - 1).unwrap();
+            assert_eq!(space.pages(), full_at, "the caller does not wait for it");
+            fiber::sleep(Duration::from_secs(1));
+            assert_eq!(space.pages(), full_at + growth(full_at));
+            space.grow_ahead_of(full_at).unwrap();
+            fiber::sleep(Duration::from_secs(1));
+            assert_eq!(space.pages(), full_at + growth(full_at), "there is enough room behind this page");
+        });
     }
 }
