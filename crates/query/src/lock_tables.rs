@@ -1,8 +1,9 @@
 //! LOCK TABLES and UNLOCK TABLES: tables that a session keeps beyond its transactions.
 //!
 //! WRITE owns the table's metadata lock, READ keeps writers out. While a session has locked tables it reaches no others
-//! (1100), and writes none that it locked for reading (1099). A session locks its tables in the order of their names, so two
-//! of them do not wait for each other. Names are those of tables: an alias gives no lock of its own.
+//! (1100), and writes none that it locked for reading (1099). All tables of the statement are locked at once: where one is
+//! busy it is waited for without holding the others, so nobody waits for a session that waits. Names are those of tables: an
+//! alias gives no lock of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
 use crate::catalog::TableDef;
+use crate::interrupt::Interrupt;
 use crate::mdl::TableLock;
 use crate::plan::Plan;
 use crate::session::Session;
@@ -39,7 +41,7 @@ impl NamedLocks {
     }
 
     /// 1100 or 1099 where the table may not be used so.
-    fn check(&self, table: &TableDef, writes: bool) -> SqlResult<()> {
+    pub fn check(&self, table: &TableDef, writes: bool) -> SqlResult<()> {
         match self.locks.iter().find(|named| Arc::ptr_eq(&named.lock, &table.shared.lock)) {
             None => Err(errors::table_not_locked(&table.name)),
             Some(named) if writes && !named.write => Err(errors::table_not_locked_for_write(&table.name)),
@@ -51,6 +53,31 @@ impl NamedLocks {
     pub fn check_plan(&self, plan: &Plan) -> SqlResult<()> {
         let real = plan.dependencies.iter().filter(|dependency| !dependency.table.is_virtual());
         real.into_iter().try_for_each(|dependency| self.check(&dependency.table, dependency.written))
+    }
+
+    /// Locks a table if it is free, or locked already.
+    fn try_lock(&mut self, wanted: &Wanted) -> bool {
+        let lock = &wanted.table.shared.lock;
+        if self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, lock)) {
+            return true;
+        }
+        let free = if wanted.write { lock.try_own() } else { lock.try_refuse_writers() };
+        if free {
+            self.locks.push(NamedLock { lock: lock.clone(), write: wanted.write });
+        }
+        free
+    }
+
+    /// Locks a table in its turn; waits, and has no other locked meanwhile.
+    fn lock_alone(&mut self, wanted: &Wanted, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+        self.release();
+        let lock = &wanted.table.shared.lock;
+        match wanted.write {
+            true => lock.own(interrupt, timeout)?,
+            false => lock.refuse_writers(interrupt, timeout)?,
+        }
+        self.locks.push(NamedLock { lock: lock.clone(), write: wanted.write });
+        Ok(())
     }
 
     /// Gives all of them back.
@@ -99,32 +126,39 @@ impl Database {
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
             None => Duration::from_secs(session.vars.lock_wait_timeout),
         };
+        let locked = self.take_named(session, tables, timeout);
+        if locked.is_err() {
+            session.named_locks.release();
+        }
+        locked
+    }
+
+    /// Locks all tables named, as the catalog has them once they are locked.
+    fn take_named(
+        &self,
+        session: &mut Session,
+        tables: &[ast::TableLock],
+        timeout: Duration,
+    ) -> SqlResult<()> {
         loop {
             let wanted = self.wanted(session, tables)?;
-            for Wanted { table, write } in &wanted {
-                let lock = table.shared.lock.clone();
-                let had = match write {
-                    true => lock.own(&session.interrupt, timeout),
-                    false => lock.refuse_writers(&session.interrupt, timeout),
-                };
-                if let Err(error) = had {
-                    session.named_locks.release();
-                    return Err(error);
-                }
-                session.named_locks.locks.push(NamedLock { lock, write: *write });
+            let named = &mut session.named_locks;
+            if let Some(busy) = wanted.iter().find(|wanted| !named.try_lock(wanted)) {
+                named.lock_alone(busy, &session.interrupt, timeout)?;
+                continue;
             }
             let catalog = self.catalog();
             let is_current = |w: &Wanted| {
                 catalog.table(&w.table.schema, &w.table.name).is_some_and(|now| Arc::ptr_eq(now, &w.table))
             };
-            if wanted.iter().all(is_current) {
+            if wanted.len() == named.locks.len() && wanted.iter().all(is_current) {
                 return Ok(());
             }
-            session.named_locks.release();
+            named.release();
         }
     }
 
-    /// The tables named, each once, in the order in which they are to be locked.
+    /// The tables named, each once.
     fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
         let mut aliases: Vec<&str> = Vec::with_capacity(tables.len());
@@ -141,7 +175,6 @@ impl Database {
                 None => wanted.push(Wanted { table, write }),
             }
         }
-        wanted.sort_by(|a, b| (&a.table.schema, &a.table.name).cmp(&(&b.table.schema, &b.table.name)));
         Ok(wanted)
     }
 

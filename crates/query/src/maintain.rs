@@ -5,6 +5,7 @@
 //! gives space back by itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
@@ -18,6 +19,7 @@ use crate::catalog::{IndexDef, TableDef};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
+use crate::mdl::TableLock;
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -87,17 +89,19 @@ fn report(
     name: &ObjectName,
 ) -> SqlResult<Lines> {
     let status = |text: &str| vec![("status", text.to_string())];
-    let Some(table) = database.catalog().table(schema, &name.name).cloned() else {
-        let missing = errors::no_such_table(schema, &name.name);
-        return Ok(vec![("Error", missing.message.into_owned()), ("status", "Operation failed".to_string())]);
+    let (table, _share) = match usable(database, session, op, schema, name) {
+        Ok(usable) => usable,
+        Err(error) => {
+            session.check_interrupt()?;
+            return Ok(vec![
+                ("Error", error.message.into_owned()),
+                ("status", "Operation failed".to_string()),
+            ]);
+        }
     };
     Ok(match op {
         MaintainOp::Check => {
-            let timeout = std::time::Duration::from_secs(session.vars.lock_wait_timeout);
-            table.shared.lock.share(false, &session.interrupt, timeout)?;
-            let problems = check_table(database, session, &table);
-            table.shared.lock.unshare(false);
-            let problems = problems?;
+            let problems = check_table(database, session, &table)?;
             if problems.is_empty() {
                 status("OK")
             } else {
@@ -115,6 +119,47 @@ fn report(
         }
         MaintainOp::Analyze | MaintainOp::Checksum => status("OK"),
     })
+}
+
+/// Keeps definitions of a table out until it is dropped.
+struct Share(Arc<TableLock>);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.unshare(false);
+    }
+}
+
+/// The table as LOCK TABLES lets the session use it. CHECK shares it, unless the session has locked it by name.
+fn usable(
+    database: &Database,
+    session: &Session,
+    op: MaintainOp,
+    schema: &str,
+    name: &ObjectName,
+) -> SqlResult<(Arc<TableDef>, Option<Share>)> {
+    let named = &session.named_locks;
+    loop {
+        let Some(table) = database.catalog().table(schema, &name.name).cloned() else {
+            let locked = named.is_in_force();
+            let unknown = || errors::no_such_table(schema, &name.name);
+            return Err(if locked { errors::table_not_locked(&name.name) } else { unknown() });
+        };
+        if named.is_in_force() {
+            named.check(&table, matches!(op, MaintainOp::Optimize | MaintainOp::Repair))?;
+            return Ok((table, None));
+        }
+        if op != MaintainOp::Check {
+            return Ok((table, None));
+        }
+        let lock = table.shared.lock.clone();
+        lock.share(false, &session.interrupt, Duration::from_secs(session.vars.lock_wait_timeout))?;
+        let share = Share(lock);
+        // The share may have been waited for behind a definition.
+        if database.catalog().table(schema, &name.name).is_some_and(|now| Arc::ptr_eq(now, &table)) {
+            return Ok((table, Some(share)));
+        }
+    }
 }
 
 /// What is wrong with a table, in words; empty is good.

@@ -7,9 +7,10 @@
 //!    the lock exclusively, or LOCK TABLES ... READ keeps writers out. DDL has its turn, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
-//! 4. Who waits for an exclusive lock holds nothing, so a deadlock is a ring of transactions, each sharing a table that a
-//!    definition awaits and waiting behind another definition. The one that would close the ring is told 1213 instead of
-//!    waiting ([`SharedWaits`]). Rings that also pass through row locks are not seen; but who awaits
+//! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table: definitions and LOCK TABLES
+//!    take several by trying, and let go of all before they wait for one. So a deadlock is a ring of transactions, each
+//!    sharing a table that one of those awaits and waiting behind another. The one that would close the ring is told 1213
+//!    instead of waiting ([`SharedWaits`]). Rings that also pass through row locks are not seen; but who awaits
 //!    a lock exclusively lets those behind it pass from time to time ([`PATIENCE`]), which breaks every ring, and keeps one
 //!    forgotten transaction from blocking a table for all. Each time it waits longer, so transactions of any length end.
 //!
@@ -121,6 +122,19 @@ impl TableLock {
     /// Keeps writers out (LOCK TABLES ... READ); waits for those that are in.
     pub fn refuse_writers(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
         self.wait(Kind::Refuse, interrupt, timeout)
+    }
+
+    /// Keeps writers out if none is in and nobody waits.
+    pub fn try_refuse_writers(&self) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.owned || !queue.waiters.is_empty() {
+            return false;
+        }
+        let word = self.word.fetch_or(SLOW, Ordering::AcqRel) & !SLOW;
+        let free = word / WRITER == 0;
+        queue.refusals += usize::from(free);
+        self.grant(&mut queue);
+        free
     }
 
     /// Lets writers in again.

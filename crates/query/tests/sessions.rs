@@ -10,6 +10,8 @@ use keel_query::{Database, InterruptState};
 use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::sync::{Receiver, channel};
 use keel_runtime::{fiber, time};
+use keel_sql::ast::Statement;
+use keel_sql::{ParseOptions, parse};
 use keel_storage::Engine;
 
 /// Runs a statement on a fiber and a connection of its own.
@@ -143,6 +145,52 @@ fn a_forgotten_transaction_does_not_block_a_table_that_a_definition_awaits() {
         assert!(altered.try_recv().is_none());
         a.script("commit");
         assert_eq!(altered.recv().unwrap(), "0 (Records: 0  Duplicates: 0  Warnings: 0)");
+    });
+}
+
+/// LOCK TABLES as the server hands it on.
+fn lock_tables(client: &mut Client, sql: &str) -> String {
+    let parsed = parse(sql.as_bytes(), &ParseOptions::default()).expect("parses");
+    let Statement::LockTables { tables, wait } = parsed.statement else {
+        panic!("{sql} is another statement")
+    };
+    let database = client.database.clone();
+    let locked = database.lock_named_tables(&mut client.session, &tables, wait.as_ref());
+    locked.map_or_else(|error| error.to_string(), |()| "locked".to_string())
+}
+
+#[test]
+fn lock_tables_holds_no_table_while_it_waits_for_another() {
+    for sql in ["lock tables t write, u write", "lock tables t read, u read", "lock tables u write, t read"] {
+        world(|database| {
+            let (mut a, mut b) = (Client::new(database), Client::new(database));
+            a.script("create table t (id int primary key)\ncreate table u (id int primary key)");
+            a.script("begin\ninsert into u values (1) -> 1");
+            let (sender, locked) = channel(1);
+            fiber::spawn(move || {
+                let answer = lock_tables(&mut b, sql);
+                let _ = sender.send(answer + " " + &b.run("select count(*) from t"));
+            });
+            pause();
+            assert!(locked.try_recv().is_none(), "{sql} waits for the transaction");
+            a.script("insert into t values (1) -> 1");
+            pause();
+            assert!(locked.try_recv().is_none(), "{sql} waits for the transaction still");
+            a.script("commit");
+            assert_eq!(locked.recv().unwrap(), "locked 1", "{sql}");
+        });
+    }
+}
+
+#[test]
+fn check_table_does_not_wait_for_its_own_sessions_lock() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table t (id int primary key)\ncreate table u (id int primary key)");
+        for sql in ["lock tables t write", "lock tables t read"] {
+            assert_eq!(lock_tables(&mut a, sql), "locked");
+            a.script("check table t -> test.t|check|status|OK");
+        }
     });
 }
 
