@@ -3,7 +3,8 @@
 //! The digest leaves literals out, so under one digest there may be several plans: for other literals that the tree
 //! depends on (`fixed`: ordinals, unaliased select items) and for other kinds of parameters. Both are compared before a
 //! plan is used. The cache holds so many digests and so many plans each, and of plans about so many octets; what was used
-//! least recently of a full shard goes. Plans that no longer fit the catalog are bound anew by their next execution, and forgotten when trees are dropped.
+//! least recently of a full shard goes. Plans that no longer fit the catalog are bound anew by their next execution, and
+//! forgotten when trees are dropped.
 
 use std::sync::Arc;
 
@@ -23,11 +24,8 @@ const SHARDS: usize = 16;
 const ENTRIES_MAX: usize = 512;
 /// Octets that the plans in a shard may take, about.
 const SHARD_BYTES_MAX: usize = 2 << 20;
-/// Bytes of a text beyond which its plan is not kept.
-const TEXT_MAX: usize = 16 << 10;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
-
 /// Octets of a text whose plan is kept.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 /// Literals of such a text.
@@ -120,7 +118,7 @@ impl PlanCache {
 
     /// The plan of a statement that was prepared with the same text under the same modes.
     pub fn find_prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
-        if sql.len() > TEXT_MAX {
+        if sql.len() > TEXT_BYTES_MAX {
             return None;
         }
         let key: PreparedKey = (sql.into(), context(session));
@@ -134,7 +132,7 @@ impl PlanCache {
 
     /// Keeps the plan of a prepared statement.
     pub fn keep_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
-        if sql.len() > TEXT_MAX {
+        if sql.len() > TEXT_BYTES_MAX {
             return;
         }
         let key: PreparedKey = (sql.into(), context(session));

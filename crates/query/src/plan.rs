@@ -79,6 +79,13 @@ impl StatementKind {
         self.commits_implicitly() && !matches!(self, Check | Analyze | Optimize | Repair)
     }
 
+    /// Whether it is a definition or maintenance of tables.
+    fn names_tables(self) -> bool {
+        use StatementKind::*;
+        self == Checksum
+            || self.commits_implicitly() && !matches!(self, CreateDatabase | AlterDatabase | DropDatabase)
+    }
+
     /// Whether it changes rows, so that it is refused in a READ ONLY transaction.
     pub fn changes_rows(self) -> bool {
         use StatementKind::*;
@@ -225,30 +232,13 @@ impl Plan {
 
     /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
     pub(crate) fn uses_tables(&self) -> bool {
-        use StatementKind::*;
         let has_from = match &*self.statement {
             Statement::Query(query) => {
                 matches!(&query.body, QueryBody::Select(select) if !select.from.is_empty())
             }
             _ => false,
         };
-        has_from
-            || !self.dependencies.is_empty()
-            || matches!(
-                self.kind,
-                CreateTable
-                    | DropTable
-                    | AlterTable
-                    | RenameTable
-                    | Truncate
-                    | CreateIndex
-                    | DropIndex
-                    | Check
-                    | Analyze
-                    | Optimize
-                    | Repair
-                    | Checksum
-            )
+        has_from || !self.dependencies.is_empty() || self.kind.names_tables()
     }
 
     /// The result's columns; none for statements that answer OK.

@@ -264,10 +264,7 @@ impl TableReader {
         branches[..*branch].iter().any(|earlier| {
             key.clear();
             if table.clustered != Some(earlier.index) {
-                let index = &table.indexes[earlier.index];
-                for (encoder, part) in index.encoders.iter().zip(&index.parts) {
-                    encoder.encode(slot.get(part.column as u16), key);
-                }
+                table.indexes[earlier.index].encode_parts(|column| slot.get(column as u16), key);
             }
             key.extend_from_slice(primary);
             let after = earlier.ranges.partition_point(|range| range.lower <= *key);
@@ -393,9 +390,7 @@ pub(crate) fn clustered_key<'k>(index: &IndexDef, key: &'k [u8]) -> &'k [u8] {
 /// Whether the row in `slot` has an entry of these parts in the index.
 fn has_entry(index: &IndexDef, slot: &RowSlot, entry: &[u8]) -> bool {
     let mut parts = Vec::new();
-    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
-        encoder.encode(slot.get(part.column as u16), &mut parts);
-    }
+    index.encode_parts(|column| slot.get(column as u16), &mut parts);
     entry.starts_with(&parts)
 }
 

@@ -50,7 +50,7 @@ impl Binder<'_> {
         self.saw_volatile |= !function.pure;
         let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.
-        let by_arguments = func::null_by_arguments(function) && !self.cx.session.is_strict();
+        let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();
         let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
         let derivation = if !ty.is_string() {
             Derivation::Numeric

@@ -6,7 +6,7 @@ use keel_base::{SqlResult, TreeId};
 use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{CollationId, SqlType, Value, ValueRef};
 
 use super::counter::Counter;
 use super::density::Densities;
@@ -266,6 +266,14 @@ impl ColumnDef {
 }
 
 impl IndexDef {
+    /// Appends the index's parts as they stand in its keys; `value` gives a row's columns.
+    #[inline]
+    pub fn encode_parts<'v>(&self, value: impl Fn(usize) -> ValueRef<'v>, key: &mut Vec<u8>) {
+        for (encoder, part) in self.encoders.iter().zip(&self.parts) {
+            encoder.encode(value(part.column), key);
+        }
+    }
+
     /// PRIMARY or UNIQUE.
     pub fn is_unique(&self) -> bool {
         self.kind != IndexKind::Plain

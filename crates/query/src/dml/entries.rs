@@ -36,9 +36,7 @@ pub(crate) fn write_entry(index: &IndexDef, row: &RowRef<'_>, primary: &[u8], en
 /// Makes a row's clustered key; not for tables with hidden row numbers.
 pub(crate) fn write_clustered_key(index: &IndexDef, row: &RowRef<'_>, key: &mut Vec<u8>) {
     key.clear();
-    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
-        encoder.encode(row.get(part.column), key);
-    }
+    index.encode_parts(|column| row.get(column), key);
 }
 
 /// The values of a key as 1062 prints them: joined by `-`.

@@ -13,11 +13,11 @@ use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("md5", 1, 1, |cx, _| hex_type(cx, 32), |_, a, cx| digest::<Md5>(&a[0], cx)),
-    function!("sha", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
-    function!("sha1", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
-    function!("sha2", 2, 2, sha2_type, sha2),
-    function!("password", 1, 1, |cx, _| hex_type(cx, 41), password),
+    function!(text "md5", 1, 1, |cx, _| hex_type(cx, 32), |_, a, cx| digest::<Md5>(&a[0], cx)),
+    function!(text "sha", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
+    function!(text "sha1", 1, 1, |cx, _| hex_type(cx, 40), |_, a, cx| digest::<Sha1>(&a[0], cx)),
+    function!(text "sha2", 2, 2, sha2_type, sha2),
+    function!(text "password", 1, 1, |cx, _| hex_type(cx, 41), password),
 ];
 
 fn hex_type(cx: &BindContext<'_>, digits: u64) -> SqlResult<(SqlType, bool)> {

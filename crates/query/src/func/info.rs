@@ -14,8 +14,8 @@ pub const FUNCTIONS: &[Function] = &[
     function!("database", 0, 0, |_, _| Ok((system_text(64), true)), |_, _, cx| {
         Ok(or_null(cx.session.database.clone(), |db| text_value(db.as_bytes())))
     }),
-    function!("user", 0, 0, |_, _| Ok((system_text(384), true)), user),
-    function!("current_user", 0, 0, |_, _| Ok((system_text(384), true)), user),
+    function!(text "user", 0, 0, |_, _| Ok((system_text(384), true)), user),
+    function!(text "current_user", 0, 0, |_, _| Ok((system_text(384), true)), user),
     function!("current_role", 0, 0, |_, _| Ok((system_text(384), true)), |_, _, _| Ok(Value::Null)),
     function!("version", 0, 0, version_type, |_, _, cx| Ok(text_value(cx.session.host.version()))),
     function!(

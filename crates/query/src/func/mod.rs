@@ -41,6 +41,8 @@ pub struct Function {
     pub max: usize,
     /// Whether equal arguments give equal results within one statement, without effects.
     pub pure: bool,
+    /// Whether outside strict mode a call is described as NULL only where an argument is: functions of text, most of them.
+    pub null_by_arguments: bool,
     /// Type of a call.
     pub typing: Typing,
     /// Value of a call.
@@ -149,57 +151,6 @@ pub(crate) fn is_system_constant(function: &Function) -> bool {
     matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
 }
 
-/// Functions of text that are NULL for NULL alone.
-const NULL_BY_ARGUMENTS: &[&str] = &[
-    "trim",
-    "ltrim",
-    "rtrim",
-    "substr",
-    "substring",
-    "mid",
-    "sha",
-    "sha1",
-    "md5",
-    "sha2",
-    "password",
-    "to_base64",
-    "soundex",
-    "lower",
-    "lcase",
-    "upper",
-    "ucase",
-    "charset",
-    "collation",
-    "substring_index",
-    "format",
-    "user",
-    "current_user",
-    "insert",
-    "left",
-    "right",
-    "replace",
-    "quote",
-    "concat",
-    "concat_ws",
-    "make_set",
-    "hex",
-    "reverse",
-    "chr",
-    "char",
-    "repeat",
-    "lpad",
-    "rpad",
-    "export_set",
-    "regexp_substr",
-    "regexp_replace",
-    "space",
-];
-
-/// Whether a call is NULL only where an argument is, outside strict mode.
-pub(crate) fn null_by_arguments(function: &Function) -> bool {
-    NULL_BY_ARGUMENTS.contains(&function.name)
-}
-
 /// Whether any argument may be NULL.
 pub(crate) fn any_nullable(args: &[Expr]) -> bool {
     args.iter().any(|a| a.nullable)
@@ -257,17 +208,21 @@ macro_rules! given {
 }
 pub(crate) use given;
 
-/// One row of a table of functions.
+/// One row of a table of functions: `text` is [`Function::null_by_arguments`], `volatile` is not [`Function::pure`].
 macro_rules! function {
-    ($name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
-        $crate::func::Function { name: $name, min: $min, max: $max, pure: true, typing: $typing, eval: $eval }
+    (text $($row:tt)*) => {
+        $crate::func::Function { null_by_arguments: true, ..$crate::func::function!($($row)*) }
     };
-    (volatile $name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
+    (volatile $($row:tt)*) => {
+        $crate::func::Function { pure: false, ..$crate::func::function!($($row)*) }
+    };
+    ($name:literal, $min:expr, $max:expr, $typing:expr, $eval:expr) => {
         $crate::func::Function {
             name: $name,
             min: $min,
             max: $max,
-            pure: false,
+            pure: true,
+            null_by_arguments: false,
             typing: $typing,
             eval: $eval,
         }

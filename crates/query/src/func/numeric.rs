@@ -60,7 +60,7 @@ pub const FUNCTIONS: &[Function] = &[
         |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))),
         crc32
     ),
-    function!("format", 2, 3, format_type, format),
+    function!(text "format", 2, 3, format_type, format),
 ];
 
 /// How an argument counts as a number: dates and text without digits behind the point are what their class says.

@@ -18,8 +18,8 @@ use crate::expr::{EvalContext, Expr};
 pub const FUNCTIONS: &[Function] = &[
     function!("regexp", 2, 2, regexp_type, regexp),
     function!("regexp_instr", 2, 2, instr_type, regexp_instr),
-    function!("regexp_substr", 2, 2, substr_type, regexp_substr),
-    function!("regexp_replace", 3, 3, replace_type, regexp_replace),
+    function!(text "regexp_substr", 2, 2, substr_type, regexp_substr),
+    function!(text "regexp_replace", 3, 3, replace_type, regexp_replace),
 ];
 
 /// Bytes that a compiled pattern may take.

@@ -24,14 +24,14 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(or_null(a[0].text(cx)?, |t| Value::Int(t.first().map_or(0, |b| i64::from(*b)))))
     }),
     function!("ord", 1, 1, |_, a| Ok((int(7), any_nullable(a))), ord),
-    function!("char", 1, ANY, char_type, char_of),
-    function!("chr", 1, 1, chr_type, char_of),
-    function!("hex", 1, 1, hex_type, hex),
+    function!(text "char", 1, ANY, char_type, char_of),
+    function!(text "chr", 1, 1, chr_type, char_of),
+    function!(text "hex", 1, 1, hex_type, hex),
     function!("unhex", 1, 1, unhex_type, unhex),
     function!("bin", 1, 1, conv_type, |_, a, cx| radix(&a[0], 2, cx)),
     function!("oct", 1, 1, conv_type, |_, a, cx| radix(&a[0], 8, cx)),
     function!("conv", 3, 3, conv_type, conv),
-    function!("to_base64", 1, 1, to_base64_type, to_base64),
+    function!(text "to_base64", 1, 1, to_base64_type, to_base64),
     function!("from_base64", 1, 1, from_base64_type, from_base64),
     function!("bit_count", 1, 1, |_, a| Ok((int(2), any_nullable(a))), |_, a, cx| {
         Ok(or_null(to_bits(&a[0], cx)?, |v| Value::Int(i64::from(v.count_ones()))))

@@ -304,16 +304,11 @@ fn assemble(
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
-    let extreme = group.as_ref().and_then(|g| extreme_of(g, table_count));
-    let limit_rows = if select.options.calc_found_rows {
-        None
-    } else {
-        known_limit(binder, limit.as_ref(), offset.as_ref())
-    };
-    let mut request = JoinRequest {
+    let known_rows = known_limit(binder, limit.as_ref(), offset.as_ref());
+    let request = JoinRequest {
         session: binder.cx.session,
         leaves: &from.leaves,
-        limit: limit_rows,
+        limit: known_rows.filter(|_| !select.options.calc_found_rows),
         order: None,
         locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
@@ -324,20 +319,9 @@ fn assemble(
         Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
         _ => Vec::new(),
     };
-    match (&extreme, &group) {
-        (Some((column, descending)), _) => {
-            request.order = Some((column.slot, vec![(column.column, *descending)]));
-            request.limit = Some(1);
-            conditions.extend(group.as_ref().and_then(|g| not_null(&g.aggregates[0].args[0])));
-        }
-        (None, None) => request.order = wished_order(&order),
-        (None, Some(plan)) if having.is_empty() => {
-            if let Some((wished, rows)) = wished_groups(plan, &order, &request)? {
-                (request.order, request.limit) = (Some(wished), Some(rows));
-            }
-        }
-        (None, Some(_)) => {}
-    }
+    let wishes = wishes(group.as_ref(), &order, &having, &request)?;
+    let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
+    conditions.extend(wishes.condition);
     let joined = match from.tree.take() {
         None => order::Joined { source: Source::One, ordered: order.is_empty(), rest: Vec::new() },
         Some(tree) => order::plan(&request, tree, conditions)?,
@@ -345,11 +329,11 @@ fn assemble(
     let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
     constants.extend(once);
     row_filter.extend(each);
-    let streams = joined.ordered && extreme.is_none() && request.order.is_some() && group.is_some();
+    let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let group = group.map(|plan| GroupPlan { streams, ..plan });
     let sorted_already = joined.ordered && (group.is_none() || streams) && !order.is_empty();
-    let first_row_of = match (&group, joined.ordered && extreme.is_some()) {
-        (Some(plan), true) => Some(plan.aggregates[0].args[0].clone()),
+    let first_row_of = match &group {
+        Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
     };
     let explain = ExplainFacts {
@@ -477,6 +461,41 @@ fn group_plan(
         keeps_arrival: distinct,
         streams: false,
     }
+}
+
+/// What a query wishes of its source.
+struct Wishes {
+    /// Columns of one table that its rows would best come by.
+    order: Option<(u16, Vec<KeyOrder>)>,
+    /// Rows that are enough then.
+    limit: Option<u64>,
+    /// A condition that leaves out rows which do not count.
+    condition: Option<Expr>,
+    /// The first row has the value of the only aggregate, MIN or MAX.
+    is_extreme: bool,
+}
+
+fn wishes(
+    group: Option<&GroupPlan>,
+    order: &[(Expr, bool)],
+    having: &[Expr],
+    request: &JoinRequest<'_>,
+) -> SqlResult<Wishes> {
+    let none = Wishes { order: None, limit: request.limit, condition: None, is_extreme: false };
+    let Some(plan) = group else { return Ok(Wishes { order: wished_order(order), ..none }) };
+    if let Some((column, descending)) = extreme_of(plan, request.leaves.len()) {
+        return Ok(Wishes {
+            order: Some((column.slot, vec![(column.column, descending)])),
+            limit: Some(1),
+            condition: not_null(&plan.aggregates[0].args[0]),
+            is_extreme: true,
+        });
+    }
+    let groups = if having.is_empty() { wished_groups(plan, order, request)? } else { None };
+    Ok(match groups {
+        Some((wished, rows)) => Wishes { order: Some(wished), limit: Some(rows), ..none },
+        None => none,
+    })
 }
 
 /// `SELECT MIN(column)` or MAX over one table: an index's order answers it with one row.
