@@ -44,7 +44,7 @@ pub trait Host: Send + Sync {
     /// The names that GET_LOCK() locks on this server.
     fn user_locks(&self) -> Arc<UserLocks>;
 
-    /// What sessions share for kept rows, user variables and parameters in pieces.
+    /// What sessions share for rows that statements keep, user variables and parameters in pieces.
     fn work_memory(&self) -> &WorkMemory;
 
     /// `VERSION()`.

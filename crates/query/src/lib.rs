@@ -35,6 +35,8 @@ pub mod result;
 pub mod select;
 pub mod session;
 mod sort;
+#[cfg(test)]
+mod testing;
 pub mod txn;
 pub mod user_locks;
 
@@ -46,6 +48,6 @@ pub use memory::{Allowance, WorkMemory};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
-pub use sort::KeptRows;
+pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

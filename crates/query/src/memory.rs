@@ -1,8 +1,10 @@
-//! Memory that sessions share: for kept rows, user variables and parameters that come in pieces.
+//! Memory that sessions share: for sorts, groups, joins, sets of keys, kept rows and cursors, for user variables and
+//! parameters that come in pieces.
 //!
-//! Each of these starts with a little that it need not ask for. What it wants beyond that it takes from the server's
-//! [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then rows go to a file, and variables
-//! and parameters are refused. So a thousand sessions at once take little more than one.
+//! Each of these starts with a little that it need not ask for. What it wants beyond that, up to the variable that bounds
+//! it, it takes from the server's [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then
+//! rows and keys go to a file, and variables and parameters are refused. So a thousand sessions at once take little more
+//! than one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +17,26 @@ const TOTAL_BYTES: u64 = 64 << 20;
 const START_BYTES: u64 = 64 << 10;
 
 /// The memory of a server for work on rows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WorkMemory {
+    total: u64,
     taken: AtomicU64,
 }
 
+impl Default for WorkMemory {
+    fn default() -> WorkMemory {
+        WorkMemory::new(TOTAL_BYTES)
+    }
+}
+
 impl WorkMemory {
+    /// So many octets for all, beside what each has at the start.
+    pub fn new(total: u64) -> WorkMemory {
+        WorkMemory { total, taken: AtomicU64::new(0) }
+    }
+
     fn take(&self, step: u64) -> bool {
-        let take = |taken: u64| (step <= TOTAL_BYTES.saturating_sub(taken) / 2).then_some(taken + step);
+        let take = |taken: u64| (step <= self.total.saturating_sub(taken) / 2).then_some(taken + step);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
@@ -68,9 +82,9 @@ impl Allowance {
         usize::try_from(self.granted).unwrap_or(usize::MAX)
     }
 
-    /// Where temporary files go.
-    pub fn host(&self) -> &dyn Host {
-        &*self.host
+    /// The server, which says where temporary files go.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     /// The same wish once more.

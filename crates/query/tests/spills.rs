@@ -1,8 +1,10 @@
-//! Sorts, groups and derived tables that do not fit into their memory go to temporary files and answer alike.
+//! Sorts, groups, joins, sets and derived tables that do not fit into their memory go to temporary files and answer alike.
 
 mod common;
 
-use common::{Client, world};
+use std::sync::Arc;
+
+use common::{Client, NoServer, world};
 
 /// A table of `count` rows: a mixed number, one of few values, text.
 fn fill(client: &mut Client, count: u32) {
@@ -25,9 +27,77 @@ fn both(client: &mut Client, sql: &str) -> String {
     let in_memory = client.try_run(sql).expect("in memory");
     client.session.vars.sort_buffer_bytes = 1;
     client.session.vars.tmp_memory_bytes = 1;
+    let host = std::mem::replace(&mut client.session.host, Arc::new(NoServer::without_memory()));
     let spilled = client.try_run(sql).expect("spilled");
+    client.session.host = host;
     assert!(in_memory == spilled, "{sql} differs when it spills");
     spilled
+}
+
+#[test]
+fn joins_by_hash_that_do_not_fit_into_memory_answer_alike() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 4_000);
+        let sums = "count(*), count(y.id), sum(x.a), sum(y.a), sum(y.id)";
+        let hashed = client.run("explain select * from t x join t y on x.s = y.s");
+        assert!(hashed.contains("Using join buffer"), "{hashed}");
+        // Rows alone are too many for memory, then also what finds them, then those of one key are several blocks.
+        for (left, right, on) in [
+            ("1=1", "y.id % 5 = 0", "x.s = y.s"),
+            ("1=1", "1=1", "x.s = y.s"),
+            ("1=1", "1=1", "x.s = y.s and x.b = y.b"),
+            ("x.id < 20", "1=1", "x.id % 4 = y.a % 3"),
+        ] {
+            both(&mut client, &format!("select {sums} from t x join t y on {on} where {left} and {right}"));
+            both(
+                &mut client,
+                &format!("select {sums} from t x left join t y on {on} and {right} where {left}"),
+            );
+        }
+        let none =
+            "select x.id, y.id from t x left join t y on concat(x.s, '!') = y.s order by 1 desc limit 1";
+        assert_eq!(both(&mut client, none), "3999|NULL");
+    });
+}
+
+#[test]
+fn sets_that_do_not_fit_into_memory_answer_alike() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 4_000);
+        let queries = [
+            ("select count(*), sum(id) from t where s in (select s from t where b < 500)", "2000|3499000"),
+            ("select count(*) from t where concat(s, id % 2) not in (select concat(s, '1') from t)", "2000"),
+            ("select count(*) from t where (a, s) in (select a, s from t where b >= 300)", "2800"),
+            (
+                "select count(*) from t where (b, s) not in (select nullif(b, 300), s from t where b >= 300)",
+                "1200",
+            ),
+            (
+                "select count(*), sum(a) > 0 from (select a, s from t union select a, s from t where b < 500) u",
+                "4000|1",
+            ),
+            ("select count(*) from (select s from t except select s from t where b < 500) u", "2000"),
+            ("select count(*) from (select s from t intersect select s from t where b < 500) u", "2000"),
+            (
+                "select count(*) from (select s from t union all select s from t except all select s from t) u",
+                "4000",
+            ),
+            (
+                "select count(*), sum(c) from (select distinct s, count(*) c from t group by s, id) u",
+                "4000|4000",
+            ),
+            (
+                "select distinct b, s, count(*) from t group by s, b order by s limit 1 offset 77",
+                "67|some text that fills the row 1067|1",
+            ),
+        ];
+        for (sql, expected) in queries {
+            assert_eq!(both(&mut client, sql), expected, "{sql}");
+        }
+        both(&mut client, "select distinct s, count(*) from t group by s order by s desc");
+    });
 }
 
 #[test]
@@ -46,6 +116,7 @@ fn what_does_not_fit_into_memory_answers_alike() {
         both(&mut client, "select b, count(*), max(s) from t group by b order by b");
         both(&mut client, "select distinct s from t order by s desc");
         both(&mut client, "select count(*) from (select id, s from t) x join t on t.id = x.id");
+        both(&mut client, "select a, repeat(s, 30) from t order by a");
         both(&mut client, "select a from t where id < 5000 union all select b from t order by a limit 100");
     });
 }
@@ -115,6 +186,8 @@ fn aggregates_that_do_not_fit_into_memory_answer_alike() {
             &mut client,
             "select b % 900 g, md5(group_concat(s order by a)), count(*), min(s) from t group by g order by g",
         );
+        let keys = "select length(group_concat('' order by s desc separator '')), length(group_concat(s order by s limit 5)) from t";
+        both(&mut client, keys);
         client.session.vars.group_concat_max_len = 1000;
         assert_eq!(both(&mut client, "select length(group_concat(s order by a)) from t"), "1000");
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Allowance, Host, KeptRows, Plan, ResultColumns};
+use keel_query::{Allowance, Host, Plan, ResultColumns, RowCursor};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
@@ -39,7 +39,7 @@ pub struct Prepared {
     /// The columns that the client has seen.
     pub sent: Option<Arc<ResultColumns>>,
     /// Rows of an execution with a cursor that COM_STMT_FETCH has not given yet, in binary form.
-    pub cursor: Option<KeptRows>,
+    pub cursor: Option<RowCursor>,
 }
 
 impl Prepared {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{ColumnMeta, Host, KeptRows, ResultColumns, RowSink, RowView};
+use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
@@ -265,29 +265,27 @@ fn encode_row(
 }
 
 /// A result that is kept for a cursor.
-pub struct CursorSink<'a> {
-    host: &'a dyn Host,
+pub struct CursorSink {
     manner: Manner,
     columns: Option<(Arc<ResultColumns>, Arc<Encoded>)>,
     scratch: Vec<u8>,
-    rows: KeptRows,
+    rows: RowList,
 }
 
-impl<'a> CursorSink<'a> {
-    /// A result that has not begun, of which `bytes_max` stay in memory.
-    pub fn new(host: &'a dyn Host, manner: Manner, bytes_max: u64) -> CursorSink<'a> {
-        CursorSink { host, manner, columns: None, scratch: Vec::new(), rows: KeptRows::new(bytes_max) }
+impl CursorSink {
+    /// A result that has not begun; `rows` will hold its rows.
+    pub fn new(manner: Manner, rows: RowList) -> CursorSink {
+        CursorSink { manner, columns: None, scratch: Vec::new(), rows }
     }
 
     /// The columns and all rows, where the statement had a result.
-    pub fn into_result(mut self) -> SqlResult<Option<(Arc<ResultColumns>, KeptRows)>> {
+    pub fn into_result(self) -> SqlResult<Option<(Arc<ResultColumns>, RowCursor)>> {
         let Some((columns, _)) = self.columns else { return Ok(None) };
-        self.rows.rewind()?;
-        Ok(Some((columns, self.rows)))
+        Ok(Some((columns, self.rows.finish()?)))
     }
 }
 
-impl RowSink for CursorSink<'_> {
+impl RowSink for CursorSink {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
         self.columns = Some((columns.clone(), encoded(columns, self.manner.results)));
         Ok(())
@@ -296,11 +294,12 @@ impl RowSink for CursorSink<'_> {
     fn row(&mut self, row: RowView<'_>) -> SqlResult<()> {
         let Some((_, encoded)) = &self.columns else { return Err(no_columns()) };
         let (manner, scratch) = (&self.manner, &mut self.scratch);
-        self.rows.push(self.host, |out| encode_row(out, encoded, manner, scratch, row))
+        self.rows.push_now(|out| encode_row(out, encoded, manner, scratch, row));
+        Ok(())
     }
 
     fn breathe(&mut self) -> SqlResult<()> {
-        Ok(())
+        self.rows.settle()
     }
 }
 

@@ -262,6 +262,30 @@ fn a_cursor_gives_its_rows_in_pieces() {
     running.stop();
 }
 
+#[test]
+fn rows_of_cursors_that_do_not_fit_into_memory_go_to_a_file() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.c (id INT PRIMARY KEY, v LONGTEXT)").unwrap();
+    for id in 1..=9 {
+        client.query(&format!("INSERT INTO test.c VALUES ({id}, REPEAT('{id}', {id} * 20000))")).unwrap();
+    }
+    for (sql, count) in [
+        ("SELECT id, v FROM test.c", 9),
+        ("SELECT id, v FROM test.c WHERE id = 9", 1),
+        ("SELECT v, id FROM test.c ORDER BY id DESC", 9),
+    ] {
+        client.query("SET tmp_memory_table_size = 0").unwrap();
+        let select = client.prepare(sql).unwrap();
+        let execute = [&select.id.to_le_bytes()[..], &[1, 1, 0, 0, 0]].concat();
+        client.command(byte::STMT_EXECUTE, &execute).unwrap();
+        (0..4).for_each(|_| drop(client.receive().unwrap()));
+        let (status, rows) = fetch(&mut client, select.id, 100);
+        assert!(status.has(Status::LAST_ROW_SENT) && rows == count, "{sql}");
+    }
+    running.stop();
+}
+
 /// A status variable as the session or the server counts it.
 fn status_of(client: &mut Connection<TcpStream>, scope: &str, name: &str) -> u64 {
     let rows = client.rows(&format!("SHOW {scope} STATUS LIKE '{name}'")).unwrap();

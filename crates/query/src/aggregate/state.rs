@@ -14,7 +14,7 @@ use super::{AggregateCall, AggregateKind};
 use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
 use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
-use crate::sort::Distinct;
+use crate::sort::{Distinct, Sorter};
 
 /// Values seen by an aggregate over DISTINCT, as encoded keys. Rows that cannot be told yet are set aside: of
 /// GROUP_CONCAT `[length u32][sort key][text]`, of others the arguments in this layout.
@@ -62,7 +62,7 @@ enum Sum {
 }
 
 /// GROUP_CONCAT's parts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Texts {
     /// What is joined already, where no order is asked for.
     joined: Vec<u8>,
@@ -71,6 +71,8 @@ struct Texts {
     parts_bytes: usize,
     /// What was left when rows were last dropped.
     parts_bytes_kept: usize,
+    /// All rows with sort keys, once those that the result may need are too large for memory.
+    sorter: Option<Sorter>,
     rows: u64,
     cut: Option<u64>,
 }
@@ -223,7 +225,7 @@ impl State {
             Sum::Text(texts) => {
                 if let Some((sort_key, text)) = concat_row(call, cx)? {
                     let before = texts.bytes();
-                    texts.add(call, sort_key, text, cx.session);
+                    texts.add(call, sort_key, text, cx.session)?;
                     self.held_bytes = self.held_bytes + texts.bytes() - before;
                 }
             }
@@ -277,7 +279,7 @@ impl State {
                 let (head, rest) = row.split_at(4);
                 let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
                 let (sort_key, text) = rest.split_at(length);
-                texts.add(call, sort_key.to_vec(), text.to_vec(), session);
+                texts.add(call, sort_key.to_vec(), text.to_vec(), session)?;
                 return Ok(true);
             }
             let slots = [RowSlot::Stored { layout: layout.clone(), map: None, bytes: row.to_vec() }];
@@ -291,7 +293,7 @@ impl State {
     /// The result.
     pub fn finish(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
         self.take_rest(call, session)?;
-        Ok(match &self.sum {
+        Ok(match &mut self.sum {
             Sum::Count(n) => Value::Int(*n),
             Sum::Bits(bits) => Value::UInt(*bits),
             Sum::Best(best) => best.clone().unwrap_or(Value::Null),
@@ -304,10 +306,10 @@ impl State {
             }
             Sum::Exact { total, count } => exact_result(call, *total, *count, session)?,
             Sum::Real { total, count } => {
-                Value::Double(if call.kind == AggregateKind::Avg { total / *count as f64 } else { *total })
+                Value::Double(if call.kind == AggregateKind::Avg { *total / *count as f64 } else { *total })
             }
             Sum::Spread { count, squares, .. } => spread(call.kind, *count, *squares),
-            Sum::Text(texts) => texts.finish(call, session),
+            Sum::Text(texts) => texts.finish(call, session)?,
         })
     }
 }
@@ -379,18 +381,43 @@ fn concat_row<'f>(
 
 impl Texts {
     /// Takes a row.
-    fn add(&mut self, call: &AggregateCall, sort_key: Vec<u8>, text: Vec<u8>, session: &Session) {
-        let max = usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX);
-        if !call.order.is_empty() {
-            self.parts_bytes += sort_key.len() + text.len() + PART_BYTES;
-            self.parts.push((sort_key, text));
-            if self.parts_bytes
-                > self.parts_bytes_kept.saturating_add(max).saturating_mul(2).max(PARTS_BYTES_MIN)
-            {
-                self.drop_unneeded(call, max);
-            }
-            return;
+    fn add(
+        &mut self,
+        call: &AggregateCall,
+        sort_key: Vec<u8>,
+        text: Vec<u8>,
+        session: &Session,
+    ) -> SqlResult<()> {
+        let max = max_len(session);
+        if call.order.is_empty() {
+            self.join(call, &text, max);
+            return Ok(());
         }
+        if let Some(sorter) = &mut self.sorter {
+            return sorter.push_bytes(&sort_key, &text);
+        }
+        self.parts_bytes += sort_key.len() + text.len() + PART_BYTES;
+        self.parts.push((sort_key, text));
+        if self.parts_bytes
+            <= self.parts_bytes_kept.saturating_add(max).saturating_mul(2).max(PARTS_BYTES_MIN)
+        {
+            return Ok(());
+        }
+        self.drop_unneeded(call, max);
+        let most = usize::try_from(session.vars.tmp_memory_bytes).unwrap_or(usize::MAX);
+        if self.parts_bytes <= most.max(max.saturating_mul(2)).max(PARTS_BYTES_MIN) {
+            return Ok(());
+        }
+        let mut sorter = Sorter::new(None, session.vars.tmp_memory_bytes, session.host.clone());
+        for (sort_key, text) in self.parts.drain(..) {
+            sorter.push_bytes(&sort_key, &text)?;
+        }
+        (self.parts_bytes, self.sorter) = (0, Some(sorter));
+        Ok(())
+    }
+
+    /// Appends a row's text to the result if LIMIT and length admit it.
+    fn join(&mut self, call: &AggregateCall, text: &[u8], max: usize) {
         let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
         self.rows += 1;
         if self.rows <= skip || self.rows - skip > take || self.cut.is_some() {
@@ -399,8 +426,15 @@ impl Texts {
         if self.rows > skip + 1 {
             self.joined.extend_from_slice(&call.separator);
         }
-        self.joined.extend_from_slice(&text);
-        self.trim(call, max, self.rows);
+        self.joined.extend_from_slice(text);
+        // What is longer than `group_concat_max_len` is cut at a character's end.
+        if self.joined.len() > max {
+            self.joined.truncate(max);
+            if call.ty.is_text() {
+                self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
+            }
+            self.cut = Some(self.rows);
+        }
     }
 
     /// Bytes held.
@@ -429,42 +463,34 @@ impl Texts {
         self.parts_bytes_kept = self.parts_bytes;
     }
 
-    /// Cuts what is longer than `group_concat_max_len`, at a character's end.
-    fn trim(&mut self, call: &AggregateCall, max: usize, row: u64) {
-        if self.joined.len() > max {
-            self.joined.truncate(max);
-            if call.ty.is_text() {
-                self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
-            }
-            self.cut = Some(row);
-        }
-    }
-
-    fn finish(&self, call: &AggregateCall, session: &mut Session) -> Value {
-        let max = usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX);
-        let mut result = Texts { joined: self.joined.clone(), cut: self.cut, ..Texts::default() };
-        if !call.order.is_empty() {
-            let mut order: Vec<usize> = (0..self.parts.len()).collect();
-            order.sort_by(|a, b| self.parts[*a].0.cmp(&self.parts[*b].0));
-            let (skip, take) = call.limit.unwrap_or((0, u64::MAX));
-            let taken = order
-                .into_iter()
-                .skip(usize::try_from(skip).unwrap_or(usize::MAX))
-                .take(usize::try_from(take).unwrap_or(usize::MAX));
-            for (position, index) in taken.enumerate() {
-                if position > 0 {
-                    result.joined.extend_from_slice(&call.separator);
-                }
-                result.joined.extend_from_slice(&self.parts[index].1);
-                result.trim(call, max, position as u64 + 1);
-                if result.cut.is_some() {
-                    break;
-                }
+    /// The result. All rows have come.
+    fn finish(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
+        let max = max_len(session);
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.sort_by(|a, b| a.0.cmp(&b.0));
+        parts.iter().for_each(|(_, text)| self.join(call, text, max));
+        if let Some(sorter) = self.sorter.take() {
+            let mut sorted = sorter.finish()?;
+            while self.cut.is_none()
+                && let Some((_, text)) = sorted.next()?
+            {
+                self.join(call, text, max);
             }
         }
-        if let Some(row) = result.cut {
+        if let Some(row) = self.cut {
             session.warn(errors::cut_value_group_concat(row, "GROUP_CONCAT"));
         }
-        if self.rows == 0 && self.parts.is_empty() { Value::Null } else { Value::Bytes(result.joined.into()) }
+        let joined = std::mem::take(&mut self.joined);
+        Ok(if self.rows == 0 { Value::Null } else { Value::Bytes(joined.into()) })
+    }
+}
+
+fn max_len(session: &Session) -> usize {
+    usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX)
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Texts({} rows, {} bytes)", self.rows, self.bytes())
     }
 }

@@ -332,7 +332,7 @@ impl Work<'_> {
                 let mut kept = Keeper::new(RowPacker::new(&layout), session);
                 select::run_each(plan, session, self.params, None, &mut kept)?;
                 let mut rows = kept.finish()?;
-                while let Some(row) = rows.next()? {
+                while let Some(row) = rows.next_row()? {
                     let row = RowRef::new(&layout, row);
                     let values = (0..plan.types().len()).map(|place| row.get(place).to_owned());
                     self.insert_selected(session, values.collect())?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use keel_value::{Value, ValueRef, row};
 
+use crate::select::RowSet;
 use crate::session::Session;
 
 /// Marks a table column that a covering index does not hold.
@@ -102,8 +103,8 @@ pub enum Kept {
     Value(Value),
     /// The elements of an IN list without NULL, sorted; and whether NULL was among them.
     Sorted(Vec<Value>, bool),
-    /// The rows of an IN subquery as encoded keys; those with a NULL; whether it had rows at all.
-    Set(hashbrown::HashSet<Box<[u8]>, foldhash::fast::RandomState>, Vec<Vec<Value>>, bool),
+    /// The rows of an IN subquery.
+    Set(Box<RowSet>),
     /// A compiled regular expression; none where the pattern was NULL.
     Regex(Option<Box<regex::bytes::Regex>>),
 }

@@ -17,7 +17,7 @@ use crate::expr::{EvalContext, Expr, RowSlot};
 use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
-use crate::sort::RowFile;
+use crate::sort::RowList;
 
 /// How rows are grouped.
 pub(crate) struct GroupPlan {
@@ -63,7 +63,7 @@ struct Table {
 
 /// Rows set aside, and the groups that they belong to as far as those were in memory.
 struct Waiting {
-    file: RowFile,
+    file: RowList,
     depth: u32,
     groups: Vec<Parted>,
 }
@@ -152,7 +152,7 @@ pub(crate) struct Grouper<'p> {
     memory: Allowance,
     scratch: Vec<u8>,
     /// Rows of groups that did not fit, by hash.
-    partitions: Vec<RowFile>,
+    partitions: Vec<RowList>,
     /// Partitions that hold rows of groups in memory.
     parted: [bool; PARTITIONS],
     /// Partitions of earlier rounds.
@@ -256,7 +256,7 @@ impl<'p> Grouper<'p> {
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowFile::create(self.memory.host())?);
+            self.partitions.push(RowList::new(0, self.memory.host().clone()));
         }
         let partition = &mut self.partitions[partition_of(hash)];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))
@@ -341,8 +341,8 @@ impl<'p> Grouper<'p> {
                 let hash = hash_of(&key, depth);
                 self.table.add(hash, &key, |arena| arena.extend_from_slice(&carried), states.into_iter());
             }
-            let mut rows = file.rewind()?;
-            while let Some(row) = rows.next()? {
+            let mut rows = file.finish()?;
+            while let Some(row) = rows.next_row()? {
                 self.plan.spill.load(row, &mut frame.slots);
                 self.add(session, frame)?;
             }

@@ -1,23 +1,24 @@
 //! The right side of a join, read once and found by its join columns.
 //!
 //! Keys are encoded in the domain of each comparison, so that equal keys are equal values. The rows are kept as bytes up to
-//! `join_buffer_size` (at least a few megabytes), beyond that in a temporary file; what finds them stays in memory, up to a
-//! bound of its own. A still larger right side is read anew for each left row.
+//! `join_buffer_size` (at least a few megabytes), beyond that in a temporary file; what finds them stays in memory. Where
+//! that takes more than is left of the memory that sessions share, the right side is read once more, into a file sorted by
+//! key.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use keel_base::{SqlResult, errors};
+use keel_base::SqlResult;
 use keel_value::{SqlType, ValueRef, convert, key};
 
 use super::Runner;
 use crate::expr::compare::canonical_type;
 use crate::expr::{Comparison, EvalContext, Expr, cast};
-use crate::host::Host;
+use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer};
 use crate::session::Session;
-use crate::sort::TempFile;
+use crate::sort::{Lookup, Sorter, TempFile};
 
 /// The keys of a hash join.
 pub(crate) struct HashPlan {
@@ -32,13 +33,11 @@ pub(crate) struct HashPlan {
 }
 
 /// Memory that rows may take whatever the variable says.
-const BYTES_MIN: usize = 8 << 20;
-/// Memory that entries may take.
-const ENTRY_BYTES_MAX: usize = 128 << 20;
+const BYTES_MIN: u64 = 8 << 20;
 /// Octets of an entry in the hash table.
 const ENTRY_INDEX_BYTES: usize = 16;
 /// Octets written to the temporary file at once.
-const WRITE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 64 << 10;
 /// Marks the end of a chain.
 const END: u32 = u32::MAX;
 
@@ -53,32 +52,35 @@ struct Entry {
 }
 
 /// Keys and rows one after the other: in memory, or in a file but for the end.
-#[derive(Default)]
 struct Store {
     /// What is not in the file.
     tail: Vec<u8>,
     /// Octets in the file.
     filed: u64,
     file: Option<TempFile>,
-    bytes_max: usize,
+    memory: Allowance,
     /// What was read from the file last.
     read: Vec<u8>,
 }
 
 impl Store {
     /// Writes to the file what memory should not hold.
-    fn settle(&mut self, host: &dyn Host) -> SqlResult<()> {
-        let most = if self.file.is_some() { WRITE_BYTES } else { self.bytes_max };
-        if self.tail.len() <= most {
+    fn settle(&mut self) -> SqlResult<()> {
+        let fits = match &self.file {
+            Some(_) => self.tail.len() < WRITE_BYTES,
+            None => self.memory.allows(self.tail.len()),
+        };
+        if fits {
             return Ok(());
         }
-        if self.file.is_none() {
-            self.file = Some(TempFile::create(host)?);
-        }
-        let file = self.file.as_ref().expect("made above");
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(TempFile::create(&**self.memory.host())?),
+        };
         file.write(&self.tail, self.filed)?;
         self.filed += self.tail.len() as u64;
         self.tail = Vec::with_capacity(WRITE_BYTES * 2);
+        self.memory = self.memory.again();
         Ok(())
     }
 
@@ -88,109 +90,38 @@ impl Store {
         }
         self.read.resize(length, 0);
         let file = self.file.as_ref().expect("what is filed has a file");
-        let mut done = 0;
-        while done < length {
-            let count = file.read(&mut self.read[done..], start + done as u64)?;
-            if count == 0 {
-                return Err(errors::out_of_sortmemory());
-            }
-            done += count;
-        }
+        file.read_all(&mut self.read, start)?;
         Ok(&self.read)
     }
 }
 
-/// A hash join's right side while it runs.
-pub(super) struct HashRun<'p> {
-    plan: &'p HashPlan,
-    source: Runner<'p>,
-    slots: &'p [u16],
+/// The right side's rows and what finds them.
+struct Table {
+    /// The first and the last entry of each hash.
     index: HashTable<(u32, u32)>,
     entries: Vec<Entry>,
+    /// For index and entries.
+    memory: Allowance,
     store: Store,
-    state: State,
-    scratch: Vec<u8>,
-    current: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    New,
-    Built,
-    /// The right side did not fit: it is read anew for each left row and compared by key.
-    TooLarge,
-}
-
-impl<'p> HashRun<'p> {
-    pub fn new(plan: &'p HashPlan, source: Runner<'p>, slots: &'p [u16]) -> HashRun<'p> {
-        HashRun {
-            plan,
-            source,
-            slots,
+impl Table {
+    fn new(session: &Session) -> Table {
+        let rows = Allowance::new(bytes_max(session), session.host.clone());
+        Table {
             index: HashTable::new(),
             entries: Vec::new(),
-            store: Store::default(),
-            state: State::New,
-            scratch: Vec::new(),
-            current: END,
+            memory: Allowance::new(u64::MAX, session.host.clone()),
+            store: Store { tail: Vec::new(), filed: 0, file: None, memory: rows, read: Vec::new() },
         }
     }
 
-    /// Looks for the left row's key.
-    pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
-        if self.state == State::New {
-            self.build(session, frame)?;
-        }
-        let mut wanted = std::mem::take(&mut self.scratch);
-        wanted.clear();
-        let is_key = encode(&self.plan.left, &self.plan.by, session, frame, &mut wanted)?;
-        self.scratch = wanted;
-        if self.state == State::TooLarge {
-            self.current = if is_key { 0 } else { END };
-            return self.source.open(session, frame);
-        }
-        self.current = END;
-        if is_key {
-            let hash = FixedState::default().hash_one(&self.scratch[..]);
-            let found = self.index.find(hash, |(first, _)| self.entries[*first as usize].hash == hash);
-            if let Some((first, _)) = found {
-                self.current = *first;
-            }
-        }
-        Ok(())
-    }
-
-    fn build(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
-        let bytes_max = usize::try_from(session.vars.join_buffer_bytes).unwrap_or(usize::MAX);
-        self.store.bytes_max = bytes_max.max(BYTES_MIN);
-        self.source.open(session, frame)?;
-        while self.source.next(session, frame)? {
-            let tail = &mut self.store.tail;
-            let start = tail.len();
-            if !encode(&self.plan.right, &self.plan.by, session, frame, tail)? {
-                tail.truncate(start);
-                continue;
-            }
-            let middle = tail.len();
-            self.plan.carry.save(&frame.slots, tail);
-            self.insert(start, middle);
-            if self.entries.len() * (size_of::<Entry>() + ENTRY_INDEX_BYTES) > ENTRY_BYTES_MAX {
-                self.index = HashTable::new();
-                self.entries = Vec::new();
-                self.store = Store::default();
-                self.state = State::TooLarge;
-                return Ok(());
-            }
-            self.store.settle(&*session.host)?;
-        }
-        self.state = State::Built;
-        Ok(())
-    }
-
-    fn insert(&mut self, start: usize, middle: usize) {
+    /// Takes the row whose key begins at `start` of the store's tail, and its rest at `middle`; false where there is no
+    /// memory for it.
+    fn insert(&mut self, start: usize, middle: usize) -> bool {
         let number = self.entries.len() as u32;
         let tail = &self.store.tail;
-        let hash = FixedState::default().hash_one(&tail[start..middle]);
+        let hash = hash_of(&tail[start..middle]);
         let entries = &mut self.entries;
         match self.index.find_mut(hash, |(first, _)| entries[*first as usize].hash == hash) {
             Some((_, last)) => {
@@ -208,33 +139,135 @@ impl<'p> HashRun<'p> {
             row_len: (tail.len() - middle) as u32,
             next: END,
         });
+        self.memory.allows(entries.len() * (size_of::<Entry>() + ENTRY_INDEX_BYTES))
+    }
+
+    /// The first entry of a key's hash, or [`END`].
+    fn first(&self, key: &[u8]) -> u32 {
+        let hash = hash_of(key);
+        let found = self.index.find(hash, |(first, _)| self.entries[*first as usize].hash == hash);
+        found.map_or(END, |(first, _)| *first)
+    }
+
+    /// The row of an entry if it has the key; and the next entry of the hash.
+    fn row(&mut self, entry: u32, key: &[u8]) -> SqlResult<(Option<&[u8]>, u32)> {
+        let entry = &self.entries[entry as usize];
+        let (start, key_len, row_len) = (entry.start, entry.key_len as usize, entry.row_len as usize);
+        let next = entry.next;
+        let (found, row) = self.store.get(start, key_len + row_len)?.split_at(key_len);
+        // Different keys may share a hash.
+        Ok(((found == key).then_some(row), next))
+    }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    FixedState::default().hash_one(key)
+}
+
+fn bytes_max(session: &Session) -> u64 {
+    session.vars.join_buffer_bytes.max(BYTES_MIN)
+}
+
+/// How the right side is kept.
+enum Right {
+    Hashed(Table),
+    /// By key, where what finds its rows does not fit into memory.
+    Sorted(Lookup),
+}
+
+/// A hash join's right side while it runs.
+pub(super) struct HashRun<'p> {
+    plan: &'p HashPlan,
+    source: Runner<'p>,
+    /// None before the first left row.
+    right: Option<Right>,
+    /// The left row's key.
+    wanted: Vec<u8>,
+    /// The entry to look at next; any but [`END`] where the right side is sorted and may have more rows.
+    current: u32,
+}
+
+impl<'p> HashRun<'p> {
+    pub fn new(plan: &'p HashPlan, source: Runner<'p>) -> HashRun<'p> {
+        HashRun { plan, source, right: None, wanted: Vec::new(), current: END }
+    }
+
+    /// Looks for the left row's key.
+    pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
+        if self.right.is_none() {
+            self.right = Some(self.build(session, frame)?);
+        }
+        self.wanted.clear();
+        self.current = END;
+        if !encode(&self.plan.left, &self.plan.by, session, frame, &mut self.wanted)? {
+            return Ok(());
+        }
+        match &mut self.right {
+            Some(Right::Hashed(table)) => self.current = table.first(&self.wanted),
+            Some(Right::Sorted(lookup)) => {
+                lookup.seek(&self.wanted)?;
+                self.current = 0;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn build(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<Right> {
+        let mut table = Table::new(session);
+        self.source.open(session, frame)?;
+        while self.source.next(session, frame)? {
+            let tail = &mut table.store.tail;
+            let start = tail.len();
+            if !encode(&self.plan.right, &self.plan.by, session, frame, tail)? {
+                tail.truncate(start);
+                continue;
+            }
+            let middle = tail.len();
+            self.plan.carry.save(&frame.slots, tail);
+            if !table.insert(start, middle) {
+                drop(table);
+                return self.sort(session, frame);
+            }
+            table.store.settle()?;
+        }
+        Ok(Right::Hashed(table))
+    }
+
+    /// Reads the right side anew, into a file sorted by key.
+    fn sort(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<Right> {
+        let mut sorter = Sorter::new(None, bytes_max(session), session.host.clone());
+        let (mut key, mut row) = (Vec::new(), Vec::new());
+        self.source.open(session, frame)?;
+        while self.source.next(session, frame)? {
+            key.clear();
+            if encode(&self.plan.right, &self.plan.by, session, frame, &mut key)? {
+                row.clear();
+                self.plan.carry.save(&frame.slots, &mut row);
+                sorter.push_bytes(&key, &row)?;
+            }
+        }
+        Ok(Right::Sorted(Lookup::new(sorter.finish()?, &*session.host)?))
     }
 
     /// The next right row with the left row's key; false after the last.
-    pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
-        if self.state == State::TooLarge && self.current != END {
-            return self.next_by_reading(session, frame);
-        }
+    pub fn next(&mut self, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         while self.current != END {
-            let entry = &self.entries[self.current as usize];
-            let (start, key_len, row_len) = (entry.start, entry.key_len as usize, entry.row_len as usize);
-            self.current = entry.next;
-            let (key, row) = self.store.get(start, key_len + row_len)?.split_at(key_len);
-            // Different keys may share a hash.
-            if key == self.scratch {
+            let row = match &mut self.right {
+                Some(Right::Hashed(table)) => {
+                    let (row, next) = table.row(self.current, &self.wanted)?;
+                    self.current = next;
+                    row
+                }
+                Some(Right::Sorted(lookup)) => {
+                    let row = lookup.next(&self.wanted)?;
+                    self.current = if row.is_some() { 0 } else { END };
+                    row
+                }
+                None => None,
+            };
+            if let Some(row) = row {
                 self.plan.carry.load(row, &mut frame.slots);
-                debug_assert!(!self.slots.is_empty());
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn next_by_reading(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
-        while self.source.next(session, frame)? {
-            let key = &mut self.store.read;
-            key.clear();
-            if encode(&self.plan.right, &self.plan.by, session, frame, key)? && *key == self.scratch {
                 return Ok(true);
             }
         }

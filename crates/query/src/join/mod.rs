@@ -161,7 +161,7 @@ impl<'p> Runner<'p> {
             Source::Join(join) => {
                 let right = Runner::new(&join.right, read);
                 let right = match &join.hash {
-                    Some(hash) => Inner::Hash(Box::new(HashRun::new(hash, right, &join.right_slots))),
+                    Some(hash) => Inner::Hash(Box::new(HashRun::new(hash, right))),
                     None => Inner::Loop(right),
                 };
                 Runner::Join(Box::new(JoinRun {
@@ -237,7 +237,7 @@ impl JoinRun<'_> {
             }
             let found = match &mut self.right {
                 Inner::Loop(runner) => runner.next(session, frame)?,
-                Inner::Hash(hash) => hash.next(session, frame)?,
+                Inner::Hash(hash) => hash.next(frame)?,
             };
             if found {
                 if !all_hold(&self.plan.on, session, frame)? {

@@ -62,7 +62,7 @@ impl<'p> StoredRun<'p> {
     /// The next row, into a slot; false at the end.
     pub fn next(&mut self, slot: &mut RowSlot) -> SqlResult<bool> {
         let Some(rows) = &mut self.rows else { return Ok(false) };
-        let Some(row) = rows.next()? else { return Ok(false) };
+        let Some(row) = rows.next_row()? else { return Ok(false) };
         if let RowSlot::Stored { layout, map: None, bytes } = slot
             && std::sync::Arc::ptr_eq(layout, &self.source.layout)
         {

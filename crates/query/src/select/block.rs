@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 use keel_storage::Read;
 use keel_value::row::{Layout, RowRef};
@@ -22,7 +20,7 @@ use crate::group::{GroupPlan, Grouper};
 use crate::join::{Runner, Source, all_hold};
 use crate::result::RowView;
 use crate::session::Session;
-use crate::sort::Sorter;
+use crate::sort::{Distinct, Sorter};
 
 /// One key of ORDER BY.
 pub(crate) struct SortKey {
@@ -260,12 +258,12 @@ impl Block {
         output: &mut dyn RowOutput,
         mut next: impl FnMut(&mut Session, &mut FrameBuffer<'f>) -> SqlResult<bool>,
     ) -> SqlResult<()> {
-        let mut seen = self.distinct.then(|| Seen::new(session.vars.tmp_memory_bytes));
-        let mut projector = Projector::new(self);
+        let mut unique = self.distinct.then(|| Unique::new(self, session));
         if self.order.is_empty() {
+            let mut projector = Projector::new(self);
             while next(session, frame)? {
-                if let Some(seen) = &mut seen
-                    && !seen.is_new(&self.project, session, frame)?
+                if let Some(unique) = &mut unique
+                    && !unique.is_new(session, frame)?
                 {
                     continue;
                 }
@@ -275,14 +273,18 @@ impl Block {
                     _ => {}
                 }
             }
-            return Ok(());
+            let mut packed = PackedRows::new(self);
+            return match unique {
+                Some(unique) => unique.rest(|_, row| packed.emit(row, session, window, output)),
+                None => Ok(()),
+            };
         }
         let most = (!window.counts_all).then(|| window.offset.saturating_add(window.count));
         let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         while next(session, frame)? {
-            if let Some(seen) = &mut seen
-                && !seen.is_new(&self.project, session, frame)?
+            if let Some(unique) = &mut unique
+                && !unique.is_new(session, frame)?
             {
                 continue;
             }
@@ -290,7 +292,15 @@ impl Block {
                 sorter.push_payload(|out| self.sort_payload(session, frame, &mut packer, out))?;
             }
         }
-        self.emit_sorted(sorter, session, window, output)
+        if let Some(unique) = unique {
+            unique.rest(|key, row| sorter.push_bytes(key, row).map(|()| true))?;
+        }
+        let mut sorted = sorter.finish()?;
+        let mut packed = PackedRows::new(self);
+        while let Some((_, row)) = sorted.next()?
+            && packed.emit(row, session, window, output)?
+        {}
+        Ok(())
     }
 
     /// Appends a row's sort key.
@@ -317,41 +327,6 @@ impl Block {
             cells.push(expr.eval(&mut cx)?);
         }
         packer.pack_cells(&cells, out);
-        Ok(())
-    }
-
-    fn emit_sorted(
-        &self,
-        sorter: Sorter,
-        session: &mut Session,
-        window: &mut Window,
-        output: &mut dyn RowOutput,
-    ) -> SqlResult<()> {
-        let mut sorted = sorter.finish()?;
-        let all: Vec<usize> = (0..self.project.len()).collect();
-        // A stored timestamp means UTC to the output, but these are local times already: they go out as values.
-        let local_times = self.project.iter().any(|e| e.ty.kind == TypeKind::Timestamp);
-        let mut values: Vec<Value> = Vec::new();
-        while let Some((_, row)) = sorted.next()? {
-            match window.admit() {
-                None => return Ok(()),
-                Some(true) if local_times => {
-                    let row = RowRef::new(&self.layout, row);
-                    values.clear();
-                    values.extend(all.iter().map(|place| row.get(*place).to_owned()));
-                    if !output.row(session, RowView::Values(&values))? {
-                        return Ok(());
-                    }
-                }
-                Some(true) => {
-                    let view = RowView::Stored { layout: &self.layout, bytes: row, projection: &all };
-                    if !output.row(session, view)? {
-                        return Ok(());
-                    }
-                }
-                Some(false) => {}
-            }
-        }
         Ok(())
     }
 
@@ -459,30 +434,98 @@ impl<'p> Projector<'p> {
     }
 }
 
-/// Grouped rows seen by DISTINCT, bounded: beyond the bound is 1038.
-struct Seen {
-    keys: HashSet<Box<[u8]>, RandomState>,
-    bytes: u64,
-    bytes_max: u64,
+/// Sends result rows that [`Block::sort_payload`] has packed.
+struct PackedRows<'p> {
+    block: &'p Block,
+    projection: Vec<usize>,
+    /// A stored timestamp means UTC to the output, but these are local times already: they go out as values.
+    as_values: bool,
+    values: Vec<Value>,
 }
 
-impl Seen {
-    fn new(bytes_max: u64) -> Seen {
-        Seen { keys: HashSet::default(), bytes: 0, bytes_max: bytes_max.max(1 << 20) }
+impl<'p> PackedRows<'p> {
+    fn new(block: &'p Block) -> PackedRows<'p> {
+        let as_values = block.project.iter().any(|e| e.ty.kind == TypeKind::Timestamp);
+        let projection = (0..block.project.len()).collect();
+        PackedRows { block, projection, as_values, values: Vec::new() }
     }
 
-    fn is_new(&mut self, exprs: &[Expr], session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
-        let mut encoded = Vec::new();
+    /// Sends the row if the window has it; false where no further row is wanted.
+    fn emit(
+        &mut self,
+        bytes: &[u8],
+        session: &mut Session,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<bool> {
+        match window.admit() {
+            None => return Ok(false),
+            Some(false) => return Ok(true),
+            Some(true) => {}
+        }
+        let layout = &*self.block.layout;
+        if !self.as_values {
+            return output.row(session, RowView::Stored { layout, bytes, projection: &self.projection });
+        }
+        let row = RowRef::new(layout, bytes);
+        self.values.clear();
+        self.values.extend(self.projection.iter().map(|place| row.get(*place).to_owned()));
+        output.row(session, RowView::Values(&self.values))
+    }
+}
+
+/// DISTINCT over groups. A row that cannot be told yet is set aside as `[length u32][sort key][row]`.
+struct Unique<'p> {
+    block: &'p Block,
+    seen: Distinct,
+    parts: Vec<key::KeyPart>,
+    packer: RowPacker<'p>,
+    key: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl<'p> Unique<'p> {
+    fn new(block: &'p Block, session: &Session) -> Unique<'p> {
+        Unique {
+            block,
+            seen: Distinct::new(session.vars.tmp_memory_bytes, session.host.clone()),
+            parts: block.project.iter().map(|e| key::KeyPart::new(stored_type(&e.ty), true)).collect(),
+            packer: RowPacker::new(&block.layout),
+            key: Vec::new(),
+            record: Vec::new(),
+        }
+    }
+
+    fn is_new(&mut self, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
+        let Unique { block, key, record, .. } = self;
+        key.clear();
         let mut cx = EvalContext::new(session, frame.view());
-        for expr in exprs {
+        for (expr, part) in block.project.iter().zip(&self.parts) {
             let cell = expr.eval(&mut cx)?;
-            let part = key::KeyPart::new(stored_type(&expr.ty), true);
-            encode_key_part(&part, cell.as_ref(), &mut encoded);
+            encode_key_part(part, cell.as_ref(), key);
         }
-        self.bytes += encoded.len() as u64 + 32;
-        if self.bytes > self.bytes_max {
-            return Err(errors::out_of_sortmemory());
+        record.clear();
+        if self.seen.is_full() {
+            record.extend_from_slice(&[0; LENGTH_BYTES]);
+            block.sort_key(session, frame, record)?;
+            let length = (record.len() - LENGTH_BYTES) as u32;
+            record[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+            block.sort_payload(session, frame, &mut self.packer, record)?;
         }
-        Ok(self.keys.insert(encoded.into_boxed_slice()))
+        self.seen.is_new(key, |out| out.extend_from_slice(record))
+    }
+
+    /// Calls `f` with sort key and row of each that was set aside and is new, until it says no.
+    fn rest(self, mut f: impl FnMut(&[u8], &[u8]) -> SqlResult<bool>) -> SqlResult<()> {
+        let each = &mut |record: &[u8]| {
+            let (head, rest) = record.split_at(LENGTH_BYTES);
+            let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
+            let (key, row) = rest.split_at(length);
+            f(key, row)
+        };
+        self.seen.rest(each).map(drop)
     }
 }
+
+/// Octets of a sort key's length before it.
+const LENGTH_BYTES: usize = 4;

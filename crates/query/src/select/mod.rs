@@ -13,7 +13,7 @@
 mod block;
 mod build;
 mod carry;
-mod distinct;
+mod difference;
 mod frame;
 mod from;
 mod merge;
@@ -39,7 +39,7 @@ pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
 pub(crate) use setop::SetPlan;
-pub use subquery::{Subquery, SubqueryTest};
+pub use subquery::{RowSet, Subquery, SubqueryTest};
 
 /// What bounds one run of a query block from outside.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ use keel_value::{SqlType, Value};
 
 use super::block::SortKey;
 use super::carry::{result_layout, stored_type};
-use super::distinct::{Difference, Distinct};
+use super::difference::{Difference, give_rest};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::from::local_type;
 use super::{Body, Limits, RowOutput, SelectPlan, build, run};
@@ -24,7 +24,7 @@ use crate::expr::typing;
 use crate::expr::{Derivation, EvalContext, Expr, Frame, Node, RowSlot, walk};
 use crate::result::{ColumnMeta, ResultColumns, RowView};
 use crate::session::Session;
-use crate::sort::Sorter;
+use crate::sort::{Distinct, Sorter};
 
 /// A set operation, its result's order and limit.
 pub(crate) struct SetPlan {
@@ -384,16 +384,16 @@ impl Part {
                 Ok(left.run(run, session, output)? && right.run(run, session, output)?)
             }
             Part::Both { op: SetOp::Union, all: false, left, right } => {
-                let mut seen = Distinct::new(session, run.layout);
+                let mut seen = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
-                    if seen.admits(session, &run.key(row), row)? {
+                    if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
                         output.row(session, row)
                     } else {
                         Ok(true)
                     }
                 });
                 let more = left.run(run, session, &mut each)? && right.run(run, session, &mut each)?;
-                Ok(more && seen.rest(session, output)?)
+                Ok(more && give_rest(seen, run.layout, session, output)?)
             }
             Part::Both { op, all, left, right } => {
                 let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
@@ -402,13 +402,12 @@ impl Part {
                     Ok(true)
                 });
                 right.run(run, session, &mut gather)?;
-                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
-                    if rows.admits(session, &run.key(row), row)? {
-                        output.row(session, row)
-                    } else {
-                        Ok(true)
-                    }
-                });
+                let mut each =
+                    Each(
+                        |session: &mut Session, row: RowView<'_>| {
+                            if rows.admits(&run.key(row), row)? { output.row(session, row) } else { Ok(true) }
+                        },
+                    );
                 let more = left.run(run, session, &mut each)?;
                 Ok(more && rows.rest(session, output)?)
             }

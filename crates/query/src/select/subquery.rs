@@ -1,13 +1,14 @@
 //! Subqueries in expressions: one value, a row, EXISTS, IN, ANY and ALL.
 //!
 //! A subquery that reads nothing of its surroundings runs once per execution: scalars and EXISTS as any constant, IN as a
-//! set of encoded keys (bounded by `tmp_memory_table_size`; a larger one is run again for each row). A correlated one runs
+//! set of encoded keys (in memory up to `tmp_memory_table_size`, then in a file; where rows with NULL take more, it is run
+//! again for each row). A correlated one runs
 //! for each row, no further than its answer needs.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 use keel_value::{Cell, Value, ValueRef};
 
@@ -15,8 +16,10 @@ use super::{RowOutput, SelectPlan, run};
 use crate::expr::frame::Kept;
 use crate::expr::{CompareOp, Comparison, EvalContext, Expr, compare};
 use crate::join::encode_in_domain;
+use crate::memory::Allowance;
 use crate::result::RowView;
 use crate::session::Session;
+use crate::sort::KeySet;
 
 /// What a subquery is asked.
 #[derive(Debug, Clone)]
@@ -197,49 +200,70 @@ impl RowOutput for Comparer<'_> {
     }
 }
 
+/// The rows of an IN subquery.
+pub struct RowSet {
+    /// Those without NULL, encoded.
+    keys: RefCell<KeySet>,
+    /// Rows with a NULL; of single columns one is enough.
+    partial: Vec<Vec<Value>>,
+    has_rows: bool,
+    partial_bytes: usize,
+    /// For rows with a NULL.
+    memory: Allowance,
+}
+
+impl std::fmt::Debug for RowSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowSet").field("partial", &self.partial).finish_non_exhaustive()
+    }
+}
+
+impl RowSet {
+    fn new(session: &Session) -> RowSet {
+        let bytes = session.vars.tmp_memory_bytes;
+        RowSet {
+            keys: RefCell::new(KeySet::new(bytes, session.host.clone())),
+            partial: Vec::new(),
+            has_rows: false,
+            partial_bytes: 0,
+            memory: Allowance::new(bytes, session.host.clone()),
+        }
+    }
+}
+
 /// Gathers all rows as keys.
 struct Gatherer<'a> {
     plan: &'a SelectPlan,
     by: &'a [Comparison],
-    set: HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-    /// Rows with a NULL; of single columns one is enough.
-    partial: Vec<Vec<Value>>,
-    rows: u64,
-    bytes: u64,
-    bytes_max: u64,
+    set: RowSet,
+    /// Its rows with NULL do not fit into memory.
+    too_large: bool,
+    key: Vec<u8>,
 }
 
 impl RowOutput for Gatherer<'_> {
     fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
-        self.rows += 1;
-        let mut key = Vec::new();
-        let mut problem = None;
-        let mut whole = true;
+        let Gatherer { plan, by, set, key, .. } = self;
+        set.has_rows = true;
+        key.clear();
+        let mut whole = Ok(true);
         let mut cx = EvalContext::new(session, crate::expr::Frame::EMPTY);
         row.for_each(|index, value| {
-            if problem.is_none() {
-                match encode_in_domain(self.by[index], value, &self.plan.types[index].0, &mut cx, &mut key) {
-                    Ok(given) => whole &= given,
-                    Err(error) => problem = Some(error),
-                }
+            if let Ok(true) = whole {
+                whole = encode_in_domain(by[index], value, &plan.types[index].0, &mut cx, key);
             }
         });
-        if let Some(error) = problem {
-            return Err(error);
+        if whole? {
+            set.keys.get_mut().add(key)?;
+        } else if by.len() > 1 || set.partial.is_empty() {
+            let mut values = Vec::with_capacity(by.len());
+            row.for_each(|_, value| values.push(value.to_owned()));
+            let octets = |v: &Value| size_of::<Value>() + v.as_ref().as_bytes().map_or(0, <[u8]>::len);
+            set.partial_bytes += size_of::<Vec<Value>>() + values.iter().map(octets).sum::<usize>();
+            set.partial.push(values);
+            self.too_large = !set.memory.allows(set.partial_bytes);
         }
-        if !whole {
-            if self.by.len() > 1 || self.partial.is_empty() {
-                let mut values = Vec::with_capacity(self.by.len());
-                row.for_each(|_, value| values.push(value.to_owned()));
-                let octets = |v: &Value| 16 + v.as_ref().as_bytes().map_or(0, <[u8]>::len) as u64;
-                self.bytes += 32 + values.iter().map(octets).sum::<u64>();
-                self.partial.push(values);
-            }
-            return Ok(self.bytes <= self.bytes_max);
-        }
-        self.bytes += key.len() as u64 + 32;
-        self.set.insert(key.into_boxed_slice());
-        Ok(self.bytes <= self.bytes_max)
+        Ok(!self.too_large)
     }
 }
 
@@ -322,8 +346,8 @@ impl Subquery {
                 let gathered = self.gather(by, cx)?;
                 let _ = kept.set(gathered);
             }
-            if let Some(Kept::Set(set, partial, has_rows)) = kept.get()
-                && let Some(known) = self.look_up(set, partial, *has_rows, operands, by, cx)?
+            if let Some(Kept::Set(set)) = kept.get()
+                && let Some(known) = self.look_up(set, operands, by, cx)?
             {
                 return Ok(known);
             }
@@ -341,14 +365,13 @@ impl Subquery {
     /// What the kept rows say; None where a row with a NULL is sought, which each of them may differ from.
     fn look_up<'f>(
         &self,
-        set: &HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-        partial: &[Vec<Value>],
-        has_rows: bool,
+        set: &RowSet,
         operands: &'f [Expr],
         by: &[Comparison],
         cx: &mut EvalContext<'_, 'f>,
     ) -> SqlResult<Option<Option<bool>>> {
-        if !has_rows {
+        let partial = &set.partial;
+        if !set.has_rows {
             return Ok(Some(Some(false)));
         }
         let mut key = Vec::new();
@@ -358,7 +381,7 @@ impl Subquery {
                 return Ok((operands.len() == 1).then_some(None));
             }
         }
-        if set.contains(&key[..]) {
+        if set.keys.borrow_mut().contains(&key)? {
             return Ok(Some(Some(true)));
         }
         if operands.len() == 1 || partial.is_empty() {
@@ -375,20 +398,14 @@ impl Subquery {
 
     /// All rows as a set; where they are too many, an empty cell that says so.
     fn gather(&self, by: &[Comparison], cx: &mut EvalContext<'_, '_>) -> SqlResult<Kept> {
-        let mut gatherer = Gatherer {
-            plan: &self.plan,
-            by,
-            set: HashSet::default(),
-            partial: Vec::new(),
-            rows: 0,
-            bytes: 0,
-            bytes_max: cx.session.vars.tmp_memory_bytes.max(1 << 20),
-        };
+        let set = RowSet::new(cx.session);
+        let mut gatherer = Gatherer { plan: &self.plan, by, set, too_large: false, key: Vec::new() };
         self.run(cx, u64::MAX, &mut gatherer)?;
-        if gatherer.bytes > gatherer.bytes_max {
+        if gatherer.too_large {
             return Ok(Kept::Value(Value::Null));
         }
-        Ok(Kept::Set(gatherer.set, gatherer.partial, gatherer.rows > 0))
+        gatherer.set.keys.get_mut().finish()?;
+        Ok(Kept::Set(Box::new(gatherer.set)))
     }
 
     /// How a value stands to a column of a row.

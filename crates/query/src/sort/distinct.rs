@@ -10,7 +10,7 @@ use foldhash::fast::{FixedState, RandomState};
 use hashbrown::HashSet;
 use keel_base::SqlResult;
 
-use super::RowFile;
+use super::RowList;
 use crate::host::Host;
 use crate::memory::Allowance;
 
@@ -31,7 +31,7 @@ pub(crate) struct Distinct {
     bytes: usize,
     memory: Allowance,
     full: bool,
-    partitions: Vec<RowFile>,
+    partitions: Vec<RowList>,
     depth: u32,
 }
 
@@ -72,7 +72,7 @@ impl Distinct {
             return Ok(true);
         }
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowFile::create(self.memory.host())?);
+            self.partitions.push(RowList::new(0, self.memory.host().clone()));
         }
         let hash = FixedState::with_seed(u64::from(self.depth)).hash_one(key);
         self.partitions[(hash >> 48) as usize % PARTITIONS].push(|out| {
@@ -90,8 +90,8 @@ impl Distinct {
         drop(std::mem::replace(&mut self.memory, again));
         for file in self.partitions.drain(..).filter(|file| !file.is_empty()) {
             let mut inner = Distinct::within(self.memory.again(), self.depth + 1);
-            let mut rows = file.rewind()?;
-            while let Some(record) = rows.next()? {
+            let mut rows = file.finish()?;
+            while let Some(record) = rows.next_row()? {
                 let (head, rest) = record.split_at(4);
                 let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
                 let (key, row) = rest.split_at(length);

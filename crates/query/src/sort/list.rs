@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 
-use super::{RowFile, RowReader};
+use super::spill::{BUFFER_BYTES, Reader, Run, append_row};
 use crate::host::Host;
 use crate::memory::Allowance;
 
-/// Rows being kept. A record in memory is `[length u32][row]`.
-pub(crate) struct RowList {
+/// Rows being kept, as records of a run without keys.
+pub struct RowList {
+    /// What is not in the file.
     bytes: Vec<u8>,
-    file: Option<RowFile>,
+    file: Option<Run>,
     memory: Allowance,
 }
 
-/// Kept rows being read.
-pub(crate) enum RowCursor {
-    /// From memory, and where the next one stands.
-    Memory { bytes: Vec<u8>, at: usize, _memory: Allowance },
-    /// From a file.
-    File(RowReader),
+/// Kept rows being read, as often as wanted.
+pub struct RowCursor {
+    reader: Reader,
+    _memory: Allowance,
 }
 
 impl RowList {
@@ -29,62 +28,64 @@ impl RowList {
         RowList { bytes: Vec::new(), file: None, memory: Allowance::new(bytes_max, host) }
     }
 
-    /// Adds a row that `fill` appends.
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.file.is_none()
+    }
+
+    /// Adds a row that `fill` appends. Waits.
     pub fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
-        if let Some(file) = &mut self.file {
-            return file.push(fill);
+        self.push_now(fill);
+        self.settle()
+    }
+
+    /// The same without waiting: the row stays in memory until [`RowList::settle`], which is to follow.
+    pub fn push_now(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        append_row(&mut self.bytes, fill);
+    }
+
+    /// Writes to a file what memory should not hold. Waits.
+    pub fn settle(&mut self) -> SqlResult<()> {
+        let fits = match &self.file {
+            Some(_) => self.bytes.len() < BUFFER_BYTES,
+            None => self.memory.allows(self.bytes.capacity()),
+        };
+        if fits {
+            return Ok(());
         }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
-        fill(&mut self.bytes);
-        let length = (self.bytes.len() - start - 4) as u32;
-        self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        if !self.memory.allows(self.bytes.len()) {
-            let mut file = RowFile::create(self.memory.host())?;
-            let mut at = 0;
-            while let Some((row, next)) = record(&self.bytes, at) {
-                file.push(|out| out.extend_from_slice(row))?;
-                at = next;
-            }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(Run::create(&**self.memory.host())?),
+        };
+        file.append(&mut self.bytes)?;
+        if self.bytes.capacity() > BUFFER_BYTES * 2 {
             self.bytes = Vec::new();
-            self.file = Some(file);
+            self.memory = self.memory.again();
         }
         Ok(())
     }
 
-    /// Ends the keeping; reads from the first row.
-    pub fn finish(self) -> SqlResult<RowCursor> {
-        Ok(match self.file {
-            Some(file) => RowCursor::File(file.rewind()?),
-            None => RowCursor::Memory { bytes: self.bytes, at: 0, _memory: self.memory },
-        })
+    /// Ends the keeping; reads from the first row. Waits.
+    pub fn finish(mut self) -> SqlResult<RowCursor> {
+        let reader = match self.file {
+            Some(mut file) => {
+                file.append(&mut self.bytes)?;
+                Reader::of_run(file, BUFFER_BYTES)
+            }
+            None => Reader::of_memory(self.bytes),
+        };
+        Ok(RowCursor { reader, _memory: self.memory })
     }
 }
 
-/// The record at an offset, and the offset of the next.
-fn record(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let head = bytes.get(at..at + 4)?;
-    let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
-    Some((&bytes[at + 4..at + 4 + length], at + 4 + length))
-}
-
 impl RowCursor {
-    /// The next row.
-    pub fn next(&mut self) -> SqlResult<Option<&[u8]>> {
-        match self {
-            RowCursor::File(reader) => reader.next(),
-            RowCursor::Memory { bytes, at, .. } => Ok(record(bytes, *at).map(|(row, next)| {
-                *at = next;
-                row
-            })),
-        }
+    /// The next row. Waits.
+    pub fn next_row(&mut self) -> SqlResult<Option<&[u8]>> {
+        if self.reader.advance()? { Ok(Some(self.reader.payload())) } else { Ok(None) }
     }
 
     /// Starts again.
     pub fn restart(&mut self) {
-        match self {
-            RowCursor::File(reader) => reader.restart(),
-            RowCursor::Memory { at, .. } => *at = 0,
-        }
+        self.reader.restart();
     }
 }

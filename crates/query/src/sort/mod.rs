@@ -5,11 +5,12 @@
 //! worse half goes.
 //!
 //! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files, deleted
-//! when opened; nothing of them survives a crash.
+//! when opened; nothing of them survives a crash. As soon as there are [`MERGE_MAX`] runs that were merged equally often,
+//! they become one: so few files are open, and each row is written anew as often as the number of runs has digits.
 
 mod distinct;
-mod kept;
 mod list;
+mod lookup;
 mod spill;
 
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 
 pub(crate) use distinct::Distinct;
-pub use kept::KeptRows;
-pub(crate) use list::{RowCursor, RowList};
+pub use list::{RowCursor, RowList};
+pub(crate) use lookup::{KeySet, Lookup};
+pub(crate) use spill::TempFile;
 use spill::{Merge, Run};
-pub(crate) use spill::{RowFile, RowReader, TempFile};
 
 use crate::host::Host;
+use crate::memory::Allowance;
 
 /// Where a record stands in the arena.
 #[derive(Clone, Copy)]
@@ -42,21 +44,21 @@ pub(crate) struct Sorter {
     entries: Vec<Entry>,
     /// Rows wanted at most.
     limit: Option<usize>,
-    bytes_max: usize,
+    memory: Allowance,
     runs: Vec<Run>,
     /// The last of the rows kept when the worse half went: what does not come before it is not wanted.
     worst: Option<Entry>,
     /// Where the row that is being added begins, and where its key ends.
     pending: usize,
     key_end: usize,
-    /// Says where temporary files go.
-    host: Arc<dyn Host>,
 }
 
 /// Below this many rows the sorter of a limit does not bother to throw away.
 const TOP_ROWS_MIN: usize = 256;
-/// Sorting in memory is allowed this much whatever the variable says.
-const BYTES_MIN: usize = 64 << 10;
+/// Offsets in the arena are 32 bits wide.
+const BYTES_MAX: u64 = u32::MAX as u64 / 2;
+/// Runs that are merged at once.
+const MERGE_MAX: usize = 64;
 
 impl Sorter {
     /// A sorter for `bytes_max` of memory.
@@ -65,14 +67,11 @@ impl Sorter {
             arena: Vec::new(),
             entries: Vec::new(),
             limit: limit.and_then(|n| usize::try_from(n).ok()),
-            bytes_max: usize::try_from(bytes_max)
-                .unwrap_or(usize::MAX)
-                .clamp(BYTES_MIN, u32::MAX as usize / 2),
+            memory: Allowance::new(bytes_max.min(BYTES_MAX), host),
             runs: Vec::new(),
             worst: None,
             pending: 0,
             key_end: 0,
-            host,
         }
     }
 
@@ -83,6 +82,15 @@ impl Sorter {
         payload: impl FnOnce(&mut Vec<u8>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         if self.push_key(key)? { self.push_payload(payload) } else { Ok(()) }
+    }
+
+    /// Adds a row whose key and payload are there already.
+    pub fn push_bytes(&mut self, key: &[u8], payload: &[u8]) -> SqlResult<()> {
+        let append = |bytes: &[u8], out: &mut Vec<u8>| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        self.push(|out| append(key, out), |out| append(payload, out))
     }
 
     /// Begins a row: `fill` appends its key to the buffer. False where so many rows come before it that it needs no payload;
@@ -126,7 +134,7 @@ impl Sorter {
             self.keep_best(limit);
             self.worst = self.entries.last().copied();
         }
-        if self.arena.len() + self.entries.len() * size_of::<Entry>() > self.bytes_max {
+        if !self.memory.allows(self.arena.len() + self.entries.len() * size_of::<Entry>()) {
             self.spill()?;
         }
         Ok(())
@@ -165,11 +173,25 @@ impl Sorter {
             let end = (e.offset + e.key_len + e.payload_len) as usize;
             (self.key(e), &self.arena[(e.offset + e.key_len) as usize..end])
         });
-        let run = Run::write(&*self.host, rows)?;
+        let run = Run::write(&**self.memory.host(), rows)?;
         self.runs.push(run);
         self.worst = None;
         self.entries.clear();
         self.arena.clear();
+        while let Some(first) = self.runs.len().checked_sub(MERGE_MAX)
+            && self.runs[first].merges == self.runs[self.runs.len() - 1].merges
+        {
+            self.merge_from(first)?;
+        }
+        Ok(())
+    }
+
+    /// Makes one run of all from the given one.
+    fn merge_from(&mut self, first: usize) -> SqlResult<()> {
+        (self.arena, self.entries) = (Vec::new(), Vec::new());
+        let runs = self.runs.split_off(first);
+        let most = self.limit.unwrap_or(usize::MAX);
+        self.runs.push(Run::merged(&**self.memory.host(), runs, self.memory.granted(), most)?);
         Ok(())
     }
 
@@ -180,12 +202,19 @@ impl Sorter {
             return Ok(Sorted {
                 next: 0,
                 source: Source::Memory { arena: self.arena, entries: self.entries },
+                _memory: self.memory,
             });
         }
         if !self.entries.is_empty() {
             self.spill()?;
         }
-        Ok(Sorted { next: 0, source: Source::Merge(Merge::new(self.runs)?) })
+        while let Some(beyond) = self.runs.len().checked_sub(MERGE_MAX).filter(|beyond| *beyond > 0) {
+            // The last ones are the shortest.
+            self.merge_from(self.runs.len() - (beyond + 1).min(MERGE_MAX))?;
+        }
+        (self.arena, self.entries) = (Vec::new(), Vec::new());
+        let merge = Merge::new(self.runs, self.memory.granted())?;
+        Ok(Sorted { next: 0, source: Source::Merge(merge), _memory: self.memory })
     }
 }
 
@@ -205,6 +234,7 @@ enum Source {
 pub(crate) struct Sorted {
     next: usize,
     source: Source,
+    _memory: Allowance,
 }
 
 impl Sorted {
@@ -221,5 +251,46 @@ impl Sorted {
             }
             Source::Merge(merge) => merge.next(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keel_runtime::sim::{self, Options};
+
+    use super::*;
+    use crate::testing::host;
+
+    /// Sorts rows of 1 KiB in 64 KiB, by keys that come often; gives the rows' numbers in order.
+    fn sort(rows: u32, limit: Option<u64>) -> Vec<u32> {
+        sim::run(Options::new(1), || {
+            let mut sorter = Sorter::new(limit, u64::MAX, host());
+            for number in 0..rows {
+                let mut payload = number.to_be_bytes().to_vec();
+                payload.resize(1024, 0);
+                sorter.push_bytes(&key(number).to_be_bytes(), &payload).expect("takes");
+                assert!(sorter.runs.len() < 2 * MERGE_MAX, "{} files are open", sorter.runs.len());
+            }
+            let mut sorted = sorter.finish().expect("sorts");
+            let mut numbers = Vec::new();
+            while let Some((_, payload)) = sorted.next().expect("reads") {
+                numbers.push(u32::from_be_bytes(payload[..4].try_into().expect("four octets")));
+            }
+            numbers
+        })
+        .done()
+    }
+
+    fn key(number: u32) -> u32 {
+        number.wrapping_mul(7919) % 997
+    }
+
+    #[test]
+    fn many_runs_are_merged_in_passes_and_equal_keys_stay_in_order() {
+        let mut expected: Vec<u32> = (0..9000).collect();
+        expected.sort_by_key(|number| key(*number));
+        assert!(sort(9000, None) == expected);
+        let best = sort(9000, Some(4000));
+        assert!(best[..4000] == expected[..4000]);
     }
 }

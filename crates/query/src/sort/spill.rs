@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use keel_base::{SqlError, SqlResult, errors};
@@ -12,8 +13,10 @@ use keel_storage::runtime::wait::WaitEvent;
 
 use crate::host::Host;
 
-/// Bytes written or read at once.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes written at once, and read at once where there is room.
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes that each reader of a merge reads at once at least.
+const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.
 const HEADER_BYTES: usize = 8;
 
@@ -48,6 +51,19 @@ impl TempFile {
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> SqlResult<usize> {
         self.file.read_some_at(buffer, offset).map_err(|e| write_error(&self.path, &e))
     }
+
+    /// Fills a buffer from what was written.
+    pub fn read_all(&self, buffer: &mut [u8], offset: u64) -> SqlResult<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let count = self.read(&mut buffer[done..], offset + done as u64)?;
+            if count == 0 {
+                return Err(write_error(&self.path, &io::ErrorKind::UnexpectedEof.into()));
+            }
+            done += count;
+        }
+        Ok(())
+    }
 }
 
 #[cold]
@@ -58,38 +74,103 @@ fn write_error(path: &std::path::Path, error: &io::Error) -> SqlError {
     errors::error_on_write(path.display(), error.raw_os_error().unwrap_or(0), error)
 }
 
-/// A sorted run on disk.
+/// Appends a record.
+pub(super) fn append_record(out: &mut Vec<u8>, key: &[u8], payload: &[u8]) {
+    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(payload);
+}
+
+/// Appends a record without a key, whose payload `fill` appends.
+pub(super) fn append_row(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    fill(out);
+    let length = (out.len() - start - HEADER_BYTES) as u32;
+    out[start + 4..start + HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Where key and payload of the record at an offset stand.
+pub(super) fn record(bytes: &[u8], at: usize) -> (Range<usize>, Range<usize>) {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four octets")) as usize;
+    let start = at + HEADER_BYTES;
+    let middle = start + number(at);
+    (start..middle, middle..middle + number(at + 4))
+}
+
+/// Records on disk, one after the other.
 pub(super) struct Run {
     file: TempFile,
     length: u64,
+    /// How often its records were merged.
+    pub merges: u32,
 }
 
 impl Run {
+    /// A run without records.
+    pub fn create(host: &dyn Host) -> SqlResult<Run> {
+        Ok(Run { file: TempFile::create(host)?, length: 0, merges: 0 })
+    }
+
+    /// Its octets.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills a buffer from an offset.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> SqlResult<()> {
+        self.file.read_all(buffer, offset)
+    }
+
+    /// Writes the buffer's records behind the others, and empties it.
+    pub fn append(&mut self, buffer: &mut Vec<u8>) -> SqlResult<()> {
+        self.file.write(buffer, self.length)?;
+        self.length += buffer.len() as u64;
+        buffer.clear();
+        Ok(())
+    }
+
     /// Writes records that are in order.
     pub fn write<'a>(host: &dyn Host, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> SqlResult<Run> {
-        let file = TempFile::create(host)?;
+        let mut run = Run::create(host)?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES * 2);
-        let mut length = 0;
         for (key, payload) in rows {
-            buffer.extend_from_slice(&(key.len() as u32).to_le_bytes());
-            buffer.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-            buffer.extend_from_slice(key);
-            buffer.extend_from_slice(payload);
+            append_record(&mut buffer, key, payload);
             if buffer.len() >= BUFFER_BYTES {
-                file.write(&buffer, length)?;
-                length += buffer.len() as u64;
-                buffer.clear();
+                run.append(&mut buffer)?;
             }
         }
-        file.write(&buffer, length)?;
-        length += buffer.len() as u64;
-        Ok(Run { file, length })
+        run.append(&mut buffer)?;
+        Ok(run)
+    }
+
+    /// The first `most` records of several runs as one, read through `bytes` of buffers.
+    pub fn merged(host: &dyn Host, runs: Vec<Run>, bytes: usize, most: usize) -> SqlResult<Run> {
+        let merges = runs.iter().map(|run| run.merges).max().unwrap_or(0) + 1;
+        let mut run = Run { merges, ..Run::create(host)? };
+        let mut merge = Merge::new(runs, bytes)?;
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES * 2);
+        let mut left = most;
+        while left > 0
+            && let Some((key, payload)) = merge.next()?
+        {
+            left -= 1;
+            append_record(&mut buffer, key, payload);
+            if buffer.len() >= BUFFER_BYTES {
+                run.append(&mut buffer)?;
+            }
+        }
+        run.append(&mut buffer)?;
+        Ok(run)
     }
 }
 
-/// Reads a run from start to end.
-struct Reader {
-    run: Run,
+/// Reads records from start to end: those of a run, or of memory.
+pub(super) struct Reader {
+    run: Option<Run>,
+    /// Bytes read from the run at once.
+    read_bytes: usize,
     /// File offset behind the buffer.
     offset: u64,
     buffer: Vec<u8>,
@@ -100,51 +181,56 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(run: Run) -> Reader {
-        Reader { run, offset: 0, buffer: Vec::new(), at: 0, key_len: 0, payload_len: 0 }
+    /// A reader of a run.
+    pub fn of_run(run: Run, read_bytes: usize) -> Reader {
+        Reader { run: Some(run), read_bytes, ..Reader::of_memory(Vec::new()) }
+    }
+
+    /// A reader of records in memory.
+    pub fn of_memory(buffer: Vec<u8>) -> Reader {
+        Reader { run: None, read_bytes: 0, offset: 0, buffer, at: 0, key_len: 0, payload_len: 0 }
     }
 
     fn key(&self) -> &[u8] {
         &self.buffer[self.at..self.at + self.key_len]
     }
 
-    fn payload(&self) -> &[u8] {
+    /// The current record's payload.
+    pub fn payload(&self) -> &[u8] {
         let start = self.at + self.key_len;
         &self.buffer[start..start + self.payload_len]
     }
 
     /// Moves to the next record; false at the end.
-    fn advance(&mut self) -> SqlResult<bool> {
+    pub fn advance(&mut self) -> SqlResult<bool> {
         let start = self.at + self.key_len + self.payload_len;
         if !self.have(start, HEADER_BYTES)? {
             return Ok(false);
         }
-        let lengths = &self.buffer[self.at..self.at + HEADER_BYTES];
-        let number = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("four octets")) as usize;
-        let (key_len, payload_len) = (number(&lengths[..4]), number(&lengths[4..]));
-        let start = self.at + HEADER_BYTES;
-        self.have(start, key_len + payload_len)?;
-        (self.key_len, self.payload_len) = (key_len, payload_len);
+        let (key, payload) = record(&self.buffer, self.at);
+        self.have(key.start, payload.end - key.start)?;
+        (self.key_len, self.payload_len) = (key.len(), payload.len());
         Ok(true)
     }
 
-    /// Makes sure that `count` octets from `start` are in the buffer, and moves `at` there; false at the end of the run.
+    /// Makes sure that `count` octets from `start` are in the buffer, and moves `at` there; false at the end.
     fn have(&mut self, start: usize, count: usize) -> SqlResult<bool> {
         self.at = start;
         (self.key_len, self.payload_len) = (0, 0);
         if start + count <= self.buffer.len() {
             return Ok(true);
         }
+        let Some(run) = &self.run else { return Ok(false) };
         self.buffer.drain(..start);
         self.at = 0;
         while self.buffer.len() < count {
-            let left = (self.run.length - self.offset).min(BUFFER_BYTES.max(count) as u64) as usize;
+            let left = (run.length - self.offset).min(self.read_bytes.max(count) as u64) as usize;
             if left == 0 {
                 return Ok(false);
             }
             let filled = self.buffer.len();
             self.buffer.resize(filled + left, 0);
-            let read = self.run.file.read(&mut self.buffer[filled..], self.offset)?;
+            let read = run.file.read(&mut self.buffer[filled..], self.offset)?;
             self.buffer.truncate(filled + read);
             self.offset += read as u64;
             if read == 0 {
@@ -152,6 +238,15 @@ impl Reader {
             }
         }
         Ok(true)
+    }
+
+    /// Starts again.
+    pub fn restart(&mut self) {
+        if self.run.is_some() {
+            self.offset = 0;
+            self.buffer.clear();
+        }
+        (self.at, self.key_len, self.payload_len) = (0, 0, 0);
     }
 }
 
@@ -165,13 +260,11 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Opens all runs.
-    pub fn new(runs: Vec<Run>) -> SqlResult<Merge> {
-        let mut merge = Merge {
-            readers: runs.into_iter().map(Reader::new).collect(),
-            heap: BinaryHeap::new(),
-            given: None,
-        };
+    /// Opens all runs; `bytes` of buffers are for all of them.
+    pub fn new(runs: Vec<Run>, bytes: usize) -> SqlResult<Merge> {
+        let each = (bytes / runs.len().max(1)).clamp(READ_BYTES_MIN, BUFFER_BYTES);
+        let readers = runs.into_iter().map(|run| Reader::of_run(run, each)).collect();
+        let mut merge = Merge { readers, heap: BinaryHeap::new(), given: None };
         for index in 0..merge.readers.len() {
             merge.advance(index)?;
         }
@@ -195,72 +288,5 @@ impl Merge {
         self.given = Some(index);
         let reader = &self.readers[index];
         Ok(Some((reader.key(), reader.payload())))
-    }
-}
-
-/// Rows in a temporary file, in the order in which they were written.
-pub(crate) struct RowFile {
-    file: TempFile,
-    buffer: Vec<u8>,
-    written: u64,
-    count: u64,
-}
-
-impl RowFile {
-    /// A file without rows.
-    pub fn create(host: &dyn Host) -> SqlResult<RowFile> {
-        Ok(RowFile { file: TempFile::create(host)?, buffer: Vec::new(), written: 0, count: 0 })
-    }
-
-    /// Whether it has no rows.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Adds a row that `fill` appends.
-    pub fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
-        let start = self.buffer.len();
-        self.buffer.extend_from_slice(&[0; HEADER_BYTES]);
-        fill(&mut self.buffer);
-        let length = (self.buffer.len() - start - HEADER_BYTES) as u32;
-        self.buffer[start + 4..start + HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
-        self.count += 1;
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> SqlResult<()> {
-        self.file.write(&self.buffer, self.written)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    /// Ends the writing and reads from the start.
-    pub fn rewind(mut self) -> SqlResult<RowReader> {
-        self.flush()?;
-        Ok(RowReader { reader: Reader::new(Run { file: self.file, length: self.written }) })
-    }
-}
-
-/// Reads the rows of a [`RowFile`].
-pub(crate) struct RowReader {
-    reader: Reader,
-}
-
-impl RowReader {
-    /// The next row.
-    pub fn next(&mut self) -> SqlResult<Option<&[u8]>> {
-        if self.reader.advance()? { Ok(Some(self.reader.payload())) } else { Ok(None) }
-    }
-
-    /// Starts again.
-    pub fn restart(&mut self) {
-        let reader = &mut self.reader;
-        reader.offset = 0;
-        reader.buffer.clear();
-        (reader.at, reader.key_len, reader.payload_len) = (0, 0, 0);
     }
 }

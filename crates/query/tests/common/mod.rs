@@ -15,6 +15,13 @@ use keel_value::{CollationId, Value, text};
 #[derive(Default)]
 pub struct NoServer(WorkMemory);
 
+impl NoServer {
+    /// One whose statements have no more memory for rows than what each operator has at the start.
+    pub fn without_memory() -> NoServer {
+        NoServer(WorkMemory::new(0))
+    }
+}
+
 impl Host for NoServer {
     fn system_variable(&self, _session: &Session, _scope: VarScope, name: &str) -> SqlResult<Value> {
         Err(keel_base::errors::unknown_system_variable(name))

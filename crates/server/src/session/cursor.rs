@@ -1,12 +1,12 @@
 //! Cursors: an execution that keeps its rows until COM_STMT_FETCH asks for them.
 //!
-//! The rows are computed at once, as MariaDB does it, and lie in memory up to `tmp_memory_table_size`, then in a temporary
-//! file. They stay with the statement until it is executed again, reset or closed.
+//! The rows are computed at once, as MariaDB does it, and lie in memory up to `tmp_memory_table_size`, as far as the memory
+//! that sessions share for rows goes, then in a temporary file. They stay with the statement until it is executed again, reset or closed.
 
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Plan, ResultColumns};
+use keel_query::{Plan, ResultColumns, RowList};
 use keel_runtime::net::Connection;
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};
@@ -33,9 +33,8 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
-        let host = self.core.sql.host.clone();
-        let manner = self.manner(BINARY, None);
-        let mut sink = CursorSink::new(&*host, manner, self.core.sql.vars.tmp_memory_bytes);
+        let rows = RowList::new(self.core.sql.vars.tmp_memory_bytes, self.core.sql.host.clone());
+        let mut sink = CursorSink::new(self.manner(BINARY, None), rows);
         let result = execute(&mut self.core, plan, params, &mut sink);
         self.core.count_handlers();
         let completion = result?;

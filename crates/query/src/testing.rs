@@ -1,0 +1,51 @@
+//! A server with nothing around it, for tests of single operators.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::VarScope;
+use keel_value::Value;
+
+use crate::catalog::TableDef;
+use crate::host::Host;
+use crate::memory::WorkMemory;
+use crate::session::Session;
+use crate::user_locks::UserLocks;
+
+/// A server that has this much memory to share.
+pub(crate) struct Alone(WorkMemory);
+
+/// A server whose operators have what each has at the start.
+pub(crate) fn host() -> Arc<dyn Host> {
+    Arc::new(Alone(WorkMemory::new(0)))
+}
+
+impl Host for Alone {
+    fn system_variable(&self, _: &Session, _: VarScope, name: &str) -> SqlResult<Value> {
+        Err(errors::unknown_system_variable(name))
+    }
+
+    fn virtual_table(&self, _: &str, _: &str) -> Option<Arc<TableDef>> {
+        None
+    }
+
+    fn virtual_rows(&self, _: &Session, _: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+        Ok(Vec::new())
+    }
+
+    fn virtual_names(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn user_locks(&self) -> Arc<UserLocks> {
+        Arc::default()
+    }
+
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
+    }
+
+    fn version(&self) -> String {
+        String::new()
+    }
+}
