@@ -19,8 +19,10 @@ use crate::session::Session;
 pub(super) enum Source {
     /// An expression.
     Expr(Expr),
-    /// DEFAULT, or nothing said.
+    /// DEFAULT.
     Default,
+    /// A value as the column keeps it.
+    Stored(Value),
 }
 
 /// `column = value` for some columns of a table.
@@ -78,7 +80,7 @@ impl Assignments {
     pub fn may_wait(&self) -> bool {
         self.list.iter().any(|(_, source)| match source {
             Source::Expr(expr) => may_wait(expr),
-            Source::Default => false,
+            Source::Default | Source::Stored(_) => false,
         })
     }
 
@@ -206,6 +208,7 @@ pub(super) fn value_of(
 ) -> SqlResult<Value> {
     match source {
         Source::Default => default_value(session, table, column, strictness),
+        Source::Stored(value) => Ok(value.clone()),
         Source::Expr(expr) => {
             let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
             into_column(session, table, column, &expr.ty, value, strictness)

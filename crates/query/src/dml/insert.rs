@@ -37,6 +37,8 @@ pub(crate) struct InsertPlan {
     columns: Vec<usize>,
     /// The other columns.
     unsaid: Vec<(usize, Source)>,
+    /// Those of them that have no default and are not updated instead.
+    lacking: Vec<usize>,
     rows: Rows,
     on_duplicate: Option<(Assignments, Touched)>,
     once: u32,
@@ -92,7 +94,7 @@ pub(crate) fn plan(
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
-        unsaid.push((column, default_source(&binder, &table, column)?));
+        unsaid.push((column, unsaid_source(&binder, &table, column)?));
     }
     unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
     let rows = match &insert.source {
@@ -136,7 +138,35 @@ pub(crate) fn plan(
     notes.take(&binder);
     let once = binder.once_count();
     let (replace, ignore) = (insert.replace, insert.ignore);
-    Ok(InsertPlan { table, replace, ignore, columns, unsaid, rows, on_duplicate, once, reads_own_row })
+    let is_lacking = |column: &usize| {
+        let is_assigned = on_duplicate.as_ref().is_some_and(|(list, _)| list.assigns(*column));
+        lacks_default(&table.columns[*column]) && !is_assigned
+    };
+    let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
+    Ok(InsertPlan {
+        table,
+        replace,
+        ignore,
+        columns,
+        unsaid,
+        lacking,
+        rows,
+        on_duplicate,
+        once,
+        reads_own_row,
+    })
+}
+
+/// What a column holds that the statement does not name. One that counts gets its value as for NULL, whatever 0 means.
+fn unsaid_source(binder: &Binder<'_>, table: &Arc<TableDef>, column: usize) -> SqlResult<Source> {
+    let def = &table.columns[column];
+    if def.auto_increment {
+        return Ok(Source::Stored(Value::Null));
+    }
+    match lacks_default(def) {
+        true => Ok(Source::Stored(implicit_default(&def.ty))),
+        false => default_source(binder, table, column),
+    }
 }
 
 fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
@@ -344,14 +374,8 @@ impl Work<'_> {
 
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
     fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
-        let plan = self.plan;
-        for (column, source) in &plan.unsaid {
-            let def = &plan.table.columns[*column];
-            let is_assigned = plan.on_duplicate.as_ref().is_some_and(|(list, _)| list.assigns(*column));
-            if !matches!(source, Source::Default) || !lacks_default(def) || is_assigned {
-                continue;
-            }
-            let error = errors::no_default_for_field(&def.name);
+        for column in &self.plan.lacking {
+            let error = errors::no_default_for_field(&self.plan.table.columns[*column].name);
             if self.strictness.strict {
                 return Err(error);
             }
@@ -388,38 +412,40 @@ impl Work<'_> {
         cells: impl Iterator<Item = LiteralCell<'t>>,
         types: &mut CellTypes,
     ) -> SqlResult<()> {
-        let table = &self.plan.table;
-        self.values.clear();
-        self.values.resize(table.columns.len(), Value::Null);
-        let frame = Frame { params: self.params, ..Frame::EMPTY };
-        for (column, source) in &self.plan.unsaid {
-            self.values[*column] = self.unsaid(session, *column, source, frame)?;
-        }
+        self.fill_unsaid(session)?;
         for (column, cell) in self.plan.columns.iter().zip(cells) {
             let (value, ty) = types.value(cell)?;
-            let auto = table.columns[*column].auto_increment && value.is_null();
-            self.values[*column] =
-                if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
+            self.values[*column] = self.store(session, *column, ty, value)?;
         }
         Ok(())
     }
 
     /// Works out a row of VALUES into `values`.
     fn values_of(&mut self, session: &mut Session, sources: &[Source]) -> SqlResult<()> {
-        let table = &self.plan.table;
-        self.values.clear();
-        self.values.resize(table.columns.len(), Value::Null);
         if self.plan.reads_own_row {
             return self.values_over_own_row(session, sources);
         }
+        self.fill_unsaid(session)?;
         let frame = Frame { params: self.params, ..Frame::EMPTY };
-        for (column, source) in &self.plan.unsaid {
-            self.values[*column] = self.unsaid(session, *column, source, frame)?;
-        }
         for (column, source) in self.plan.columns.iter().zip(sources) {
             self.values[*column] = self.value(session, *column, source, frame)?;
         }
         Ok(())
+    }
+
+    /// Begins a row: only the columns that the statement leaves out have their values.
+    fn fill_unsaid(&mut self, session: &mut Session) -> SqlResult<()> {
+        self.clear_values();
+        let frame = Frame { params: self.params, ..Frame::EMPTY };
+        for (column, source) in &self.plan.unsaid {
+            self.values[*column] = self.value(session, *column, source, frame)?;
+        }
+        Ok(())
+    }
+
+    fn clear_values(&mut self) {
+        self.values.clear();
+        self.values.resize(self.plan.table.columns.len(), Value::Null);
     }
 
     /// The same where values read columns of their own row: those said so far, else defaults.
@@ -427,13 +453,14 @@ impl Work<'_> {
         self.begin_with_defaults(session)?;
         let plan = self.plan;
         for (column, source) in plan.columns.iter().zip(sources) {
-            self.over_own_row(session, *column, source, true)?;
+            self.over_own_row(session, *column, source)?;
         }
         self.unsaid_over_own_row(session)
     }
 
     /// Fills `values` with what columns hold until they are said.
     fn begin_with_defaults(&mut self, session: &mut Session) -> SqlResult<()> {
+        self.clear_values();
         let table = &self.plan.table;
         let lenient = Strictness { strict: false, null_is_error: false };
         for column in 0..table.columns.len() {
@@ -449,26 +476,17 @@ impl Work<'_> {
     fn unsaid_over_own_row(&mut self, session: &mut Session) -> SqlResult<()> {
         let plan = self.plan;
         for (column, source) in &plan.unsaid {
-            self.over_own_row(session, *column, source, false)?;
+            self.over_own_row(session, *column, source)?;
         }
         Ok(())
     }
 
     /// Works out one value from those that are there.
-    fn over_own_row(
-        &mut self,
-        session: &mut Session,
-        column: usize,
-        source: &Source,
-        is_said: bool,
-    ) -> SqlResult<()> {
+    fn over_own_row(&mut self, session: &mut Session, column: usize, source: &Source) -> SqlResult<()> {
         let once = once_cells(self.plan.once);
         let slots = [RowSlot::Values(std::mem::take(&mut self.values))];
         let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
-        let value = match is_said {
-            true => self.value(session, column, source, frame),
-            false => self.unsaid(session, column, source, frame),
-        };
+        let value = self.value(session, column, source, frame);
         if let [RowSlot::Values(values)] = slots {
             self.values = values;
         }
@@ -483,58 +501,34 @@ impl Work<'_> {
         source: &Source,
         frame: Frame<'_>,
     ) -> SqlResult<Value> {
-        let table = &self.plan.table;
         let Source::Expr(expr) = source else {
-            return default_value(session, table, column, self.strictness);
+            return value_of(session, &self.plan.table, column, source, frame, self.strictness);
         };
-        if table.columns[column].auto_increment {
-            // Any NULL asks for the next value.
-            let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
-            return match value.is_null() {
-                true => Ok(value),
-                false => into_column(session, table, column, &expr.ty, value, self.strictness),
-            };
-        }
-        value_of(session, table, column, source, frame, self.strictness)
+        let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+        self.store(session, column, &expr.ty, value)
     }
 
-    /// The value of a column that the statement does not name; `check_defaults` has said that it has no default.
-    fn unsaid(
-        &self,
-        session: &mut Session,
-        column: usize,
-        source: &Source,
-        frame: Frame<'_>,
-    ) -> SqlResult<Value> {
+    /// A value as a column keeps it. Where the column counts, any NULL asks for the next number.
+    fn store(&self, session: &mut Session, column: usize, ty: &SqlType, value: Value) -> SqlResult<Value> {
         let table = &self.plan.table;
-        let def = &table.columns[column];
-        if matches!(source, Source::Default) && (lacks_default(def) || def.auto_increment) {
-            // A column that counts gets its value as for NULL, whatever 0 means.
-            return Ok(if def.auto_increment { Value::Null } else { implicit_default(&def.ty) });
+        if table.columns[column].auto_increment && value.is_null() {
+            return Ok(value);
         }
-        value_of(session, table, column, source, frame, self.strictness)
+        into_column(session, table, column, ty, value, self.strictness)
     }
 
     /// Takes a row of a query.
     fn insert_selected(&mut self, session: &mut Session, row: Vec<Value>) -> SqlResult<()> {
         let plan = self.plan;
-        let table = &plan.table;
         let Rows::Query { plan: query, .. } = &plan.rows else { return Ok(()) };
         session.current_row = self.counts.records + 1;
-        self.values.clear();
-        self.values.resize(table.columns.len(), Value::Null);
         if plan.reads_own_row {
             self.begin_with_defaults(session)?;
         } else {
-            let frame = Frame { params: self.params, ..Frame::EMPTY };
-            for (column, source) in &plan.unsaid {
-                self.values[*column] = self.unsaid(session, *column, source, frame)?;
-            }
+            self.fill_unsaid(session)?;
         }
         for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
-            let auto = table.columns[*column].auto_increment && value.is_null();
-            self.values[*column] =
-                if auto { value } else { into_column(session, table, *column, ty, value, self.strictness)? };
+            self.values[*column] = self.store(session, *column, ty, value)?;
         }
         if plan.reads_own_row {
             self.unsaid_over_own_row(session)?;
