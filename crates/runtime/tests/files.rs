@@ -167,3 +167,13 @@ fn aligned_buffers_are_aligned_and_zeroed() {
         assert!(buf.iter().all(|b| *b == 0));
     }
 }
+
+#[test]
+fn a_fault_strikes_the_sync_of_a_folder() {
+    let folder = Folder::temporary();
+    let path = folder.0.to_str().expect("a name").to_string();
+    fs::inject(fs::Fault { kind: fs::Op::Sync, path, errno: 5, after: 1, times: 1 });
+    fs::sync_dir(&folder.0).unwrap();
+    assert_eq!(fs::sync_dir(&folder.0).unwrap_err().raw_os_error(), Some(5));
+    fs::sync_dir(&folder.0).unwrap();
+}

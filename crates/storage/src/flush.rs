@@ -60,7 +60,7 @@ pub struct FlushState {
     waiters: Mutex<Vec<Fiber>>,
     stop: AtomicBool,
     stopped: AtomicBool,
-    /// While set, the checkpoint stays.
+    /// While set, in recovery, the checkpoint stays and pages leave only for want of frames.
     pub hold_checkpoint: AtomicBool,
     /// Pages written in place.
     pub pages_written: AtomicU64,
@@ -121,6 +121,7 @@ pub struct Flusher {
     last_appended: u64,
     next_tick: Instant,
     next_checkpoint: Instant,
+    /// What was last said to go wrong since the checkpoint last moved.
     last_complaint: String,
     /// Failed writes since the checkpoint last moved.
     failures: u32,
@@ -425,6 +426,7 @@ impl Flusher {
         }
         self.head.advance(new)?;
         self.failures = 0;
+        self.last_complaint.clear();
         log.set_checkpoint(new);
         self.state.clean.store(clean, SeqCst);
         if !log.has_room() {

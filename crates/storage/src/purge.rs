@@ -10,7 +10,7 @@
 //!
 //! A crash makes purge start again from the last persisted place; walking a transaction twice does nothing the second
 //! time, because markers are gone. Overflow values bear no markers, so the place is persisted before they are freed: a
-//! crash in between loses their pages.
+//! crash in between loses their pages. A full disk does not: freeing goes on when there is room for its log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use keel_runtime::time;
 use keel_runtime::wait::WaitEvent;
 
 use crate::engine::{Engine, TreeHandle};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::fault::{StoreError, StoreResult};
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
 use crate::snapshot::Snapshot;
 use crate::undo::{ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change};
@@ -116,16 +117,31 @@ impl Engine {
         }
         self.undo.pass(segment, end);
         if end.flags & END_HAS_OVERFLOW != 0 {
-            self.undo.save_purge(segment)?;
-            // The records are still there: only this fiber frees their pages, and later.
+            // No later round comes back to this transaction. Its records are still there: only this fiber frees their
+            // pages, and later.
+            self.insist(|| self.undo.save_purge(segment))?;
             self.walk_transaction(end, |_, change, tree| match (change.common.kind, &change.old) {
                 (Kind::Update, Some(old)) if old.header.is_overflow() => {
-                    Ok(tree.tree().free_overflow(overflow_ref(change.tree, old.middle())?)?)
+                    let mut place = overflow_ref(change.tree, old.middle())?.page;
+                    self.insist(|| tree.tree().free_overflow_from(&mut place))
                 }
                 _ => Ok(()),
             })?;
         }
         Ok(())
+    }
+
+    /// Does what no later round does again: where the disk is full, once there is room. Waits.
+    pub(crate) fn insist(&self, mut step: impl FnMut() -> StoreResult<()>) -> Result<()> {
+        loop {
+            match step() {
+                Err(StoreError::DiskFull { .. }) => {}
+                result => return Ok(result?),
+            }
+            if self.purge.stop.wait_until(WaitEvent::Purge, time::now() + ERROR_PAUSE) {
+                return Err(Error::Ended);
+            }
+        }
     }
 
     /// Calls `f` with each change of a transaction, the newest first, where it stands, and its tree.

@@ -249,7 +249,9 @@ pub(crate) fn remove_deleted(
     let sparse = leaf.room() > SPARSE_BYTES || leaf.is_empty();
     mtr.commit();
     if let Some(value) = value {
-        tree.free_overflow(value)?;
+        // With the entry gone no later try finds the value.
+        let mut place = value.page;
+        engine.insist(|| tree.free_overflow_from(&mut place))?;
     }
     if sparse {
         tree.after_remove(key)?;

@@ -167,6 +167,8 @@ const FRAMES_MIN: u64 = 64;
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
 /// How often in a row it may fail.
 const HOUSEKEEPING_TRIES_MAX: u32 = 20;
+/// Its pause on a full disk, whoever asks.
+const HOUSEKEEPING_FULL: Duration = Duration::from_millis(100);
 
 /// The store.
 pub struct Store {
@@ -194,18 +196,27 @@ impl Housekeeper {
         log.housekeeper.serve(fiber::current());
         let mut failures = 0;
         while !self.stop.load(SeqCst) && !log.is_failed() {
-            match provide_files(log) {
-                Ok(()) => failures = 0,
+            let provided = provide_files(log);
+            log.note_files();
+            match provided {
+                Ok(()) => {
+                    failures = 0;
+                    if !log.housekeeper.take_request() {
+                        fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
+                    }
+                }
                 // The files that are there must do: those behind a checkpoint are used again.
-                Err(StoreError::DiskFull { .. }) => flush.request(core, log.appended()),
+                Err(StoreError::DiskFull { .. }) => {
+                    flush.request(core, log.appended());
+                    fiber::sleep(HOUSEKEEPING_FULL);
+                }
                 Err(e) if failures == HOUSEKEEPING_TRIES_MAX => {
                     log.fail(format!("log files cannot be made: {e}"));
                 }
-                Err(_) => failures += 1,
-            }
-            log.note_files();
-            if !log.housekeeper.take_request() {
-                fiber::park_until(WaitEvent::Idle, time::now() + HOUSEKEEPING);
+                Err(_) => {
+                    failures += 1;
+                    fiber::sleep(HOUSEKEEPING);
+                }
             }
         }
         self.stopped.store(true, SeqCst);
@@ -497,23 +508,33 @@ fn start(
     flush.hold_checkpoint.store(true, SeqCst);
     let flusher = Flusher::new(core.clone(), flush.clone(), doublewrite, head);
     fiber::spawn_service("flusher", move || flusher.run());
-    let recovered = recover(core, checkpoint, replay).and_then(|recovered| {
+    let started = recover(core, checkpoint, replay).and_then(|recovered| {
         core.pool.recovering.store(false, SeqCst);
         // The log may be fuller than a smaller capacity allows: then nothing begins before a checkpoint.
         flush.hold_checkpoint.store(false, SeqCst);
-        provide_first_files(core, flush).map(|()| recovered)
+        provide_first_files(core, flush)?;
+        start_log(core)?;
+        Ok(recovered)
     });
-    if let Err(e) = &recovered {
+    if let Err(e) = &started {
         core.log.fail(e.to_string());
         flush.stop(core);
     }
-    let recovered = recovered?;
+    started
+}
+
+/// Starts the log's writer and marks the new life in the log. On an error the writer has ended.
+fn start_log(core: &Arc<Core>) -> StoreResult<()> {
     core.log.note_files();
     let log = core.log.clone();
     fiber::spawn_service("log", move || run_writer(&log));
-    let mtr = core.begin()?;
-    mtr.start_record(rand::u64());
-    let end = mtr.commit();
-    core.log.wait_durable(end.0)?;
-    Ok(recovered)
+    let marked = core.begin().and_then(|mtr| {
+        mtr.start_record(rand::u64());
+        core.log.wait_durable(mtr.commit().0)
+    });
+    if let Err(e) = &marked {
+        core.log.fail(e.to_string());
+        let _ = core.log.stop();
+    }
+    marked
 }

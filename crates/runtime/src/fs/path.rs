@@ -1,5 +1,6 @@
 //! Names: folders, renames, locks, whole small files.
 
+use super::faults;
 use super::file::{File, OpenOptions, Sync};
 use crate::fiber;
 use crate::sim::{self, World};
@@ -37,7 +38,15 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 /// Makes the entries of a folder durable.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
-    either(|w| w.sync_dir(path), || std::fs::File::open(path)?.sync_all())
+    either(
+        |w| w.sync_dir(path),
+        || {
+            if faults::is_watched(path) {
+                faults::check(faults::Op::Sync, path)?;
+            }
+            std::fs::File::open(path)?.sync_all()
+        },
+    )
 }
 /// Names in a folder, sorted. Names that are not UTF-8 are left out.
 pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {

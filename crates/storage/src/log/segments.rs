@@ -2,7 +2,8 @@
 //!
 //! Files are written full of zeros and synced before they are used, so that a log write changes no metadata. Below the
 //! checkpoint they are renamed to the next numbers, or removed when there are enough. A crash may leave a file under its
-//! old name or its new one; its old bytes carry other LSNs and never pass for new ones.
+//! old name or its new one; its old bytes carry other LSNs and never pass for new ones. A file being made has a name of its
+//! own; it is removed where that fails, and at the next start after a crash.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use crate::fault::{StoreError, StoreResult};
 /// Direct I/O moves whole blocks of this size.
 pub const BLOCK: usize = 4096;
 const ZERO_CHUNK: usize = 1 << 20;
+/// A file being made.
+const UNFINISHED: &str = "redo.new";
 
 /// The open segments.
 pub struct Segments {
@@ -49,6 +52,9 @@ impl Segments {
             making: FiberMutex::new(()),
         };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
+        if entries.iter().any(|e| e == UNFINISHED) {
+            fs::remove_file(&dir.join(UNFINISHED)).map_err(|e| StoreError::io(UNFINISHED, 0, "remove", e))?;
+        }
         for number in entries.iter().filter_map(|e| number_of(e)) {
             let file = all.open_file(number, &OpenOptions::writing())?;
             all.open.lock().insert(number, file);
@@ -102,9 +108,25 @@ impl Segments {
     /// A file under construction has another name, so that a crash leaves no short segment.
     fn create(&self, number: u64) -> StoreResult<()> {
         let fail = |op: &'static str| move |e| StoreError::io(&name(number), 0, op, e);
-        let raw = self.dir.join("redo.new");
+        let raw = self.dir.join(UNFINISHED);
+        if let Err(e) = self.write_zeros(&raw, number) {
+            // On a full disk others need its room. What cannot be removed is truncated by the next try.
+            let _ = fs::remove_file(&raw);
+            return Err(e);
+        }
+        fs::rename(&raw, &self.dir.join(name(number))).map_err(fail("rename"))?;
+        fs::sync_dir(&self.dir).map_err(fail("sync"))?;
+        let file = self.open_file(number, &OpenOptions::writing())?;
+        self.open.lock().insert(number, file);
+        Ok(())
+    }
+
+    /// Writes a file full of zeros, durably. A full disk is noticed before anything is written.
+    fn write_zeros(&self, path: &Path, number: u64) -> StoreResult<()> {
+        let fail = |op: &'static str| move |e| StoreError::io(&name(number), 0, op, e);
         let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
-        let file = File::open(&raw, &options.with_direct()).map_err(fail("create"))?;
+        let file = File::open(path, &options.with_direct()).map_err(fail("create"))?;
+        file.allocate(0, self.bytes).map_err(fail("allocate"))?;
         let zeros = AlignedBuf::new(ZERO_CHUNK.min(self.bytes as usize));
         let mut at = 0;
         while at < self.bytes {
@@ -112,12 +134,7 @@ impl Segments {
             file.write_at(&zeros[..len], at, Sync::None).map_err(fail("write"))?;
             at += len as u64;
         }
-        file.sync_all().map_err(fail("sync"))?;
-        fs::rename(&raw, &self.dir.join(name(number))).map_err(fail("rename"))?;
-        fs::sync_dir(&self.dir).map_err(fail("sync"))?;
-        let file = self.open_file(number, &OpenOptions::writing())?;
-        self.open.lock().insert(number, file);
-        Ok(())
+        file.sync_all().map_err(fail("sync"))
     }
 
     /// Gives files wholly below `checkpoint` new numbers behind the last, or removes those above `keep`.

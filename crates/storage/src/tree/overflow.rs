@@ -47,7 +47,7 @@ impl Tree {
             match self.write_chunk(chunk, next) {
                 Ok(page) => next = page,
                 Err(e) => {
-                    self.free_chain(next)?;
+                    self.free_overflow_from(&mut PageNo(next))?;
                     return Err(e);
                 }
             }
@@ -89,22 +89,25 @@ impl Tree {
 
     /// Frees a long value's pages. No latch held; waits.
     pub fn free_overflow(&self, at: OverflowRef) -> StoreResult<()> {
-        self.free_chain(at.page.0)
+        let mut place = at.page;
+        self.free_overflow_from(&mut place)
     }
 
-    fn free_chain(&self, first: u32) -> StoreResult<()> {
-        let mut next = first;
-        while next != 0 {
-            let number = next;
+    /// Frees a long value's pages from `place` on, which moves along: after an error it says where to go on. No latch held;
+    /// waits.
+    pub fn free_overflow_from(&self, place: &mut PageNo) -> StoreResult<()> {
+        while place.0 != 0 {
+            let number = place.0;
             let map = self.core.pin_map(&self.space, number)?;
             let mtr = self.core.begin()?;
             let page = mtr.latch(&self.space, number)?;
             if page.page().kind() != KIND_OVERFLOW {
                 return Err(self.space.corrupt(number, "not part of a long value"));
             }
-            next = page.page().right();
+            let next = page.page().right();
             mtr.free(page, &map);
             mtr.commit();
+            place.0 = next;
             self.space.free_hint.fetch_min(number, AcqRel);
         }
         Ok(())

@@ -1,5 +1,8 @@
 //! Disks that fail: what is told is true, and the store ends where nothing else is honest.
 
+use std::path::Path;
+
+use keel_runtime::fs::{File, OpenOptions, Sync, exists};
 use keel_runtime::sim::{self, Disk, DiskOptions, Op as Fault, Outcome};
 use keel_storage::fault::StoreError;
 use keel_storage::store::{Durability, Store, StoreConfig};
@@ -8,6 +11,8 @@ use crate::support::*;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
+/// A log file being made.
+const UNFINISHED: &str = "/data/redo.new";
 
 fn in_world(f: impl FnOnce() + Send) {
     world(1, &Disk::new(1), f).done();
@@ -106,7 +111,8 @@ fn the_log_goes_round_in_the_files_it_has_where_the_disk_is_full() {
     let count = 3000;
     for life in 0..2 {
         let outcome = world(4 + life, &disk, || {
-            sim::fail_times(Fault::Write, "redo.new", ENOSPC, if life == 0 { 2 } else { 0 }, u64::MAX);
+            // A file takes two: its room, and what is written there.
+            sim::fail_times(Fault::Write, "redo.new", ENOSPC, if life == 0 { 4 } else { 0 }, u64::MAX);
             let store = open(tiny());
             let tree = store.tree(TREE).unwrap_or_else(|| store.create_tree(TREE).expect("created"));
             for n in 0..count {
@@ -115,6 +121,7 @@ fn the_log_goes_round_in_the_files_it_has_where_the_disk_is_full() {
             assert!(store.current_lsn().0 > 512 << 10, "the script writes too little");
             let end = store.current_lsn();
             store.wait_durable(end).expect("durable");
+            assert!(!exists(Path::new(UNFINISHED)), "takes room on a full disk");
             sim::crash_now();
         });
         assert_eq!(outcome, Outcome::<()>::Crashed);
@@ -126,6 +133,32 @@ fn the_log_goes_round_in_the_files_it_has_where_the_disk_is_full() {
         store.shutdown().expect("clean");
     })
     .done();
+}
+
+#[test]
+fn a_log_file_that_a_crash_left_unfinished_is_removed() {
+    in_world(|| {
+        open(tiny()).shutdown().expect("clean");
+        let file = File::open(Path::new(UNFINISHED), &OpenOptions::creating()).expect("made");
+        file.write_at(&[0; 4096], 0, Sync::Data).expect("written");
+        let store = open(tiny());
+        assert!(!exists(Path::new(UNFINISHED)));
+        store.shutdown().expect("clean");
+    });
+}
+
+#[test]
+fn a_tree_is_gone_though_its_room_cannot_be_freed_at_once() {
+    in_world(|| {
+        let store = open(tiny());
+        let tree = store.create_tree(TREE).expect("created");
+        put(1).run(&store, &tree).expect("done");
+        store.checkpoint().expect("clean");
+        sim::fail_next(Fault::Write, "t5.kt", EIO, 0);
+        store.drop_tree(TREE).expect("dropped");
+        assert!(!exists(Path::new("/data/trees/t5.kt")));
+        store.shutdown().expect("clean");
+    });
 }
 
 #[test]
