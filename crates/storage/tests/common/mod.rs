@@ -14,6 +14,9 @@ use keel_storage::{
 
 pub use std::ops::Bound;
 
+mod seeds;
+pub use seeds::seeds;
+
 /// How an engine in a small world is set up.
 pub fn config() -> EngineConfig {
     let mut config = EngineConfig::new("/data");

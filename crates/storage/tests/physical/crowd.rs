@@ -1,7 +1,7 @@
 //! Real threads in one tree: a queue that grows at the right edge and shrinks at the left, writers all over, and readers that
 //! look keys up and walk the tree both ways meanwhile. Four entries fill a leaf and some twenty separators an inner page, so
 //! that pages of all levels split and merge all the time.
-//! KEEL_SEEDS says how often.
+//! KEEL_SEEDS says how often; a seed settles what is done, not how the threads meet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,8 +37,37 @@ struct Crowd {
     queues: [Queue; QUEUES as usize],
     working: AtomicUsize,
     stop: AtomicBool,
+    /// Somebody has panicked: all others end soon.
+    failed: AtomicBool,
     left: AtomicUsize,
     done: WaitQueue,
+}
+
+/// Says when a fiber of the crowd ends, however it does.
+struct Leaving<'c>(&'c Crowd);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.failed.store(true, SeqCst);
+            self.0.stop.store(true, SeqCst);
+        }
+        self.0.left.fetch_sub(1, SeqCst);
+        self.0.done.wake_all();
+    }
+}
+
+/// Random numbers of a fiber (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % n
+    }
 }
 
 /// Bytes that neighbours have in common, so that no short separator is between them.
@@ -58,6 +87,9 @@ impl Crowd {
     fn append(&self, queue: u64) {
         let me = &self.queues[queue as usize];
         for number in 0..APPENDS {
+            if self.failed.load(SeqCst) {
+                return;
+            }
             Op::Put(queue_key(queue, number), vec![queue as u8; 3800])
                 .run(&self.store, &self.tree)
                 .expect("done");
@@ -70,23 +102,26 @@ impl Crowd {
         }
     }
 
-    fn write(&self, writer: u64, model: &mut Model) {
-        while self.working.load(SeqCst) > 0 {
-            let key = [below(300).to_be_bytes().as_slice(), &[writer as u8]].concat();
-            let op = if below(2) == 0 { Op::Remove(key) } else { Op::Put(key, bytes(below(3900) as usize)) };
+    fn write(&self, writer: u64, mut dice: Dice, model: &mut Model) {
+        while self.working.load(SeqCst) > 0 && !self.failed.load(SeqCst) {
+            let key = [dice.below(300).to_be_bytes().as_slice(), &[writer as u8]].concat();
+            let op = match dice.below(2) {
+                0 => Op::Remove(key),
+                _ => Op::Put(key, vec![dice.below(256) as u8; dice.below(3900) as usize]),
+            };
             op.run(&self.store, &self.tree).expect("done");
             op.model(model);
             fiber::yield_now();
         }
     }
 
-    fn look_up(&self) {
+    fn look_up(&self, mut dice: Dice) {
         while !self.stop.load(SeqCst) {
-            let queue = below(QUEUES);
+            let queue = dice.below(QUEUES);
             let me = &self.queues[queue as usize];
             let (from, to) = (me.from.load(SeqCst), me.to.load(SeqCst));
             if from < to {
-                let number = from + below(to - from);
+                let number = from + dice.below(to - from);
                 let found = get(&self.tree, &queue_key(queue, number)).expect("readable").is_some();
                 assert!(found || me.from.load(SeqCst) > number, "key {number} of queue {queue} is lost");
             }
@@ -163,13 +198,12 @@ fn spawn(crowd: &Arc<Crowd>, worker: usize, f: impl FnOnce(&Crowd) + Send + 'sta
     let crowd = crowd.clone();
     crowd.left.fetch_add(1, SeqCst);
     fiber::spawn_on(worker % keel_runtime::worker_count(), move || {
+        let _leaving = Leaving(&crowd);
         f(&crowd);
-        crowd.left.fetch_sub(1, SeqCst);
-        crowd.done.wake_all();
     });
 }
 
-fn run(config: StoreConfig) {
+fn run(config: StoreConfig, seed: u64) {
     let store = open(config);
     let tree = store.create_tree(TREE).expect("created");
     let crowd = Arc::new(Crowd {
@@ -178,6 +212,7 @@ fn run(config: StoreConfig) {
         queues: Default::default(),
         working: AtomicUsize::new(QUEUES as usize),
         stop: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
         left: AtomicUsize::new(0),
         done: WaitQueue::default(),
     });
@@ -192,17 +227,18 @@ fn run(config: StoreConfig) {
         let models = models.clone();
         spawn(&crowd, writer as usize + 1, move |crowd| {
             let mut model = Model::new();
-            crowd.write(writer, &mut model);
+            crowd.write(writer, Dice(seed << 8 | writer), &mut model);
             models.lock().append(&mut model);
         });
     }
     for reader in 0..READERS {
-        spawn(&crowd, reader as usize, |crowd| crowd.look_up());
+        spawn(&crowd, reader as usize, move |crowd| crowd.look_up(Dice(seed << 8 | 128 | reader)));
         spawn(&crowd, reader as usize + 1, move |crowd| crowd.walk(reader == 0));
     }
     crowd.done.wait_while(WaitEvent::Queue, || crowd.left.load(SeqCst) > 2 * READERS as usize);
     crowd.stop.store(true, SeqCst);
     crowd.done.wait_while(WaitEvent::Queue, || crowd.left.load(SeqCst) > 0);
+    assert!(!crowd.failed.load(SeqCst), "a fiber has panicked");
     let mut model = std::mem::take(&mut *models.lock());
     for queue in 0..QUEUES {
         for number in APPENDS - KEPT..APPENDS {
@@ -225,7 +261,7 @@ fn threads_that_split_and_merge_lose_no_key_and_no_reader() {
             segment_bytes: 16 << 20,
             ..tiny()
         };
-        runtime.block_on(move || run(config));
+        runtime.block_on(move || run(config, seed));
         runtime.shutdown();
     }
 }

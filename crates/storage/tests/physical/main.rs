@@ -1,6 +1,6 @@
 //! The physical store in the simulated world: trees against a model, crashes at every sync, failing disks.
 //!
-//! `KEEL_SEEDS` sets how many seeds the random tests try (default: few). A failing seed is printed.
+//! `KEEL_SEEDS` sets how many seeds the random tests try (default: few), KEEL_SEED one. A failing seed is printed.
 
 mod crash;
 mod crowd;
@@ -8,5 +8,7 @@ mod faults;
 mod golden;
 mod model;
 mod real;
+#[path = "../common/seeds.rs"]
+mod seeds;
 mod support;
 mod trees;

@@ -10,6 +10,8 @@ use keel_storage::fault::StoreResult;
 use keel_storage::store::{Store, StoreConfig};
 use keel_storage::tree::{NoRoom, Tree};
 
+pub use crate::seeds::seeds;
+
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The tree most tests use.
@@ -27,15 +29,6 @@ pub fn tiny() -> StoreConfig {
 
 pub fn open(config: StoreConfig) -> Arc<Store> {
     Store::open(config, &mut |_| {}).expect("the store opens")
-}
-
-/// Seeds of a random test: `KEEL_SEEDS` is their number, or the range `from..to`.
-pub fn seeds(default: u64) -> std::ops::Range<u64> {
-    let given = std::env::var("KEEL_SEEDS").unwrap_or_default();
-    if let Some((from, to)) = given.split_once("..") {
-        return from.parse().expect("a seed")..to.parse().expect("a seed");
-    }
-    1..1 + given.parse().unwrap_or(default)
 }
 
 /// Runs `f` in a world of its own; a panic names the seed.
