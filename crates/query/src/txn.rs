@@ -134,7 +134,7 @@ impl Database {
         if session.transaction.savepoints.len() >= SAVEPOINTS_MAX {
             return Err(errors::unknown_error("Too many savepoints"));
         }
-        let point = self.ensure_txn(session).savepoint();
+        let point = self.ensure_txn(session).savepoint_of_session();
         let locks = session.transaction.locks.len();
         let savepoints = &mut session.transaction.savepoints;
         savepoints.retain(|other| !crate::catalog::names::same(&other.name, name));
@@ -149,7 +149,11 @@ impl Database {
         let (point, locks) = (*point, *locks);
         session.transaction.savepoints.truncate(place + 1);
         let Some(txn) = &mut session.txn else { return Ok(()) };
-        txn.rollback_to(point).map_err(engine_error)?;
+        if let Err(error) = txn.rollback_to(point) {
+            // What is half undone must never be committed: the whole transaction goes, in the background if need be.
+            let _ = self.rollback(session);
+            return Err(engine_error(error));
+        }
         if !txn.holds_locks() {
             session.transaction.locks.drain(locks..).for_each(|(lock, writes)| lock.unshare(writes));
         }

@@ -283,6 +283,31 @@ fn deadlocks_roll_the_cheaper_transaction_back() {
 }
 
 #[test]
+fn a_rollback_to_a_savepoint_that_fails_takes_all_back() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table t (id int auto_increment primary key, v varchar(3000))");
+        a.run("insert into t (v) values (repeat('o', 2500)), (repeat('o', 2500))");
+        for _ in 0..11 {
+            a.run("insert into t (v) select v from t");
+        }
+        a.run("begin");
+        a.run("insert into t (v) values ('before')");
+        a.run("savepoint s");
+        // Its undo is larger than the pool.
+        a.run("update t set v = repeat('b', 2500)");
+        sim::fail_times(sim::Op::Read, "undo.kt", 5, 0, 20);
+        let answer = a.run("rollback to s");
+        assert!(answer.starts_with("ERROR 1030"), "{answer}");
+        a.run("commit");
+        while database.engine().status().trx_active != 0 {
+            pause();
+        }
+        a.script("select count(*), max(v) = min(v), left(max(v), 1) from t -> 4096|1|o");
+    });
+}
+
+#[test]
 fn the_catalog_is_there_after_a_restart_and_a_crash() {
     let disk = Disk::new(7);
     let open = || {

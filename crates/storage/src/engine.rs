@@ -226,9 +226,13 @@ impl Engine {
         }
     }
 
-    /// A key about that share (0 to 1) of the way through the tree, for estimates; it may be of a removed row. Waits.
+    /// A key about that share (0 to 1) of the way through the tree, for estimates; it may be of a removed row. None where
+    /// the tree is empty, or was dropped meanwhile. Waits.
     pub fn key_near(&self, tree: &TreeHandle, share: f64) -> Result<Option<Vec<u8>>> {
-        Ok(tree.tree().key_near(share)?)
+        match tree.tree().key_near(share) {
+            Err(StoreError::NoTree(_)) => Ok(None),
+            key => Ok(key?),
+        }
     }
 
     /// Pages of the tree's file.

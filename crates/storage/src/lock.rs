@@ -12,7 +12,8 @@
 //!    shared and asks for exclusive waits for granted locks alone.
 //! 3. Every entry of a transaction is listed in its [`Held`], so that the end of the transaction finds it. `ended` is
 //!    set before the list is emptied: nobody enters a lock for a transaction that is gone.
-//! 4. Order of mutexes: partition, then `Held`.
+//! 4. Order of mutexes: partition, spans, `Held`. An entry that goes before its owner ends is struck from `Held` under the
+//!    partition's mutex, so that the note of an entry made anew stays.
 //! 5. An entry made on behalf of its owner is derived from what else says so, a row's id or a span, and may go when
 //!    nobody waits for it.
 //!
@@ -83,6 +84,8 @@ struct Request {
     granted: bool,
     /// Entered on the owner's behalf (invariant 5).
     derived: bool,
+    /// Exclusive now, shared before that.
+    raised: bool,
 }
 
 struct Queue {
@@ -109,7 +112,7 @@ pub(crate) struct LockTable {
 /// What a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Held now, and was not before.
+    /// Held now, and was not before, or more weakly.
     Granted,
     /// Was held already, as strongly.
     Held,
@@ -119,6 +122,19 @@ pub(crate) enum Ask {
     Refused,
     /// The writer in whose name the lock was to be entered has just ended: look at the row again.
     Changed,
+}
+
+/// Why a request leaves its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Its owner ends; the list of what it holds is empty already.
+    End,
+    /// The lock is not wanted any more.
+    Release,
+    /// What the last request brought is not wanted any more.
+    GiveBack,
+    /// The wait is given up.
+    GiveUp,
 }
 
 /// Whether to enter the queue if the lock is not free.
@@ -166,13 +182,16 @@ impl Queue {
         let owner = self.requests[index].owner.clone();
         let older = self.requests.iter().position(|r| r.granted && Arc::ptr_eq(&r.owner, &owner));
         if let Some(older) = older.filter(|older| *older < index) {
-            let mode = self.requests.remove(index).mode.max(self.requests[older].mode);
-            self.requests[older].mode = mode;
+            let granted = self.requests.remove(index);
+            let older = &mut self.requests[older];
+            older.raised |= older.mode < granted.mode;
+            older.mode = older.mode.max(granted.mode);
+            older.derived &= granted.derived;
         }
     }
 
     fn add(&mut self, owner: &Arc<TrxShared>, mode: LockMode, granted: bool) {
-        self.requests.push(Request { owner: owner.clone(), mode, granted, derived: false });
+        self.requests.push(Request { owner: owner.clone(), mode, granted, derived: false, raised: false });
     }
 
     /// Enters a granted lock on behalf of `owner`, before all others; false if it has ended.
@@ -188,16 +207,17 @@ impl Queue {
                 request.derived &= derived;
             }
             None => {
-                self.requests.insert(0, Request { owner: owner.clone(), mode, granted: true, derived });
+                let request = Request { owner: owner.clone(), mode, granted: true, derived, raised: false };
+                self.requests.insert(0, request);
                 held.note(owner, &self.name);
             }
         }
         true
     }
 
-    /// Whether a granted lock of another than `owner` makes its claim to `mode` void.
+    /// Whether a lock that another than `owner` holds or waits for makes its claim to `mode` void.
     fn denies(&self, owner: &Arc<TrxShared>, mode: LockMode) -> bool {
-        let denies = |r: &Request| r.granted && conflict(mode, r.mode) && !Arc::ptr_eq(&r.owner, owner);
+        let denies = |r: &Request| conflict(mode, r.mode) && !Arc::ptr_eq(&r.owner, owner);
         self.requests.iter().any(denies)
     }
 
@@ -327,8 +347,8 @@ impl LockTable {
         }
         match queue.position(me, true) {
             Some(index) => {
-                queue.requests[index].mode = mode;
-                queue.requests[index].derived = false;
+                let request = &mut queue.requests[index];
+                (request.mode, request.derived, request.raised) = (mode, false, true);
             }
             None => {
                 queue.add(me, mode, true);
@@ -402,21 +422,25 @@ impl LockTable {
 
     /// Removes the granted lock of `me` on a row, if there is one.
     pub(crate) fn release_one(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
+        self.release(me, tree, key, Why::Release);
+    }
+
+    /// Gives back what the last request of `me` for a row brought: the lock, or what made a shared one exclusive.
+    pub(crate) fn give_back(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
+        self.release(me, tree, key, Why::GiveBack);
+    }
+
+    fn release(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8], why: Why) {
         let hash = self.hash(tree, key);
         if self.partition(hash).count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let name = LockKey { hash, tree, key: key.into() };
-        self.remove(me, &name, true);
-        self.forget(me, &name);
+        self.remove(me, &LockKey { hash, tree, key: key.into() }, why);
     }
 
     /// Removes the request that `me` gave up waiting for.
     pub(crate) fn withdraw(&self, me: &Arc<TrxShared>, name: &LockKey) {
-        self.remove(me, name, false);
-        if !self.holds(me, name) {
-            self.forget(me, name);
-        }
+        self.remove(me, name, Why::GiveUp);
         self.drop_derived(name);
     }
 
@@ -430,15 +454,10 @@ impl LockTable {
         }
         let (queue, _) = entry.remove();
         partition.count.fetch_sub(1, Ordering::AcqRel);
-        drop(queues);
         queue.requests.iter().for_each(|request| self.forget(&request.owner, name));
     }
 
-    fn holds(&self, me: &Arc<TrxShared>, name: &LockKey) -> bool {
-        let queues = self.partition(name.hash).queues.lock();
-        queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.position(me, true).is_some())
-    }
-
+    /// Strikes a row from the list of `me`. Call under the partition's mutex (invariant 4).
     fn forget(&self, me: &Arc<TrxShared>, name: &LockKey) {
         let mut held = me.held.lock();
         if let Some(index) = held.records.iter().rposition(|known| known.same(name)) {
@@ -447,20 +466,31 @@ impl LockTable {
         }
     }
 
-    fn remove(&self, me: &Arc<TrxShared>, name: &LockKey, granted: bool) {
+    /// Removes the request of `me` on a row, and strikes the row from its list if it is not held any more.
+    fn remove(&self, me: &Arc<TrxShared>, name: &LockKey, why: Why) {
         let mut wake = Vec::new();
+        let mut holds = false;
         let partition = self.partition(name.hash);
         let mut queues = partition.queues.lock();
         if let Ok(mut entry) = queues.find_entry(name.hash, |q| q.name.same(name)) {
             let queue = entry.get_mut();
-            if let Some(index) = queue.position(me, granted) {
-                queue.requests.remove(index);
+            match queue.position(me, why != Why::GiveUp) {
+                Some(index) if why == Why::GiveBack && queue.requests[index].raised => {
+                    let request = &mut queue.requests[index];
+                    (request.mode, request.raised) = (LockMode::Shared, false);
+                }
+                Some(index) => drop(queue.requests.remove(index)),
+                None => {}
             }
             queue.grant(&mut wake);
+            holds = why != Why::End && queue.position(me, true).is_some();
             if queue.requests.is_empty() {
                 entry.remove();
                 partition.count.fetch_sub(1, Ordering::AcqRel);
             }
+        }
+        if why != Why::End && !holds {
+            self.forget(me, name);
         }
         drop(queues);
         keel_runtime::fiber::wake_many(&mut wake);
@@ -475,7 +505,7 @@ impl LockTable {
         };
         self.spans.release(me);
         for name in &records {
-            self.remove(me, name, true);
+            self.remove(me, name, Why::End);
         }
         for gaps in gaps {
             gaps.release(me);
@@ -604,5 +634,42 @@ impl LockKey {
 
     fn same(&self, other: &LockKey) -> bool {
         self.is(other.tree, &other.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use keel_base::TrxId;
+
+    use super::*;
+
+    /// One who waited for a writer's row gives up while another comes: the lock entered anew in the writer's name ends with it.
+    #[test]
+    fn a_lock_entered_for_a_writer_while_an_earlier_one_goes_ends_with_it() {
+        const KEY: &[u8] = b"row";
+        for _ in 0..2000 {
+            let table = LockTable::new(8);
+            let [writer, first, second] = [1, 2, 3].map(|id| TrxShared::new(TrxId(id)));
+            let ask = |me| {
+                let writer = Some(&writer);
+                table.ask(me, TreeId(7), KEY, LockMode::Exclusive, writer, IfTaken::Queue)
+            };
+            assert_eq!(ask(&first), Ask::Queued);
+            let name = first.held.lock().records[0].clone();
+            let together = Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    together.wait();
+                    table.withdraw(&first, &name);
+                });
+                together.wait();
+                assert_eq!(ask(&second), Ask::Queued);
+            });
+            table.release_all(&writer);
+            table.release_all(&second);
+            assert_eq!(table.list(10).len(), 0, "a lock is left behind");
+        }
     }
 }

@@ -6,8 +6,9 @@
 //!
 //! 1. Whoever asks for a row looks here after its queue. A claim that stands in its way is entered into the queue as
 //!    its owner's lock, as that of a writer is, and waited for there.
-//! 2. A claim on a row of which another transaction holds a lock in conflict is void: had the owner held the row, that
-//!    lock would not have been granted. So a claim never keeps anybody from what is theirs, nor gives the owner anything.
+//! 2. A claim on a row of which another transaction holds a lock in conflict, or waits for one, is void: had the owner held
+//!    the row, that lock would not have been granted, and whoever waits would have entered the owner's. So a claim never
+//!    keeps anybody from what is theirs or comes in front of those who wait, nor does it give the owner anything.
 //! 3. Spans of different owners that conflict do not overlap, so no two claims deny each other.
 //! 4. The owner has a row by its span only if nobody stands in the row's queue; else it asks as everybody does.
 //!

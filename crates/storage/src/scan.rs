@@ -97,10 +97,10 @@ enum Found {
     Row(bool),
     /// The row beyond the range; whether its lock is new.
     Beyond(bool),
-    /// A row that others have locked, as it stands there; the place has moved.
-    Locked { key: Vec<u8>, header: Header, row: Vec<u8> },
-    /// Queued for the row.
-    Wait,
+    /// A row that others have locked, as it stands there, and whether its writer is in progress; the place has moved.
+    Locked { key: Vec<u8>, header: Header, written: bool, row: Vec<u8> },
+    /// Queued for the row of this key.
+    Wait(Vec<u8>),
     /// Look at the place again.
     Again,
     /// Nothing here; the place has moved.
@@ -370,11 +370,12 @@ impl Scan {
     }
 
     fn fill_locked(&mut self, engine: &Engine, state: &mut State, mode: LockMode, wait: Wait) -> Result<()> {
-        let mut waited = false;
+        // The row that was waited for last.
+        let mut waited: Option<Vec<u8>> = None;
         self.newly_locked = None;
         self.unlocked = false;
         if self.semi_consistent && !state.isolation.locks_gaps() {
-            // It keeps the old versions that may be looked at.
+            // It keeps the old versions that may be looked at, and their overflow pages.
             state.take_snapshot(engine);
         }
         loop {
@@ -385,28 +386,29 @@ impl Scan {
             match found {
                 Found::Row(new) => {
                     self.insist = false;
-                    if new || waited {
-                        self.newly_locked =
-                            self.items.last().map(|item| self.bytes[item.key.clone()].to_vec());
+                    let key = self.items.last().map(|item| &self.bytes[item.key.clone()]);
+                    if new || (waited.is_some() && waited.as_deref() == key) {
+                        self.newly_locked = key.map(<[u8]>::to_vec);
                     }
                     return Ok(());
                 }
-                Found::Wait => {
-                    waited = true;
+                Found::Wait(key) => {
+                    waited = Some(key);
                     state.wait(engine, wait)?;
                 }
                 Found::Beyond(new) => {
-                    if (new || waited) && !state.isolation.locks_gaps() {
+                    if (new || waited == self.beyond_key) && !state.isolation.locks_gaps() {
                         let key = self.beyond_key.take().expect("just found");
                         state.unlock_row(engine, &self.tree, &key);
                     }
                     return Ok(());
                 }
-                Found::Locked { key, header, mut row } => {
-                    if state.committed_version(engine, header, &mut row)? {
+                Found::Locked { key, header, written, mut row } => {
+                    if let Some(header) = state.committed_version(engine, header, written, &mut row)? {
+                        load_overflow(&tree, header, &mut row)?;
                         self.push_unlocked(&key, header, &row);
-                        return Ok(());
                     }
+                    return Ok(());
                 }
                 Found::Again => {}
                 Found::Moved => return Ok(()),
@@ -447,11 +449,13 @@ impl Scan {
             let (header, row) = Header::split(leaf.value(slot));
             let ended = header.trx == state.own_id() || !engine.table.is_active(header.trx);
             if header.is_deleted() && ended {
+                if !self.of_index {
+                    state.pass_deleted(engine, header)?;
+                }
                 continue;
             }
             let key = key_at(leaf, slot);
-            // A version in overflow pages may be gone before it is read.
-            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond && !header.is_overflow();
+            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond;
             let if_taken = if semi { IfTaken::Refuse } else { if_taken(wait) };
             match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken)? {
                 RowLock::Mine(new) if self.beyond => {
@@ -465,12 +469,12 @@ impl Scan {
                     self.pass(state, leaf, slot, key, gaps);
                     return Ok(Found::Row(new));
                 }
-                RowLock::Wait => return Ok(Found::Wait),
+                RowLock::Wait => return Ok(Found::Wait(key)),
                 RowLock::Again => return Ok(Found::Again),
                 RowLock::Taken if semi => {
                     let row = row.to_vec();
                     self.pass(state, leaf, slot, key.clone(), gaps);
-                    return Ok(Found::Locked { key, header, row });
+                    return Ok(Found::Locked { key, header, written: !ended, row });
                 }
                 RowLock::Taken if wait == Wait::SkipLocked => {}
                 RowLock::Taken => return Err(Error::LockNotAvailable),
@@ -499,12 +503,8 @@ impl Scan {
                 (Some(_), false) if self.lower == Bound::Included(key.clone()) => {}
                 (Some(low), false) => self.tree.gaps().lock(&me, low, Some(&key)),
                 (high, true) => {
-                    let below = match slot {
-                        0 => leaf.low_fence().to_vec(),
-                        _ => successor(&key_at(leaf, slot - 1)),
-                    };
                     self.tree.gaps().lock(&me, &above, high.as_deref());
-                    self.tree.gaps().lock(&me, &below, Some(&key));
+                    self.tree.gaps().lock(&me, &leaf.gap_low(slot), Some(&key));
                 }
                 (None, false) => {}
             }
@@ -535,20 +535,14 @@ impl Scan {
                 false => leaf.high_fence().map(<[u8]>::to_vec),
             };
         }
-        Some(match slots.start {
-            0 => leaf.low_fence().to_vec(),
-            first => successor(&key_at(leaf, first - 1)),
-        })
+        Some(leaf.gap_low(slots.start))
     }
 
     /// Locks what is left of the range in this leaf: up to the next row beyond the range, or to the fence.
     fn lock_rest(&mut self, state: &mut State, leaf: &LeafRead<'_>, slots: Range<usize>, ends_here: bool) {
         let me = state.shared().clone();
         if self.reverse {
-            let low = match slots.start {
-                first if first > 0 && ends_here => successor(&key_at(leaf, first - 1)),
-                _ => leaf.low_fence().to_vec(),
-            };
+            let low = if ends_here { leaf.gap_low(slots.start) } else { leaf.low_fence().to_vec() };
             self.tree.gaps().lock(&me, &low, self.gap.as_deref());
             self.gap = Some(low);
         } else {

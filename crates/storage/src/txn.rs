@@ -83,11 +83,11 @@ impl Buffers {
     }
 }
 
-/// A point to which a transaction can be rolled back; locks stay.
+/// A point to which a transaction can be rolled back.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
-    /// Nothing had been read, locked or written: returning here ends the transaction and begins anew.
-    untouched: bool,
+    /// The session had read, locked and written nothing: returning here ends the transaction and begins anew.
+    begins_anew: bool,
     mark: UndoMark,
     created: usize,
     dropped: usize,
@@ -212,19 +212,30 @@ impl Txn {
         Ok(Scan::new(tree, range, read))
     }
 
-    /// A point to return to.
-    pub fn savepoint(&mut self) -> Savepoint {
+    /// A point within a statement to return to.
+    pub fn savepoint(&self) -> Savepoint {
+        self.savepoint_here(false)
+    }
+
+    /// A point between statements, as SAVEPOINT sets it. Where nothing was done before, returning to it ends the
+    /// transaction, locks and snapshot with it, and begins anew, as in MariaDB.
+    pub fn savepoint_of_session(&self) -> Savepoint {
+        self.savepoint_here(self.state.shared.is_none() && self.state.snapshot.is_none())
+    }
+
+    fn savepoint_here(&self, begins_anew: bool) -> Savepoint {
         Savepoint {
-            untouched: self.state.shared.is_none() && self.state.snapshot.is_none(),
+            begins_anew,
             mark: self.state.mark(),
             created: self.state.created.len(),
             dropped: self.state.dropped.len(),
         }
     }
 
-    /// Undoes what was written since; locks stay, unless there was nothing before. Waits.
+    /// Undoes what was written since; locks stay, unless the session had done nothing before. On an error the transaction
+    /// may be half undone and must not be committed. Waits.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        if savepoint.untouched {
+        if savepoint.begins_anew {
             return self.state.rollback(&self.engine);
         }
         self.state.undo_to(&self.engine, savepoint.mark)?;
@@ -379,7 +390,8 @@ impl State {
         Ok(())
     }
 
-    /// Waits for the lock just asked for. As a deadlock's victim the transaction is rolled back. No latch may be held.
+    /// Waits for the lock just asked for. As a deadlock's victim the transaction is rolled back, in the background if it
+    /// cannot be here: what is half undone must never be committed. No latch may be held.
     pub(crate) fn wait(&mut self, engine: &Engine, wait: Wait) -> Result<()> {
         let timeout = match wait {
             Wait::Timeout(timeout) => Some(timeout),
@@ -388,8 +400,8 @@ impl State {
         let deadline = engine.lock_deadline(timeout);
         let interrupt = self.interrupt.clone();
         let result = lock_wait::wait(&engine.locks, &engine.waits, self.shared(), deadline, &interrupt);
-        if matches!(result, Err(Error::Deadlock)) {
-            self.rollback(engine)?;
+        if matches!(result, Err(Error::Deadlock)) && self.rollback(engine).is_err() {
+            self.abandon(engine);
         }
         result
     }
@@ -452,7 +464,7 @@ impl State {
         created.into_iter().try_for_each(|id| engine.remove_tree(id))
     }
 
-    /// Leaves the rollback to the background fiber.
+    /// Leaves the rollback to the background fiber; the transaction is as new then.
     fn abandon(&mut self, engine: &Engine) {
         if let Some(writes) = self.writes.take() {
             writes.shared.rolling_back.store(true, Ordering::Relaxed);
@@ -461,5 +473,7 @@ impl State {
             engine.locks.release_all(&shared);
         }
         engine.purge.suspects.lock().append(&mut self.created);
+        self.dropped.clear();
+        self.reset();
     }
 }

@@ -111,22 +111,33 @@ impl State {
         Ok(Some(header).filter(|header| !header.is_deleted()))
     }
 
-    /// Turns an entry, which others have locked, into its last committed version; false if there is no such row, or it
-    /// would have to be read from overflow pages. Waits.
+    /// Turns an entry, which others have locked, into its last committed version; `None` if there was no row. `written`
+    /// says that its writer was in progress under the leaf's latch: if it has ended since, the entry may be what it took
+    /// back. A snapshot taken before keeps the versions and their overflow pages. Waits.
     pub(crate) fn committed_version(
         &self,
         engine: &Engine,
         newest: Header,
+        written: bool,
         row: &mut Vec<u8>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Header>> {
         let mut header = newest;
-        while engine.table.is_active(header.trx) {
+        while written && header.trx == newest.trx {
             if header.is_fresh() {
-                return Ok(false);
+                return Ok(None);
             }
             header = older_version(engine, header, row)?;
         }
-        Ok(!header.is_deleted() && !header.is_overflow())
+        Ok(Some(header).filter(|header| !header.is_deleted()))
+    }
+
+    /// Passes over a row whose deletion is over; under snapshot isolation that is an error if the snapshot does not see it.
+    #[inline]
+    pub(crate) fn pass_deleted(&self, engine: &Engine, header: Header) -> Result<()> {
+        match self.snapshot_isolation && !self.sees(engine, header.trx) {
+            true => Err(Error::RecordChanged),
+            false => Ok(()),
+        }
     }
 
     /// Asks for a row's lock under its leaf's latch. Without `entry` the row may be had without an entry in the lock
@@ -175,15 +186,7 @@ impl State {
     /// Keeps others from inserting around the place in `leaf` where `key` is not: between the entries below and at
     /// `slot`, or the leaf's fences.
     pub(crate) fn lock_gap_at(&mut self, tree: &TreeHandle, leaf: &LeafRead<'_>, slot: usize) {
-        let mut low = Vec::new();
         let mut high = Vec::new();
-        match slot {
-            0 => low.extend_from_slice(leaf.low_fence()),
-            _ => {
-                leaf.key(slot - 1, &mut low);
-                low.push(0);
-            }
-        }
         let high = if slot < leaf.len() {
             leaf.key(slot, &mut high);
             Some(high.as_slice())
@@ -191,7 +194,7 @@ impl State {
             leaf.high_fence()
         };
         let me = self.shared().clone();
-        tree.gaps().lock(&me, &low, high);
+        tree.gaps().lock(&me, &leaf.gap_low(slot), high);
     }
 
     pub(crate) fn get_locked<R>(
@@ -218,6 +221,7 @@ impl State {
             };
             let (header, row) = Header::split(leaf.value(slot));
             if header.is_deleted() && !engine.table.is_active(header.trx) && header.trx != self.own_id() {
+                self.pass_deleted(engine, header)?;
                 if self.isolation.locks_gaps() {
                     self.lock_gap_around(tree, &leaf, slot);
                 }
@@ -265,7 +269,7 @@ impl State {
     pub(crate) fn unlock_row(&mut self, engine: &Engine, tree: &TreeHandle, key: &[u8]) {
         if !self.isolation.locks_gaps() {
             let me: Arc<_> = self.shared().clone();
-            engine.locks.release_one(&me, tree.id(), key);
+            engine.locks.give_back(&me, tree.id(), key);
         }
     }
 }
@@ -297,4 +301,47 @@ fn older_version(engine: &Engine, header: Header, row: &mut Vec<u8>) -> Result<H
         old.apply(row)?;
         Some(old.header)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use keel_runtime::sim::{self, Options};
+
+    use super::*;
+    use crate::options::{EngineConfig, OnDuplicate, TxnOptions};
+
+    #[test]
+    fn what_was_taken_back_meanwhile_is_not_the_committed_version() {
+        sim::run(Options::new(1), || {
+            let engine = Engine::open(EngineConfig::new("/data")).unwrap();
+            let options = TxnOptions { isolation: Isolation::ReadCommitted, ..TxnOptions::default() };
+            let (mut writer, mut reader) = (engine.begin(options.clone()), engine.begin(options));
+            let id = engine.create_tree(&mut writer, b"").unwrap();
+            let tree = engine.tree(id).unwrap();
+            for key in [b"a", b"b"] {
+                writer.insert(&tree, key, b"committed", OnDuplicate::LockShared).unwrap();
+            }
+            writer.commit().unwrap();
+            writer.update(&tree, b"a", b"first").unwrap();
+            writer.update(&tree, b"a", b"second").unwrap();
+            writer.delete(&tree, b"b").unwrap();
+            writer.insert(&tree, b"c", b"new", OnDuplicate::LockShared).unwrap();
+            reader.take_snapshot();
+            let entries = [b"a", b"b", b"c"].map(|key| {
+                let leaf = tree.tree().leaf_for_read(key).unwrap();
+                let (header, row) = Header::split(leaf.value(leaf.search(key).unwrap()));
+                assert!(engine.table.is_active(header.trx));
+                (header, row.to_vec())
+            });
+            writer.rollback().unwrap();
+            let found = entries.map(|(header, mut row)| {
+                let committed = reader.state.committed_version(&engine, header, true, &mut row).unwrap();
+                committed.map(|_| row)
+            });
+            assert_eq!(found, [Some(b"committed".to_vec()), Some(b"committed".to_vec()), None]);
+            drop(reader);
+            engine.shutdown().unwrap();
+        })
+        .done();
+    }
 }

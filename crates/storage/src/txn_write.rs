@@ -21,7 +21,7 @@ use crate::row::{DELETED, FRESH, HEADER_BYTES, Header, OVERFLOW};
 use crate::tree::{LeafWrite, OverflowRef, Tree};
 use crate::trx::TrxShared;
 use crate::txn::{Buffers, State};
-use crate::txn_read::{RowLock, successor};
+use crate::txn_read::RowLock;
 use crate::undo::{END_HAS_DELETES, END_HAS_OVERFLOW, Kind, encode_change};
 
 /// What an attempt under the leaf's latch came to.
@@ -219,6 +219,7 @@ impl State {
         let (header, row) = Header::split(leaf.value(slot));
         let own = header.trx == self.own_id();
         if header.is_deleted() && !own && !engine.table.is_active(header.trx) {
+            self.pass_deleted(engine, header)?;
             return Ok(self.missing(tree, leaf, slot));
         }
         match self.lock_row(engine, tree, key, header, LockMode::Exclusive, false, IfTaken::Queue)? {
@@ -367,6 +368,7 @@ impl State {
             if let Some(step) = self.meet(engine, tree, key, header, on_duplicate)? {
                 return Ok(step);
             }
+            self.pass_deleted(engine, header)?;
         }
         let me = self.shared().clone();
         if !tree.gaps().may_insert(&me, key) {
@@ -464,17 +466,10 @@ impl State {
     /// Keeps others from inserting before the entry in `slot`: InnoDB takes a next-key lock on the duplicate in a unique
     /// secondary index, under every isolation level.
     fn lock_gap_below(&mut self, tree: &TreeHandle, leaf: &LeafWrite<'_>, slot: usize) {
-        let (mut low, mut high) = (Vec::new(), Vec::new());
-        match slot {
-            0 => low.extend_from_slice(leaf.low_fence()),
-            _ => {
-                leaf.key(slot - 1, &mut low);
-                low.push(0);
-            }
-        }
+        let mut high = Vec::new();
         leaf.key(slot, &mut high);
         let me = self.shared().clone();
-        tree.gaps().lock(&me, &low, Some(&high));
+        tree.gaps().lock(&me, &leaf.gap_low(slot), Some(&high));
     }
 
     /// Keeps others from inserting keys that begin with `prefix`, and says whether a live one is there: it is locked
@@ -536,12 +531,11 @@ fn gap_around(leaf: &LeafWrite<'_>, slot: usize) -> (Vec<u8>, Option<Vec<u8>>) {
         leaf.key(slot, &mut key);
         key
     };
-    let low = if slot == 0 { leaf.low_fence().to_vec() } else { successor(&key(slot - 1)) };
     // A deleted entry in `slot` belongs to the gap.
     let deleted = slot < leaf.len() && Header::split(leaf.value(slot)).0.is_deleted();
     let above = slot + usize::from(deleted);
     let high = if above < leaf.len() { Some(key(above)) } else { leaf.high_fence().map(<[u8]>::to_vec) };
-    (low, high)
+    (leaf.gap_low(slot), high)
 }
 
 /// Whether all keys that begin with `prefix` have their place in this leaf.

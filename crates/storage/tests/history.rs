@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::*;
 use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::{fiber, time};
+use keel_storage::fault::StoreError;
 use keel_storage::{
     Change, Changed, Engine, Error, Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions,
 };
@@ -236,6 +237,7 @@ fn trees_come_and_go_with_their_transaction() {
         txn.commit().unwrap();
         assert!(engine.tree(dropped).is_none());
         assert_eq!(engine.row_estimate(&held, ScanRange::ALL).unwrap(), 0, "a planner may still hold it");
+        assert_eq!(engine.key_near(&held, 0.5).unwrap(), None);
         let tree = engine.tree(kept).unwrap();
         put(&mut txn, &tree, 1, "1");
         engine.raise_counter(&tree, 77).unwrap();
@@ -254,6 +256,78 @@ fn trees_come_and_go_with_their_transaction() {
         engine.shutdown().unwrap();
     })
     .done();
+}
+
+#[test]
+fn a_full_disk_loses_no_page_of_a_long_value() {
+    let mut small = config();
+    (small.store.segment_bytes, small.store.redo_capacity_bytes) = (64 << 10, 256 << 10);
+    world_of(small, 1, |engine| {
+        let tree = new_tree(engine);
+        let long = "l".repeat(400_000);
+        let mut txn = rr(engine);
+        put(&mut txn, &tree, 1, &long);
+        txn.commit().unwrap();
+        let mut reader = rr(engine);
+        reader.take_snapshot();
+        set(&mut txn, &tree, 1, "short").unwrap();
+        txn.commit().unwrap();
+        sim::fail_times(sim::Op::Write, "doublewrite", 28, 0, 100);
+        let mut raised = 0;
+        let full = loop {
+            raised += 1 << 20;
+            assert!(raised < 1 << 40, "the disk is never full");
+            if let Err(error) = engine.raise_counter(&tree, raised) {
+                break error;
+            }
+        };
+        assert!(matches!(full, Error::Store(StoreError::DiskFull { .. })), "{full}");
+        // Purge finds what it may remove while nothing can be logged.
+        reader.commit().unwrap();
+        fiber::sleep(Duration::from_secs(1));
+        while engine.raise_counter(&tree, raised).is_err() {
+            fiber::sleep(Duration::from_secs(1));
+        }
+        purged(engine);
+        let before = engine.tree_pages(&tree);
+        put(&mut txn, &tree, 2, &long);
+        txn.commit().unwrap();
+        assert_eq!(engine.tree_pages(&tree), before, "the pages of the old value are used again");
+    });
+}
+
+#[test]
+fn a_victim_that_cannot_be_rolled_back_at_once_is_never_committed() {
+    with_rows(&[], |engine, tree| {
+        let (mut a, mut b) = (rr(engine), rr(engine));
+        let rows = 1500;
+        (0..rows).for_each(|n| put(&mut a, tree, n, &"o".repeat(3000)));
+        put(&mut a, tree, rows, "o");
+        a.commit().unwrap();
+        // Its undo is larger than the pool; the other one changes more, so that it is not the victim.
+        (0..rows).for_each(|n| set(&mut b, tree, n, &"b".repeat(3000)).unwrap());
+        (0..2 * rows).for_each(|n| set(&mut a, tree, rows, &format!("a{n}")).unwrap());
+        let tree_b = tree.clone();
+        let victim = blocked(engine, move || {
+            let result = set(&mut b, &tree_b, rows, "b");
+            assert!(!b.has_writes());
+            b.commit().unwrap();
+            result
+        });
+        sim::fail_times(sim::Op::Read, "undo.kt", 5, 0, 20);
+        let (mut reader, tree_a) = (rr(engine), tree.clone());
+        fiber::spawn(move || {
+            set(&mut a, &tree_a, 0, "a").unwrap();
+            a.rollback().unwrap();
+        });
+        assert!(is_deadlock(&victim.done()));
+        while engine.status().trx_active != 0 {
+            fiber::sleep(Duration::from_millis(100));
+        }
+        for (n, row) in scan_range(&mut reader, tree, ScanRange::ALL, Read::Snapshot).unwrap() {
+            assert!(row.starts_with('o'), "row {n} is left as {row:.3}");
+        }
+    });
 }
 
 #[test]

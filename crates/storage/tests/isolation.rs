@@ -4,7 +4,9 @@
 mod common;
 
 use common::*;
-use keel_storage::{Insert, Isolation, LockMode, Read, ScanRange, Wait};
+use keel_storage::{
+    Error, Insert, Isolation, LockMode, Read, Result, ScanRange, TreeHandle, Txn, TxnOptions, Wait,
+};
 
 const LEVELS: [Isolation; 2] = [Isolation::ReadCommitted, Isolation::RepeatableRead];
 
@@ -160,6 +162,32 @@ fn g2_item_write_skew_passes_at_repeatable_read_and_is_refused_with_shared_locks
         let first = waiting.done();
         assert!(is_deadlock(&first) != is_deadlock(&second), "{first:?} {second:?}");
     });
+}
+
+#[test]
+fn snapshot_isolation_refuses_rows_that_are_newer_than_the_snapshot_or_gone_since() {
+    for gone in [true, false] {
+        let ways: [fn(&mut Txn, &TreeHandle) -> Result<()>; 4] = [
+            |a, tree| lock(a, tree, 2, LockMode::Shared, Wait::Default).map(|_| ()),
+            |a, tree| scan_range(a, tree, ScanRange::ALL, Read::FOR_UPDATE).map(|_| ()),
+            |a, tree| set(a, tree, 2, "a"),
+            |a, tree| insert(a, tree, 2, "a").map(|_| ()),
+        ];
+        for (number, way) in ways.into_iter().enumerate() {
+            with_rows(&[1, 2, 3], |engine, tree| {
+                let mut a = engine.begin(TxnOptions { snapshot_isolation: true, ..TxnOptions::default() });
+                a.take_snapshot();
+                let mut b = rr(engine);
+                let changed = if gone { del(&mut b, tree, 2) } else { set(&mut b, tree, 2, "b") };
+                changed.and_then(|()| b.commit()).unwrap();
+                let result = way(&mut a, tree);
+                assert!(matches!(result, Err(Error::RecordChanged)), "gone {gone}, way {number}: {result:?}");
+                a.rollback().unwrap();
+                way(&mut b, tree).unwrap_or_else(|e| assert!(matches!(e, Error::NotFound) && gone, "{e}"));
+                b.commit().unwrap();
+            });
+        }
+    }
 }
 
 #[test]

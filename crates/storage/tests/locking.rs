@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
+use keel_runtime::sync::channel;
 use keel_runtime::{fiber, time};
 use keel_storage::{
     Engine, EngineConfig, Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
@@ -337,6 +338,37 @@ fn read_committed_gives_back_the_lock_of_a_row_that_does_not_match() {
 }
 
 #[test]
+fn read_committed_gives_back_no_more_than_the_scan_took() {
+    with_rows(&[1, 2], |engine, tree| {
+        for waits in [false, true] {
+            let (mut a, mut b) = (rc(engine), rc(engine));
+            lock(&mut a, tree, 1, S, Wait::Default).unwrap();
+            let tree_a = tree.clone();
+            let passes_over = move || {
+                let mut scan = a.scan(&tree_a, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+                while scan.next(&mut a).unwrap().is_some() {
+                    scan.unlock_current(&mut a);
+                }
+                a
+            };
+            let mut a = if waits {
+                lock(&mut b, tree, 1, S, Wait::Default).unwrap();
+                let waiting = blocked(engine, passes_over);
+                b.commit().unwrap();
+                waiting.done()
+            } else {
+                passes_over()
+            };
+            assert!(matches!(lock(&mut b, tree, 1, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+            lock(&mut b, tree, 1, S, Wait::NoWait).unwrap();
+            lock(&mut b, tree, 2, X, Wait::NoWait).unwrap();
+            b.commit().unwrap();
+            a.commit().unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_limited_locking_scan_locks_what_it_gave() {
     with_rows(&[1, 2, 3], |engine, tree| {
         let mut a = rr(engine);
@@ -354,13 +386,31 @@ fn a_limited_locking_scan_locks_what_it_gave() {
 fn a_savepoint_before_anything_was_done_gives_all_locks_back() {
     with_rows(&[1], |engine, tree| {
         let mut a = rr(engine);
-        let start = a.savepoint();
+        let start = a.savepoint_of_session();
         set(&mut a, tree, 1, "a").unwrap();
         a.rollback_to(start).unwrap();
         let mut b = rr(engine);
         set(&mut b, tree, 1, "b").unwrap();
         b.commit().unwrap();
         assert_eq!(get(&mut a, tree, 1).as_deref(), Some("b"));
+        a.commit().unwrap();
+    });
+}
+
+#[test]
+fn a_statements_own_savepoint_gives_no_lock_back() {
+    with_rows(&[1], |engine, tree| {
+        let mut a = rr(engine);
+        let start = a.savepoint();
+        assert_eq!(insert(&mut a, tree, 1, "a").unwrap(), Insert::Duplicate);
+        put(&mut a, tree, 2, "a");
+        let id = a.id();
+        a.rollback_to(start).unwrap();
+        assert_eq!(a.id(), id);
+        let mut b = rr(engine);
+        assert!(matches!(lock(&mut b, tree, 1, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+        put(&mut b, tree, 2, "b");
+        b.commit().unwrap();
         a.commit().unwrap();
     });
 }
@@ -404,6 +454,55 @@ fn a_semi_consistent_scan_gives_locked_rows_as_last_committed_and_locks_those_it
         assert!(matches!(lock(&mut a, tree, 1, S, Wait::NoWait), Err(Error::LockNotAvailable)));
         b.commit().unwrap();
         a.commit().unwrap();
+    });
+}
+
+#[test]
+fn a_semi_consistent_scan_gives_long_rows_as_last_committed() {
+    let long = |c: &str| c.repeat(20_000);
+    with_rows(&[1, 2], |engine, tree| {
+        for new in ["short".to_string(), long("n")] {
+            let mut a = rr(engine);
+            set(&mut a, tree, 1, &long("o")).unwrap();
+            set(&mut a, tree, 2, &long("p")).unwrap();
+            a.commit().unwrap();
+            set(&mut a, tree, 1, &new).unwrap();
+            lock(&mut a, tree, 2, X, Wait::Default).unwrap();
+            let mut b = rc(engine);
+            let mut scan = b.scan(tree, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+            scan.set_semi_consistent();
+            for old in ["o", "p"] {
+                assert_eq!(scan.next(&mut b).unwrap().map(|(_, row)| text(row)), Some(long(old)));
+                assert!(scan.is_unlocked());
+            }
+            assert!(scan.next(&mut b).unwrap().is_none());
+            b.commit().unwrap();
+            a.commit().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_semi_consistent_scan_of_rows_that_nobody_has_committed_ends_when_told() {
+    with_rows(&[], |engine, tree| {
+        let mut a = rr(engine);
+        // More than the pool holds, so that the scan waits for pages.
+        (0..20_000).for_each(|n| put(&mut a, tree, n, &"a".repeat(400)));
+        let interrupt = Interrupt::new();
+        let isolation = Isolation::ReadCommitted;
+        let options = TxnOptions { isolation, interrupt: Some(interrupt.clone()), ..TxnOptions::default() };
+        let (mut b, tree_b) = (engine.begin(options), tree.clone());
+        let (send, ended) = channel(1);
+        fiber::spawn(move || {
+            let mut scan = b.scan(&tree_b, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+            scan.set_semi_consistent();
+            let _ = send.try_send(scan.next(&mut b).map(|row| row.is_some()));
+        });
+        fiber::sleep(Duration::from_millis(1));
+        assert!(ended.is_empty(), "the scan ended before it was told");
+        interrupt.raise();
+        assert!(matches!(ended.recv(), Some(Err(Error::Interrupted))));
+        a.rollback().unwrap();
     });
 }
 
@@ -480,6 +579,49 @@ fn rows_between_folded_locks_stay_with_those_who_hold_them() {
         c.commit().unwrap();
         assert_eq!(lock(&mut a, tree, 13, X, Wait::NoWait).unwrap().as_deref(), Some("b again"));
         a.commit().unwrap();
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
+fn a_row_shared_by_a_span_and_then_locked_alone_stays_so_when_waiters_give_up() {
+    with_folding(4, 40, |engine, tree| {
+        let (mut a, mut b, mut c) = (rc(engine), rc(engine), rc(engine));
+        (0..40).for_each(|n| drop(lock(&mut a, tree, n, S, Wait::Default).unwrap()));
+        lock(&mut c, tree, 10, S, Wait::NoWait).unwrap();
+        let tree_b = tree.clone();
+        let impatient = Wait::Timeout(Duration::from_secs(1));
+        let gives_up = blocked(engine, move || lock(&mut b, &tree_b, 10, X, impatient));
+        let tree_a = tree.clone();
+        let upgrades = blocked(engine, move || {
+            lock(&mut a, &tree_a, 10, X, Wait::Default).unwrap();
+            a
+        });
+        c.commit().unwrap();
+        let mut a = upgrades.done();
+        assert!(matches!(gives_up.done(), Err(Error::LockWaitTimeout)));
+        assert!(matches!(lock(&mut c, tree, 10, S, Wait::NoWait), Err(Error::LockNotAvailable)));
+        a.commit().unwrap();
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
+fn a_span_over_a_row_that_its_owner_passed_over_does_not_come_before_those_who_wait() {
+    with_folding(4, 200, |engine, tree| {
+        let (mut a, mut b, mut c, mut d) = (rc(engine), rc(engine), rc(engine), rc(engine));
+        lock(&mut d, tree, 11, S, Wait::Default).unwrap();
+        set(&mut b, tree, 100, "b").unwrap();
+        let tree_b = tree.clone();
+        let first = blocked(engine, move || lock(&mut b, &tree_b, 11, X, Wait::Default));
+        (0..40).filter(|n| n % 2 == 0).for_each(|n| drop(lock(&mut a, tree, n, S, Wait::Default).unwrap()));
+        let tree_a = tree.clone();
+        let last = blocked(engine, move || lock(&mut a, &tree_a, 100, X, Wait::Default));
+        let tree_c = tree.clone();
+        let second = blocked(engine, move || lock(&mut c, &tree_c, 11, X, Wait::Default));
+        d.commit().unwrap();
+        assert!(first.done().is_ok());
+        assert!(last.done().is_ok() && second.done().is_ok());
         assert_eq!(engine.locks(10).len(), 0);
     });
 }

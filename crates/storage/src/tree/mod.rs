@@ -370,6 +370,19 @@ macro_rules! leaf_reading {
             $page.high()
         }
 
+        /// Least key above the entry below `slot`, or the low fence: where the gap below `slot` begins.
+        pub fn gap_low(&$self, slot: usize) -> Vec<u8> {
+            let mut low = Vec::new();
+            match slot {
+                0 => low.extend_from_slice($page.low()),
+                _ => {
+                    $page.key(slot - 1, &mut low);
+                    low.push(0);
+                }
+            }
+            low
+        }
+
         /// The right neighbour.
         pub fn right(&$self) -> Option<PageNo> {
             Some($page.right()).filter(|&p| p != 0).map(PageNo)
