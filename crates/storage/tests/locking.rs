@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use keel_runtime::sync::channel;
 use keel_runtime::{fiber, time};
 use keel_storage::{
     Engine, EngineConfig, Error, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
-    ScanRange, TreeHandle, TxnOptions, Wait,
+    ScanRange, TreeHandle, Txn, TxnOptions, Wait,
 };
 
 const X: LockMode = LockMode::Exclusive;
@@ -483,30 +482,6 @@ fn a_semi_consistent_scan_gives_long_rows_as_last_committed() {
 }
 
 #[test]
-fn a_semi_consistent_scan_of_rows_that_nobody_has_committed_ends_when_told() {
-    with_rows(&[], |engine, tree| {
-        let mut a = rr(engine);
-        // More than the pool holds, so that the scan waits for pages.
-        (0..20_000).for_each(|n| put(&mut a, tree, n, &"a".repeat(400)));
-        let interrupt = Interrupt::new();
-        let isolation = Isolation::ReadCommitted;
-        let options = TxnOptions { isolation, interrupt: Some(interrupt.clone()), ..TxnOptions::default() };
-        let (mut b, tree_b) = (engine.begin(options), tree.clone());
-        let (send, ended) = channel(1);
-        fiber::spawn(move || {
-            let mut scan = b.scan(&tree_b, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
-            scan.set_semi_consistent();
-            let _ = send.try_send(scan.next(&mut b).map(|row| row.is_some()));
-        });
-        fiber::sleep(Duration::from_millis(1));
-        assert!(ended.is_empty(), "the scan ended before it was told");
-        interrupt.raise();
-        assert!(matches!(ended.recv(), Some(Err(Error::Interrupted))));
-        a.rollback().unwrap();
-    });
-}
-
-#[test]
 fn rows_rolled_back_to_a_savepoint_stay_locked() {
     with_rows(&[1, 2], |engine, tree| {
         let mut a = rr(engine);
@@ -538,6 +513,16 @@ fn with_folding<T: Send>(own: usize, count: u32, f: impl FnOnce(&Arc<Engine>, &T
     })
 }
 
+/// Rows of a tree for [`lock_spread`].
+const SPREAD: u32 = 11_200;
+
+/// Locks every second row up to 20, and so many others further apart that a span over those is made.
+fn lock_spread(txn: &mut Txn, tree: &TreeHandle, mode: LockMode) {
+    for n in (0..=20).step_by(2).chain((100..SPREAD).step_by(10)) {
+        lock(txn, tree, n, mode, Wait::Default).unwrap();
+    }
+}
+
 #[test]
 fn very_many_row_locks_are_few_entries_and_still_locks() {
     with_folding(64, 3000, |engine, tree| {
@@ -563,11 +548,12 @@ fn very_many_row_locks_are_few_entries_and_still_locks() {
 
 #[test]
 fn rows_between_folded_locks_stay_with_those_who_hold_them() {
-    with_folding(4, 40, |engine, tree| {
+    with_folding(4, SPREAD, |engine, tree| {
         let (mut a, mut b, mut c) = (rc(engine), rc(engine), rc(engine));
         lock(&mut b, tree, 11, S, Wait::Default).unwrap();
         set(&mut b, tree, 13, "b").unwrap();
-        (0..40).filter(|n| n % 2 == 0).for_each(|n| drop(lock(&mut a, tree, n, X, Wait::Default).unwrap()));
+        lock_spread(&mut a, tree, X);
+        assert!(matches!(lock(&mut c, tree, 15, S, Wait::NoWait), Err(Error::LockNotAvailable)), "no span");
         lock(&mut b, tree, 11, S, Wait::NoWait).unwrap();
         set(&mut b, tree, 13, "b again").unwrap();
         assert!(matches!(lock(&mut a, tree, 11, X, Wait::NoWait), Err(Error::LockNotAvailable)));
@@ -608,15 +594,15 @@ fn a_row_shared_by_a_span_and_then_locked_alone_stays_so_when_waiters_give_up() 
 
 #[test]
 fn a_span_over_a_row_that_its_owner_passed_over_does_not_come_before_those_who_wait() {
-    with_folding(4, 200, |engine, tree| {
+    with_folding(4, SPREAD, |engine, tree| {
         let (mut a, mut b, mut c, mut d) = (rc(engine), rc(engine), rc(engine), rc(engine));
         lock(&mut d, tree, 11, S, Wait::Default).unwrap();
-        set(&mut b, tree, 100, "b").unwrap();
+        set(&mut b, tree, 50, "b").unwrap();
         let tree_b = tree.clone();
         let first = blocked(engine, move || lock(&mut b, &tree_b, 11, X, Wait::Default));
-        (0..40).filter(|n| n % 2 == 0).for_each(|n| drop(lock(&mut a, tree, n, S, Wait::Default).unwrap()));
+        lock_spread(&mut a, tree, S);
         let tree_a = tree.clone();
-        let last = blocked(engine, move || lock(&mut a, &tree_a, 100, X, Wait::Default));
+        let last = blocked(engine, move || lock(&mut a, &tree_a, 50, X, Wait::Default));
         let tree_c = tree.clone();
         let second = blocked(engine, move || lock(&mut c, &tree_c, 11, X, Wait::Default));
         d.commit().unwrap();
