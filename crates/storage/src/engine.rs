@@ -13,6 +13,7 @@ use keel_runtime::sync::Event;
 use keel_runtime::time::Instant;
 use parking_lot::RwLock;
 
+use crate::admission::Admission;
 use crate::error::Result;
 use crate::fault::StoreError;
 use crate::lock::LockTable;
@@ -35,6 +36,7 @@ pub struct Engine {
     pub(crate) snapshots: SnapshotSet,
     pub(crate) locks: LockTable,
     pub(crate) waits: WaitStats,
+    pub(crate) admission: Admission,
     pub(crate) undo: UndoLog,
     pub(crate) trees: RwLock<HashMap<TreeId, TreeHandle>>,
     pub(crate) registry: TreeHandle,

@@ -13,6 +13,7 @@
 //! A crash leaves a folder that [`Engine::open`] brings to the state after some prefix of the commits, which includes
 //! every acknowledged one; what was unfinished is rolled back.
 
+mod admission;
 mod alloc;
 mod buffer;
 mod core;

@@ -17,6 +17,8 @@ use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
+use crate::admission::STUCK_AFTER;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::{LockKey, LockTable};
 use crate::lock_gap::TreeGaps;
@@ -129,17 +131,19 @@ pub(crate) struct WaitStats {
 
 /// Waits for what `me` has just been queued for. No latch may be held. On an error the request is gone.
 pub(crate) fn wait(
-    table: &LockTable,
-    stats: &WaitStats,
+    engine: &Engine,
     me: &Arc<TrxShared>,
     deadline: Instant,
     interrupt: &Interrupt,
 ) -> Result<()> {
+    let (table, stats) = (&engine.locks, &engine.waits);
     let began = time::now();
     stats.waits.fetch_add(1, Ordering::Relaxed);
     stats.waiting.fetch_add(1, Ordering::Relaxed);
+    engine.admission.wait_begins();
     interrupt.set_waiter(Some(fiber::current()));
-    let given_up = wait_here(table, me, deadline, interrupt);
+    let (given_up, is_stuck) = wait_here(engine, me, began, deadline, interrupt);
+    engine.admission.wait_ends(is_stuck);
     interrupt.set_waiter(None);
     let (state, target) = me.wait.finish();
     stats.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -162,24 +166,35 @@ pub(crate) fn wait(
     Err(given_up.unwrap_or(Error::LockWaitTimeout))
 }
 
-/// Parks until the state leaves WAITING; why it did, if that was this waiter's own doing.
+/// Parks until the state leaves WAITING; why it did, if that was this waiter's own doing, and whether it took long.
 fn wait_here(
-    table: &LockTable,
+    engine: &Engine,
     me: &Arc<TrxShared>,
+    began: Instant,
     deadline: Instant,
     interrupt: &Interrupt,
-) -> Option<Error> {
-    break_deadlocks(table, me);
+) -> (Option<Error>, bool) {
+    break_deadlocks(&engine.locks, me);
+    let long_at = began + STUCK_AFTER;
+    let mut is_stuck = false;
     while me.wait.state.load(Ordering::SeqCst) == WAITING {
         if interrupt.is_raised() && me.wait.leave(GIVEN_UP) {
-            return Some(Error::Interrupted);
+            return (Some(Error::Interrupted), is_stuck);
         }
-        let in_time = fiber::park_until(WaitEvent::RowLock, deadline);
-        if !in_time && time::now() >= deadline && me.wait.leave(GIVEN_UP) {
-            return Some(Error::LockWaitTimeout);
+        let until = if is_stuck { deadline } else { deadline.min(long_at) };
+        if fiber::park_until(WaitEvent::RowLock, until) {
+            continue;
+        }
+        let now = time::now();
+        if now >= deadline && me.wait.leave(GIVEN_UP) {
+            return (Some(Error::LockWaitTimeout), is_stuck);
+        }
+        if now >= long_at && !is_stuck {
+            is_stuck = true;
+            engine.admission.is_stuck();
         }
     }
-    None
+    (None, is_stuck)
 }
 
 fn break_deadlocks(table: &LockTable, me: &Arc<TrxShared>) {

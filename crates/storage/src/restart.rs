@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use keel_base::{TreeId, TrxId};
 use parking_lot::RwLock;
 
+use crate::admission::Admission;
 use crate::engine::{Background, Engine, TreeHandle};
 use crate::error::Result;
 use crate::lock::LockTable;
@@ -43,6 +44,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         snapshots: SnapshotSet::new(keel_runtime::slot_count()),
         locks: LockTable::new(config.row_locks_max),
         waits: WaitStats::default(),
+        admission: Admission::default(),
         undo,
         trees: RwLock::default(),
         registry: TreeHandle::new(registry),

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) interrupt: Interrupt,
     /// Since its first lock.
     pub(crate) shared: Option<Arc<TrxShared>>,
+    /// It has entered, as it may take locks (`admission`).
+    entered: bool,
     /// Since its first write.
     pub(crate) writes: Option<Writes>,
     pub(crate) snapshot: Option<Snapshot>,
@@ -102,6 +104,7 @@ impl Txn {
             timeout: options.lock_wait_timeout,
             interrupt: options.interrupt.unwrap_or_default(),
             shared: None,
+            entered: false,
             writes: None,
             snapshot: None,
             counts: RowCounts::default(),
@@ -138,7 +141,10 @@ impl Txn {
     ) -> Result<Option<R>> {
         match read {
             Read::Snapshot => self.state.get(&self.engine, tree, key, f),
-            Read::Lock(mode, wait) => self.state.get_locked(&self.engine, tree, key, mode, wait, f),
+            Read::Lock(mode, wait) => {
+                self.state.enter(&self.engine)?;
+                self.state.get_locked(&self.engine, tree, key, mode, wait, f)
+            }
         }
     }
 
@@ -203,11 +209,14 @@ impl Txn {
         self.state.update_by(&self.engine, tree, key, f)
     }
 
-    /// Starts a scan.
+    /// Starts a scan. Waits, if it locks, where too many wait already.
     pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
         if read == Read::Snapshot && self.state.isolation != Isolation::ReadUncommitted {
             self.state.take_snapshot(&self.engine);
             self.state.check_known(tree)?;
+        }
+        if matches!(read, Read::Lock(..)) {
+            self.state.enter(&self.engine)?;
         }
         Ok(Scan::new(tree, range, read))
     }
@@ -305,7 +314,7 @@ impl Drop for Txn {
         self.state.release_snapshot(&self.engine);
         self.state.report(&self.engine);
         self.state.buffers.give_back();
-        if self.state.writes.is_none() && self.state.shared.is_none() && self.state.created.is_empty() {
+        if !self.state.entered && self.state.shared.is_none() && self.state.created.is_empty() {
             return;
         }
         // A panic unwinds: the rollback would wait. The background fiber does it.
@@ -350,6 +359,16 @@ impl State {
         self.shared.get_or_insert_with(|| TrxShared::new(TrxId(0)))
     }
 
+    /// Before its first lock: waits where too many transactions wait for each other.
+    #[inline]
+    pub(crate) fn enter(&mut self, engine: &Engine) -> Result<()> {
+        if !self.entered {
+            engine.admission.enter(&self.interrupt)?;
+            self.entered = true;
+        }
+        Ok(())
+    }
+
     /// Folds row locks that are too many. No latch may be held.
     #[inline]
     pub(crate) fn bound_locks(&self, engine: &Engine) {
@@ -369,6 +388,7 @@ impl State {
         if engine.purge.stop.is_set() {
             return Err(Error::Ended);
         }
+        self.enter(engine)?;
         let id = loop {
             match engine.table.allocate(&engine.snapshots, || engine.store.durable_lsn().0) {
                 Some(id) => break id,
@@ -399,7 +419,7 @@ impl State {
         };
         let deadline = engine.lock_deadline(timeout);
         let interrupt = self.interrupt.clone();
-        let result = lock_wait::wait(&engine.locks, &engine.waits, self.shared(), deadline, &interrupt);
+        let result = lock_wait::wait(engine, self.shared(), deadline, &interrupt);
         if matches!(result, Err(Error::Deadlock)) && self.rollback(engine).is_err() {
             self.abandon(engine);
         }
@@ -411,7 +431,10 @@ impl State {
     }
 
     /// As new.
-    fn reset(&mut self) {
+    fn reset(&mut self, engine: &Engine) {
+        if std::mem::take(&mut self.entered) {
+            engine.admission.leave();
+        }
         self.shared = None;
         self.writes = None;
         self.statement = UndoMark::default();
@@ -424,12 +447,12 @@ impl State {
                 engine.locks.release_all(&shared);
             }
             self.report(engine);
-            self.reset();
+            self.reset(engine);
             return Ok(Lsn(0));
         };
         let wrote = writes.start.is_some();
         let lsn = writes.end(engine, Kind::Commit)?;
-        self.reset();
+        self.reset(engine);
         if wrote {
             self.counts.commits += 1;
         }
@@ -457,7 +480,7 @@ impl State {
         } else if let Some(shared) = &self.shared {
             engine.locks.release_all(shared);
         }
-        self.reset();
+        self.reset(engine);
         self.report(engine);
         self.dropped.clear();
         let created = std::mem::take(&mut self.created);
@@ -474,6 +497,6 @@ impl State {
         }
         engine.purge.suspects.lock().append(&mut self.created);
         self.dropped.clear();
-        self.reset();
+        self.reset(engine);
     }
 }
