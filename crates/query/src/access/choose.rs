@@ -1,9 +1,11 @@
 //! Choosing among a table's indexes.
 //!
 //! Candidates are the clustered key and every index that a predicate restricts, that covers the statement, or that gives
-//! the wished order. Each is priced by the rows it reads: an entry costs 1, fetching its row by the clustered key 2 more,
-//! sorting what was read a little per row. Rows in ranges are counted by the engine where values are known (constants and
-//! the parameters of the first execution), else guessed from the number of parts.
+//! the wished order, and for an OR the union of one index for each of its alternatives. Each is priced by the rows it reads:
+//! an entry costs 1, fetching its row by the clustered key `FETCH` more, telling it from other rows of a union
+//! `UNION_CHECK`, sorting what was read a little per row, locking it without need `LOCKED` times as much. Rows in ranges
+//! are counted by the engine where values are known (constants and the parameters of the first execution), else guessed
+//! from the number of parts.
 
 use std::sync::Arc;
 
@@ -40,7 +42,7 @@ pub struct AccessRequest<'a> {
     pub order: &'a [KeyOrder],
     /// Rows after which the statement ends, if the order is given.
     pub limit: Option<u64>,
-    /// Whether rows are locked: then entries alone do not do.
+    /// Whether rows are locked: then entries alone do not do, and what is read beyond need is dear.
     pub locking: bool,
     /// USE, FORCE, IGNORE INDEX.
     pub hints: &'a [IndexHint],
