@@ -5,7 +5,8 @@ use std::sync::Arc;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_query::{Collect, Session, UserVariable};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
-use keel_value::{SqlType, Value};
+use keel_value::collation::{self, Charset};
+use keel_value::{CollationId, SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
@@ -174,9 +175,10 @@ impl Core {
     }
 
     fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {
+        let connection = self.sql.vars.connection_collation;
         let text = |bytes: &[u8]| Evaluated {
             value: Value::bytes(bytes),
-            ty: SqlType::varchar(bytes.len() as u32, self.sql.vars.connection_collation),
+            ty: SqlType::varchar(bytes.len() as u32, connection),
         };
         let integer = |value| Evaluated { value, ty: SqlType::bigint() };
         match expr {
@@ -187,6 +189,9 @@ impl Core {
                     Ok(signed) => Value::Int(signed),
                     Err(_) => Value::UInt(*v),
                 })),
+                LiteralValue::String { bytes, charset: None } if connection != CollationId::BINARY => {
+                    Some(text(&collation::convert(Charset::Utf8mb4, connection.charset(), bytes).0))
+                }
                 LiteralValue::String { bytes, charset: None } => Some(text(bytes)),
                 _ => None,
             },

@@ -8,10 +8,11 @@ use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
 use keel_sql::ast::{Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, Statement};
+use keel_value::collation::{self, Charset};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
 
-use crate::core::Core;
+use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
 use crate::prepared::{Prepared, Source};
 use crate::registry::Client;
@@ -51,8 +52,14 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
+        as_sent: matches!(core.sql.vars.client_collation.charset(), Charset::Latin1).then_some(in_latin1),
         ..ParseOptions::default()
     }
+}
+
+/// UTF-8 as a client with latin1 sent it.
+fn in_latin1(text: &[u8]) -> Vec<u8> {
+    collation::convert(Charset::Utf8mb4, Charset::Latin1, text).0.into_owned()
 }
 
 /// Whether the server answers it, not the executor.
@@ -206,7 +213,11 @@ fn drop_view(core: &mut Core, names: &[keel_sql::ast::ObjectName], if_exists: bo
 }
 
 fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
-    match core.evaluate(source, params)?.value {
+    let Evaluated { value, ty } = core.evaluate(source, params)?;
+    match value {
+        Value::Bytes(bytes) if ty.is_text() && ty.collation.charset() == Charset::Latin1 => {
+            Ok(collation::convert(Charset::Latin1, Charset::Utf8mb4, &bytes).0.into_owned())
+        }
         Value::Bytes(bytes) => Ok(bytes.into_vec()),
         other => Ok(crate::variables::value::shown(&other).into_bytes()),
     }

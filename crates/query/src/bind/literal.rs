@@ -131,21 +131,18 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
         None => connection,
     };
     let stored: Cow<'_, [u8]> = match charset {
-        // The text of the statement is UTF-8: an introducer says what its octets mean.
+        // An introducer says what the octets mean that the client sent; whether they are text of that set nobody asks.
         Some(_) => Cow::Borrowed(&bytes.0),
         None if collation == CollationId::BINARY => Cow::Borrowed(&bytes.0),
         None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
     };
-    if charset.is_some() {
-        check_octets(&stored, collation)?;
-    }
     Ok((Value::bytes(&stored), string_literal_type(&stored, collation)))
 }
 
 /// Octets of a bad character that 1300 shows.
 const BAD_OCTETS_SHOWN: usize = 3;
 
-/// 1300 where an introducer names a set that the octets are no text of.
+/// 1300 where an introducer names a set that octets written as a number are no text of.
 fn check_octets(octets: &[u8], collation: CollationId) -> SqlResult<()> {
     let good = collation::well_formed_len(collation, octets);
     if good == octets.len() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_sql::ast::{Expr as Tree, LiteralValue};
 use keel_value::TypeKind;
+use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 
 use crate::bind::ScopeTable;
@@ -16,10 +17,23 @@ pub(super) fn item_name(tree: &Tree, text: &str) -> String {
     match tree {
         Tree::Column(name) => name.column.clone(),
         Tree::Literal(literal) => match &literal.value {
-            LiteralValue::String { bytes, .. } => bytes.to_text(),
+            LiteralValue::String { bytes, charset: None } => bytes.to_text(),
+            LiteralValue::String { bytes, charset: Some(charset) } => introduced_name(&bytes.0, charset),
             _ => text.trim().to_string(),
         },
         _ => text.trim().to_string(),
+    }
+}
+
+/// A name made of the octets behind an introducer.
+fn introduced_name(octets: &[u8], charset: &str) -> String {
+    match Charset::by_name(charset) {
+        Some(Charset::Latin1) => {
+            let text = collation::convert(Charset::Latin1, Charset::Utf8mb4, octets).0;
+            String::from_utf8_lossy(&text).into_owned()
+        }
+        Some(Charset::Binary) => String::from_utf8(octets.to_vec()).unwrap_or_default(),
+        _ => String::from_utf8_lossy(octets).replace(char::REPLACEMENT_CHARACTER, "?"),
     }
 }
 

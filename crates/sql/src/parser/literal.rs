@@ -134,6 +134,9 @@ impl Parser<'_> {
             self.free_literal(first.index);
         }
         let charset = if national { Some("utf8mb3".to_owned()) } else { charset };
+        if let (Some(as_sent), Some(_)) = (self.options.as_sent, &charset) {
+            bytes = as_sent(&bytes);
+        }
         let value = LiteralValue::String { bytes: ByteStr(bytes.into()), charset };
         Expr::Literal(Literal { value, index: Some(first.index) })
     }

@@ -39,8 +39,11 @@ pub const CHAIN_MAX: u32 = 128;
 /// UNION, EXCEPT, INTERSECT in a row; who walks them goes down the left side in a loop.
 pub const SET_OPERATIONS_MAX: u32 = 400;
 
+/// From UTF-8 to the octets that a client sent.
+pub type AsSent = fn(&[u8]) -> Vec<u8>;
+
 /// What the session says about how text is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct ParseOptions {
     /// sql_mode ANSI_QUOTES: "x" is an identifier.
     pub ansi_quotes: bool,
@@ -56,6 +59,9 @@ pub struct ParseOptions {
     pub multi_statements: bool,
     /// The text is being prepared: `?` is allowed.
     pub prepare: bool,
+    /// Gives back the octets that the client sent where the text was converted to UTF-8: they are what an introducer names
+    /// the character set of.
+    pub as_sent: Option<AsSent>,
     /// Code in `/*!NNNNNN */` is read up to this version.
     pub version: u32,
     /// Levels of nesting after which error 1436 is raised. A level is a parenthesis, a call or a clause's expression and costs about
@@ -73,6 +79,7 @@ impl Default for ParseOptions {
             high_not_precedence: false,
             multi_statements: false,
             prepare: false,
+            as_sent: None,
             version: 101_100,
             depth_max: 100,
         }

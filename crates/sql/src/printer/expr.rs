@@ -376,6 +376,16 @@ impl Printer {
         self.ident(&variable.name);
     }
 
+    fn octets(&mut self, octets: &[u8], quoted: bool, charset: &Option<String>) {
+        self.introducer(charset);
+        self.flag(charset.is_some(), " ");
+        self.word(if quoted { "x'" } else { "0x" });
+        for octet in octets {
+            self.word(&format!("{octet:02X}"));
+        }
+        self.flag(quoted, "'");
+    }
+
     fn literal(&mut self, literal: &Literal) {
         match &literal.value {
             LiteralValue::Null => self.word("NULL"),
@@ -383,19 +393,16 @@ impl Printer {
             LiteralValue::Int(value) => self.word(&value.to_string()),
             LiteralValue::Decimal(digits) => self.word(digits),
             LiteralValue::Float(value) => self.word(&format!("{value:e}")),
+            LiteralValue::String { bytes, charset }
+                if charset.is_some() && std::str::from_utf8(bytes).is_err() =>
+            {
+                self.octets(bytes, true, charset);
+            }
             LiteralValue::String { bytes, charset } => {
                 self.introducer(charset);
                 self.text(bytes);
             }
-            LiteralValue::Hex { bytes, quoted, charset } => {
-                self.introducer(charset);
-                self.flag(charset.is_some(), " ");
-                self.word(if *quoted { "x'" } else { "0x" });
-                for byte in bytes.iter() {
-                    self.word(&format!("{byte:02X}"));
-                }
-                self.flag(*quoted, "'");
-            }
+            LiteralValue::Hex { bytes, quoted, charset } => self.octets(bytes, *quoted, charset),
             LiteralValue::Bit { bytes, charset } => {
                 self.introducer(charset);
                 self.flag(charset.is_some(), " ");
