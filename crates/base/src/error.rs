@@ -148,7 +148,7 @@ catalogue! {
     WRONG_SUB_KEY wrong_sub_key(1089, "HY000") "Incorrect prefix key; the used key part isn't a string, the used length is longer than the key part, or the storage engine doesn't support unique prefix keys";
     CANT_REMOVE_ALL_FIELDS cant_remove_all_fields(1090, "42000") "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
     CANT_DROP_FIELD_OR_KEY cant_drop_field_or_key(1091, "42000", kind, name) "Can't DROP {kind} `{name}`; check that it exists";
-    UPDATE_TABLE_USED update_table_used(1093, "HY000", table) "Table '{table}' is specified twice, both as a target for 'UPDATE' and as a separate source for data";
+    UPDATE_TABLE_USED update_table_used(1093, "HY000", table, statement) "Table '{table}' is specified twice, both as a target for '{statement}' and as a separate source for data";
     NO_SUCH_THREAD no_such_thread(1094, "HY000", id) "Unknown thread id: {id}";
     KILL_DENIED kill_denied(1095, "HY000", id) "You are not owner of thread {id}";
     NO_TABLES_USED no_tables_used(1096, "HY000") "No tables used";

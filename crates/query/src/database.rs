@@ -221,10 +221,15 @@ impl Database {
             None => inputs.shapes.iter().map(|shape| shape.ty(connection)).collect(),
         };
         let params = ParamSource { literals: inputs.literals, types: &types, values: inputs.values };
-        let cx = BindContext { catalog: &catalog, session, params };
+        let cx = BindContext { catalog: &catalog, session, params, assigned: &[] };
         let mut notes = Notes::default();
-        let (kind, body) = self.body(cx, &statement, &mut notes)?;
-        let dependencies = dependencies(&body);
+        let (mut kind, mut body) = self.body(cx, &statement, &mut notes)?;
+        if !notes.assigned.is_empty() {
+            // A variable may be read before it is assigned; so the names come first.
+            let assigned = std::mem::take(&mut notes).assigned;
+            (kind, body) = self.body(BindContext { assigned: &assigned, ..cx }, &statement, &mut notes)?;
+        }
+        let dependencies = dependencies(&body, &notes.tables);
         Ok(Plan {
             kind,
             statement,
@@ -281,7 +286,7 @@ impl Database {
             }
             Statement::Explain(tree) => {
                 notes.unique = true;
-                (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree)?)))
+                (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree, notes)?)))
             }
             other => (direct_kind(other)?, Body::Direct),
         })
@@ -311,31 +316,18 @@ impl Database {
     }
 }
 
-/// The tables that a body reads and writes.
-fn dependencies(body: &Body) -> Vec<Dependency> {
-    let read = |tables: &[Arc<TableDef>]| {
-        tables.iter().map(|table| Dependency { table: table.clone(), written: false }).collect::<Vec<_>>()
+/// The tables that a body writes, and those that its queries name.
+fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
+    let written: Vec<&Arc<TableDef>> = match body {
+        Body::Insert(plan) => vec![&plan.table],
+        Body::Update(plan) => vec![&plan.targets.table],
+        Body::Delete(plan) => vec![&plan.targets.table],
+        Body::Multi(plan) => plan.targets().collect(),
+        Body::Direct | Body::PointSelect(_) | Body::Select(_) | Body::Do(_) | Body::Explain(_) => Vec::new(),
     };
-    let written = |table: &Arc<TableDef>| Dependency { table: table.clone(), written: true };
-    let mut all = match body {
-        Body::Direct => Vec::new(),
-        Body::PointSelect(plan) => read(std::slice::from_ref(&plan.table)),
-        Body::Select(plan) => read(plan.tables()),
-        Body::Insert(plan) => {
-            let mut all = plan.query().map(|q| read(q.tables())).unwrap_or_default();
-            all.push(written(&plan.table));
-            all
-        }
-        Body::Update(plan) => vec![written(&plan.targets.table)],
-        Body::Delete(plan) => vec![written(&plan.targets.table)],
-        Body::Multi(plan) => {
-            let mut all = read(plan.query.tables());
-            all.extend(plan.targets().map(written));
-            all
-        }
-        Body::Do(_) => Vec::new(),
-        Body::Explain(plan) => read(&plan.tables),
-    };
+    let read = named.iter().map(|table| Dependency { table: table.clone(), written: false });
+    let written = written.into_iter().map(|table| Dependency { table: table.clone(), written: true });
+    let mut all: Vec<Dependency> = read.chain(written).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all

@@ -14,9 +14,9 @@ use keel_value::{CollationId, SqlType, Value};
 
 use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::bind::{BindContext, Binder};
-use crate::catalog::TableDef;
 use crate::expr::{Expr, Node, walk};
 use crate::join::{JoinSource, Source, TableSource};
+use crate::plan::Notes;
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, Block, Body, SelectPlan, Subquery, SubqueryTest};
 
@@ -24,8 +24,6 @@ use crate::select::{self, Block, Body, SelectPlan, Subquery, SubqueryTest};
 pub(crate) struct ExplainPlan {
     /// The ten columns.
     pub columns: Arc<ResultColumns>,
-    /// Tables of the explained statement.
-    pub tables: Vec<Arc<TableDef>>,
     rows: Vec<Vec<Value>>,
 }
 
@@ -42,7 +40,7 @@ impl ExplainPlan {
 }
 
 /// Plans the statement within EXPLAIN and describes how it would run.
-pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain) -> SqlResult<ExplainPlan> {
+pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain, notes: &mut Notes) -> SqlResult<ExplainPlan> {
     if explain.analyze {
         return Err(errors::not_supported_yet("ANALYZE of a statement"));
     }
@@ -65,7 +63,7 @@ pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain) -> SqlResult<Exp
             lines.explain(&select::plan_select(&mut binder, &query)?);
         }
         Statement::Insert(insert) => {
-            let table = binder.table(insert.table.db.as_deref(), &insert.table.name)?;
+            let table = binder.table(insert.table.db.as_deref(), &insert.table.name, None)?;
             let select_type = if insert.replace { "REPLACE" } else { "INSERT" };
             lines.done.push(Line {
                 id: Some(1),
@@ -82,7 +80,8 @@ pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain) -> SqlResult<Exp
         _ => return Err(errors::not_supported_yet("EXPLAIN of this statement")),
     }
     let rows = lines.done.into_iter().map(Line::into_row).collect();
-    Ok(ExplainPlan { columns: columns(cx.session.vars.connection_collation), tables: binder.tables, rows })
+    notes.take(&binder);
+    Ok(ExplainPlan { columns: columns(cx.session.vars.connection_collation), rows })
 }
 
 /// The SELECT that finds the rows of an UPDATE or DELETE.

@@ -119,6 +119,7 @@ impl Database {
         tables: &[ast::TableLock],
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
+        session.diagnostics.clear();
         self.commit(session)?;
         session.named_locks.release();
         let timeout = match wait {
@@ -161,14 +162,15 @@ impl Database {
     /// The tables named, each once.
     fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
-        let mut aliases: Vec<&str> = Vec::with_capacity(tables.len());
+        let mut names: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
         for named in tables {
             let table = self.find_table(session, &named.table)?;
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
-            if aliases.contains(&alias) {
+            let name = (table.schema.clone(), alias);
+            if names.contains(&name) {
                 return Err(errors::nonuniq_table(alias));
             }
-            aliases.push(alias);
+            names.push(name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
             match wanted.iter_mut().find(|other| Arc::ptr_eq(&other.table, &table)) {
                 Some(other) => other.write |= write,

@@ -136,6 +136,10 @@ pub(crate) struct Notes {
     pub pinned: Vec<u32>,
     /// It serves this execution only.
     pub unique: bool,
+    /// The tables that its queries name, subqueries included.
+    pub tables: Vec<Arc<TableDef>>,
+    /// The user variables that it assigns.
+    pub assigned: Vec<Arc<str>>,
 }
 
 impl Notes {
@@ -143,6 +147,8 @@ impl Notes {
     pub fn take(&mut self, binder: &Binder<'_>) {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
+        self.tables.extend_from_slice(&binder.tables);
+        self.assigned.extend_from_slice(&binder.assigned);
     }
 }
 

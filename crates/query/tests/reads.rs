@@ -138,3 +138,17 @@ fn joins_choose_the_rows_of_changes() {
 fn decimal(n: u64) -> String {
     format!("{}.{:05}", n / 100_000, n % 100_000)
 }
+
+#[test]
+fn a_group_that_is_enough_is_the_last_one_read() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script("create table t (id int primary key, g int, key (g))");
+        for id in 0..200 {
+            c.script(&format!("insert into t values ({id}, {}) -> 1", id / 50));
+        }
+        c.session.handler = Default::default();
+        c.script("select g, count(*) from t group by g limit 1 -> 0|50");
+        assert_eq!(c.session.handler.rows_read, 51, "the group, and the row that ends it");
+    });
+}

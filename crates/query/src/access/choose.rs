@@ -383,8 +383,8 @@ fn interval(about: &[&Found]) -> Option<(PartCondition, Vec<usize>)> {
         if takes_high {
             high = upper.clone();
         }
-        // A predicate with a bound that was not taken is not covered.
-        if (takes_low || lower.is_none()) && (takes_high || upper.is_none()) {
+        // A predicate with a bound that was not taken, or is not known yet, is not covered.
+        if found.whole && (takes_low || lower.is_none()) && (takes_high || upper.is_none()) {
             predicates.push(found.predicate);
         }
     }

@@ -109,6 +109,15 @@ pub fn path_index(path: &AccessPath) -> Option<usize> {
     }
 }
 
+/// Every index that a path reads.
+pub fn path_indexes(path: &AccessPath) -> impl Iterator<Item = usize> {
+    let branches = match path {
+        AccessPath::Union(branches) => branches.as_slice(),
+        _ => &[],
+    };
+    path_index(path).into_iter().chain(branches.iter().map(|(index, _)| *index))
+}
+
 /// Reads every row of a table in its own order.
 pub fn full_scan(table: &TableDef) -> AccessPath {
     if table.is_virtual() { AccessPath::Virtual } else { AccessPath::Scan { index: None, reverse: false } }

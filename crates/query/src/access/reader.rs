@@ -19,6 +19,7 @@ use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
 use crate::session::{HandlerCounts, Session};
+use crate::sort::{Distinct, RowCursor, RowList};
 
 /// How a statement reads.
 pub type ReadMode = Read;
@@ -58,7 +59,6 @@ impl KeyRange {
 }
 
 /// Where the next row comes from.
-#[expect(clippy::large_enum_variant, reason = "one a reader; a box would be an allocation a statement")]
 enum State {
     /// Nothing more.
     End,
@@ -66,6 +66,8 @@ enum State {
     Point,
     /// The rest of `scan`, then `ranges` from `next`.
     Ranges { scan: Option<Scan>, next: usize, reverse: bool },
+    /// The rows of a union that memory did not tell from others, by their clustered keys.
+    SetAside(RowCursor),
     /// Rows that the host made.
     Virtual(std::vec::IntoIter<Vec<Value>>),
 }
@@ -90,6 +92,8 @@ pub struct TableReader {
     /// The ways of a union, and which of them is read; its ranges are in `ranges` then.
     branches: Vec<Branch>,
     branch: usize,
+    /// The clustered keys that the union gave, where its rows may change meanwhile.
+    given: Option<Distinct>,
     /// Key of a point.
     key: Vec<u8>,
     /// Clustered key of the current row.
@@ -117,6 +121,7 @@ impl TableReader {
             ranges: Vec::new(),
             branches: Vec::new(),
             branch: 0,
+            given: None,
             key: Vec::new(),
             primary: Vec::new(),
             exact: true,
@@ -167,6 +172,8 @@ impl TableReader {
                     self.branches.push(Branch { index: *index, ranges });
                 }
                 self.enter_branch(0);
+                self.given = rows_may_change(self.read, session)
+                    .then(|| Distinct::new(session.vars.tmp_memory_bytes, session.host.clone()));
                 State::Ranges { scan: None, next: 0, reverse: false }
             }
             AccessPath::Point { index, key } => {
@@ -231,6 +238,7 @@ impl TableReader {
             }
             State::Ranges { .. } if self.branches.is_empty() => self.next_in_ranges(session, slot),
             State::Ranges { .. } => self.next_in_branches(session, slot),
+            State::SetAside(_) => self.next_set_aside(session, slot),
         }
     }
 
@@ -244,21 +252,60 @@ impl TableReader {
     fn next_in_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         loop {
             while self.next_in_ranges(session, slot)? {
-                if !self.came_before(slot) {
+                if self.is_new(slot)? {
                     return Ok(true);
                 }
             }
             std::mem::swap(&mut self.ranges, &mut self.branches[self.branch].ranges);
             if self.branch + 1 == self.branches.len() {
-                self.state = State::End;
-                return Ok(false);
+                return self.end_branches(session, slot);
             }
             self.enter_branch(self.branch + 1);
             self.state = State::Ranges { scan: None, next: 0, reverse: false };
         }
     }
 
-    /// Whether an earlier branch gave the row: its entry there lies in one of that branch's ranges.
+    /// Whether no branch gave the row that was found, nor this one.
+    fn is_new(&mut self, slot: &RowSlot) -> SqlResult<bool> {
+        if self.is_unlocked() {
+            // It comes again if it is wanted.
+            return Ok(true);
+        }
+        let primary = &self.primary;
+        match &mut self.given {
+            Some(given) => given.is_new(primary, |out| out.extend_from_slice(primary)),
+            None => Ok(!self.came_before(slot)),
+        }
+    }
+
+    /// All branches are read: what is left are the rows that were set aside.
+    fn end_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        self.state = State::End;
+        let Some(given) = self.given.take().filter(Distinct::has_rest) else { return Ok(false) };
+        let mut kept = RowList::new(session.vars.tmp_memory_bytes, session.host.clone());
+        given.rest(&mut |primary| {
+            kept.push(|out| out.extend_from_slice(primary))?;
+            Ok(true)
+        })?;
+        self.state = State::SetAside(kept.finish()?);
+        self.next_set_aside(session, slot)
+    }
+
+    fn next_set_aside(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        let State::SetAside(kept) = &mut self.state else { return Ok(false) };
+        while let Some(primary) = kept.next_row()? {
+            self.primary.clear();
+            self.primary.extend_from_slice(primary);
+            if fetch(&self.table, &self.primary, self.read, transaction(session), slot)? {
+                return Ok(true);
+            }
+        }
+        self.state = State::End;
+        Ok(false)
+    }
+
+    /// Whether an earlier branch gave the row: its entry there lies in one of that branch's ranges, and did when that
+    /// branch was read.
     fn came_before(&mut self, slot: &RowSlot) -> bool {
         let TableReader { table, branches, branch, key, primary, .. } = self;
         branches[..*branch].iter().any(|earlier| {
@@ -373,6 +420,12 @@ impl TableReader {
             scan.unlock_current(transaction(session));
         }
     }
+}
+
+/// Whether a row that was read may be another one by the time it is read again: not in a snapshot.
+fn rows_may_change(read: Read, session: &Session) -> bool {
+    let uncommitted = session.txn.as_ref().is_some_and(|t| t.isolation() == Isolation::ReadUncommitted);
+    read != Read::Snapshot || uncommitted
 }
 
 /// The clustered key at the end of an index entry's key.

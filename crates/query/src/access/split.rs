@@ -17,6 +17,8 @@ pub(super) struct Found {
     pub condition: PartCondition,
     /// The predicate it comes from.
     pub predicate: usize,
+    /// It says all that the predicate says; else the predicate is asked as well.
+    pub whole: bool,
 }
 
 /// The table whose rows are sought, and what is known when they are.
@@ -41,7 +43,12 @@ impl Target<'_> {
                 if let Some(column) = self.column(value, *by, true)
                     && list.iter().all(|e| self.is_known(e))
                 {
-                    out.push(Found { column, condition: PartCondition::In(list.clone()), predicate: number });
+                    out.push(Found {
+                        column,
+                        condition: PartCondition::In(list.clone()),
+                        predicate: number,
+                        whole: true,
+                    });
                 }
             }
             Node::Subquery(subquery) if self.once => {
@@ -53,7 +60,7 @@ impl Target<'_> {
                 {
                     let rows = subquery.plan.expected_rows();
                     let condition = PartCondition::InQuery(subquery.clone(), rows);
-                    out.push(Found { column, condition, predicate: number });
+                    out.push(Found { column, condition, predicate: number, whole: true });
                 }
             }
             Node::IsNull { negated, value } => {
@@ -63,7 +70,7 @@ impl Target<'_> {
                     } else {
                         PartCondition::IsNull
                     };
-                    out.push(Found { column, condition, predicate: number });
+                    out.push(Found { column, condition, predicate: number, whole: true });
                 }
             }
             Node::Like { negated: false, collation, value, pattern, escape } => {
@@ -73,7 +80,7 @@ impl Target<'_> {
                     && self.is_known(pattern)
                 {
                     let condition = PartCondition::Like { pattern: (**pattern).clone(), escape: *escape };
-                    out.push(Found { column, condition, predicate: number });
+                    out.push(Found { column, condition, predicate: number, whole: true });
                 }
             }
             _ => {}
@@ -106,7 +113,7 @@ impl Target<'_> {
                 CompareOp::Ge => PartCondition::Range { lower: Some((value, true)), upper: None },
                 CompareOp::Ne => continue,
             };
-            out.push(Found { column, condition, predicate });
+            out.push(Found { column, condition, predicate, whole: true });
         }
     }
 
@@ -123,7 +130,8 @@ impl Target<'_> {
         let bound = |e: &Expr| self.is_known(e).then(|| (e.clone(), true));
         let (lower, upper) = (bound(low), bound(high));
         if lower.is_some() || upper.is_some() {
-            out.push(Found { column, condition: PartCondition::Range { lower, upper }, predicate });
+            let whole = lower.is_some() && upper.is_some();
+            out.push(Found { column, condition: PartCondition::Range { lower, upper }, predicate, whole });
         }
     }
 

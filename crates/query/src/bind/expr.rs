@@ -1,5 +1,7 @@
 //! Operators: trees of the statement to typed expressions.
 
+use std::sync::Arc;
+
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
 use keel_value::collation::{self, Charset};
@@ -23,7 +25,10 @@ impl Binder<'_> {
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;
                 let (ty, nullable, derivation) = (value.ty.clone(), value.nullable, value.derivation);
-                let node = Node::AssignUserVar(name.to_lowercase().into(), Box::new(value));
+                let name: Arc<str> = name.to_lowercase().into();
+                self.saw_volatile = true;
+                self.assigned.push(name.clone());
+                let node = Node::AssignUserVar(name, Box::new(value));
                 Ok(Expr { node, ty, nullable, derivation })
             }
             T::SysVar(variable) => self.system_variable(variable),
@@ -137,7 +142,9 @@ impl Binder<'_> {
             None => long(TypeKind::LongBlob).with_length(USER_VARIABLE_OCTETS + 1),
         };
         let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
-        Expr { node: Node::UserVar(name.into()), ty, nullable: true, derivation }
+        let varies = self.cx.assigned.iter().any(|assigned| **assigned == *name);
+        self.saw_volatile |= varies;
+        Expr { node: Node::UserVar(name.into(), varies), ty, nullable: true, derivation }
     }
 
     fn system_variable(&mut self, variable: &ast::SysVar) -> SqlResult<Expr> {

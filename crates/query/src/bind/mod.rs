@@ -50,6 +50,20 @@ pub struct BindContext<'a> {
     pub session: &'a Session,
     /// The parameters.
     pub params: ParamSource<'a>,
+    /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
+    /// another value from row to row.
+    pub assigned: &'a [Arc<str>],
+}
+
+/// A real table as a query names it.
+pub(crate) struct NamedTable {
+    pub table: Arc<TableDef>,
+    /// Under its own name, not under an alias.
+    pub by_own_name: bool,
+    /// Within a derived table, whose rows are gathered before they are used.
+    pub in_derived: bool,
+    /// Within a subquery of the statement's own block.
+    pub in_subquery: bool,
 }
 
 /// What a subquery being bound reads of enclosing queries.
@@ -132,8 +146,14 @@ pub struct Binder<'a> {
     pub(crate) reads: Vec<SubqueryReads>,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
-    /// A function was met that gives another value at each call.
+    /// Every naming of a table so far.
+    pub(crate) named: Vec<NamedTable>,
+    /// Derived tables and WITH's around what is being bound.
+    pub(crate) derived_depth: usize,
+    /// Something was met that gives another value at each call.
     pub(crate) saw_volatile: bool,
+    /// User variables that assignments were met of.
+    pub(crate) assigned: Vec<Arc<str>>,
     /// Where a derived table's name may not be found: WITH's tables, innermost last.
     pub(crate) common: Vec<crate::select::CommonTable>,
 }
@@ -153,7 +173,10 @@ impl<'a> Binder<'a> {
             values_slot: None,
             reads: Vec::new(),
             tables: Vec::new(),
+            named: Vec::new(),
+            derived_depth: 0,
             saw_volatile: false,
+            assigned: Vec::new(),
             common: Vec::new(),
         }
     }
@@ -197,8 +220,13 @@ impl<'a> Binder<'a> {
         crate::expr::walk::hoist(expr, &mut self.scope_mut().once);
     }
 
-    /// The table of a name, in the current database where none is said: a real one, or one of the server's own.
-    pub(crate) fn table(&mut self, db: Option<&str>, name: &str) -> SqlResult<Arc<TableDef>> {
+    /// The table that a query names, in the current database where none is said: a real one, or one of the server's own.
+    pub(crate) fn table(
+        &mut self,
+        db: Option<&str>,
+        name: &str,
+        alias: Option<&str>,
+    ) -> SqlResult<Arc<TableDef>> {
         let session = self.cx.session;
         let db = match db {
             Some(db) => db,
@@ -215,7 +243,18 @@ impl<'a> Binder<'a> {
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
             self.tables.push(table.clone());
         }
+        self.named.push(NamedTable {
+            table: table.clone(),
+            by_own_name: alias.is_none_or(|alias| *alias == *table.name),
+            in_derived: self.derived_depth > 0,
+            in_subquery: !self.reads.is_empty(),
+        });
         Ok(table)
+    }
+
+    /// Whether a query bound so far reads the table.
+    pub(crate) fn reads_table(&self, table: &Arc<TableDef>) -> bool {
+        self.tables.iter().any(|named| Arc::ptr_eq(named, table))
     }
 
     /// Ends the innermost scope; what it read of enclosing queries is noted for the subquery being bound.

@@ -1,7 +1,7 @@
 //! Column definitions of CREATE and ALTER TABLE: types, defaults, attributes, and what MariaDB refuses.
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr, LiteralValue};
+use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::Charset;
 use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
@@ -344,7 +344,8 @@ pub(super) fn default_value(
         return Ok(default_expression(tree));
     }
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params });
+    let mut binder =
+        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[] });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
     let today = cx.session.now_local().date;
@@ -388,7 +389,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params });
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
             let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
@@ -449,7 +450,7 @@ fn is_now(tree: &Expr) -> bool {
 
 fn is_constant(tree: &Expr) -> bool {
     match tree {
-        Expr::Literal(literal) => !matches!(&literal.value, LiteralValue::String { charset: Some(_), .. }),
+        Expr::Literal(_) => true,
         Expr::Unary { op: ast::UnaryOp::Minus | ast::UnaryOp::Plus, expr } => {
             matches!(**expr, Expr::Literal(_))
         }

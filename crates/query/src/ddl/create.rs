@@ -33,10 +33,17 @@ impl Database {
         let schema = schema_of(session, &create.name)?.to_string();
         self.refuse_virtual(session, &schema)?;
         names::check_table(&create.name.name)?;
+        if let Some(like) = &create.like
+            && like.name == create.name.name
+            && schema_of(session, like)? == schema
+        {
+            return Err(errors::nonuniq_table(&like.name));
+        }
         let catalog = self.catalog();
         let home = catalog.require_schema(&schema)?;
         if let Some(existing) = home.table(&create.name.name) {
             if create.or_replace {
+                self.check_replacement(session, create, existing)?;
                 self.drop_one(session, &existing.clone())?;
             } else if create.if_not_exists {
                 session.note(errors::table_exists(&create.name.name));
@@ -57,6 +64,27 @@ impl Database {
             Some(select) => self.fill(session, create, select, &table),
             None => Ok(Completion::default()),
         }
+    }
+
+    /// Whether what takes a table's place can be made without it: what it is to be like is there, and its query can be bound.
+    fn check_replacement(
+        &self,
+        session: &Session,
+        create: &ast::CreateTable,
+        existing: &Arc<TableDef>,
+    ) -> SqlResult<()> {
+        if let Some(like) = &create.like {
+            self.find_table(session, like)?;
+        }
+        let Some(select) = &create.select else { return Ok(()) };
+        let catalog = self.catalog();
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        select::plan_select(&mut binder, &select.query)?;
+        if binder.reads_table(existing) {
+            return Err(errors::update_table_used(&existing.name, "CREATE"));
+        }
+        Ok(())
     }
 
     /// CREATE TABLE ... SELECT: inserts the rows; the table goes again if that fails.
@@ -97,7 +125,8 @@ impl Database {
     fn query_columns(&self, session: &mut Session, select: &ast::CreateSelect) -> SqlResult<Vec<ColumnDef>> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session: &*session, params });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session: &*session, params, assigned: &[] });
         let plan = select::plan_select(&mut binder, &select.query)?;
         let described = plan.columns().columns.iter().zip(plan.types());
         Ok(described

@@ -50,8 +50,9 @@ impl Assignments {
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
                 tree => {
-                    // Not hoisted: its warnings come once per row, as MariaDB's do.
+                    // Not hoisted but for subqueries: its warnings come once per row, as MariaDB's do.
                     let mut value = binder.bind(tree, clauses.1)?;
+                    walk::hoist_subqueries(&mut value, &mut binder.scope_mut().once);
                     typing::keep_digits(&mut value);
                     Source::Expr(value)
                 }
@@ -64,6 +65,11 @@ impl Assignments {
             .filter(|c| table.columns[*c].on_update_now && !bound.iter().any(|(b, _)| b == c))
             .collect();
         Ok(Assignments { list: bound, sequential, on_update })
+    }
+
+    /// Lets no value see what an earlier assignment gave.
+    pub fn read_old_values(&mut self) {
+        self.sequential = false;
     }
 
     /// Whether a column may change.
@@ -139,17 +145,23 @@ impl Assignments {
 }
 
 /// What DEFAULT means for a column: an expression where it was defined as one.
-pub(super) fn default_source(binder: &Binder<'_>, table: &Arc<TableDef>, column: usize) -> SqlResult<Source> {
+pub(super) fn default_source(
+    binder: &mut Binder<'_>,
+    table: &Arc<TableDef>,
+    column: usize,
+) -> SqlResult<Source> {
     let ColumnDefault::Expression(text) = &table.columns[column].default else { return Ok(Source::Default) };
     let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
     let ast::Statement::Do(list) = parsed.statement else { return Ok(Source::Default) };
     // Its literals are its own, not parameters of the statement.
     let mut inner = Binder::new(BindContext { params: ParamSource::default(), ..binder.cx });
     inner.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
-    match list.first() {
-        Some(tree) => Ok(Source::Expr(inner.bind(tree, Clause::Fields)?)),
-        None => Ok(Source::Default),
-    }
+    // What it keeps for the execution lies beside what the statement keeps.
+    inner.scope_mut().once = binder.once_count();
+    let Some(tree) = list.first() else { return Ok(Source::Default) };
+    let value = inner.bind(tree, Clause::Fields)?;
+    binder.scope_mut().once = inner.once_count();
+    Ok(Source::Expr(value))
 }
 
 /// A later assignment to the same column wins.

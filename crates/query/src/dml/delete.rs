@@ -1,5 +1,7 @@
 //! DELETE from one table.
 
+use std::sync::Arc;
+
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_storage::{Change, Changed};
@@ -8,7 +10,8 @@ use keel_value::Value;
 use super::filter::{Single, Targets, row_bytes, single_table};
 use super::rows::{self, RowBuffers};
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, ScopeTable};
+use crate::bind::{BindContext, Binder, NamedTable, ScopeTable};
+use crate::catalog::TableDef;
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
@@ -19,6 +22,8 @@ use crate::session::Session;
 /// A planned DELETE.
 pub(crate) struct DeletePlan {
     pub targets: Targets,
+    /// Rows are found before they go: a query within the statement reads the table too.
+    collect: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
 }
@@ -48,8 +53,26 @@ pub(crate) fn plan(
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
     let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
     notes.take(&binder);
+    if !delete.targets.is_empty() {
+        refuse_reading(&binder, &table, alias)?;
+    }
+    let collect = binder.reads_table(&table);
     let direct = targets.point().is_some() && !targets.may_wait();
-    Ok(DeletePlan { targets, direct })
+    Ok(DeletePlan { targets, collect, direct })
+}
+
+/// 1093 where a subquery reads a table that a DELETE with a list of tables changes; derived tables may.
+pub(super) fn refuse_reading(
+    binder: &Binder<'_>,
+    table: &Arc<TableDef>,
+    alias: Option<&str>,
+) -> SqlResult<()> {
+    let reads =
+        |named: &NamedTable| named.in_subquery && !named.in_derived && Arc::ptr_eq(&named.table, table);
+    if binder.named.iter().any(reads) {
+        return Err(errors::update_table_used(alias.unwrap_or(&table.name), "DELETE"));
+    }
+    Ok(())
 }
 
 /// The table of a DELETE that reads and changes no other, in whichever form it is written.
@@ -93,7 +116,7 @@ fn all(
         return Ok(count);
     }
     let table = &plan.targets.table;
-    plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
+    plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         affected_rows += 1;
         rows::delete(table, txn, primary, row_bytes(&frame), buffers)

@@ -143,8 +143,7 @@ impl Targets {
     /// Whether changing a column could move a row along the path that finds it.
     pub fn moves(&self, changes: impl Fn(usize) -> bool) -> bool {
         let of_index = |i: usize| self.table.indexes[i].parts.iter().any(|p| changes(p.column));
-        let of_path = access::path_index(&self.path).is_some_and(of_index);
-        of_path || self.table.clustered.is_some_and(of_index)
+        access::path_indexes(&self.path).chain(self.table.clustered).any(of_index)
     }
 
     /// Whether a row fulfils the predicates that its path does not.

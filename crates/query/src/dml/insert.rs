@@ -1,5 +1,6 @@
 //! INSERT and REPLACE.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, code, errors};
@@ -7,7 +8,7 @@ use keel_sql::ast::{self, InsertSource};
 use keel_sql::{LiteralCell, LiteralRows};
 use keel_storage::OnDuplicate;
 use keel_storage::runtime::fiber;
-use keel_value::row::{self, RowRef};
+use keel_value::row::{self, Layout, RowRef};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::WriteScratch;
@@ -15,18 +16,19 @@ use super::assign::{Assignments, Source, default_source, default_value, lacks_de
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::literal::CellTypes;
-use crate::bind::{BindContext, Binder, Clause, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
 use crate::catalog::counter::Step;
 use crate::catalog::{ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
 use crate::engine_error;
-use crate::expr::frame::once_cells;
+use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, typing, walk};
 use crate::join::Keeper;
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
 use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
 use crate::session::Session;
+use crate::sort::RowList;
 
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
@@ -47,7 +49,11 @@ pub(crate) struct InsertPlan {
 }
 
 enum Rows {
-    Values(Vec<Vec<Source>>),
+    Values {
+        rows: Vec<Vec<Source>>,
+        /// A query within one of them reads the table that they go to: all are worked out before the first is written.
+        reads_target: bool,
+    },
     /// Plain literals, read from the statement's text row by row.
     Literals(LiteralRows),
     Query {
@@ -57,17 +63,9 @@ enum Rows {
 }
 
 impl InsertPlan {
-    /// The query whose rows are inserted.
-    pub fn query(&self) -> Option<&SelectPlan> {
-        match &self.rows {
-            Rows::Query { plan, .. } => Some(plan),
-            Rows::Values(_) | Rows::Literals(_) => None,
-        }
-    }
-
     fn is_single(&self) -> bool {
         match &self.rows {
-            Rows::Values(rows) => rows.len() == 1,
+            Rows::Values { rows, .. } => rows.len() == 1,
             Rows::Literals(rows) => rows.row_count() == 1,
             Rows::Query { .. } => false,
         }
@@ -94,7 +92,7 @@ pub(crate) fn plan(
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
-        unsaid.push((column, unsaid_source(&binder, &table, column)?));
+        unsaid.push((column, unsaid_source(&mut binder, &table, column)?));
     }
     unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
     let rows = match &insert.source {
@@ -103,7 +101,10 @@ pub(crate) fn plan(
             for (number, list) in lists.iter().enumerate() {
                 rows.push(bind_row(&mut binder, &table, &columns, list, number, &mut reads_own_row)?);
             }
-            Rows::Values(rows)
+            // Under an alias MariaDB takes it for another table, whose rows may change meanwhile.
+            let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, &table);
+            let reads_target = rows.len() > 1 && binder.named.iter().any(reads);
+            Rows::Values { rows, reads_target }
         }
         InsertSource::Literals(rows) if rows.width() != columns.len() => {
             return Err(errors::wrong_value_count_on_row(1));
@@ -112,12 +113,12 @@ pub(crate) fn plan(
         InsertSource::Query(query) => {
             let mut inner = Binder::new(cx);
             let mut plan = select::plan_select(&mut inner, query)?;
-            plan.keep_digits();
             notes.take(&inner);
             if plan.types().len() != columns.len() {
                 return Err(errors::wrong_value_count_on_row(1));
             }
-            let reads_target = plan.tables().iter().any(|t| Arc::ptr_eq(t, &table));
+            let reads_target = inner.reads_table(&table);
+            plan.keep_digits(reads_target);
             Rows::Query { plan: Box::new(plan), reads_target }
         }
     };
@@ -158,7 +159,7 @@ pub(crate) fn plan(
 }
 
 /// What a column holds that the statement does not name. One that counts gets its value as for NULL, whatever 0 means.
-fn unsaid_source(binder: &Binder<'_>, table: &Arc<TableDef>, column: usize) -> SqlResult<Source> {
+fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) -> SqlResult<Source> {
     let def = &table.columns[column];
     if def.auto_increment {
         return Ok(Source::Stored(Value::Null));
@@ -251,6 +252,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         buffers: std::mem::take(&mut session.scratch.write.buffers),
         counts: Counts::default(),
         auto: AutoValues::default(),
+        once: once_cells(plan.once),
     };
     let result = work.all(session);
     let kept = WriteScratch {
@@ -325,6 +327,19 @@ impl AutoValues {
         self.intervals += 1;
         count.min(65_535)
     }
+
+    /// Leaves out the reserved values up to one that a row gave itself.
+    fn go_on_behind(&mut self, given: u64, step: Step) {
+        let (next, count) = self.reserved;
+        if count == 0 || given < next {
+            return;
+        }
+        let passed = (given - next) / step.increment.max(1) + 1;
+        self.reserved = match step.after(given) {
+            Some(behind) if passed < count => (behind, count - passed),
+            _ => (0, 0),
+        };
+    }
 }
 
 struct Work<'p> {
@@ -337,13 +352,16 @@ struct Work<'p> {
     buffers: RowBuffers,
     counts: Counts,
     auto: AutoValues,
+    /// What ON DUPLICATE KEY UPDATE keeps for the execution.
+    once: Vec<OnceCell<Kept>>,
 }
 
 impl Work<'_> {
     fn all(&mut self, session: &mut Session) -> SqlResult<()> {
         self.check_defaults(session)?;
         match &self.plan.rows {
-            Rows::Values(rows) => {
+            Rows::Values { rows, reads_target: true } => self.values_first(session, rows),
+            Rows::Values { rows, reads_target: false } => {
                 let count = rows.len() as u64;
                 for (number, row) in rows.iter().enumerate() {
                     session.current_row = number as u64 + 1;
@@ -370,6 +388,28 @@ impl Work<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Works out all rows before the first one is written.
+    fn values_first(&mut self, session: &mut Session, rows: &[Vec<Source>]) -> SqlResult<()> {
+        let columns = self.plan.table.columns.iter().map(|column| (column.ty.clone(), true));
+        let layout = Layout::new(&columns.collect::<Vec<_>>());
+        let mut kept = RowList::new(session.vars.tmp_memory_bytes, session.host.clone());
+        for (number, row) in rows.iter().enumerate() {
+            session.current_row = number as u64 + 1;
+            self.values_of(session, row)?;
+            kept.push(|out| row::encode_values(&layout, &self.values, out))?;
+        }
+        let mut kept = kept.finish()?;
+        session.current_row = 0;
+        while let Some(row) = kept.next_row()? {
+            session.current_row += 1;
+            let row = RowRef::new(&layout, row);
+            self.values.clear();
+            self.values.extend((0..layout.columns().len()).map(|place| row.get(place).to_owned()));
+            self.write(session, rows.len() as u64)?;
+        }
+        Ok(())
     }
 
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
@@ -600,13 +640,12 @@ impl Work<'_> {
         primary: &[u8],
     ) -> SqlResult<()> {
         let Some((assignments, touched)) = &self.plan.on_duplicate else { return Ok(()) };
-        let once = once_cells(self.plan.once);
         let layout = table.layout.clone();
         let slots = [
             RowSlot::Stored { layout, map: None, bytes: self.old.clone() },
             RowSlot::Values(std::mem::take(&mut self.values)),
         ];
-        let frame = Frame { slots: &slots, params: self.params, once: &once, outer: None };
+        let frame = Frame { slots: &slots, params: self.params, once: &self.once, outer: None };
         let view = RowRef::new(&table.layout, &self.old);
         let mut new = Vec::new();
         // The made value was not stored: LAST_INSERT_ID() inside the assignments speaks of the existing row.
@@ -664,6 +703,10 @@ impl Work<'_> {
         self.auto.made = None;
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
+        let step = Step {
+            increment: session.vars.auto_increment_increment,
+            offset: session.vars.auto_increment_offset,
+        };
         let asked = match self.values[auto.column].as_ref() {
             ValueRef::Null => true,
             ValueRef::Int(0) | ValueRef::UInt(0) => {
@@ -675,13 +718,12 @@ impl Work<'_> {
         };
         if !asked {
             self.auto.explicit = given_number(self.values[auto.column].as_ref());
+            if let Some(given) = self.auto.explicit.filter(|given| *given <= i64::MAX as u64) {
+                self.auto.go_on_behind(given, step);
+            }
             return Ok(());
         }
         let ty = &table.columns[auto.column].ty;
-        let step = Step {
-            increment: session.vars.auto_increment_increment,
-            offset: session.vars.auto_increment_offset,
-        };
         let engine = table.engine.as_ref().expect("only real tables are written");
         let tree = table.indexes[auto.index].entries();
         let counter = &table.shared.auto_increment;

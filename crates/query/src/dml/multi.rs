@@ -13,6 +13,7 @@ use keel_value::{SqlType, TypeKind, Value};
 
 use super::assign::{now_value, write_row};
 use super::convert::{Strictness, into_column};
+use super::delete::refuse_reading;
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::{TableDef, names};
@@ -90,7 +91,10 @@ pub(crate) fn plan_update(
             Touched::of(&table, |c| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c));
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
-    finish(cx, query, targets, false, update.ignore, notes)
+    let mut binder = Binder::new(cx);
+    let query = Box::new(select::plan_select(&mut binder, &query)?);
+    notes.take(&binder);
+    Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
 }
 
 /// Binds a DELETE from several tables.
@@ -112,21 +116,13 @@ pub(crate) fn plan_delete(
         targets.push(new_target(named, &mut items, "DELETE")?);
     }
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
-    finish(cx, query, targets, true, delete.ignore, notes)
-}
-
-fn finish(
-    cx: BindContext<'_>,
-    query: ast::Query,
-    targets: Vec<Target>,
-    deletes: bool,
-    ignore: bool,
-    notes: &mut Notes,
-) -> SqlResult<MultiPlan> {
     let mut binder = Binder::new(cx);
-    let query = select::plan_select(&mut binder, &query)?;
+    let query = Box::new(select::plan_select(&mut binder, &query)?);
     notes.take(&binder);
-    Ok(MultiPlan { query: Box::new(query), targets, deletes, ignore })
+    for (target, name) in targets.iter().zip(&delete.targets) {
+        refuse_reading(&binder, &target.table, Some(&name.name))?;
+    }
+    Ok(MultiPlan { query, targets, deletes: true, ignore: delete.ignore })
 }
 
 fn push(items: &mut Vec<Expr>, item: Expr) -> usize {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
+use keel_storage::runtime::fiber;
 use keel_storage::{Change, Changed};
 use keel_value::Value;
 use keel_value::row::RowRef;
@@ -22,6 +23,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::Completion;
 use crate::session::Session;
+use crate::sort::Sorter;
 
 /// A planned UPDATE.
 pub(crate) struct UpdatePlan {
@@ -31,6 +33,8 @@ pub(crate) struct UpdatePlan {
     ignore: bool,
     /// Rows are collected before they change.
     collect: bool,
+    /// A query within the statement reads the table too: all new rows are worked out before the first one changes.
+    reads_target: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
 }
@@ -54,17 +58,22 @@ pub(crate) fn plan(
     }
     let mut binder = Binder::new(cx);
     binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
-    let assignments =
+    let mut assignments =
         Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;
     let (filter, order, limit) = (update.filter.as_ref(), &update.order_by, update.limit.as_ref());
     let mut targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
     targets.semi_consistent = true;
     notes.take(&binder);
     let touched = Touched::of(&table, |c| assignments.changes(c));
-    let collect = targets.moves(|c| assignments.changes(c));
+    let reads_target = binder.reads_table(&table);
+    if reads_target {
+        // As MariaDB's UPDATE of several tables, which it makes of this.
+        assignments.read_old_values();
+    }
+    let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let direct =
         targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
-    Ok(UpdatePlan { targets, assignments, touched, ignore: update.ignore, collect, direct })
+    Ok(UpdatePlan { targets, assignments, touched, ignore: update.ignore, collect, reads_target, direct })
 }
 
 /// Counts of a running UPDATE.
@@ -113,9 +122,56 @@ impl Work<'_> {
         if plan.direct && self.direct(session, params)? {
             return Ok(());
         }
+        if plan.reads_target {
+            return self.values_first(session, params);
+        }
         plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
-            self.row(session, frame, primary)
+            if self.works_out(session, frame)? {
+                self.put(session, primary, row_bytes(&frame))?;
+            }
+            Ok(())
         })
+    }
+
+    /// Works out all new rows before the first one is written. The rows found stay locked meanwhile.
+    fn values_first(&mut self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
+        let plan = self.plan;
+        // All sort keys are equal: rows stay in the order in which they were found.
+        let mut kept = Sorter::new(None, session.vars.sort_buffer_bytes, session.host.clone());
+        plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
+            if !self.works_out(session, frame)? {
+                return Ok(());
+            }
+            let (number, row) = (self.counts.matched, &self.scratch.row);
+            kept.push(
+                |_| Ok(()),
+                |out| {
+                    out.extend_from_slice(&number.to_le_bytes());
+                    out.extend_from_slice(&(primary.len() as u32).to_le_bytes());
+                    out.extend_from_slice(primary);
+                    out.extend_from_slice(row);
+                    Ok(())
+                },
+            )
+        })?;
+        let mut kept = kept.finish()?;
+        let mut old = Vec::new();
+        while let Some((_, record)) = kept.next()? {
+            fiber::tick();
+            session.check_interrupt()?;
+            let (number, rest) = record.split_at(8);
+            let (length, rest) = rest.split_at(4);
+            session.current_row = u64::from_le_bytes(number.try_into().expect("eight octets"));
+            let length = u32::from_le_bytes(length.try_into().expect("four octets")) as usize;
+            let (primary, row) = rest.split_at(length);
+            let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+            if rows::lock_row(self.table(), txn, primary, &mut old)? {
+                self.scratch.row.clear();
+                self.scratch.row.extend_from_slice(row);
+                self.put(session, primary, &old)?;
+            }
+        }
+        Ok(())
     }
 
     fn table(&self) -> &Arc<TableDef> {
@@ -219,30 +275,30 @@ impl Work<'_> {
     fn raise_auto_increment(&self) -> SqlResult<()> {
         let table = self.table();
         let Some(auto) = table.auto_increment else { return Ok(()) };
-        match self.scratch.new.iter().find(|(column, _)| *column == auto.column) {
-            Some((_, value)) => rows::raise_auto_increment(table, value.as_ref()).map(|_| ()),
-            None => Ok(()),
-        }
-    }
-
-    /// One row of several.
-    fn row(&mut self, session: &mut Session, frame: Frame<'_>, primary: &[u8]) -> SqlResult<()> {
-        let table = self.table().clone();
-        self.counts.matched += 1;
-        let old = row_bytes(&frame);
-        let view = RowRef::new(&table.layout, old);
-        self.plan.assignments.changed(
-            session,
-            &table,
-            frame,
-            &view,
-            self.strictness,
-            &mut self.scratch.new,
-        )?;
-        if self.scratch.new.is_empty() {
+        if !self.plan.assignments.changes(auto.column) {
             return Ok(());
         }
-        write_row(&table, &view, &self.scratch.new, &mut self.scratch.row);
+        let value = RowRef::new(&table.layout, &self.scratch.row).get(auto.column);
+        rows::raise_auto_increment(table, value).map(|_| ())
+    }
+
+    /// Works out what the row in slot 0 becomes; false where it stays as it is.
+    fn works_out(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<bool> {
+        let table = &self.plan.targets.table;
+        self.counts.matched += 1;
+        let view = RowRef::new(&table.layout, row_bytes(&frame));
+        let new = &mut self.scratch.new;
+        self.plan.assignments.changed(session, table, frame, &view, self.strictness, new)?;
+        if new.is_empty() {
+            return Ok(false);
+        }
+        write_row(table, &view, new, &mut self.scratch.row);
+        Ok(true)
+    }
+
+    /// Puts the row that was worked out in the place of the old one.
+    fn put(&mut self, session: &mut Session, primary: &[u8], old: &[u8]) -> SqlResult<()> {
+        let table = self.table().clone();
         match self.write(session, &table, primary, old) {
             Ok(()) => {
                 self.counts.changed += 1;

@@ -7,6 +7,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::types::Class;
 use keel_value::{Cell, Decimal, SqlMode, Value, ValueRef};
 
+use super::typing::WORD_DIGITS;
 use super::{ArithOp, BitOp, EvalContext, Expr, Node, print, typing};
 
 const NULL: Cell<'static> = Cell::Ref(ValueRef::Null);
@@ -108,9 +109,6 @@ fn decimals<'f>(
         Err(_) => Err(out_of_range(expr, cx)),
     }
 }
-
-/// Digits in one word of MariaDB's decimals: quotients within larger expressions have whole words behind the point.
-const WORD_DIGITS: u32 = 9;
 
 /// A decimal operand; a quotient with the digits that MariaDB computes, of which only a final result loses any.
 fn unrounded<'f>(operand: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Decimal>> {

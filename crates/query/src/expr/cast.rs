@@ -112,10 +112,9 @@ fn leading_integer(
         _ => (false, trimmed),
     };
     let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    let mut value: i128 = 0;
-    for digit in &digits[..count.min(30)] {
-        value = value * 10 + i128::from(digit - b'0');
-    }
+    let value = digits[..count]
+        .iter()
+        .fold(0i128, |value, digit| value.saturating_mul(10).saturating_add(i128::from(digit - b'0')));
     let exact = if negative { -value } else { value };
     let kept = exact.clamp(i128::from(i64::MIN), i128::from(u64::MAX));
     if count < digits.len() || count == 0 || kept != exact {

@@ -142,7 +142,7 @@ impl Expr {
                 crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx)
                     .map(Cell::Owned)
             }
-            Node::UserVar(name) => {
+            Node::UserVar(name, _) => {
                 Ok(Cell::Owned(cx.session.user_variables.get(name).map_or(Value::Null, |v| v.value.clone())))
             }
             Node::AssignUserVar(name, value) => {

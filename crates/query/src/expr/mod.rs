@@ -265,8 +265,8 @@ pub enum Node {
         /// Minus.
         subtract: bool,
     },
-    /// A user variable.
-    UserVar(Arc<str>),
+    /// A user variable; whether the statement assigns it, so that it changes from row to row.
+    UserVar(Arc<str>, bool),
     /// `@name := value`.
     AssignUserVar(Arc<str>, Box<Expr>),
     /// A system variable.

@@ -145,7 +145,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push(' ');
             out.push_str(crate::func::datetime::unit_name(*unit));
         }
-        Node::UserVar(name) => {
+        Node::UserVar(name, _) => {
             out.push_str("@`");
             out.push_str(name);
             out.push('`');

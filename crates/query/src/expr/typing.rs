@@ -196,16 +196,33 @@ fn exact(a: Class, b: Class, digits: u32, scale: u32, unsigned: bool) -> SqlType
     }
 }
 
-/// Makes an expression whose value goes into a column: a quotient keeps all the digits that were computed.
+/// Makes an expression whose value goes into a column: a quotient keeps all the digits that were computed. Such a type
+/// says nothing of the digits before the point: values of it cannot be packed.
 pub fn keep_digits(expr: &mut Expr) {
+    widen_quotient(expr, |_| SCALE_MAX);
+}
+
+/// Digits in one word of MariaDB's decimals: quotients have whole words behind the point.
+pub const WORD_DIGITS: u32 = 9;
+
+/// The same for a value that is packed before it goes there: as many digits behind the point as those before it leave.
+pub fn keep_fitting_digits(expr: &mut Expr) {
+    widen_quotient(expr, |ty| {
+        let decimals = u32::from(ty.decimals);
+        let computed = decimals.div_ceil(WORD_DIGITS) * WORD_DIGITS;
+        computed.min(SCALE_MAX).min(PRECISION_MAX - (ty.length - decimals))
+    });
+}
+
+fn widen_quotient(expr: &mut Expr, scale: impl Fn(&SqlType) -> u32) {
     match &mut expr.node {
         Node::Once(_, inner) => {
-            keep_digits(inner);
+            widen_quotient(inner, scale);
             expr.ty = inner.ty.clone();
         }
         Node::Arith(ArithOp::Div, ..) if expr.ty.class() == Class::Decimal => {
-            expr.ty =
-                SqlType { unsigned: expr.ty.unsigned, ..SqlType::decimal(PRECISION_MAX, SCALE_MAX as u8) };
+            let decimals = scale(&expr.ty) as u8;
+            expr.ty = SqlType { unsigned: expr.ty.unsigned, ..SqlType::decimal(PRECISION_MAX, decimals) };
         }
         _ => {}
     }

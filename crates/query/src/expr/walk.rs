@@ -17,7 +17,7 @@ pub struct Facts {
     pub subquery: bool,
     /// Aggregates.
     pub aggregates: bool,
-    /// Assigns a user variable.
+    /// Assigns a user variable, or reads one that the statement assigns.
     pub assigns: bool,
 }
 
@@ -36,7 +36,7 @@ macro_rules! each_operand {
             | Node::Param(_)
             | Node::Column(_)
             | Node::Outer { .. }
-            | Node::UserVar(_)
+            | Node::UserVar(..)
             | Node::SysVar(..)
             | Node::Aggregate(_) => {}
             Node::Once(_, a)
@@ -126,7 +126,7 @@ pub fn facts(expr: &Expr) -> Facts {
         Node::Outer { .. } => facts.outer = true,
         Node::Param(_) => facts.params = true,
         Node::Aggregate(_) => facts.aggregates = true,
-        Node::AssignUserVar(..) => facts.assigns = true,
+        Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
         Node::Call(function, _) if !function.pure => facts.volatile = true,
         Node::Subquery(subquery) => {
             facts.subquery = true;
@@ -158,6 +158,23 @@ pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
     });
 }
 
+/// Keeps what an expression gives for the execution.
+fn keep_once(expr: &mut Expr, count: &mut u32) {
+    let inner = std::mem::replace(expr, Expr::null());
+    let (ty, nullable, derivation) = (inner.ty.clone(), inner.nullable, inner.derivation);
+    *expr = Expr { node: Node::Once(*count, Box::new(inner)), ty, nullable, derivation };
+    *count += 1;
+}
+
+/// Wraps the subqueries that are constant for an execution.
+pub fn hoist_subqueries(expr: &mut Expr, count: &mut u32) {
+    match &expr.node {
+        Node::Once(..) => {}
+        Node::Subquery(_) if facts(expr).is_constant() => keep_once(expr, count),
+        _ => children_mut(expr, &mut |child| hoist_subqueries(child, count)),
+    }
+}
+
 /// Wraps the greatest parts that are constant for an execution, unless they are values already.
 pub fn hoist(expr: &mut Expr, count: &mut u32) {
     match &expr.node {
@@ -172,11 +189,7 @@ pub fn hoist(expr: &mut Expr, count: &mut u32) {
         _ => {}
     }
     if facts(expr).is_constant() {
-        let inner = std::mem::replace(expr, Expr::null());
-        let (ty, nullable, derivation) = (inner.ty.clone(), inner.nullable, inner.derivation);
-        *expr = Expr { node: Node::Once(*count, Box::new(inner)), ty, nullable, derivation };
-        *count += 1;
-        return;
+        return keep_once(expr, count);
     }
     children_mut(expr, &mut |child| hoist(child, count));
 }
@@ -213,7 +226,7 @@ fn same_shape(a: &Expr, b: &Expr) -> bool {
         (Node::Arith(x, ..), Node::Arith(y, ..)) => x == y,
         (Node::Bits(x, ..), Node::Bits(y, ..)) => x == y,
         (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && x.pure,
-        (Node::UserVar(x), Node::UserVar(y)) => x == y,
+        (Node::UserVar(x, _), Node::UserVar(y, _)) => x == y,
         (Node::SysVar(s, x), Node::SysVar(t, y)) => s == t && x == y,
         (Node::Aggregate(x), Node::Aggregate(y)) => x == y,
         (Node::AssignUserVar(..), _) => false,

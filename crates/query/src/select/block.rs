@@ -12,7 +12,7 @@ use keel_value::row::{Layout, RowRef};
 use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
 
-use super::carry::stored_type;
+use super::carry::{Carry, stored_type};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::{Limits, RowOutput};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
@@ -20,11 +20,13 @@ use crate::group::{GroupPlan, Grouper};
 use crate::join::{Runner, Source, all_hold};
 use crate::result::RowView;
 use crate::session::Session;
-use crate::sort::{Distinct, Sorter};
+use crate::sort::{Distinct, Sorted, Sorter};
 
 /// One key of ORDER BY.
 pub(crate) struct SortKey {
     pub expr: Expr,
+    /// The select item that it is, where that assigns user variables: it is worked out once.
+    pub item: Option<usize>,
     pub part: key::KeyPart,
 }
 
@@ -53,6 +55,8 @@ pub(crate) struct Block {
     pub distinct: bool,
     /// ORDER BY, unless rows come in order anyway.
     pub order: Vec<SortKey>,
+    /// What sorted rows keep where user variables count them: the select list is worked out in their order.
+    pub unprojected: Option<Carry>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
     /// How sorted results are kept.
@@ -272,6 +276,10 @@ impl Block {
                     Some(true) if !projector.emit(session, frame, output)? => return Ok(()),
                     _ => {}
                 }
+                // The next group may be long.
+                if window.is_full() {
+                    return Ok(());
+                }
             }
             let mut packed = PackedRows::new(self);
             return match unique {
@@ -288,7 +296,9 @@ impl Block {
             {
                 continue;
             }
-            if sorter.push_key(|out| self.sort_key(session, frame, out))? {
+            if self.order.iter().any(|key| key.item.is_some()) {
+                self.sort_projected(session, frame, &mut packer, &mut sorter)?;
+            } else if sorter.push_key(|out| self.sort_key(session, frame, out))? {
                 sorter.push_payload(|out| self.sort_payload(session, frame, &mut packer, out))?;
             }
         }
@@ -296,6 +306,9 @@ impl Block {
             unique.rest(|key, row| sorter.push_bytes(key, row).map(|()| true))?;
         }
         let mut sorted = sorter.finish()?;
+        if let Some(carry) = &self.unprojected {
+            return self.project_sorted(sorted, carry, session, frame, window, output);
+        }
         let mut packed = PackedRows::new(self);
         while let Some((_, row)) = sorted.next()?
             && packed.emit(row, session, window, output)?
@@ -313,7 +326,35 @@ impl Block {
         Ok(())
     }
 
-    /// Appends a row's results.
+    /// Gives the sorter a row whose results are worked out before its key.
+    fn sort_projected(
+        &self,
+        session: &mut Session,
+        frame: &FrameBuffer<'_>,
+        packer: &mut RowPacker<'_>,
+        sorter: &mut Sorter,
+    ) -> SqlResult<()> {
+        let mut cx = EvalContext::new(session, frame.view());
+        let mut values: Vec<Value> = Vec::with_capacity(self.project.len());
+        for expr in &self.project {
+            values.push(expr.eval(&mut cx)?.into_value());
+        }
+        let fill_key = |out: &mut Vec<u8>| {
+            for key in &self.order {
+                match key.item {
+                    Some(item) => encode_key_part(&key.part, values[item].as_ref(), out),
+                    None => encode_key_part(&key.part, key.expr.eval(&mut cx)?.as_ref(), out),
+                }
+            }
+            Ok(())
+        };
+        sorter.push(fill_key, |out| {
+            packer.pack(RowView::Values(&values), out);
+            Ok(())
+        })
+    }
+
+    /// Appends a row's results, or what they are worked out from.
     fn sort_payload(
         &self,
         session: &mut Session,
@@ -321,12 +362,38 @@ impl Block {
         packer: &mut RowPacker<'_>,
         out: &mut Vec<u8>,
     ) -> SqlResult<()> {
+        if let Some(carry) = &self.unprojected {
+            carry.save(&frame.slots, out);
+            return Ok(());
+        }
         let mut cx = EvalContext::new(session, frame.view());
         let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
         for expr in &self.project {
             cells.push(expr.eval(&mut cx)?);
         }
         packer.pack_cells(&cells, out);
+        Ok(())
+    }
+
+    /// Works out the results of rows that come in order.
+    fn project_sorted(
+        &self,
+        mut sorted: Sorted,
+        carry: &Carry,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<()> {
+        let mut projector = Projector::new(self);
+        while let Some((_, row)) = sorted.next()? {
+            carry.load(row, &mut frame.slots);
+            match window.admit() {
+                None => return Ok(()),
+                Some(true) if !projector.emit(session, frame, output)? => return Ok(()),
+                _ => {}
+            }
+        }
         Ok(())
     }
 

@@ -42,7 +42,10 @@ fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
         return Err(errors::not_supported_yet("WITH RECURSIVE"));
     }
     for table in &with.tables {
-        let plan = from::bind_apart(binder, &table.query)?;
+        binder.derived_depth += 1;
+        let plan = from::bind_apart(binder, &table.query);
+        binder.derived_depth -= 1;
+        let plan = plan?;
         if !table.columns.is_empty() && table.columns.len() != plan.types.len() {
             return Err(errors::with_col_wrong_list());
         }
@@ -300,7 +303,10 @@ fn assemble(
     mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
     let group = (is_grouped || groups_distinct)
         .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
-    let once_only = |c: &Expr| walk::slots_read(c) == 0 && !walk::facts(c).volatile;
+    let once_only = |c: &Expr| {
+        let facts = walk::facts(c);
+        walk::slots_read(c) == 0 && !facts.volatile && !facts.assigns
+    };
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
@@ -342,6 +348,9 @@ fn assemble(
         distinct: select.options.distinct,
     };
     let order = if sorted_already { Vec::new() } else { order };
+    let assigns = |e: &Expr| walk::facts(e).assigns;
+    let counts = group.is_none() && project.iter().any(assigns) && !order.iter().any(|(e, _)| assigns(e));
+    let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
     let block = Block {
         slot_count: table_count + 1,
         once: scope.once,
@@ -354,7 +363,8 @@ fn assemble(
         having,
         direct: direct(&project, &scope),
         distinct: select.options.distinct && is_grouped,
-        order: order.into_iter().map(sort_key).collect(),
+        order: order.into_iter().map(|(e, descending)| counted_key(e, descending, &project)).collect(),
+        unprojected,
         limit,
         offset,
         layout: result_layout(project.iter().map(|e| &e.ty)),
@@ -376,7 +386,17 @@ fn assemble(
 pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
     let mut part = KeyPart::new(stored_type(&expr.ty), true);
     part.descending = descending;
-    SortKey { expr, part }
+    SortKey { expr, item: None, part }
+}
+
+/// The same; a key that assigns a user variable is the select item that it names.
+fn counted_key(expr: Expr, descending: bool, project: &[Expr]) -> SortKey {
+    let alike = |item: &Expr| match (&item.node, &expr.node) {
+        (Node::AssignUserVar(x, p), Node::AssignUserVar(y, q)) => x == y && walk::same(p, q),
+        _ => false,
+    };
+    let item = project.iter().position(alike);
+    SortKey { item, ..sort_key((expr, descending)) }
 }
 
 /// Aggregates become columns of the grouped row.

@@ -63,7 +63,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
                 return Ok((add_derived(binder, from, plan, &alias, &columns)?, Vec::new()));
             }
-            let def = binder.table(name.db.as_deref(), &name.name)?;
+            let def = binder.table(name.db.as_deref(), &name.name, alias.as_deref())?;
             for hint in hints {
                 for index in &hint.indexes {
                     if def.index_position(index).is_none() {
@@ -87,11 +87,10 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
         }
         TableRef::Derived { query, alias } => {
             let alias = alias.as_deref().ok_or_else(errors::derived_must_have_alias)?;
-            if let Some(merged) = merge::derived(binder, from, query, alias)? {
-                return Ok(merged);
-            }
-            let plan = Arc::new(bind_apart(binder, query)?);
-            Ok((add_derived(binder, from, plan, alias, &[])?, Vec::new()))
+            binder.derived_depth += 1;
+            let part = derived(binder, from, query, alias);
+            binder.derived_depth -= 1;
+            part
         }
         TableRef::Join { kind, natural, left, right, on } => {
             let start = from.leaves.len();
@@ -150,6 +149,14 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             Ok((joined, above))
         }
     }
+}
+
+fn derived(binder: &mut Binder<'_>, from: &mut From, query: &Query, alias: &str) -> SqlResult<Part> {
+    if let Some(merged) = merge::derived(binder, from, query, alias)? {
+        return Ok(merged);
+    }
+    let plan = Arc::new(bind_apart(binder, query)?);
+    Ok((add_derived(binder, from, plan, alias, &[])?, Vec::new()))
 }
 
 /// Plans a query that sees nothing of what stands around it.

@@ -31,7 +31,7 @@ use keel_value::{SqlType, Value};
 
 use crate::bind::Binder;
 use crate::catalog::TableDef;
-use crate::expr::{Frame, typing};
+use crate::expr::{Frame, typing, walk};
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -114,14 +114,19 @@ impl SelectPlan {
         self.lock.as_ref()
     }
 
-    /// Makes the plan's quotients keep the digits that were computed, where rows go into a table as they are made.
-    pub(crate) fn keep_digits(&mut self) {
+    /// Makes the plan's quotients keep the digits that were computed, where rows go into a table as they are made. Of rows
+    /// that are kept meanwhile (`packed`) only constants do, as far as there is room.
+    pub(crate) fn keep_digits(&mut self, packed: bool) {
         let Body::Block(block) = &mut self.body else { return };
         if block.group.is_some() || !block.order.is_empty() || block.distinct {
             return;
         }
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
-            typing::keep_digits(expr);
+            if !packed {
+                typing::keep_digits(expr);
+            } else if walk::slots_read(expr) == 0 {
+                typing::keep_fitting_digits(expr);
+            }
             *ty = expr.ty.clone();
         }
     }
