@@ -39,6 +39,8 @@ const PARTITIONS: usize = 256;
 /// When there are so many rows with entries, a transaction may have fewer than it otherwise might, and fewer yet.
 const MANY: (usize, usize) = (128 << 10, 256);
 const TOO_MANY: (usize, usize) = (256 << 10, 32);
+/// A transaction may have one range of a span for so many entries that it may have.
+const ENTRIES_PER_RANGE: usize = 8;
 
 /// What a transaction has in the lock tables.
 #[derive(Default)]
@@ -239,7 +241,7 @@ impl LockTable {
         LockTable {
             partitions: (0..PARTITIONS).map(|_| partition()).collect(),
             hasher: foldhash::fast::FixedState::default(),
-            spans: Spans::default(),
+            spans: Spans::new((own_entries_max / ENTRIES_PER_RANGE).max(1)),
             own_entries_max: own_entries_max.max(1),
         }
     }

@@ -28,13 +28,13 @@ use crate::trx::TrxShared;
 
 /// Ranges of all transactions together, about.
 const RANGES_MAX: usize = 32 << 10;
-/// Ranges of one transaction in one tree.
-const OWN_RANGES_MAX: usize = 1024;
+/// Ranges of one transaction in one tree where there are very many.
 const OWN_RANGES_MIN: usize = 16;
 
 /// The spans of all transactions.
-#[derive(Default)]
 pub(crate) struct Spans {
+    /// Ranges of one transaction in one tree.
+    own_ranges_max: usize,
     /// Number of entries in `list`, read without the mutex.
     count: AtomicUsize,
     list: RwLock<Vec<Span>>,
@@ -54,6 +54,11 @@ pub(crate) fn conflict(a: LockMode, b: LockMode) -> bool {
 }
 
 impl Spans {
+    /// No spans.
+    pub(crate) fn new(own_ranges_max: usize) -> Spans {
+        Spans { own_ranges_max, count: AtomicUsize::new(0), list: RwLock::default() }
+    }
+
     /// Whether there are none, so that nothing here need be looked at.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -82,7 +87,7 @@ impl Spans {
     pub(crate) fn cover(&self, me: &Arc<TrxShared>, tree: TreeId, mode: LockMode, keys: &[&[u8]]) -> bool {
         let mut list = self.list.write();
         let total: usize = list.iter().map(|span| span.ranges.len()).sum();
-        let room = RANGES_MAX.saturating_sub(total).clamp(OWN_RANGES_MIN, OWN_RANGES_MAX);
+        let room = RANGES_MAX.saturating_sub(total).max(OWN_RANGES_MIN).min(self.own_ranges_max);
         let mut fresh = KeyRanges::default();
         let mut end = Vec::new();
         for key in keys {
