@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Client, NoServer, world};
+use keel_query::{Interrupt, InterruptState, ResultColumns, RowSink, RowView, SqlResult};
 
 /// A table of `count` rows: a mixed number, one of few values, text.
 fn fill(client: &mut Client, count: u32) {
@@ -118,6 +119,53 @@ fn what_does_not_fit_into_memory_answers_alike() {
         both(&mut client, "select count(*) from (select id, s from t) x join t on t.id = x.id");
         both(&mut client, "select a, repeat(s, 30) from t order by a");
         both(&mut client, "select a from t where id < 5000 union all select b from t order by a limit 100");
+    });
+}
+
+/// Kills its statement when the first row comes.
+struct KillAtFirstRow {
+    interrupt: Arc<Interrupt>,
+    rows: u32,
+}
+
+impl RowSink for KillAtFirstRow {
+    fn columns(&mut self, _: &Arc<ResultColumns>) -> SqlResult<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: RowView<'_>) -> SqlResult<()> {
+        self.rows += 1;
+        self.interrupt.raise(InterruptState::Query);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_kill_ends_what_gives_out_kept_rows() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 3_000);
+        for memory in [true, false] {
+            let host = if memory { NoServer::default() } else { NoServer::without_memory() };
+            client.session.host = Arc::new(host);
+            for sql in [
+                "select s from t order by s",
+                "select s, count(*) from t group by s",
+                "select distinct s, count(*) from t group by s, a",
+                "select distinct s, count(*) from t group by s order by s",
+                "select s from t union select s from t",
+                "select s from t union all select s from t order by s",
+                "select s from t except all select s from t where b = 1",
+                "select s from (select s, a from t limit 9999) d",
+                "select x.s from t x join t y on x.s = y.s",
+            ] {
+                let mut sink = KillAtFirstRow { interrupt: client.session.interrupt.clone(), rows: 0 };
+                let ended = client.run_into(sql, &mut sink).map(|_| ());
+                let ended = ended.expect_err(sql).to_string();
+                assert_eq!(ended, "ERROR 1317 (70100): Query execution was interrupted", "{sql}");
+                assert!(sink.rows < 200, "{sql} goes on for {} rows", sink.rows);
+            }
+        }
     });
 }
 

@@ -275,6 +275,7 @@ impl State {
         };
         let args: Vec<Expr> = call.args.iter().map(|arg| &arg.ty).enumerate().map(stand_in).collect();
         keys.rest(&mut |row| {
+            session.check_interrupt()?;
             if let Sum::Text(texts) = &mut self.sum {
                 let (head, rest) = row.split_at(4);
                 let length = u32::from_le_bytes(head.try_into().expect("four octets")) as usize;
@@ -474,6 +475,7 @@ impl Texts {
             while self.cut.is_none()
                 && let Some((_, text)) = sorted.next()?
             {
+                session.check_interrupt()?;
                 self.join(call, text, max);
             }
         }

@@ -343,11 +343,13 @@ impl<'p> Grouper<'p> {
             }
             let mut rows = file.finish()?;
             while let Some(row) = rows.next_row()? {
+                session.check_interrupt()?;
                 self.plan.spill.load(row, &mut frame.slots);
                 self.add(session, frame)?;
             }
             self.put_in_order();
         }
+        session.check_interrupt()?;
         let index = self.order[self.given] as usize;
         self.given += 1;
         let group = &self.table.groups[index];

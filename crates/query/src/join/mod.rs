@@ -207,6 +207,7 @@ impl<'p> Runner<'p> {
                 reader.unlock(session);
             },
             Runner::Derived { source, rows } => loop {
+                session.check_interrupt()?;
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }

@@ -303,7 +303,10 @@ impl Block {
             }
         }
         if let Some(unique) = unique {
-            unique.rest(|key, row| sorter.push_bytes(key, row).map(|()| true))?;
+            unique.rest(|key, row| {
+                session.check_interrupt()?;
+                sorter.push_bytes(key, row).map(|()| true)
+            })?;
         }
         let mut sorted = sorter.finish()?;
         if let Some(carry) = &self.unprojected {
@@ -525,6 +528,7 @@ impl<'p> PackedRows<'p> {
         window: &mut Window,
         output: &mut dyn RowOutput,
     ) -> SqlResult<bool> {
+        session.check_interrupt()?;
         match window.admit() {
             None => return Ok(false),
             Some(false) => return Ok(true),

@@ -102,6 +102,7 @@ impl<'l> Difference<'l> {
         let mut group = Group { key: Vec::new(), right: 0, given: false };
         let mut sorted: Sorted = sorter.finish()?;
         while let Some((key, bytes)) = sorted.next()? {
+            session.check_interrupt()?;
             let (side, key) = key.split_last().expect("a side stands behind each key");
             group.enter(key);
             if *side == RIGHT {
@@ -175,5 +176,8 @@ pub(super) fn give_rest(
     output: &mut dyn RowOutput,
 ) -> SqlResult<bool> {
     let projection: Vec<usize> = (0..layout.columns().len()).collect();
-    seen.rest(&mut |bytes| output.row(session, RowView::Stored { layout, bytes, projection: &projection }))
+    seen.rest(&mut |bytes| {
+        session.check_interrupt()?;
+        output.row(session, RowView::Stored { layout, bytes, projection: &projection })
+    })
 }

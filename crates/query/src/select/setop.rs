@@ -476,6 +476,7 @@ impl SetPlan {
         let mut sorted = sorter.finish()?;
         let all: Vec<usize> = (0..self.types.len()).collect();
         while let Some((_, row)) = sorted.next()? {
+            session.check_interrupt()?;
             if !emit(session, RowView::Stored { layout: &self.layout, bytes: row, projection: &all })? {
                 break;
             }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use keel_query::catalog::TableDef;
-use keel_query::{Collect, Database, Host, Params, Session, SqlError, SqlResult, WorkMemory};
+use keel_query::{
+    Collect, Completion, Database, Host, Params, RowSink, Session, SqlError, SqlResult, WorkMemory,
+};
 use keel_runtime::sim::{self, Options};
 use keel_sql::ast::VarScope;
 use keel_sql::{ParseOptions, parse};
@@ -95,19 +97,8 @@ impl Client {
 
     /// Runs a text statement as a server does: by the plan cache, or parsed.
     pub fn try_run(&mut self, sql: &str) -> Result<String, SqlError> {
-        let database = self.database.clone();
-        let text = sql.as_bytes();
-        let plan = match database.cached(&mut self.session, text, &mut self.params) {
-            Some(plan) => plan,
-            None => {
-                let parsed = parse(text, &ParseOptions::default())?;
-                database.plan_text(&mut self.session, text, parsed, &mut self.params)?
-            }
-        };
-        let params = std::mem::take(&mut self.params.values);
         let mut rows = Collect::default();
-        let completion = database.execute(&mut self.session, &plan, &params, &mut rows)?;
-        self.params.values = params;
+        let completion = self.run_into(sql, &mut rows)?;
         if completion.had_rows {
             return Ok(print(&rows));
         }
@@ -119,6 +110,23 @@ impl Client {
             out += &format!(" ({info})");
         }
         Ok(out)
+    }
+
+    /// The same, with a sink of one's own.
+    pub fn run_into(&mut self, sql: &str, sink: &mut dyn RowSink) -> Result<Completion, SqlError> {
+        let database = self.database.clone();
+        let text = sql.as_bytes();
+        let plan = match database.cached(&mut self.session, text, &mut self.params) {
+            Some(plan) => plan,
+            None => {
+                let parsed = parse(text, &ParseOptions::default())?;
+                database.plan_text(&mut self.session, text, parsed, &mut self.params)?
+            }
+        };
+        let params = std::mem::take(&mut self.params.values);
+        let completion = database.execute(&mut self.session, &plan, &params, sink)?;
+        self.params.values = params;
+        Ok(completion)
     }
 
     /// The same, errors as text.
