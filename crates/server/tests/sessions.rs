@@ -106,11 +106,16 @@ fn several_statements_give_several_results() {
     let replies = client.query_all("SET @a = 1; SHOW WARNINGS; SET NAMES utf8mb4;").unwrap();
     let kinds: Vec<bool> = replies.iter().map(|reply| matches!(reply, Reply::Rows(_))).collect();
     assert_eq!(kinds, [false, true, false]);
+    assert_eq!(client.query_all("SET @a = 1; /* a statement too */").unwrap().len(), 2);
+    assert_eq!(code(client.query_all("SET @a = 1;; SET @a = 2")), 1064);
     assert_eq!(code(client.query_all("SET @a = 1; SET nosuch = 1; SET @a = 2")), 1193);
     let single = ConnectOptions::default();
     let without = single.capabilities.without(Capabilities::MULTI_STATEMENTS);
     let mut single = running.connect_as(&ConnectOptions { capabilities: without, ..single }).unwrap();
     assert_eq!(code(single.query_all("SET @a = 1; SET @a = 2")), 1064);
+    assert_eq!(code(single.query_all("/* nothing */; SET @a = 2")), 1064);
+    assert_eq!(single.rows("SELECT @a").unwrap(), [["NULL"]]);
+    single.query("SET @a = 3; -- the end").unwrap();
     running.stop();
 }
 

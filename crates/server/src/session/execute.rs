@@ -68,11 +68,6 @@ impl ClientSession {
             match self.one_text(conn, rest) {
                 Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
                     rest = &rest[next..];
-                    if rest.first() == Some(&b';') {
-                        let near = String::from_utf8_lossy(rest);
-                        self.send_error(conn, &errors::parse_error(errors::syntax_error().message, near, 1));
-                        return self.after_statement();
-                    }
                 }
                 Ok(_) => return self.after_statement(),
                 Err(error) => {
@@ -131,7 +126,7 @@ impl ClientSession {
         rows: RowsSpan,
     ) -> SqlResult<Option<usize>> {
         let parsed = keel_sql::parse_with_rows(text, options, rows)?;
-        let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
+        let rest = parsed.rest_offset;
         let form = Form { more: rest.is_some(), ..TEXT };
         let database = self.core.state.database().clone();
         let plan = database.prepare(&mut self.core.sql, Arc::new(parsed.statement), parsed.param_count)?;
@@ -151,7 +146,7 @@ impl ClientSession {
             return self.run_plan(conn, &plan, &params.values, TEXT, None).map(|_| None);
         }
         let parsed = keel_sql::parse(text, options)?;
-        let rest = parsed.rest_offset.filter(|at| !trim_end(&text[*at..]).is_empty());
+        let rest = parsed.rest_offset;
         let form = Form { more: rest.is_some(), ..TEXT };
         if statement::is_servers(&parsed.statement) {
             let statement = Arc::new(parsed.statement);

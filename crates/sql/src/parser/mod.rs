@@ -91,7 +91,7 @@ impl Default for ParseOptions {
 pub struct Parsed {
     /// The tree.
     pub statement: Statement,
-    /// Where the text after the semicolon begins; none where nothing but blanks and comments follows.
+    /// Where the text after the semicolon begins; none where nothing but blanks and semicolons follows.
     pub rest_offset: Option<usize>,
     /// How many `?` it has.
     pub param_count: u32,
@@ -177,13 +177,19 @@ pub fn parse_with_rows(sql: &[u8], options: &ParseOptions, rows: RowsSpan) -> Sq
 fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> SqlResult<Parsed> {
     let text = trim_end(sql);
     let (mut parser, rest, saw_comment) = Parser::tokenize(text, options, rows);
-    if parser.tokens.len() == 1 && parser.tokens[0].tok == Tok::End {
+    if let [only] = parser.tokens.as_slice()
+        && only.tok == Tok::End
+    {
+        if only.start < text.len() {
+            // No statement stands before a semicolon, be it alone or behind a comment.
+            return Err(parser.error_at(only.start));
+        }
         if !saw_comment {
             return Err(errors::empty_query());
         }
         return Ok(Parsed {
             statement: Statement::Empty,
-            rest_offset: rest,
+            rest_offset: None,
             param_count: 0,
             literals: Vec::new(),
         });
@@ -235,7 +241,11 @@ impl<'a> Parser<'a> {
             let kw = if tok == Tok::Word { Kw::lookup(&text[raw.start..raw.end]) } else { None };
             parser.tokens.push(Token { tok, kw, start: raw.start, end: raw.end, index });
             if matches!(tok, Tok::End | Tok::Bad) {
-                let rest = (raw.tok == Tok::Semicolon).then(|| skip_blank(&text[raw.end..]) + raw.end);
+                let rest = (raw.tok == Tok::Semicolon).then(|| match options.multi_statements {
+                    true => skip_blank(&text[raw.end..]) + raw.end,
+                    // Only comments may follow.
+                    false => lexer.next_token().start,
+                });
                 return (parser, rest.filter(|&rest| rest < text.len()), lexer.saw_comment);
             }
         }
@@ -306,7 +316,8 @@ impl Parser<'_> {
         // Line ends inside strings and quoted names are not counted.
         let before = self.tokens.iter().filter(|token| token.end <= offset);
         let inside: usize = before.map(|&token| lines(self.text_of(token))).sum();
-        let line = 1 + lines(&self.text[..offset]) - inside;
+        // Nor are those before the statement.
+        let line = 1 + lines(&self.text[skip_blank(self.text)..offset]) - inside;
         errors::parse_error(errors::syntax_error().message, shorten(near), line)
     }
 }
