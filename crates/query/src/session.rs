@@ -430,6 +430,14 @@ impl Session {
         self.in_transaction() || !self.vars.autocommit || self.named_locks.is_in_force()
     }
 
+    /// Whether others may be waiting for what it has: rows, tables or names.
+    pub fn holds_locks(&self) -> bool {
+        !self.transaction.locks.is_empty()
+            || self.named_locks.is_in_force()
+            || !self.user_locks.is_empty()
+            || self.txn.as_ref().is_some_and(Txn::holds_locks)
+    }
+
     /// Whether the open transaction, or else the next one, may not write.
     pub fn is_read_only(&self) -> bool {
         if self.in_transaction() {

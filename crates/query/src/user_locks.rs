@@ -92,6 +92,11 @@ impl HeldLocks {
         HeldLocks { registry, held: Vec::new() }
     }
 
+    /// Whether it holds no name.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// All names in use.
     pub fn registry(&self) -> &UserLocks {
         &self.registry

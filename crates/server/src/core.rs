@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
-use keel_query::{Collect, Session, UserVariable};
+use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
+use crate::admission::Share;
 use crate::counters::Counter;
 use crate::prepared::Statements;
 use crate::registry::Client;
@@ -30,9 +31,17 @@ pub struct Core {
     pub changes: Vec<StateChange>,
     /// Prepared statements.
     pub statements: Statements,
+    /// What the running command's texts take, where they are long.
+    pub text_room: Option<Share>,
     /// A database was dropped by the running statement.
     pub database_dropped: bool,
 }
+
+/// Bytes of text beyond which a statement takes room before it is read: without a bound a thousand clients that each send
+/// half a megabyte of rows would take twenty gigabytes.
+const LONG_TEXT: usize = 64 << 10;
+/// How much less a text takes whose rows stay text.
+const ROWS_SHARE: u64 = 20;
 
 /// The value of an expression with its type.
 pub struct Evaluated {
@@ -43,6 +52,22 @@ pub struct Evaluated {
 }
 
 impl Core {
+    /// Waits for room for a text that is to be read, where it is long; `stays_text` says that its rows become no tree. The
+    /// command gives it back when it ends.
+    pub fn admit_text(&mut self, text: &[u8], stays_text: bool) -> SqlResult<()> {
+        if text.len() <= LONG_TEXT {
+            return Ok(());
+        }
+        let bytes = text.len() as u64 / if stays_text { ROWS_SHARE } else { 1 };
+        // A text within a text waits for nobody: others may wait for what the outer one has.
+        let urgent = self.text_room.is_some() || self.sql.holds_locks();
+        let room = self.text_room.get_or_insert_with(|| self.state.long_texts.share());
+        if room.take(bytes, urgent, &self.sql.interrupt, |state| state != InterruptState::None) {
+            return Ok(());
+        }
+        self.sql.check_interrupt().and(Err(errors::query_interrupted()))
+    }
+
     /// One of the session's variables.
     pub fn setting(&self, name: &str) -> Setting {
         self.client.settings.lock().named(name).clone()
@@ -201,7 +226,7 @@ impl Core {
                 _ => None,
             },
             Expr::Unary { op: UnaryOp::Minus, expr } => match self.literal(expr, params)?.value {
-                Value::Int(v) => Some(integer(Value::Int(-v))),
+                Value::Int(v) => v.checked_neg().map(|negated| integer(Value::Int(negated))),
                 _ => None,
             },
             _ => None,

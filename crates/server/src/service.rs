@@ -52,6 +52,7 @@ impl SqlService {
             capabilities: Capabilities::default(),
             changes: Vec::new(),
             statements: Statements::default(),
+            text_room: None,
             database_dropped: false,
         };
         ClientSession::new(core)

@@ -2,18 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_query::Database;
 use keel_query::catalog::TableDef;
-use keel_runtime::sync::{Event, Semaphore};
+use keel_runtime::sync::Event;
 use keel_runtime::time::{self, Instant};
-use keel_runtime::wait::WaitEvent;
 use keel_storage::Engine;
 use keel_value::Value;
 use parking_lot::Mutex;
 
+use crate::admission::Room;
 use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::timeouts::Timeouts;
@@ -41,10 +40,10 @@ pub struct ServerState {
     pub started: Instant,
     /// Raised when somebody asks the server to stop.
     pub stop_requested: Event,
-    /// Room for the trees and plans of long texts, in bytes of text; see [`LongText`].
-    long_texts: Semaphore,
-    /// Room for packets that are long, in bytes; see [`LongPacket`].
-    long_packets: Semaphore,
+    /// Room for the trees and plans of long texts, in bytes of text.
+    pub long_texts: Arc<Room>,
+    /// Room for packets that are long.
+    pub long_packets: Arc<Room>,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
@@ -56,80 +55,15 @@ pub struct ServerState {
     status_flushed: AtomicU64,
 }
 
-/// Bytes of text beyond which a statement asks for room before it is read.
-const LONG_TEXT: usize = 64 << 10;
 /// Bytes of long texts that may be in work at once. A tree and its plan take some forty times the text.
 const LONG_TEXTS_MAX: u64 = 8 << 20;
-/// How much less a text takes whose rows stay text.
-const ROWS_SHARE: u64 = 20;
+/// The same with those whose locks others wait for.
+const URGENT_TEXTS_MAX: u64 = 32 << 20;
 
-/// Bytes of a packet beyond which a connection asks for room before it takes it in.
-const LONG_PACKET: usize = 256 << 10;
 /// Bytes of long packets that may be on their way or in work at once.
 const LONG_PACKETS_MAX: u64 = 32 << 20;
-
-/// The room that a long packet takes from its first bytes to its answer, given back when dropped. Until there is room the
-/// connection's bytes wait with the kernel.
-pub struct LongPacket {
-    state: Arc<ServerState>,
-    bytes: u64,
-}
-
-impl LongPacket {
-    /// Waits for room for a packet of `bytes`; none is needed for a short one. Looks every second whether `goes_on`;
-    /// `None` where it does not.
-    pub fn admit(
-        state: &Arc<ServerState>,
-        bytes: usize,
-        goes_on: impl Fn() -> bool,
-    ) -> Option<Option<LongPacket>> {
-        if bytes <= LONG_PACKET {
-            return Some(None);
-        }
-        // Of a packet in several pieces only the first is known: it takes all.
-        let in_pieces = bytes > keel_wire::packet::PAYLOAD_MAX;
-        let bytes = if in_pieces { LONG_PACKETS_MAX } else { bytes as u64 };
-        let second = Duration::from_secs(1);
-        while !state.long_packets.acquire_until(bytes, WaitEvent::Queue, time::now() + second) {
-            if !goes_on() {
-                return None;
-            }
-        }
-        Some(Some(LongPacket { state: state.clone(), bytes }))
-    }
-}
-
-impl Drop for LongPacket {
-    fn drop(&mut self) {
-        self.state.long_packets.release(self.bytes);
-    }
-}
-
-/// The room that a long text in work takes, given back when dropped. Without this bound a thousand clients that each send
-/// half a megabyte of rows would take twenty gigabytes.
-pub struct LongText {
-    state: Arc<ServerState>,
-    bytes: u64,
-}
-
-impl LongText {
-    /// Waits for room for `text`; none is needed where it is short. `stays_text` says that its rows become no tree.
-    pub fn admit(state: &Arc<ServerState>, text: &[u8], stays_text: bool) -> Option<LongText> {
-        if text.len() <= LONG_TEXT {
-            return None;
-        }
-        let share = if stays_text { ROWS_SHARE } else { 1 };
-        let bytes = (text.len() as u64 / share).min(LONG_TEXTS_MAX);
-        state.long_texts.acquire(bytes, WaitEvent::Queue);
-        Some(LongText { state: state.clone(), bytes })
-    }
-}
-
-impl Drop for LongText {
-    fn drop(&mut self) {
-        self.state.long_texts.release(self.bytes);
-    }
-}
+/// The same with those whose locks others wait for.
+const URGENT_PACKETS_MAX: u64 = 256 << 20;
 
 impl ServerState {
     /// The state of a server that starts over `engine`.
@@ -142,8 +76,8 @@ impl ServerState {
             timeouts: Arc::new(Timeouts::new()),
             started: time::now(),
             stop_requested: Event::default(),
-            long_texts: Semaphore::new(LONG_TEXTS_MAX),
-            long_packets: Semaphore::new(LONG_PACKETS_MAX),
+            long_texts: Arc::new(Room::new(LONG_TEXTS_MAX, URGENT_TEXTS_MAX)),
+            long_packets: Arc::new(Room::new(LONG_PACKETS_MAX, URGENT_PACKETS_MAX)),
             stage: Mutex::default(),
             database: OnceLock::new(),
             next_connection: AtomicU64::new(1),
@@ -192,7 +126,7 @@ impl ServerState {
 
     /// Seconds since the last FLUSH STATUS, or the start.
     pub fn since_flush_status(&self) -> u64 {
-        self.uptime() - self.status_flushed.load(Ordering::Relaxed)
+        self.uptime().saturating_sub(self.status_flushed.load(Ordering::Relaxed))
     }
 
     /// Seconds since the start.

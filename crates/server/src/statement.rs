@@ -245,6 +245,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
         let params = plan.param_count();
         return Ok(Prepared::new(Source::Plan(plan), text, params));
     }
+    core.admit_text(text, false)?;
     let options = parse_options(core, true);
     let parsed = keel_sql::parse(text, &options)?;
     let params = parsed.param_count as usize;

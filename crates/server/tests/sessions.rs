@@ -5,7 +5,7 @@ mod common;
 use std::io::Read;
 use std::net::TcpStream;
 
-use common::{code, start};
+use common::{code, eventually, start};
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::client::{ClientError, ConnectOptions, Connection, Reply};
@@ -342,7 +342,7 @@ fn the_process_list_says_what_a_session_waits_for() {
         let id = waiter.greeting().connection_id;
         waiter.command(byte::QUERY, sql.as_bytes()).unwrap();
         let shown = format!("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = {id}");
-        while watcher.rows(&shown).unwrap() != [[state]] {}
+        eventually(state, || watcher.rows(&shown).unwrap() == [[state]]);
         watcher.query(&format!("KILL {id}")).unwrap();
     }
     running.stop();
@@ -382,8 +382,8 @@ fn lost_connections_are_counted() {
     running.client().quit().unwrap();
     drop(running.client());
     drop(running.tcp());
-    while status_of(&mut watcher, "GLOBAL", "Aborted_clients") != 1
-        || status_of(&mut watcher, "GLOBAL", "Aborted_connects") != 1
-    {}
+    for name in ["Aborted_clients", "Aborted_connects"] {
+        eventually(name, || status_of(&mut watcher, "GLOBAL", name) == 1);
+    }
     running.stop();
 }

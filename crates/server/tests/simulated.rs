@@ -13,21 +13,29 @@ use keel_server::{Options, Server, StartError, start_on_fiber};
 use keel_wire::client::{ClientError, ConnectOptions, Connection};
 
 /// A simulated socket as the client wants one.
-struct Socket(Stream);
+struct Socket {
+    stream: Stream,
+    /// Bytes leave one by one, that long after each other.
+    pause: Duration,
+}
 
 impl Read for Socket {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
+        self.stream.read(buf)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes).map(|()| bytes.len())
+        if self.pause.is_zero() {
+            return self.stream.write_all(bytes).map(|()| bytes.len());
+        }
+        fiber::sleep(self.pause);
+        self.stream.write_all(&bytes[..1]).map(|()| 1)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.stream.flush()
     }
 }
 
@@ -41,7 +49,8 @@ fn options() -> Options {
 fn client(server: &Server) -> Connection<Socket> {
     let address = server.addresses().iter().find(|a| matches!(a, Address::Tcp(_))).expect("TCP");
     let stream = net::connect(address).expect("connects");
-    Connection::connect(Socket(stream), &ConnectOptions::default()).expect("root is let in")
+    let socket = Socket { stream, pause: Duration::ZERO };
+    Connection::connect(socket, &ConnectOptions::default()).expect("root is let in")
 }
 
 #[test]
@@ -59,6 +68,15 @@ fn a_client_that_never_ends_its_handshake_is_dropped() {
             let waited = before.elapsed();
             assert!((5..8).contains(&waited.as_secs()), "after {part:?}: {waited:?}");
         }
+        let mut stream = net::connect(&address).expect("connects");
+        stream.write_all(b"\x50\0\0\x01").expect("sends");
+        let before = time::now();
+        while !stream.connection().is_ended() {
+            // Refused once the server has closed.
+            let _ = stream.write_all(b"x");
+            fiber::sleep(Duration::from_secs(1));
+        }
+        assert!((5..8).contains(&before.elapsed().as_secs()), "byte by byte: {:?}", before.elapsed());
         server.stop().unwrap();
     });
     outcome.done();
@@ -76,6 +94,21 @@ fn idle_sessions_end_when_the_virtual_clock_says_so() {
         fiber::sleep(Duration::from_secs(70));
         assert!(matches!(client.ping(), Err(ClientError::Io(_))));
         assert!(before.elapsed() >= Duration::from_secs(70));
+        server.stop().unwrap();
+    });
+    outcome.done();
+}
+
+#[test]
+fn a_slow_packet_is_waited_for_as_long_as_something_comes() {
+    let outcome = sim::run(sim::Options::new(10), || {
+        let server = start_on_fiber(options()).unwrap_or_else(|error| panic!("{error}"));
+        let mut client = client(&server);
+        client.query("SET net_read_timeout = 5").unwrap();
+        client.stream().pause = Duration::from_secs(4);
+        assert_eq!(client.rows("SELECT 1").unwrap(), [["1"]]);
+        client.stream().pause = Duration::from_secs(7);
+        assert!(matches!(client.query("SELECT 1"), Err(ClientError::Io(_))));
         server.stop().unwrap();
     });
     outcome.done();

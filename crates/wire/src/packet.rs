@@ -58,14 +58,21 @@ impl Frame {
         if self.parts == 1 {
             return Cow::Borrowed(&input[self.first.clone()]);
         }
-        let mut joined = Vec::with_capacity(self.consumed);
-        let mut at = 0;
+        Cow::Owned(self.clone().into_payload(input[..self.consumed].to_vec()))
+    }
+
+    /// The payload, moved to the front of the packets it came in; these are all of `packets`.
+    pub fn into_payload(self, mut packets: Vec<u8>) -> Vec<u8> {
+        let (mut at, mut end) = (0, 0);
         for _ in 0..self.parts {
-            let length = payload_length(&input[at..]);
-            joined.extend_from_slice(&input[at + HEADER_BYTES..at + HEADER_BYTES + length]);
-            at += HEADER_BYTES + length;
+            let length = payload_length(&packets[at..]);
+            let from = at + HEADER_BYTES;
+            packets.copy_within(from..from + length, end);
+            at = from + length;
+            end += length;
         }
-        Cow::Owned(joined)
+        packets.truncate(end);
+        packets
     }
 }
 
@@ -214,6 +221,7 @@ mod tests {
             let frame = whole(&out);
             assert_eq!((frame.consumed(), frame.next_sequence()), (out.len(), sequence));
             assert!(frame.payload(&out) == payload.as_slice(), "{length}");
+            assert!(frame.into_payload(out.clone()) == payload, "{length}");
             assert!(
                 matches!(super::frame(&out[..out.len() - 1], 0, usize::MAX), Ok(Framed::Need(n)) if n <= out.len())
             );

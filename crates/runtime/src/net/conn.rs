@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Unread bytes beyond which receiving pauses.
-const UNREAD_BYTES_MAX: usize = 1 << 20;
+const UNREAD_BYTES_MAX: usize = 256 << 10;
 /// How long a closing connection may take to send its last bytes.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -208,7 +208,7 @@ impl Conn {
             Phase::Idle | Phase::Ready => {
                 // SAFETY: no fiber serves the connection in these phases.
                 let face = unsafe { &mut *self.face.get() };
-                face.append_input(w, bytes);
+                face.append_unserved(w, bytes);
                 self.grown.set(true);
                 self.make_ready(w);
             }

@@ -14,6 +14,8 @@ use std::time::Duration;
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 /// An input buffer larger than this is given back as soon as it is consumed.
 const INPUT_BYTES_KEPT: usize = 1 << 20;
+/// Input that no fiber serves yet; what comes beyond it waits with the kernel.
+const UNSERVED_BYTES_MAX: usize = 256 << 10;
 
 /// A connection as its fiber sees it.
 pub struct Connection {
@@ -64,7 +66,15 @@ impl Connection {
         }
     }
 
-    pub(super) fn append_input(&mut self, w: &Worker, bytes: &[u8]) {
+    /// Takes in what came while no fiber serves the connection; receiving pauses where that is much.
+    pub(super) fn append_unserved(&mut self, w: &Worker, bytes: &[u8]) {
+        self.append_input(w, bytes);
+        if self.input().len() > UNSERVED_BYTES_MAX {
+            self.pause(w);
+        }
+    }
+
+    fn append_input(&mut self, w: &Worker, bytes: &[u8]) {
         if self.input.capacity() == 0 {
             self.input = w.conns.buffers.take();
         }
@@ -75,9 +85,12 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Moves what has arrived behind the input; true if there was anything.
+    /// Moves what has arrived behind the input and receives on; true if there was anything.
     pub(super) fn take_arrived(&mut self) -> bool {
         let conn = self.conn();
+        if conn.paused.get() && !conn.ended.get() {
+            self.resume();
+        }
         let mut arrived = conn.arrived.borrow_mut();
         if arrived.is_empty() {
             return false;
@@ -90,12 +103,41 @@ impl Connection {
             self.append_input(w, &arrived);
             w.conns.buffers.give(std::mem::take(&mut *arrived));
         }
-        drop(arrived);
-        if conn.paused.get() && !conn.ended.get() {
-            conn.paused.set(false);
-            w.reactor.resume(w, conn);
-        }
         true
+    }
+
+    #[cold]
+    fn resume(&self) {
+        let w = worker::own().expect("connections live on workers");
+        self.conn().paused.set(false);
+        w.reactor.resume(w, self.conn());
+    }
+
+    fn pause(&self, w: &Worker) {
+        let conn = self.conn();
+        if !conn.paused.replace(true) {
+            w.reactor.pause(conn);
+        }
+    }
+
+    /// Stops receiving until input is asked for again: what comes waits with the kernel, the peer's end too.
+    pub fn hold_input(&mut self) {
+        self.pause(worker::own().expect("connections live on workers"));
+    }
+
+    /// The first `n` bytes of the input as a buffer of their own, without a copy where nothing stands around them.
+    pub fn take_input(&mut self, n: usize) -> Vec<u8> {
+        let behind = self.input.split_off(self.start + n);
+        let mut taken = std::mem::replace(&mut self.input, behind);
+        taken.drain(..self.start);
+        self.start = 0;
+        taken
+    }
+
+    /// Gets address space for an input of `total` bytes at once: growing by doubling would take twice as much memory, this
+    /// takes none before the bytes come.
+    pub fn reserve_input(&mut self, total: usize) {
+        self.input.reserve_exact(total.saturating_sub(self.input().len()));
     }
 
     pub(super) fn release_buffers(&mut self, w: &Worker) {
@@ -108,24 +150,30 @@ impl Connection {
         }
     }
 
-    /// Parks until the input has at least `min_total` bytes. `UnexpectedEof` when the peer is gone, `TimedOut` after the read timeout.
+    /// Parks until the input has at least `min_total` bytes. `UnexpectedEof` when the peer is gone, `TimedOut` when nothing
+    /// came for the read timeout.
     pub fn fill(&mut self, min_total: usize) -> io::Result<()> {
+        self.fill_before(min_total, Instant::FAR)
+    }
+
+    /// The same, and `TimedOut` at `end` too, whatever has come.
+    pub fn fill_before(&mut self, min_total: usize, end: Instant) -> io::Result<()> {
         let conn = self.conn();
         let mut deadline = None;
+        let mut had = 0;
         loop {
             self.take_arrived();
             let have = self.input().len();
             if have >= min_total {
                 return Ok(());
             }
-            if min_total > INPUT_BYTES_KEPT {
-                // Exactly: growing by doubling would take twice as much.
-                self.input.reserve_exact(min_total - have);
-            }
             if conn.ended.get() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let deadline = *deadline.get_or_insert_with(|| far_or(self.read_timeout));
+            if have > had {
+                (had, deadline) = (have, None);
+            }
+            let deadline = *deadline.get_or_insert_with(|| far_or(self.read_timeout).min(end));
             if time::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -228,7 +276,7 @@ impl Connection {
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
         self.conn().idle_timeout.set(timeout);
     }
-    /// Bound for each `fill`.
+    /// Bound for each wait in `fill`.
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
         self.read_timeout = timeout;
     }

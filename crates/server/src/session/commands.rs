@@ -27,6 +27,7 @@ impl ClientSession {
         let state = self.core.state.clone();
         state.counters.add(Counter::Running, 1);
         let after = self.dispatch(conn, command);
+        self.core.text_room = None;
         state.counters.sub(Counter::Running, 1);
         self.core.client.activity.lock().end();
         after
@@ -139,7 +140,7 @@ impl ClientSession {
             Ok(()) => self.send_ok(conn, reply::Ok::default(), false),
             Err(error) => self.send_error(conn, &error),
         }
-        self.renew_idle_timeout(conn);
+        self.renew_timeouts(conn);
     }
 
     /// Answers with EOF, as MariaDB does.

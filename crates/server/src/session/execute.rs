@@ -23,7 +23,6 @@ use crate::counters::Counter;
 use crate::prepared::Source;
 use crate::show::Rows;
 use crate::sink::{self, Manner, ResultSink};
-use crate::state::LongText;
 use crate::statement::{self, Outcome};
 
 /// How a statement's answer is sent.
@@ -65,7 +64,9 @@ impl ClientSession {
         loop {
             self.count_question();
             self.core.sql.diagnostics.stale = true;
-            match self.one_text(conn, rest) {
+            let result = self.one_text(conn, rest);
+            self.core.text_room = None;
+            match result {
                 Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
                     rest = &rest[next..];
                 }
@@ -100,11 +101,9 @@ impl ClientSession {
 
     /// Runs the first statement of a text; gives where the next one begins.
     fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
-        // A transaction that holds locks does not queue behind others that may wait for them.
-        let holds_locks = self.core.sql.in_transaction();
         let options = statement::parse_options(&self.core, false);
         let rows = LiteralRows::find(text, &options);
-        let _room = if holds_locks { None } else { LongText::admit(&self.core.state, text, rows.is_some()) };
+        self.core.admit_text(text, rows.is_some())?;
         if let Some(rows) = rows {
             return self.one_text_of_rows(conn, text, &options, rows);
         }
@@ -259,7 +258,7 @@ impl ClientSession {
                 result?;
             }
         }
-        self.renew_idle_timeout(conn);
+        self.renew_timeouts(conn);
         Ok(())
     }
 

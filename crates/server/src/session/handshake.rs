@@ -155,15 +155,9 @@ impl ClientSession {
     fn welcome(&mut self, conn: &mut Connection) -> After {
         self.phase = Phase::Ready;
         self.core.client.activity.lock().end();
-        self.renew_idle_timeout(conn);
-        conn.set_read_timeout(Some(self.seconds("net_read_timeout")));
-        conn.set_write_timeout(Some(self.seconds("net_write_timeout")));
+        self.renew_timeouts(conn);
         self.send_ok(conn, reply::Ok::default(), false);
         After::Idle
-    }
-
-    fn seconds(&self, name: &str) -> std::time::Duration {
-        std::time::Duration::from_secs(self.core.setting(name).as_u64().max(1))
     }
 
     fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {

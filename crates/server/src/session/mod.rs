@@ -1,7 +1,8 @@
 //! A connection's packets: authentication first (handshake.rs), then commands (commands.rs, execute.rs).
 //!
 //! A packet is copied out of the connection's input, so that it can be worked on while the answer goes to the output. The
-//! copy's buffer stays with the session up to a kilobyte.
+//! copy's buffer stays with the session up to a kilobyte. A long packet takes room as its bytes come (admission.rs), and is
+//! moved, not copied.
 
 mod commands;
 mod cursor;
@@ -11,15 +12,16 @@ mod handshake;
 use std::time::Duration;
 
 use keel_base::{SqlError, errors};
-use keel_query::Params;
+use keel_query::{InterruptState, Params};
 use keel_runtime::net::{self, After, Connection};
+use keel_runtime::time::{self, Instant};
 use keel_wire::capability::Status;
-use keel_wire::packet::{self, FrameError, Framed};
+use keel_wire::packet::{self, Frame, FrameError, Framed};
 use keel_wire::{auth, reply};
 
+use crate::admission::Share;
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::state::LongPacket;
 use handshake::Phase;
 
 /// A longer buffer is given back after its packet.
@@ -27,6 +29,12 @@ const PACKET_BYTES_KEPT: usize = 1024;
 
 /// The longest packet before authentication.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a packet beyond which it takes room.
+const LONG_PACKET: usize = 256 << 10;
+
+/// Bytes of a long packet that are taken in at a time.
+const PACKET_STEP: usize = 256 << 10;
 
 /// One client's session.
 pub struct ClientSession {
@@ -38,7 +46,7 @@ pub struct ClientSession {
     /// The packet being worked on.
     packet: Vec<u8>,
     /// Its room, if it is long.
-    room: Option<LongPacket>,
+    room: Option<Share>,
     params: Params,
     idle_timeout: Duration,
     /// COMMIT RELEASE was said: the connection ends behind the answer.
@@ -81,7 +89,7 @@ impl ClientSession {
         &mut self.sequence
     }
 
-    /// Copies the next packet out of the input; false where it is not whole yet.
+    /// Takes the next packet out of the input; false where there is none.
     fn next_packet(&mut self, conn: &mut Connection) -> Result<bool, After> {
         let ready = matches!(self.phase, Phase::Ready);
         let max = match ready {
@@ -89,30 +97,66 @@ impl ClientSession {
             false => HANDSHAKE_BYTES_MAX,
         };
         let expected = if ready { 0 } else { self.sequence };
+        let mut end = None;
         loop {
             match packet::frame(conn.input(), expected, max) {
                 Ok(Framed::Whole(frame)) => {
-                    self.packet.clear();
-                    self.packet.extend_from_slice(&frame.payload(conn.input()));
+                    self.make_room(conn, frame.consumed())?;
                     self.sequence = frame.next_sequence();
-                    let consumed = frame.consumed();
-                    conn.consume(consumed);
-                    self.core.count(Counter::BytesReceived, consumed as u64);
+                    self.core.count(Counter::BytesReceived, frame.consumed() as u64);
+                    self.take_packet(conn, frame);
                     return Ok(true);
                 }
                 Ok(Framed::Need(_)) if conn.input().is_empty() => return Ok(false),
                 Ok(Framed::Need(total)) => {
-                    if self.room.is_none() {
-                        let client = &self.core.client;
-                        let goes_on = || !client.is_killed() && !conn.is_ended();
-                        let room = LongPacket::admit(&self.core.state, total, goes_on);
-                        self.room = room.ok_or(After::Close)?;
+                    let end = *end.get_or_insert_with(|| self.packet_end());
+                    let next = total.min(conn.input().len() + PACKET_STEP);
+                    self.make_room(conn, next)?;
+                    if total > LONG_PACKET {
+                        conn.reserve_input(total);
                     }
-                    conn.fill(total).map_err(|_| After::Close)?;
+                    conn.fill_before(next, end).map_err(|_| After::Close)?;
                 }
                 Err(error) => return Err(self.refuse_frame(conn, error)),
             }
         }
+    }
+
+    fn take_packet(&mut self, conn: &mut Connection, frame: Frame) {
+        let consumed = frame.consumed();
+        if consumed > LONG_PACKET {
+            self.packet = frame.into_payload(conn.take_input(consumed));
+            return;
+        }
+        self.packet.clear();
+        self.packet.extend_from_slice(&frame.payload(conn.input()));
+        conn.consume(consumed);
+    }
+
+    /// When a packet of which a part is here must be whole: before authentication within `connect_timeout`, however slowly it
+    /// comes; later never, as long as something comes.
+    fn packet_end(&self) -> Instant {
+        match self.phase {
+            Phase::Ready => Instant::FAR,
+            _ => time::now() + self.seconds("connect_timeout"),
+        }
+    }
+
+    /// Takes room for a packet of which `bytes` are here or are taken in next; while it waits, the rest stays with the
+    /// kernel.
+    fn make_room(&mut self, conn: &mut Connection, bytes: usize) -> Result<(), After> {
+        if bytes <= LONG_PACKET {
+            return Ok(());
+        }
+        let urgent = self.core.sql.holds_locks();
+        let room = self.room.get_or_insert_with(|| self.core.state.long_packets.share());
+        let more = (bytes as u64).saturating_sub(room.bytes());
+        if more == 0 || room.try_take(more, urgent) {
+            return Ok(());
+        }
+        conn.hold_input();
+        let ends = |state| state == InterruptState::Connection;
+        if room.take(more, urgent, &self.core.sql.interrupt, ends) { Ok(()) } else { Err(After::Close) }
     }
 
     #[cold]
@@ -150,14 +194,21 @@ impl ClientSession {
         conn.flush()
     }
 
-    /// Tells the connection how long it may be idle now.
-    fn renew_idle_timeout(&mut self, conn: &mut Connection) {
+    /// Tells the connection how long it may be idle, and how long the network may take, now.
+    fn renew_timeouts(&mut self, conn: &mut Connection) {
         let interactive = self.core.capabilities.has(keel_wire::capability::Capabilities::INTERACTIVE);
         let timeout = crate::variables::set::idle_timeout(&self.core.client.settings.lock(), interactive);
         if timeout != self.idle_timeout {
             self.idle_timeout = timeout;
             conn.set_idle_timeout(Some(timeout));
         }
+        conn.set_read_timeout(Some(self.seconds("net_read_timeout")));
+        conn.set_write_timeout(Some(self.seconds("net_write_timeout")));
+    }
+
+    /// A variable that is a time.
+    fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs(self.core.setting(name).as_u64().max(1))
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use keel_runtime::net::Address;
 use keel_runtime::{Config, Runtime};
@@ -88,5 +89,14 @@ pub fn code<T: std::fmt::Debug>(result: ClientResult<T>) -> u16 {
     match result {
         Err(ClientError::Server(error)) => error.code,
         other => panic!("no error from the server: {other:?}"),
+    }
+}
+
+/// Waits until `holds`; panics where it does not in a minute.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::yield_now();
     }
 }

@@ -1,0 +1,277 @@
+//! How much of long packets and of long texts there may be at once, whoever sends them.
+//!
+//! What is long takes its share of a [`Room`] before it takes memory, and gives it back with the answer. Until there is room
+//! its connection waits, and its bytes with the kernel.
+//!
+//! 1. Shares are served by age, so a large one is not passed for ever by small ones.
+//! 2. Who is urgent, since others may wait for the locks or the room it has, goes before all others and up to a larger bound:
+//!    whoever fills the room may be waiting for it.
+//! 3. A packet takes more as its bytes come, so all that is there may be held by those that want more. One share at a time
+//!    goes beyond the bound, the first in line, until it is given back.
+//!
+//! So there is never more than the larger bound and the longest packet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use keel_query::{Interrupt, InterruptState};
+use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+/// Octets that many share.
+pub struct Room {
+    bytes_max: u64,
+    urgent_bytes_max: u64,
+    line: Mutex<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    used_bytes: u64,
+    last_ticket: u64,
+    /// The share that may go beyond the bound.
+    beyond: Option<u64>,
+    waiting: BTreeMap<Place, Waiter>,
+}
+
+/// The order of service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    patient: bool,
+    ticket: u64,
+}
+
+struct Waiter {
+    bytes: u64,
+    fiber: Fiber,
+}
+
+impl Room {
+    /// Room for `bytes_max`, and for `urgent_bytes_max` with those who are urgent.
+    pub fn new(bytes_max: u64, urgent_bytes_max: u64) -> Room {
+        Room { bytes_max, urgent_bytes_max, line: Mutex::default() }
+    }
+
+    /// A share that has nothing yet; its age counts from here.
+    pub fn share(self: &Arc<Room>) -> Share {
+        let mut line = self.line.lock();
+        line.last_ticket += 1;
+        Share { room: self.clone(), ticket: line.last_ticket, bytes: 0 }
+    }
+
+    /// What all shares have.
+    pub fn used_bytes(&self) -> u64 {
+        self.line.lock().used_bytes
+    }
+
+    fn grant(&self, line: &mut Line, place: Place, bytes: u64) -> bool {
+        let max = if place.patient { self.bytes_max } else { self.urgent_bytes_max };
+        let fits = line.used_bytes + bytes <= max;
+        if !fits && *line.beyond.get_or_insert(place.ticket) != place.ticket {
+            return false;
+        }
+        line.used_bytes += bytes;
+        true
+    }
+
+    /// Serves those in front for whom there is room now; wakes them.
+    fn serve(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
+        let mut served = Vec::new();
+        while let Some((&place, waiter)) = line.waiting.first_key_value() {
+            let (bytes, fiber) = (waiter.bytes, waiter.fiber);
+            if !self.grant(&mut line, place, bytes) {
+                break;
+            }
+            line.waiting.remove(&place);
+            served.push(fiber);
+        }
+        drop(line);
+        fiber::wake_many(&mut served);
+    }
+}
+
+/// What one packet or text has of a room; given back when dropped.
+pub struct Share {
+    room: Arc<Room>,
+    ticket: u64,
+    bytes: u64,
+}
+
+impl Share {
+    /// What it has.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `bytes` more if nobody in front waits and there is room, or if it goes beyond the bound.
+    pub fn try_take(&mut self, bytes: u64, urgent: bool) -> bool {
+        let place = self.place(urgent);
+        let mut line = self.room.line.lock();
+        let in_front = line.beyond == Some(self.ticket)
+            || line.waiting.first_key_value().is_none_or(|(first, _)| place < *first);
+        let granted = in_front && self.room.grant(&mut line, place, bytes);
+        if granted {
+            self.bytes += bytes;
+        }
+        granted
+    }
+
+    /// Waits for `bytes` more; false where `ends` says so of the interrupt's state first.
+    pub fn take(
+        &mut self,
+        bytes: u64,
+        urgent: bool,
+        interrupt: &Interrupt,
+        ends: impl Fn(InterruptState) -> bool,
+    ) -> bool {
+        if self.try_take(bytes, urgent) {
+            return true;
+        }
+        let place = self.place(urgent);
+        let waiter = Waiter { bytes, fiber: fiber::current() };
+        let mut line = self.room.line.lock();
+        line.waiting.insert(place, waiter);
+        self.room.serve(line);
+        let granted = interrupt.woken_during(|| {
+            while self.room.line.lock().waiting.contains_key(&place) {
+                if ends(interrupt.state()) {
+                    return self.give_up(place);
+                }
+                fiber::park(WaitEvent::Admission);
+            }
+            true
+        });
+        if granted {
+            self.bytes += bytes;
+        }
+        granted
+    }
+
+    /// Leaves the line; true where it has been served meanwhile.
+    fn give_up(&self, place: Place) -> bool {
+        let mut line = self.room.line.lock();
+        let served = line.waiting.remove(&place).is_none();
+        self.room.serve(line);
+        served
+    }
+
+    fn place(&self, urgent: bool) -> Place {
+        Place { patient: !urgent, ticket: self.ticket }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut line = self.room.line.lock();
+        line.used_bytes -= self.bytes;
+        if line.beyond == Some(self.ticket) {
+            line.beyond = None;
+        }
+        self.room.serve(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel_runtime::sim;
+
+    /// Runs `f` in a simulated world, where a wait for ever is found and told.
+    fn world(seed: u64, f: impl FnOnce() + Send) {
+        sim::run(sim::Options::new(seed), f).done();
+    }
+
+    fn take(share: &mut Share, bytes: u64, urgent: bool) -> bool {
+        share.take(bytes, urgent, &Interrupt::default(), |_| false)
+    }
+
+    /// Lets all others go on until they wait.
+    fn settle() {
+        fiber::sleep(std::time::Duration::from_secs(1));
+    }
+
+    #[test]
+    fn those_that_hold_all_and_want_more_go_on_one_at_a_time() {
+        for seed in 0..20 {
+            world(seed, || {
+                let room = Arc::new(Room::new(100, 200));
+                for _ in 0..10 {
+                    let room = room.clone();
+                    fiber::spawn(move || {
+                        let mut share = room.share();
+                        for _ in 0..8 {
+                            assert!(take(&mut share, 10, false));
+                            assert!(room.used_bytes() <= 100 + 80);
+                            fiber::yield_now();
+                        }
+                    });
+                }
+                settle();
+                assert_eq!(room.used_bytes(), 0);
+            });
+        }
+    }
+
+    #[test]
+    fn the_urgent_do_not_wait_for_those_who_wait_for_them() {
+        world(1, || {
+            let room = Arc::new(Room::new(100, 200));
+            let (mut first, mut second) = (room.share(), room.share());
+            assert!(first.try_take(90, false) && second.try_take(20, false));
+            assert!(!room.share().try_take(20, false), "one goes beyond the bound");
+            let waiting = room.clone();
+            fiber::spawn(move || assert!(take(&mut waiting.share(), 20, false)));
+            settle();
+            assert!(take(&mut room.share(), 80, true));
+            drop((first, second));
+            settle();
+            assert_eq!(room.used_bytes(), 0);
+        });
+    }
+
+    #[test]
+    fn a_large_share_is_served_before_later_small_ones() {
+        world(2, || {
+            let room = Arc::new(Room::new(100, 200));
+            let (mut first, mut beyond) = (room.share(), room.share());
+            assert!(first.try_take(100, false) && beyond.try_take(1, false));
+            let order = Arc::new(Mutex::new(Vec::new()));
+            for bytes in [90, 10, 11] {
+                let (room, order) = (room.clone(), order.clone());
+                fiber::spawn(move || {
+                    let mut share = room.share();
+                    assert!(take(&mut share, bytes, false));
+                    order.lock().push(bytes);
+                    settle();
+                });
+                settle();
+            }
+            assert!(!room.share().try_take(1, false), "others wait");
+            drop(first);
+            settle();
+            drop(beyond);
+            settle();
+            assert_eq!(order.lock()[0], 90);
+        });
+    }
+
+    #[test]
+    fn who_is_killed_leaves_the_line() {
+        world(3, || {
+            let room = Arc::new(Room::new(100, 200));
+            let (mut first, mut beyond) = (room.share(), room.share());
+            assert!(first.try_take(100, false) && beyond.try_take(1, false));
+            let interrupt = Arc::new(Interrupt::default());
+            let (waiting, switch) = (room.clone(), interrupt.clone());
+            fiber::spawn(move || {
+                let ends = |state| state == InterruptState::Query;
+                assert!(!waiting.share().take(100, false, &switch, ends));
+            });
+            settle();
+            interrupt.raise(InterruptState::Query);
+            settle();
+            assert!(room.line.lock().waiting.is_empty());
+        });
+    }
+}
