@@ -73,6 +73,9 @@ fn serve(args: &[String]) -> Result<(), String> {
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
     let server = start::start(options, &runtime).map_err(|error| error.to_string())?;
+    for note in server.notes() {
+        say!("keel: {note}");
+    }
     announce(&server, &runtime);
     let asked = Arc::new(AtomicBool::new(false));
     let flag = asked.clone();

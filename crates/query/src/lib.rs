@@ -44,7 +44,7 @@ pub use database::{Database, Params};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
-pub use memory::{Allowance, WorkMemory};
+pub use memory::{Allowance, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};

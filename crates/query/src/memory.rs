@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use keel_storage::runtime::system;
+
 use crate::host::Host;
 
 /// Octets that all statements may take together beside what each has at the start.
@@ -16,11 +18,27 @@ const TOTAL_BYTES: u64 = 64 << 20;
 /// Octets that each operator has at the start.
 const START_BYTES: u64 = 64 << 10;
 
-/// The memory of a server for work on rows.
+/// The memory of a server for work on rows, and the places of its temporary files.
 #[derive(Debug)]
 pub struct WorkMemory {
     total: u64,
     taken: AtomicU64,
+    files: Arc<AtomicU64>,
+}
+
+/// Temporary files that there may be at once in a process that may open so many files.
+pub fn temporary_files_max(descriptors: u64) -> u64 {
+    (descriptors / 8).min(10_000)
+}
+
+/// A temporary file's place among those that there may be; given back when dropped.
+#[derive(Debug)]
+pub struct FilePlace(Arc<AtomicU64>);
+
+impl Drop for FilePlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Default for WorkMemory {
@@ -32,12 +50,20 @@ impl Default for WorkMemory {
 impl WorkMemory {
     /// So many octets for all, beside what each has at the start.
     pub fn new(total: u64) -> WorkMemory {
-        WorkMemory { total, taken: AtomicU64::new(0) }
+        WorkMemory { total, taken: AtomicU64::new(0), files: Arc::default() }
     }
 
     fn take(&self, step: u64) -> bool {
         let take = |taken: u64| (step <= self.total.saturating_sub(taken) / 2).then_some(taken + step);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// A place for one more temporary file, if there is one.
+    pub fn place_file(&self) -> Option<FilePlace> {
+        let max = temporary_files_max(system::descriptors_max());
+        let more = |files: u64| (files < max).then_some(files + 1);
+        self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(FilePlace(self.files.clone()))
     }
 
     /// Octets taken now.
@@ -104,5 +130,21 @@ impl Drop for Allowance {
         if self.granted > START_BYTES {
             self.host.work_memory().taken.fetch_sub(self.granted - START_BYTES, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_have_so_many_places() {
+        let memory = WorkMemory::default();
+        let max = temporary_files_max(system::descriptors_max());
+        let places: Vec<_> = (0..max).map_while(|_| memory.place_file()).collect();
+        assert_eq!(places.len() as u64, max);
+        assert!(memory.place_file().is_none());
+        drop(places);
+        assert!(memory.place_file().is_some());
     }
 }

@@ -79,8 +79,7 @@ impl Service for SqlService {
         let state = &self.state;
         state.counters.add(Counter::Connections, 1);
         let settings = SessionSettings::new(state.globals.all());
-        let configured = settings.named("max_connections").as_u64();
-        let max = connections_max(configured, system::descriptors_max(), state.engine.tree_count() as u64);
+        let max = connections_max(state, settings.named("max_connections").as_u64());
         let count = state.registry.len() as u64;
         if count > max {
             state.counters.add(Counter::ErrorsMaxConnections, 1);
@@ -120,14 +119,20 @@ impl Service for SqlService {
     }
 }
 
-/// Descriptors that connections leave to log files, new tables, temporary files and the reactor: the log must never miss one.
+/// Descriptors that connections leave to the reactors and to new tables: the log must never miss one.
 const DESCRIPTORS_KEPT: u64 = 64;
 /// Connections that are let in however few descriptors there are.
 const CONNECTIONS_MIN: u64 = 8;
 
 /// How many connections there may be: as many as are wished, as far as the process may open files.
-fn connections_max(configured: u64, descriptors: u64, trees: u64) -> u64 {
-    configured.min(descriptors.saturating_sub(DESCRIPTORS_KEPT + trees).max(CONNECTIONS_MIN))
+pub fn connections_max(state: &ServerState, configured: u64) -> u64 {
+    configured.min(room_for_connections(system::descriptors_max(), state.engine.files_max()))
+}
+
+/// Connections for which there are descriptors beside the engine's files, and temporary ones.
+fn room_for_connections(descriptors: u64, engine_files: u64) -> u64 {
+    let others = DESCRIPTORS_KEPT + engine_files + keel_query::temporary_files_max(descriptors);
+    descriptors.saturating_sub(others).max(CONNECTIONS_MIN)
 }
 
 fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {
@@ -136,12 +141,12 @@ fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::connections_max;
+    use super::room_for_connections;
 
     #[test]
     fn connections_leave_descriptors_to_the_rest() {
-        assert_eq!(connections_max(151, 1024, 100), 151);
-        assert_eq!(connections_max(2000, 1024, 100), 860);
-        assert_eq!(connections_max(2000, 1024, 5000), 8);
+        assert_eq!(room_for_connections(1024, 100), 732);
+        assert_eq!(room_for_connections(1024, 5000), 8);
+        assert!(room_for_connections(1 << 20, 200) > 1_000_000);
     }
 }

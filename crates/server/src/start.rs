@@ -14,15 +14,15 @@ use keel_query::{Database, Host};
 use keel_runtime::fs::{self, FileLock};
 use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{Runtime, fiber, time};
+use keel_runtime::{Runtime, fiber, system, time};
 use keel_storage::Engine;
 
 use crate::host::ServerHost;
 use crate::memory;
 use crate::options::{OptionError, Options};
-use crate::service::SqlService;
+use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
-use crate::variables::Setting;
+use crate::variables::{Setting, table};
 
 /// The version of the data folder's contents that this server reads and writes.
 const FORMAT: u64 = 1;
@@ -105,6 +105,7 @@ pub struct Server {
     state: Arc<ServerState>,
     net: net::Server,
     addresses: Vec<Address>,
+    notes: Vec<String>,
     /// Held to the end.
     _lock: FileLock,
 }
@@ -131,9 +132,22 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
     state.set_database(database);
     state.timeouts.start();
+    let notes = fit_connections(&state).into_iter().collect();
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
-    Ok(Server { state, net, addresses, _lock: lock })
+    Ok(Server { state, net, addresses, notes, _lock: lock })
+}
+
+/// Lowers `max_connections` to what the process may open files for, as MariaDB does; gives a note where it did.
+fn fit_connections(state: &ServerState) -> Option<String> {
+    let configured = state.globals.named("max_connections").as_u64();
+    let max = connections_max(state, configured);
+    if max == configured {
+        return None;
+    }
+    state.globals.set(table().id("max_connections"), Setting::UInt(max));
+    let descriptors = system::descriptors_max();
+    Some(format!("max_connections is {max}, not {configured}: the process may open {descriptors} files (ulimit -n)"))
 }
 
 fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
@@ -205,6 +219,11 @@ impl Server {
     /// Where it listens, with the port that was picked.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// What whoever started it should know.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What its sessions share.

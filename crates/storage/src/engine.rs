@@ -203,9 +203,9 @@ impl Engine {
         self.trees.read().get(&id).cloned()
     }
 
-    /// Trees there are; each keeps a file open.
-    pub fn tree_count(&self) -> usize {
-        self.trees.read().len()
+    /// Files that may be open for the trees there are and for the log.
+    pub fn files_max(&self) -> u64 {
+        self.trees.read().len() as u64 + self.store.log_files_max()
     }
 
     /// Estimated rows in the range; 0 where the tree was dropped meanwhile, since who estimates holds no lock. Waits.

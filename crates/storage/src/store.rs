@@ -335,6 +335,11 @@ impl Store {
         Lsn(self.core.log.durable())
     }
 
+    /// Log files that may be open at once: what the capacity holds, one that is written to and one made ahead.
+    pub fn log_files_max(&self) -> u64 {
+        self.core.log.capacity() / self.core.log.segments.bytes + 2
+    }
+
     /// Waits until the log is durable up to `lsn`.
     pub fn wait_durable(&self, lsn: Lsn) -> StoreResult<()> {
         self.core.log.wait_durable(lsn.0)

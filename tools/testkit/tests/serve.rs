@@ -1,10 +1,11 @@
 //! `keel serve` as a user meets it: what it prints, how it refuses, how it stops.
 
-use keel_testkit::client::Login;
+use keel_testkit::client::{Address, Client, Login};
 use keel_testkit::process::{Engine, Server, free_port, keel_binary, scratch_dir};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Runs a server that is expected to refuse, and returns what it said.
@@ -89,4 +90,37 @@ fn strangers_are_refused_with_mariadbs_error() {
     let error = keel_testkit::client::Client::connect(&server.tcp(), &login).err().expect("refused");
     assert!(error.to_string().contains("1045 (28000) Access denied for user 'nobody'@"), "{error}");
     assert!(error.to_string().contains("(using password: YES)"), "{error}");
+}
+
+#[test]
+fn few_descriptors_lower_the_number_of_connections() {
+    let dir = scratch_dir("descriptors");
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -n 300 && exec \"$0\" \"$@\""])
+        .arg(keel_binary())
+        .args(["serve", "--innodb-log-file-size=2G"])
+        .arg(format!("--port={}", free_port()))
+        .arg(format!("--datadir={}", dir.join("data").display()))
+        .arg(format!("--socket={}", dir.join("s.sock").display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let said: Vec<String> = lines.take_while(|line| !line.contains("listening")).collect();
+    let note = said.iter().find(|line| line.contains("max_connections is")).expect("a note");
+    let address = Address::Unix(dir.join("s.sock"));
+    let connect = || Client::connect(&address, &Login::default());
+    let mut first = connect().expect("connects");
+    let max = first.run("SELECT @@max_connections").expect("select").scalar().expect("a row");
+    assert!(note.contains(&format!("max_connections is {max}, not 10000")), "{note}");
+    let max: usize = max.parse().expect("a number");
+    let clients: Vec<Client> = (0..max + 1).map_while(|_| connect().ok()).collect();
+    assert!((max - 1..=max).contains(&clients.len()), "{} of {max}", clients.len());
+    let refused = connect().err().expect("refused").to_string();
+    assert!(refused.contains("1040"), "{refused}");
+    first.run("CREATE DATABASE d").expect("a new tree");
+    drop((first, clients));
+    child.kill().expect("ends");
+    child.wait().expect("has ended");
+    fs::remove_dir_all(dir).ok();
 }

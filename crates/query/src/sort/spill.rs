@@ -12,6 +12,7 @@ use keel_storage::runtime::rand;
 use keel_storage::runtime::wait::WaitEvent;
 
 use crate::host::Host;
+use crate::memory::FilePlace;
 
 /// Bytes written at once, and read at once where there is room.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
@@ -19,11 +20,14 @@ pub(super) const BUFFER_BYTES: usize = 64 << 10;
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.
 const HEADER_BYTES: usize = 8;
+/// EMFILE, as errors show it.
+const TOO_MANY_FILES: i32 = 24;
 
-/// A temporary file without a name.
+/// A temporary file without a name. There may be so many that connections and the log still find descriptors.
 pub(crate) struct TempFile {
     file: File,
     path: PathBuf,
+    _place: FilePlace,
 }
 
 impl TempFile {
@@ -31,15 +35,15 @@ impl TempFile {
     pub fn create(host: &dyn Host) -> SqlResult<TempFile> {
         let folder = host.temporary_directory();
         let path = folder.join(format!("keel-sort-{:016x}", rand::u64()));
-        let open = || -> io::Result<File> {
+        let open = || -> io::Result<TempFile> {
             fs::create_dir_all(&folder)?;
+            let place = host.work_memory().place_file().ok_or(io::Error::from_raw_os_error(TOO_MANY_FILES))?;
             let options = OpenOptions { create: true, truncate: true, ..OpenOptions::writing() };
             let file = File::open(&path, &options)?.with_event(WaitEvent::TempFile);
             fs::remove_file(&path)?;
-            Ok(file)
+            Ok(TempFile { file, path: path.clone(), _place: place })
         };
-        let file = open().map_err(|e| write_error(&path, &e))?;
-        Ok(TempFile { file, path })
+        open().map_err(|e| write_error(&path, &e))
     }
 
     /// Writes at an offset.
