@@ -11,6 +11,10 @@ use keel_wire::params::ParamType;
 use crate::counters::Counter;
 use crate::state::ServerState;
 
+/// Error 1105 of a parameter that is longer than a packet may be.
+const TOO_LONG: &str = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
+                        'max_allowed_packet' bytes";
+
 /// What a prepared statement runs.
 #[derive(Clone)]
 pub enum Source {
@@ -32,7 +36,7 @@ pub struct Prepared {
     pub types: Vec<ParamType>,
     /// Parameters that came in pieces; empty until the first piece.
     pub long: Vec<Option<Vec<u8>>>,
-    /// Why the pieces cannot be used; told at the next execution.
+    /// Why the pieces cannot be used; told at each execution until the statement is reset.
     pub long_failed: Option<SqlError>,
     /// What the pieces take.
     pub long_memory: Option<Allowance>,
@@ -76,9 +80,8 @@ impl Prepared {
         max: u64,
         host: &Arc<dyn Host>,
     ) -> SqlResult<()> {
-        let unusable = || errors::wrong_arguments("mysqld_stmt_execute");
         if param >= self.params {
-            return Err(unusable());
+            return Err(errors::wrong_arguments("mysqld_stmt_send_long_data"));
         }
         self.long.resize(self.params, None);
         let held: usize = self.long.iter().flatten().map(Vec::len).sum();
@@ -88,7 +91,7 @@ impl Prepared {
         }
         let value = self.long[param].get_or_insert_default();
         if value.len() as u64 + data.len() as u64 > max {
-            return Err(unusable());
+            return Err(errors::unknown_error(TOO_LONG));
         }
         value.extend_from_slice(data);
         Ok(())

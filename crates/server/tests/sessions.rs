@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use common::{code, eventually, start};
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};
-use keel_wire::client::{ClientError, ConnectOptions, Connection, Reply};
+use keel_wire::client::{ClientError, ClientResult, ConnectOptions, Connection, Reply};
 use keel_wire::command::byte;
 use keel_wire::packet;
 use keel_wire::reply::StateChange;
@@ -385,5 +385,42 @@ fn lost_connections_are_counted() {
     for name in ["Aborted_clients", "Aborted_connects"] {
         eventually(name, || status_of(&mut watcher, "GLOBAL", name) == 1);
     }
+    running.stop();
+}
+
+#[test]
+fn parameters_in_pieces_fail_until_the_statement_is_reset() {
+    let running = start();
+    let mut client = running.client();
+    let statement = client.prepare("SELECT LENGTH(?), ?").unwrap();
+    let id = statement.id.to_le_bytes();
+    let piece = |client: &mut Connection<TcpStream>, param: u16, data: &[u8]| {
+        let rest = [&id[..], &param.to_le_bytes(), data].concat();
+        client.command(byte::STMT_SEND_LONG_DATA, &rest).unwrap();
+    };
+    let values = [Value::bytes(b"ab"), Value::Int(1)];
+    let length = |client: &mut Connection<TcpStream>| {
+        client.execute(&statement, &values).unwrap().into_rows().unwrap().text_rows()[0][0].clone()
+    };
+    let text = |result: ClientResult<Reply>| match result {
+        Err(ClientError::Server(error)) => (error.code, error.message),
+        other => panic!("no error from the server: {other:?}"),
+    };
+    piece(&mut client, 2, b"x");
+    piece(&mut client, 0, b"abc");
+    let wrong = (1210, "Incorrect arguments to mysqld_stmt_send_long_data".to_string());
+    assert_eq!(text(client.execute(&statement, &values)), wrong);
+    assert_eq!(text(client.execute(&statement, &values)), wrong);
+    client.simple(byte::STMT_RESET, &id).unwrap();
+    assert_eq!(length(&mut client), "2");
+    piece(&mut client, 0, b"abc");
+    client.command(byte::STMT_EXECUTE, &[&id[..], &[0, 1, 0, 0, 0]].concat()).unwrap();
+    assert!(client.receive().unwrap().starts_with(&[0xff]), "a packet without its parameters");
+    assert_eq!(length(&mut client), "2", "the piece is gone");
+    for _ in 0..17 {
+        piece(&mut client, 0, &[b'x'; 1 << 20]);
+    }
+    let (code, message) = text(client.execute(&statement, &values));
+    assert!(code == 1105 && message.ends_with("longer than 'max_allowed_packet' bytes"), "{code} {message}");
     running.stop();
 }

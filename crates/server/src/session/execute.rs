@@ -379,14 +379,16 @@ impl ClientSession {
             return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
         };
         self.core.client.activity.lock().text.extend_from_slice(shown_text(&prepared.text));
-        if let Some(error) = prepared.long_failed.take() {
-            return Err(error);
+        if let Some(error) = &prepared.long_failed {
+            return Err(error.clone());
         }
         // Given back once the statement has run.
         let _long_memory = prepared.long_memory.take();
-        execute
-            .params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values)
-            .map_err(|_| errors::wrong_arguments("mysqld_stmt_execute"))?;
+        let read = execute.params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values);
+        if read.is_err() {
+            prepared.long.clear();
+            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+        }
         prepared.cursor = None;
         let (source, known) = (prepared.source.clone(), prepared.sent.clone());
         let had_columns = known.clone();
