@@ -5,6 +5,7 @@
 //! plan ([`Encoded`]). A row is written value by value from the page into the output; only text in another character set
 //! than the client's and TIMESTAMPs take a detour.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
@@ -58,13 +59,39 @@ impl Encoded {
 
 /// Appends a column's definition, its names in the character set of results.
 fn append_definition(out: &mut Vec<u8>, column: &Column, results: CollationId, sequence: &mut u8) {
-    let to = results.charset();
-    if matches!(to, Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4) {
-        return reply::append_column(out, column, sequence);
-    }
     let start = packet::begin(out);
-    column.encode_names(out, |name| collation::convert(Charset::Utf8mb4, to, name.as_bytes()).0);
+    encode_definition(out, column, results);
     packet::finish(out, start, sequence);
+}
+
+fn encode_definition(out: &mut Vec<u8>, column: &Column, results: CollationId) {
+    column.encode_names(out, |name| in_results(name.as_bytes(), results));
+}
+
+/// Text of the server's own in the character set of results.
+fn in_results(text: &[u8], results: CollationId) -> Cow<'_, [u8]> {
+    match results.charset() {
+        Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4 => Cow::Borrowed(text),
+        to => collation::convert(Charset::Utf8mb4, to, text).0,
+    }
+}
+
+/// An error's message in the character set of results; a character that it lacks is shown by its number. `None` where the
+/// message goes out as it is.
+pub fn message_in_results(message: &str, results: CollationId) -> Option<Vec<u8>> {
+    let to = results.charset();
+    if message.is_ascii() || matches!(to, Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(message.len());
+    for ch in message.chars() {
+        let mut utf8 = [0; 4];
+        match collation::convert(Charset::Utf8mb4, to, ch.encode_utf8(&mut utf8).as_bytes()) {
+            (bytes, 0) => out.extend_from_slice(&bytes),
+            _ => out.extend_from_slice(format!("\\{:04X}", u32::from(ch)).as_bytes()),
+        }
+    }
+    Some(out)
 }
 
 fn send_column(ty: &SqlType, to: Charset) -> SendColumn {
@@ -344,11 +371,17 @@ fn client_gone() -> SqlError {
 }
 
 /// A column definition of COM_FIELD_LIST: with the column's default behind it.
-pub fn append_field(out: &mut Vec<u8>, column: &Column, default: Option<&[u8]>, sequence: &mut u8) {
+pub fn append_field(
+    out: &mut Vec<u8>,
+    column: &Column,
+    default: Option<&[u8]>,
+    results: CollationId,
+    sequence: &mut u8,
+) {
     let start = packet::begin(out);
-    column.encode(out);
+    encode_definition(out, column, results);
     match default {
-        Some(text) => put_lenenc_bytes(out, text),
+        Some(text) => put_lenenc_bytes(out, &in_results(text, results)),
         None => out.push(keel_wire::codec::NULL_MARK),
     }
     packet::finish(out, start, sequence);

@@ -365,9 +365,29 @@ fn a_refused_long_packet_is_answered_in_sequence() {
 }
 
 #[test]
-fn names_of_columns_are_in_the_clients_character_set() {
+fn names_are_in_the_clients_character_set() {
     let running = start();
     let mut client = running.client();
+    client.query("CREATE DATABASE `\u{e4}`").unwrap();
+    client.query("CREATE TABLE `\u{e4}`.`\u{f6}` (`\u{fc}` VARCHAR(9) DEFAULT '\u{e9}')").unwrap();
+    match client.simple(byte::INIT_DB, b"a\xe4") {
+        Err(ClientError::Server(error)) => {
+            assert_eq!((error.code, &*error.message), (1300, "Invalid utf8mb4 character string: 'a\\xE4'"));
+        }
+        other => panic!("{other:?}"),
+    }
+    client.query("SET NAMES latin1").unwrap();
+    client.simple(byte::INIT_DB, b"\xe4").unwrap();
+    client.command(byte::FIELD_LIST, b"\xf6\0").unwrap();
+    let field = client.receive().unwrap();
+    assert!(field.starts_with(b"\x03def\x01\xe4\x01\xf6\x01\xf6\x01\xfc\x01\xfc"), "{field:?}");
+    assert!(field.ends_with(b"\x01\xe9"), "{field:?}");
+    client.receive().unwrap();
+    client.command(byte::QUERY, b"SELECT `\xfc` + x FROM `\xf6`, `\x80`").unwrap();
+    assert!(client.receive().unwrap().ends_with(b"Table '\xe4.\x80' doesn't exist"));
+    client.query("SET character_set_results = ascii").unwrap();
+    client.command(byte::QUERY, b"SELECT `\xfc`").unwrap();
+    assert!(client.receive().unwrap().ends_with(b"Unknown column '\\00FC' in 'SELECT'"));
     client.query("SET NAMES latin1").unwrap();
     client.command(byte::QUERY, b"SELECT 1 AS `\xe4`").unwrap();
     client.receive().unwrap();

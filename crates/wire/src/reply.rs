@@ -149,14 +149,19 @@ fn read_change(reader: &mut Reader<'_>) -> Result<StateChange, Malformed> {
 
 /// Appends an ERR packet's payload. Before the client's capabilities are known it carries no SQLSTATE.
 pub fn encode_err(out: &mut Vec<u8>, error: &SqlError, capabilities: Capabilities) {
+    let text = &error.message;
+    let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
+    encode_err_text(out, error, &text.as_bytes()[..end], capabilities);
+}
+
+fn encode_err_text(out: &mut Vec<u8>, error: &SqlError, text: &[u8], capabilities: Capabilities) {
     out.push(mark::ERR);
     out.extend_from_slice(&error.code.to_le_bytes());
     if capabilities.has(Capabilities::PROTOCOL_41) {
         out.push(b'#');
         out.extend_from_slice(error.sqlstate.as_bytes());
     }
-    let text = &error.message;
-    out.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)]);
+    out.extend_from_slice(text);
 }
 
 /// An ERR packet as a client reads it.
@@ -316,6 +321,20 @@ pub fn append_ok(out: &mut Vec<u8>, ok: &Ok<'_>, capabilities: Capabilities, seq
 pub fn append_err(out: &mut Vec<u8>, error: &SqlError, capabilities: Capabilities, sequence: &mut u8) {
     let start = packet::begin(out);
     encode_err(out, error, capabilities);
+    packet::finish(out, start, sequence);
+}
+
+/// The same with the error's message as `text` gives it in the client's character set, of single octets.
+#[cold]
+pub fn append_err_text(
+    out: &mut Vec<u8>,
+    error: &SqlError,
+    text: &[u8],
+    capabilities: Capabilities,
+    sequence: &mut u8,
+) {
+    let start = packet::begin(out);
+    encode_err_text(out, error, &text[..text.len().min(ERROR_TEXT_BYTES_MAX)], capabilities);
     packet::finish(out, start, sequence);
 }
 

@@ -1,7 +1,6 @@
 //! Commands of an authenticated client.
 
-use keel_base::errors;
-use keel_query::Session;
+use keel_base::{SqlResult, errors};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time;
 use keel_wire::capability::Capabilities;
@@ -117,11 +116,7 @@ impl ClientSession {
             Command::BinlogDump => Err(errors::master_fatal_error_reading_binlog("Binary log is not open")),
             Command::InitDb(name) => {
                 self.core.count(Counter::ChangeDatabase, 1);
-                match std::str::from_utf8(name) {
-                    Ok("") => Err(errors::no_db()),
-                    Ok(name) => self.core.use_database(name),
-                    Err(_) => Err(errors::bad_db(String::from_utf8_lossy(name))),
-                }
+                self.init_db(name)
             }
             Command::ProcessKill(id) => {
                 self.core.count(Counter::Kill, 1);
@@ -143,8 +138,20 @@ impl ClientSession {
         self.renew_timeouts(conn);
     }
 
+    fn init_db(&mut self, name: &[u8]) -> SqlResult<()> {
+        let converted = self.in_utf8(name);
+        match std::str::from_utf8(converted.as_deref().unwrap_or(name)) {
+            Ok("") => Err(errors::no_db()),
+            Ok(name) => self.core.use_database(name),
+            Err(_) => {
+                let charset = self.core.sql.vars.client_collation.charset();
+                Err(errors::invalid_character_string(charset.name(), shown_octets(name)))
+            }
+        }
+    }
+
     /// Answers with EOF, as MariaDB does.
-    fn set_option(&mut self, conn: &mut Connection, option: u16) -> keel_base::SqlResult<()> {
+    fn set_option(&mut self, conn: &mut Connection, option: u16) -> SqlResult<()> {
         if option > 1 {
             return Err(errors::unknown_com());
         }
@@ -164,13 +171,16 @@ impl ClientSession {
     }
 
     fn field_list(&mut self, conn: &mut Connection, table: &[u8], wild: &[u8]) {
-        let (table, wild) = (String::from_utf8_lossy(table), String::from_utf8_lossy(wild));
+        let converted = self.in_utf8(table);
+        let table = String::from_utf8_lossy(converted.as_deref().unwrap_or(table));
+        let wild = String::from_utf8_lossy(wild);
         match show::tables::fields(&self.core, &table, &wild) {
             Ok(fields) => {
                 let results = self.core.sql.vars.results_collation;
                 for (meta, default) in &fields {
                     let column = crate::sink::wire_column(meta, results);
-                    crate::sink::append_field(conn.output(), &column, default.as_deref(), &mut self.sequence);
+                    let (out, sequence) = (conn.output(), &mut self.sequence);
+                    crate::sink::append_field(out, &column, default.as_deref(), results, sequence);
                 }
                 let end = reply::Ok { status: self.core.status(), ..reply::Ok::default() };
                 reply::append_end_of_rows(conn.output(), &end, self.core.capabilities, &mut self.sequence);
@@ -178,9 +188,23 @@ impl ClientSession {
             Err(error) => self.send_error(conn, &error),
         }
     }
+}
 
-    /// The executor's session; for tests.
-    pub fn sql(&self) -> &Session {
-        &self.core.sql
+/// The longest text that 1300 shows.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// Octets that are no text, as messages show them.
+fn shown_octets(octets: &[u8]) -> String {
+    let mut shown = String::new();
+    for octet in octets.iter().take(SHOWN_BYTES_MAX + 1) {
+        match octet {
+            b' '..=b'~' => shown.push(char::from(*octet)),
+            _ => shown.push_str(&format!("\\x{octet:02X}")),
+        }
     }
+    if shown.len() > SHOWN_BYTES_MAX {
+        shown.truncate(SHOWN_BYTES_MAX - 3);
+        shown.push_str("...");
+    }
+    shown
 }

@@ -89,7 +89,7 @@ impl ClientSession {
     }
 
     /// The text in UTF-8, where the client's character set is another.
-    fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
         let from = self.core.sql.vars.client_collation.charset();
         match from {
             Charset::Latin1 if !text.is_ascii() => {

@@ -5,6 +5,7 @@
 use keel_base::{SqlError, SqlResult, errors};
 use keel_runtime::net::{After, Connection};
 use keel_value::CollationId;
+use keel_value::collation::{self, Charset};
 use keel_wire::auth;
 use keel_wire::capability::Capabilities;
 use keel_wire::handshake::{ChangeUser, Response, ResponseError, encode_auth_switch};
@@ -58,11 +59,12 @@ impl ClientSession {
         })?;
         self.core.capabilities = Capabilities(response.capabilities.0 & Capabilities::SERVER.0);
         self.core.sql.vars.found_rows_flag = self.core.capabilities.has(Capabilities::FOUND_ROWS);
+        let collation = Some(u16::from(response.collation));
         Ok(Login {
-            user: String::from_utf8_lossy(&response.user).into_owned(),
+            user: self.name(collation, &response.user),
             answer: response.auth,
-            database: String::from_utf8_lossy(&response.database).into_owned(),
-            collation: Some(u16::from(response.collation)),
+            database: self.name(collation, &response.database),
+            collation,
             plugin: response.plugin,
         })
     }
@@ -76,13 +78,24 @@ impl ClientSession {
             return self.deny(conn, &error);
         }
         let login = Login {
-            user: String::from_utf8_lossy(&change.user).into_owned(),
+            user: self.name(change.collation, &change.user),
             answer: change.auth,
-            database: String::from_utf8_lossy(&change.database).into_owned(),
+            database: self.name(change.collation, &change.database),
             collation: change.collation,
             plugin: change.plugin,
         };
         self.log_in(conn, login)
+    }
+
+    /// A name in the character set of the collation that came with it, else of the session.
+    fn name(&self, collation: Option<u16>, text: &[u8]) -> String {
+        let given = collation.and_then(CollationId::for_client);
+        let from = given.unwrap_or(self.core.sql.vars.client_collation).charset();
+        let utf8 = match from {
+            Charset::Latin1 => collation::convert(from, Charset::Utf8mb4, text).0,
+            _ => text.into(),
+        };
+        String::from_utf8_lossy(&utf8).into_owned()
     }
 
     fn log_in(&mut self, conn: &mut Connection, login: Login) -> After {

@@ -22,6 +22,7 @@ use keel_wire::{auth, reply};
 use crate::admission::Share;
 use crate::core::Core;
 use crate::counters::Counter;
+use crate::sink;
 use handshake::Phase;
 
 /// A longer buffer is given back after its packet.
@@ -175,7 +176,11 @@ impl ClientSession {
     #[cold]
     fn send_error(&mut self, conn: &mut Connection, error: &SqlError) {
         self.core.note_error(error);
-        reply::append_err(conn.output(), error, self.core.capabilities, &mut self.sequence);
+        let (capabilities, sequence) = (self.core.capabilities, &mut self.sequence);
+        match sink::message_in_results(&error.message, self.core.sql.vars.results_collation) {
+            None => reply::append_err(conn.output(), error, capabilities, sequence),
+            Some(text) => reply::append_err_text(conn.output(), error, &text, capabilities, sequence),
+        }
     }
 
     /// Appends an OK packet.
