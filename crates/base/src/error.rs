@@ -186,6 +186,7 @@ catalogue! {
     KEY_DOES_NOT_EXIST key_does_not_exist(1176, "42000", key, table) "Key '{key}' doesn't exist in table '{table}'";
     ERROR_DURING_COMMIT error_during_commit(1180, "HY000", errno, text) "Got error {errno} \"{text}\" during COMMIT";
     NEW_ABORTING_CONNECTION new_aborting_connection(1184, "08S01", id, db, user, host, reason) "Aborted connection {id} to db: '{db}' user: '{user}' host: '{host}' ({reason})";
+    FLUSH_MASTER_BINLOG_CLOSED flush_master_binlog_closed(1186, "HY000") "Binlog closed, cannot RESET MASTER";
     UNKNOWN_SYSTEM_VARIABLE unknown_system_variable(1193, "HY000", name) "Unknown system variable '{name}'";
     TOO_MANY_USER_CONNECTIONS too_many_user_connections(1203, "42000", user) "User {user} already has more than 'max_user_connections' active connections";
     SET_CONSTANTS_ONLY set_constants_only(1204, "HY000") "You may only use constant expressions in this statement";

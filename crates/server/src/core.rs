@@ -188,6 +188,7 @@ impl Core {
         self.sql.row_count = 0;
         self.sql.found_rows = 0;
         self.statements.clear(&self.state);
+        self.client.counters.clear();
         Ok(())
     }
 

@@ -194,24 +194,19 @@ pub struct ResultSink<'a> {
     encoded: Option<Arc<Encoded>>,
     /// Text on its way from one character set to another.
     scratch: Vec<u8>,
-    /// Rows sent.
-    pub rows: u64,
+    /// Octets that the kernel was given on the way.
+    pub bytes_sent: u64,
 }
 
 impl<'a> ResultSink<'a> {
     /// A result that has not begun.
     pub fn new(conn: &'a mut Connection, sequence: &'a mut u8, manner: Manner) -> ResultSink<'a> {
-        ResultSink { conn, sequence, manner, columns: None, encoded: None, scratch: Vec::new(), rows: 0 }
+        ResultSink { conn, sequence, manner, columns: None, encoded: None, scratch: Vec::new(), bytes_sent: 0 }
     }
 
     /// The columns, where the result has begun.
     pub fn into_columns(self) -> Option<Arc<ResultColumns>> {
         self.columns
-    }
-
-    /// Whether the result has begun.
-    pub fn has_begun(&self) -> bool {
-        self.columns.is_some()
     }
 }
 
@@ -246,7 +241,6 @@ impl RowSink for ResultSink<'_> {
         let start = packet::begin(out);
         encode_row(out, encoded, &self.manner, &mut self.scratch, row);
         packet::finish(out, start, self.sequence);
-        self.rows += 1;
         Ok(())
     }
 
@@ -254,6 +248,7 @@ impl RowSink for ResultSink<'_> {
         if self.conn.output().len() < FLUSH_BYTES {
             return Ok(());
         }
+        self.bytes_sent += self.conn.output().len() as u64;
         self.conn.flush().map_err(|_| client_gone())
     }
 }

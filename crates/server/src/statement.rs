@@ -7,7 +7,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
-use keel_sql::ast::{Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, Statement};
+use keel_sql::ast::{Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement};
 use keel_value::collation::{self, Charset};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
@@ -93,6 +93,11 @@ pub fn is_servers(statement: &Statement) -> bool {
         Statement::Explain(explain) => matches!(explain.what, ExplainTarget::Connection(_)),
         _ => false,
     }
+}
+
+/// Whether it is SHOW STATUS, which does not count itself.
+pub fn shows_status(statement: &Statement) -> bool {
+    matches!(statement, Statement::Show(show) if matches!(show.what, ShowKind::Status(_)))
 }
 
 /// Runs a statement of the server.
@@ -375,11 +380,27 @@ fn run_flush(core: &Core, what: &FlushKind) -> SqlResult<()> {
         FlushKind::Tables { export: true, .. } => Err(errors::not_supported_yet("FLUSH TABLES FOR EXPORT")),
         FlushKind::Tables { .. } | FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
         FlushKind::Status => {
-            core.client.counters.clear();
-            core.state.flush_status();
+            flush_status(core);
             Ok(())
         }
     }
+}
+
+fn flush_status(core: &Core) {
+    core.client.counters.clear();
+    core.state.flush_status();
+}
+
+/// Bits of COM_REFRESH: FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+const REFRESH_STATUS: u8 = 0x10;
+const REFRESH_MASTER: u8 = 0x80;
+
+/// COM_REFRESH: FLUSH by a command.
+pub fn refresh(core: &Core, what: u8) -> SqlResult<()> {
+    if what & REFRESH_STATUS != 0 {
+        flush_status(core);
+    }
+    if what & REFRESH_MASTER != 0 { Err(errors::flush_master_binlog_closed()) } else { Ok(()) }
 }
 
 /// After DROP DATABASE: whoever stood in it stands nowhere.

@@ -25,11 +25,23 @@ impl ClientSession {
         self.core.sql.no_index_used = false;
         let state = self.core.state.clone();
         state.counters.add(Counter::Running, 1);
+        self.count_command(&command);
         let after = self.dispatch(conn, command);
         self.core.text_room = None;
         state.counters.sub(Counter::Running, 1);
         self.core.client.activity.lock().end();
         after
+    }
+
+    /// Counts what MariaDB counts as a query and, but for the handling of prepared statements, as a question.
+    fn count_command(&self, command: &Command<'_>) {
+        match command {
+            Command::Ping | Command::Statistics => {}
+            Command::StmtPrepare(_) | Command::StmtClose(_) | Command::StmtReset(_) => {
+                self.core.count(Counter::Queries, 1);
+            }
+            _ => self.count_question(),
+        }
     }
 
     fn describe<'a>(&self, command: &Command<'a>) -> (&'static str, &'a [u8]) {
@@ -109,9 +121,9 @@ impl ClientSession {
                 self.send_eof(conn);
                 return;
             }
-            Command::Refresh(_) => {
+            Command::Refresh(what) => {
                 self.core.count(Counter::Flush, 1);
-                Ok(())
+                statement::refresh(&self.core, what)
             }
             Command::BinlogDump => Err(errors::master_fatal_error_reading_binlog("Binary log is not open")),
             Command::InitDb(name) => {
@@ -155,6 +167,7 @@ impl ClientSession {
         if option > 1 {
             return Err(errors::unknown_com());
         }
+        self.core.count(Counter::SetOption, 1);
         self.core.capabilities.set(Capabilities::MULTI_STATEMENTS, option == 0);
         self.send_eof(conn);
         Ok(())
@@ -166,11 +179,13 @@ impl ClientSession {
     }
 
     fn statistics(&mut self, conn: &mut Connection) {
+        self.core.count(Counter::ShowStatus, 1);
         let text = show::status::one_line(&self.core.state);
         packet::append(conn.output(), text.as_bytes(), &mut self.sequence);
     }
 
     fn field_list(&mut self, conn: &mut Connection, table: &[u8], wild: &[u8]) {
+        self.core.count(Counter::ShowFields, 1);
         let converted = self.in_utf8(table);
         let table = String::from_utf8_lossy(converted.as_deref().unwrap_or(table));
         let wild = String::from_utf8_lossy(wild);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Completion, Params, Plan, ResultColumns, RowSink, RowView};
+use keel_query::{Completion, HandlerCounts, Params, Plan, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::Statement;
 use keel_sql::rows::RowsSpan;
@@ -62,13 +62,13 @@ impl ClientSession {
             return After::Idle;
         }
         loop {
-            self.count_question();
             self.core.sql.diagnostics.stale = true;
             let result = self.one_text(conn, rest);
             self.core.text_room = None;
             match result {
                 Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
                     rest = &rest[next..];
+                    self.count_question();
                 }
                 Ok(_) => return self.after_statement(),
                 Err(error) => {
@@ -79,7 +79,7 @@ impl ClientSession {
         }
     }
 
-    fn count_question(&self) {
+    pub(super) fn count_question(&self) {
         self.core.count(Counter::Queries, 1);
         self.core.count(Counter::Questions, 1);
     }
@@ -173,6 +173,7 @@ impl ClientSession {
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
         let result = execute(&mut self.core, plan, params, &mut sink);
+        self.core.count(Counter::BytesSent, sink.bytes_sent);
         let columns = sink.into_columns();
         self.sequence = sequence;
         self.core.count_handlers();
@@ -190,10 +191,7 @@ impl ClientSession {
         form: Form,
     ) {
         if had_rows {
-            match completion.affected_rows {
-                0 => self.core.count(Counter::EmptyQueries, 1),
-                rows => self.core.count(Counter::RowsSent, rows),
-            }
+            self.count_rows(completion.affected_rows);
             return self.end_rows(conn, form);
         }
         if let Statement::Commit(how) | Statement::Rollback(how) = &*plan.statement {
@@ -209,6 +207,13 @@ impl ClientSession {
             ..reply::Ok::default()
         };
         self.send_ok(conn, ok, form.more);
+    }
+
+    fn count_rows(&self, rows: u64) {
+        match rows {
+            0 => self.core.count(Counter::EmptyQueries, 1),
+            rows => self.core.count(Counter::RowsSent, rows),
+        }
     }
 
     fn end_rows(&mut self, conn: &mut Connection, form: Form) {
@@ -241,13 +246,24 @@ impl ClientSession {
         depth: usize,
     ) -> SqlResult<()> {
         self.core.sql.no_index_used = false;
-        match statement::run(&mut self.core, statement, params)? {
+        let outcome = statement::run(&mut self.core, statement, params);
+        let shows_status = statement::shows_status(statement);
+        if shows_status {
+            // SHOW STATUS does not count itself.
+            self.core.sql.handler = HandlerCounts::default();
+        }
+        self.core.count_handlers();
+        match outcome? {
             Outcome::Ok(info) => {
                 self.core.sql.row_count = 0;
                 self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more);
             }
             Outcome::Rows(rows) => {
                 self.core.sql.row_count = -1;
+                // Of those only that are tables of `information_schema`.
+                if is_of_table(&rows) && !shows_status {
+                    self.count_rows(rows.rows.len() as u64);
+                }
                 self.send_table(conn, rows, form.binary, form.more);
             }
             Outcome::Run { source, params } => self.run_source(conn, &source, &params, form, depth + 1)?,
@@ -295,7 +311,7 @@ impl ClientSession {
     pub(super) fn send_table(&mut self, conn: &mut Connection, rows: Rows, binary: bool, more: bool) {
         let form = Form { binary, more };
         // Made from a table of `information_schema`, which has no index.
-        self.core.sql.no_index_used = rows.columns.columns.first().is_some_and(|c| !c.org_table.is_empty());
+        self.core.sql.no_index_used = is_of_table(&rows);
         if self.core.sql.no_index_used && self.core.sql.diagnostics.stale {
             self.core.sql.diagnostics.clear();
         }
@@ -303,6 +319,7 @@ impl ClientSession {
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
         let result = send_rows(&mut sink, &rows);
+        self.core.count(Counter::BytesSent, sink.bytes_sent);
         self.sequence = sequence;
         match result {
             Ok(()) => self.end_rows(conn, form),
@@ -312,7 +329,6 @@ impl ClientSession {
 
     /// COM_STMT_PREPARE.
     pub(super) fn stmt_prepare(&mut self, conn: &mut Connection, text: &[u8]) {
-        self.count_question();
         self.core.count(Counter::StatementPrepare, 1);
         let converted = self.in_utf8(text);
         if let Err(error) = self.try_prepare(conn, converted.as_deref().unwrap_or(text)) {
@@ -364,7 +380,6 @@ impl ClientSession {
 
     /// COM_STMT_EXECUTE.
     pub(super) fn stmt_execute(&mut self, conn: &mut Connection, rest: &[u8]) -> After {
-        self.count_question();
         self.core.count(Counter::StatementExecute, 1);
         if let Err(error) = self.try_execute(conn, rest) {
             self.send_error(conn, &error);
@@ -449,6 +464,11 @@ fn send_rows(sink: &mut ResultSink<'_>, rows: &Rows) -> Result<(), SqlError> {
         sink.breathe()?;
     }
     Ok(())
+}
+
+/// Whether a made-up result was made from a table.
+fn is_of_table(rows: &Rows) -> bool {
+    rows.columns.columns.first().is_some_and(|column| !column.org_table.is_empty())
 }
 
 /// What stands for a parameter in the answer to COM_STMT_PREPARE.
