@@ -9,6 +9,7 @@ use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
 use crate::counters::Counter;
+use crate::registry::shown_text;
 use crate::state::ServerState;
 
 /// Error 1105 of a parameter that is longer than a packet may be.
@@ -28,7 +29,7 @@ pub enum Source {
 pub struct Prepared {
     /// What it runs.
     pub source: Source,
-    /// Its text, for the process list.
+    /// Its text as the process list shows it.
     pub text: Arc<[u8]>,
     /// How many parameters it takes.
     pub params: usize,
@@ -51,7 +52,7 @@ impl Prepared {
     pub fn new(source: Source, text: &[u8], params: usize) -> Prepared {
         Prepared {
             source,
-            text: text.into(),
+            text: shown_text(text).into(),
             params,
             types: Vec::new(),
             long: Vec::new(),

@@ -52,6 +52,11 @@ pub struct Activity {
 /// Most octets of a statement that the process list keeps.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
+/// What the process list shows of a statement.
+pub fn shown_text(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(TEXT_BYTES_MAX)]
+}
+
 /// A longer buffer is given back when a statement ends.
 const TEXT_BYTES_KEPT: usize = 512;
 
@@ -75,7 +80,7 @@ impl Activity {
         self.since = now;
         self.fiber = Some(fiber::current());
         self.text.clear();
-        self.text.extend_from_slice(&text[..text.len().min(TEXT_BYTES_MAX)]);
+        self.text.extend_from_slice(shown_text(text));
     }
 
     /// Notes that the command has ended.

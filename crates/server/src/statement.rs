@@ -7,7 +7,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
-use keel_sql::ast::{Account, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement};
+use keel_sql::ast::{Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement};
 use keel_value::collation::{self, Charset};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
@@ -340,20 +340,12 @@ fn run_kill(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<()> {
     self::kill(core, id, query_only)
 }
 
-/// What KILL is given as an integer: text and NULL are 0, negative numbers wrap around.
+/// What KILL is given as an integer: NULL is 0, negative numbers wrap around.
 fn thread_id(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<u64> {
-    Ok(match core.evaluate(expr, params)?.value {
+    let integer = Expr::Cast { expr: Box::new(expr.clone()), to: CastType::Signed };
+    Ok(match core.evaluate(&integer, params)?.value {
         Value::Int(id) => id as u64,
         Value::UInt(id) => id,
-        Value::Bytes(text) => {
-            let text = String::from_utf8_lossy(&text);
-            text.trim().parse().unwrap_or_else(|_| {
-                core.sql.warn(errors::truncated_wrong_value("INTEGER", &*text));
-                0
-            })
-        }
-        Value::Double(id) => id as u64,
-        Value::Decimal(id) => id.to_string().parse::<f64>().map_or(0, |id| id.round() as u64),
         _ => 0,
     })
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId};
-use keel_storage::{Engine, TreeHandle};
+use keel_storage::{Engine, ScanRange, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
 use super::counter::Counter;
 use super::density::Densities;
+use crate::engine_error;
 use crate::mdl::TableLock;
 
 /// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
@@ -195,6 +196,14 @@ impl TableDef {
     /// The PRIMARY KEY, where declared.
     pub fn primary_key(&self) -> Option<&IndexDef> {
         self.indexes.first().filter(|i| i.kind == IndexKind::Primary)
+    }
+
+    /// Rows as the engine estimates them; none of a virtual table. Waits.
+    pub fn row_estimate(&self) -> SqlResult<u64> {
+        match (&self.engine, &self.tree) {
+            (Some(engine), Some(tree)) => engine.row_estimate(tree, ScanRange::ALL).map_err(engine_error),
+            _ => Ok(0),
+        }
     }
 
     /// For each number of leading parts of an index, rows per combination of their values in a table of so many rows, as

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 use keel_query::catalog::show_create::OPTION_ORDER;
 use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, IndexKind, TableDef};
-use keel_storage::ScanRange;
 use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
@@ -21,11 +20,11 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
         return Ok(());
     }
     for table in real_tables(view, wanted) {
-        one_table(view, rows, &table);
+        one_table(view, rows, &table)?;
     }
     if wanted.takes_schema("information_schema") {
         for table in tables().filter(|t| wanted.takes_table(&t.name)) {
-            one_table(view, rows, table);
+            one_table(view, rows, table)?;
         }
     }
     Ok(())
@@ -44,23 +43,24 @@ pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
     found
 }
 
-fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) {
+fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) -> SqlResult<()> {
     match rows.table() {
-        "TABLES" => table_row(view, rows, table),
+        "TABLES" => table_row(view, rows, table)?,
         "COLUMNS" => {
             for (position, column) in table.columns.iter().enumerate() {
                 column_row(rows, table, position, column);
             }
         }
         "STATISTICS" => {
-            let row_count = row_estimate(view, table);
+            let row_count = table.row_estimate()?;
             for index in &table.indexes {
-                index_rows(rows, table, index, row_count);
+                index_rows(rows, table, index, row_count)?;
             }
         }
         "KEY_COLUMN_USAGE" => unique_indexes(table).for_each(|index| key_rows(rows, table, index)),
         _ => unique_indexes(table).for_each(|index| constraint_row(rows, table, index)),
     }
+    Ok(())
 }
 
 fn unique_indexes(table: &TableDef) -> impl Iterator<Item = &IndexDef> {
@@ -84,17 +84,9 @@ fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
     }
 }
 
-/// Rows of a table as the engine estimates them.
-pub fn row_estimate(view: &View<'_>, table: &TableDef) -> u64 {
-    match &table.tree {
-        Some(tree) => view.state.engine.row_estimate(tree, ScanRange::ALL).unwrap_or(0),
-        None => 0,
-    }
-}
-
-fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
+fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
     if table.is_virtual() {
-        return rows.row([
+        rows.row([
             ("TABLE_CATALOG", text("def")),
             ("TABLE_SCHEMA", text(&table.schema)),
             ("TABLE_NAME", text(&table.name)),
@@ -106,12 +98,13 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
             ("CREATE_OPTIONS", text("")),
             ("TEMPORARY", text("Y")),
         ]);
+        return Ok(());
     }
     let engine = &view.state.engine;
     let bytes = |tree: &Option<keel_storage::TreeHandle>| {
         tree.as_ref().map_or(0, |t| engine.tree_pages(t) * PAGE_BYTES)
     };
-    let row_count = row_estimate(view, table);
+    let row_count = table.row_estimate()?;
     let data = bytes(&table.tree);
     let clustered = table.tree_id;
     let indexes: u64 = table.indexes.iter().filter(|i| i.tree_id != clustered).map(|i| bytes(&i.tree)).sum();
@@ -139,6 +132,7 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
         ("MAX_INDEX_LENGTH", number(0)),
         ("TEMPORARY", text("N")),
     ]);
+    Ok(())
 }
 
 fn row_format(table: &TableDef) -> String {
@@ -295,8 +289,13 @@ fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
     (values.round() as u64).max(u64::from(rows > 0))
 }
 
-fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) {
-    let per_value = table.rows_per_value(index, row_count as f64).unwrap_or_default();
+fn index_rows(
+    rows: &mut RowMaker<'_>,
+    table: &TableDef,
+    index: &IndexDef,
+    row_count: u64,
+) -> SqlResult<()> {
+    let per_value = table.rows_per_value(index, row_count as f64)?;
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([
@@ -319,6 +318,7 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("IGNORED", text("NO")),
         ]);
     }
+    Ok(())
 }
 
 fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {

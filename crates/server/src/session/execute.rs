@@ -393,7 +393,7 @@ impl ClientSession {
         let Some(prepared) = self.core.statements.get(execute.statement) else {
             return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
         };
-        self.core.client.activity.lock().text.extend_from_slice(shown_text(&prepared.text));
+        self.core.client.activity.lock().text.extend_from_slice(&prepared.text);
         if let Some(error) = &prepared.long_failed {
             return Err(error.clone());
         }
@@ -480,10 +480,6 @@ fn param_column() -> Column {
         flags: flags::BINARY,
         ..Column::default()
     }
-}
-
-fn shown_text(text: &[u8]) -> &[u8] {
-    &text[..text.len().min(crate::registry::TEXT_BYTES_MAX)]
 }
 
 /// Without the blanks, semicolons and zero bytes that clients leave at the end.
