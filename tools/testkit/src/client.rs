@@ -332,12 +332,6 @@ impl Client {
         self.send(0x19, &statement.id.to_le_bytes())
     }
 
-    /// Sends any command and returns the first packet of the answer.
-    pub fn raw_command(&mut self, command: u8, body: &[u8]) -> io::Result<Vec<u8>> {
-        self.send(command, body)?;
-        self.read_packet()
-    }
-
     fn read_replies(&mut self, binary: bool) -> io::Result<Vec<Reply>> {
         let mut replies = Vec::new();
         loop {

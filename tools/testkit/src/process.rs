@@ -27,7 +27,7 @@ impl Engine {
     }
 }
 
-/// A running server; killed and its folder removed when dropped, unless the folder was given.
+/// A running server; killed and its folder removed when dropped.
 pub struct Server {
     /// What runs.
     pub engine: Engine,
@@ -37,7 +37,6 @@ pub struct Server {
     pub port: u16,
     child: Option<Child>,
     options: Vec<String>,
-    remove_dir: bool,
 }
 
 /// The longest that a server may take to answer its first connection.
@@ -77,14 +76,6 @@ impl Server {
     /// Starts a server in a scratch folder with extra options such as `--innodb-buffer-pool-size=64M`.
     pub fn start(engine: Engine, options: &[&str]) -> io::Result<Server> {
         let mut server = Server::prepare(engine, scratch_dir(engine.name()), options)?;
-        server.remove_dir = true;
-        server.launch()?;
-        Ok(server)
-    }
-
-    /// Starts a server over `dir`, which is kept.
-    pub fn start_in(engine: Engine, dir: PathBuf, options: &[&str]) -> io::Result<Server> {
-        let mut server = Server::prepare(engine, dir, options)?;
         server.launch()?;
         Ok(server)
     }
@@ -102,7 +93,7 @@ impl Server {
             }
         }
         let options = options.iter().map(|option| option.to_string()).collect();
-        Ok(Server { engine, dir, port: free_port(), child: None, options, remove_dir: false })
+        Ok(Server { engine, dir, port: free_port(), child: None, options })
     }
 
     /// Starts the process and waits until it answers.
@@ -239,9 +230,16 @@ impl Server {
         child.wait()
     }
 
-    /// Resident memory in bytes.
-    pub fn resident_bytes(&self) -> u64 {
-        let field = self.status_field("VmRSS:");
+    /// Makes [`Server::peak_bytes`] begin anew.
+    pub fn reset_peak(&self) {
+        let pid = self.pid().expect("the server runs");
+        // 5 resets the peak of resident memory (proc(5)).
+        fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the kernel keeps a peak");
+    }
+
+    /// The most memory that was resident since the start, or since [`Server::reset_peak`], in bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        let field = self.status_field("VmHWM:");
         field.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
@@ -266,7 +264,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        if self.remove_dir && !std::thread::panicking() {
+        if !std::thread::panicking() {
             fs::remove_dir_all(&self.dir).ok();
         }
     }

@@ -35,7 +35,7 @@ fn ends_with(server: &mut Server, options: &[&str], reason: &str) {
 
 #[test]
 fn a_failed_log_write_or_sync_stops_the_server_and_loses_nothing_acknowledged() {
-    for reactor in ["--reactor=io_uring", "--reactor=epoll"] {
+    for reactor in ["--reactor=auto", "--reactor=epoll"] {
         for fault in ["--fail-next=write:redo.0:5:300:1", "--fail-next=sync:redo.0:5:300:1"] {
             ends_with(&mut prepared(), &[reactor, fault], "of redo at ");
         }
