@@ -201,7 +201,15 @@ pub struct ResultSink<'a> {
 impl<'a> ResultSink<'a> {
     /// A result that has not begun.
     pub fn new(conn: &'a mut Connection, sequence: &'a mut u8, manner: Manner) -> ResultSink<'a> {
-        ResultSink { conn, sequence, manner, columns: None, encoded: None, scratch: Vec::new(), bytes_sent: 0 }
+        ResultSink {
+            conn,
+            sequence,
+            manner,
+            columns: None,
+            encoded: None,
+            scratch: Vec::new(),
+            bytes_sent: 0,
+        }
     }
 
     /// The columns, where the result has begun.

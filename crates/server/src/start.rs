@@ -147,7 +147,9 @@ fn fit_connections(state: &ServerState) -> Option<String> {
     }
     state.globals.set(table().id("max_connections"), Setting::UInt(max));
     let descriptors = system::descriptors_max();
-    Some(format!("max_connections is {max}, not {configured}: the process may open {descriptors} files (ulimit -n)"))
+    Some(format!(
+        "max_connections is {max}, not {configured}: the process may open {descriptors} files (ulimit -n)"
+    ))
 }
 
 fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
-use keel_sql::ast::{Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement};
+use keel_sql::ast::{
+    Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement,
+};
 use keel_value::collation::{self, Charset};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;

@@ -118,7 +118,9 @@ fn digest_and_parser_count_the_same_literals() {
 #[test]
 fn comments_follow_a_semicolon() {
     let several = ParseOptions { multi_statements: true, ..options() };
-    for (text, rest) in [("select 1;/* x */", Some(9)), ("select 1; -- x\n ; ", Some(10)), ("select 1 ; ;", None)] {
+    for (text, rest) in
+        [("select 1;/* x */", Some(9)), ("select 1; -- x\n ; ", Some(10)), ("select 1 ; ;", None)]
+    {
         assert_eq!(parse(text.as_bytes(), &options()).unwrap().rest_offset, None, "{text}");
         assert_eq!(parse(text.as_bytes(), &several).unwrap().rest_offset, rest, "{text}");
     }

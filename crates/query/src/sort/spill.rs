@@ -37,7 +37,8 @@ impl TempFile {
         let path = folder.join(format!("keel-sort-{:016x}", rand::u64()));
         let open = || -> io::Result<TempFile> {
             fs::create_dir_all(&folder)?;
-            let place = host.work_memory().place_file().ok_or(io::Error::from_raw_os_error(TOO_MANY_FILES))?;
+            let place =
+                host.work_memory().place_file().ok_or(io::Error::from_raw_os_error(TOO_MANY_FILES))?;
             let options = OpenOptions { create: true, truncate: true, ..OpenOptions::writing() };
             let file = File::open(&path, &options)?.with_event(WaitEvent::TempFile);
             fs::remove_file(&path)?;

@@ -246,6 +246,8 @@ impl Uring {
             buffers.give(buffer);
         }
         match result {
+            // Whatever stopped it, nobody will receive on it again.
+            _ if conn.is_cut() && !conn.receiving.get() => conn.on_ended(w),
             1.. if conn.receiving.get() || conn.paused.get() => {}
             1.. => self.arm_receive(conn),
             // Out of buffers: this batch gives them back before the next submission.

@@ -289,12 +289,7 @@ fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
     (values.round() as u64).max(u64::from(rows > 0))
 }
 
-fn index_rows(
-    rows: &mut RowMaker<'_>,
-    table: &TableDef,
-    index: &IndexDef,
-    row_count: u64,
-) -> SqlResult<()> {
+fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) -> SqlResult<()> {
     let per_value = table.rows_per_value(index, row_count as f64)?;
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
