@@ -240,3 +240,29 @@ fn aggregates_that_do_not_fit_into_memory_answer_alike() {
         assert_eq!(both(&mut client, "select length(group_concat(s order by a)) from t"), "1000");
     });
 }
+
+#[test]
+fn changes_that_keep_more_than_fits_change_each_row_once() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 12_000);
+        client.run("create table u (id int primary key, a int, b int, c int, key (a), key (b))");
+        client.run("insert into u select id, id % 4, id % 5, 0 from t");
+        let plan = client.run("explain update u set c = c + 1 where a = 1 or b = 1");
+        assert!(plan.contains("Using union(a,b)"), "{plan}");
+        both(&mut client, "select id from u where a = 1 or b = 1 order by id for update");
+        client.session.vars.sort_buffer_bytes = 1;
+        client.session.vars.tmp_memory_bytes = 1;
+        client.session.host = Arc::new(NoServer::without_memory());
+        client.script(
+            "update u set c = c + 1 where a = 1 or b = 1 -> 4800 (Rows matched: 4800  Changed: 4800  Warnings: 0)
+             select count(*), sum(c), max(c) from u where c > 0 -> 4800|4800|1
+             update u set a = a + 1 where a = 1 or b = 1 -> 4800 (Rows matched: 4800  Changed: 4800  Warnings: 0)
+             select sum(a) from u -> 22800
+             update u set c = (select max(x.id) + 5 from u x where x.id <= u.id) -> 12000 (Rows matched: 12000  Changed: 12000  Warnings: 0)
+             select count(*) from u where c = id + 5 -> 12000
+             delete from u where exists (select 1 from u x where x.id = u.id - 1) -> 11999
+             select id from u -> 0",
+        );
+    });
+}
