@@ -383,6 +383,9 @@ impl Scan {
             let leaf = self.leaf(&tree)?;
             let found = self.lock_next(engine, state, &leaf, mode, wait)?;
             drop(leaf);
+            if let Some(key) = waited.take_if(|key| self.went_past(key, &found)) {
+                state.unlock_row(engine, &self.tree, &key);
+            }
             match found {
                 Found::Row(new) => {
                     self.insist = false;
@@ -414,6 +417,19 @@ impl Scan {
                 Found::Moved => return Ok(()),
             }
         }
+    }
+
+    /// Whether the row at `key`, whose lock was waited for, is gone and `found` lies behind it. In an index its lock stays:
+    /// InnoDB keeps it there, and in the tree of rows until purge.
+    fn went_past(&self, key: &[u8], found: &Found) -> bool {
+        let here = match found {
+            Found::Row(_) => self.items.last().map(|item| &self.bytes[item.key.clone()]),
+            Found::Beyond(_) => self.beyond_key.as_deref(),
+            Found::Wait(key) => Some(key.as_slice()),
+            Found::Again => return false,
+            Found::Locked { .. } | Found::Moved => None,
+        };
+        !self.of_index && here != Some(key)
     }
 
     /// Takes the next row of `leaf` with its lock, or says why not.

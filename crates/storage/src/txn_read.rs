@@ -207,6 +207,7 @@ impl State {
         f: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let if_taken = if_taken(wait);
+        let mut waited = false;
         loop {
             self.bound_locks(engine);
             let leaf = tree.tree().leaf_for_read(key)?;
@@ -215,6 +216,8 @@ impl State {
                 Err(slot) => {
                     if self.isolation.locks_gaps() {
                         self.lock_gap_at(tree, &leaf, slot);
+                    } else if waited {
+                        self.unlock_row(engine, tree, key);
                     }
                     return Ok(None);
                 }
@@ -224,6 +227,8 @@ impl State {
                 self.pass_deleted(engine, header)?;
                 if self.isolation.locks_gaps() {
                     self.lock_gap_around(tree, &leaf, slot);
+                } else if waited {
+                    self.unlock_row(engine, tree, key);
                 }
                 return Ok(None);
             }
@@ -241,6 +246,7 @@ impl State {
                 }
                 RowLock::Wait => {
                     drop(leaf);
+                    waited = true;
                     self.wait(engine, wait)?;
                 }
                 RowLock::Taken if wait == Wait::SkipLocked => return Ok(None),

@@ -368,6 +368,31 @@ fn read_committed_gives_back_no_more_than_the_scan_took() {
 }
 
 #[test]
+fn read_committed_keeps_no_lock_on_a_row_that_was_gone_when_its_turn_came() {
+    for point in [true, false] {
+        with_rows(&[1, 2, 3], |engine, tree| {
+            let (mut a, mut b) = (rr(engine), rc(engine));
+            del(&mut a, tree, 2).unwrap();
+            let tree_b = tree.clone();
+            let waiting = blocked(engine, move || {
+                if point {
+                    assert_eq!(lock(&mut b, &tree_b, 2, X, Wait::Default).unwrap(), None);
+                } else {
+                    let rows = scan_range(&mut b, &tree_b, ScanRange::ALL, Read::FOR_UPDATE).unwrap();
+                    assert_eq!(rows.len(), 2);
+                }
+                b
+            });
+            a.commit().unwrap();
+            let mut b = waiting.done();
+            put(&mut a, tree, 2, "again");
+            a.commit().unwrap();
+            b.commit().unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_limited_locking_scan_locks_what_it_gave() {
     with_rows(&[1, 2, 3], |engine, tree| {
         let mut a = rr(engine);
