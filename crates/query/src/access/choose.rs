@@ -148,8 +148,8 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
         }
         offers.push((position, alternatives(&target, index, &found, &unions)));
     }
-    let possible_keys = offers.iter().filter(|(_, usable)| usable.is_some()).map(|(p, _)| *p).collect();
     let mut best = union_of(request, &target, &offers, &found, &unions, total)?;
+    let possible_keys = possible_keys(&offers, best.as_ref());
     let matching = matching_rows(request, &offers, best.as_ref().map_or(total, |b| b.rows))?;
     for (position, alternatives) in offers {
         for candidate in candidates(request, position, alternatives, total, matching)? {
@@ -172,6 +172,16 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     };
     choice.possible_keys = possible_keys;
     Ok(choice)
+}
+
+/// The indexes that conditions restrict, and those of a union.
+fn possible_keys(offers: &[(usize, Option<Vec<Usable>>)], union: Option<&AccessChoice>) -> Vec<usize> {
+    let in_union = |position: usize| match union.map(|choice| &choice.path) {
+        Some(AccessPath::Union(branches)) => branches.iter().any(|(index, _)| *index == position),
+        _ => false,
+    };
+    let offered = offers.iter().filter(|(position, usable)| usable.is_some() || in_union(*position));
+    offered.map(|(position, _)| *position).collect()
 }
 
 /// Rows that fulfil all predicates, `most` at most, as far as the narrowest index tells. Only asked where a limit may end a read early.
