@@ -262,12 +262,15 @@ fn can_name_database(name: &str) -> bool {
     !name.is_empty() && !name.ends_with(' ') && !name.contains('\0') && name.chars().count() <= NAME_CHARS_MAX
 }
 
-/// A name as messages show one that is too long: its first 192 octets.
+/// Octets of a name that messages show.
+const NAME_SHOWN_MAX: usize = 100;
+
+/// A name as messages show one that is too long.
 fn shortened(name: &str) -> String {
     let name = name.split('\0').next().unwrap_or_default();
-    match name.char_indices().map(|(at, _)| at).find(|at| *at >= 189) {
-        Some(end) if name.len() > 192 => format!("{}...", &name[..end]),
-        _ => name.to_string(),
+    match name.len() {
+        0..=NAME_SHOWN_MAX => name.to_string(),
+        _ => format!("{}...", &name[..name.floor_char_boundary(NAME_SHOWN_MAX - 3)]),
     }
 }
 

@@ -116,7 +116,8 @@ impl Counter {
         use Counter::*;
         let of_server = matches!(
             self,
-            Connections
+            Queries
+                | Connections
                 | AbortedClients
                 | AbortedConnects
                 | AccessDenied

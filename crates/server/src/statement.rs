@@ -153,6 +153,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
     match statement {
         Statement::Prepare { name, source } => {
             core.count(Counter::PrepareSql, 1);
+            core.count(Counter::StatementPrepare, 1);
             let text = text_of(core, source, params)?;
             let prepared = prepare(core, &text)?;
             core.statements.add_named(&core.state.clone(), name, prepared)?;
@@ -160,6 +161,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         }
         Statement::Execute { name, using } => {
             core.count(Counter::ExecuteSql, 1);
+            core.count(Counter::StatementExecute, 1);
             let Some(prepared) = core.statements.named(name) else {
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
@@ -173,6 +175,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         }
         Statement::Deallocate(name) => {
             core.count(Counter::DeallocateSql, 1);
+            core.count(Counter::StatementClose, 1);
             if core.statements.remove_named(&core.state.clone(), name) {
                 Ok(Outcome::Ok(""))
             } else {

@@ -318,6 +318,26 @@ fn status_counts_are_the_sessions_own() {
         one.query(sql).unwrap();
         assert_eq!(status_of(&mut one, "SESSION", name), expected, "{sql}: {name}");
     }
+    let select = one.prepare("SELECT ?").unwrap();
+    one.query("FLUSH STATUS").unwrap();
+    one.prepare("SELECT 1, ?").unwrap();
+    one.execute(&select, &[Value::Int(1)]).unwrap();
+    one.simple(byte::INIT_DB, b"test").unwrap();
+    one.query("SET @a = (SELECT k FROM test.s WHERE id = 2)").unwrap();
+    one.query("SHOW VARIABLES LIKE 'port'").unwrap();
+    one.query("SHOW WARNINGS").unwrap();
+    // FLUSH itself is counted before it clears; the first of these asks counts itself.
+    assert_eq!(status_of(&mut one, "SESSION", "Questions"), 6);
+    assert_eq!(status_of(&mut one, "SESSION", "Handler_read_key"), 1);
+    assert_eq!(status_of(&mut one, "SESSION", "Rows_sent"), 2);
+    one.query("SELECT REPEAT('x', 100000) FROM test.s").unwrap();
+    assert!(status_of(&mut one, "SESSION", "Bytes_sent") > 300_000);
+    one.simple(byte::REFRESH, &[0x10]).unwrap();
+    assert!(status_of(&mut one, "SESSION", "Bytes_sent") < 10_000);
+    assert_eq!(code(one.simple(byte::REFRESH, &[0x80])), 1186);
+    one.query("SELECT 1").unwrap();
+    one.simple(byte::RESET_CONNECTION, b"").unwrap();
+    assert_eq!(status_of(&mut one, "SESSION", "Com_select"), 0);
     assert_eq!(status_of(&mut other, "SESSION", "Com_select"), 0);
     assert!(status_of(&mut other, "GLOBAL", "Com_select") >= 5);
     assert_eq!(status_of(&mut other, "", "Com_insert"), 0);

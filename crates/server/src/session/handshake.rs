@@ -118,6 +118,10 @@ impl ClientSession {
     }
 
     fn admit(&mut self, login: &Login) -> SqlResult<()> {
+        // First of all: a refusal is in the client's character set.
+        if let Some(number) = login.collation {
+            self.take_collation(number);
+        }
         let host = self.core.sql.client_host.clone();
         let is_root = login.user == "root" && &*host == "localhost";
         if !is_root || !auth::verify(&login.answer, &self.scramble, None) {
@@ -132,9 +136,6 @@ impl ClientSession {
             activity.database = None;
         }
         self.core.sql.database = None;
-        if let Some(number) = login.collation {
-            self.take_collation(number);
-        }
         if !login.database.is_empty() {
             self.core.use_database(&login.database)?;
         }
