@@ -91,7 +91,10 @@ impl ClientSession {
                 return Ok(Status::LAST_ROW_SENT);
             };
             packet::append(conn.output(), row, &mut self.sequence);
-            if conn.output().len() >= FLUSH_BYTES {
+            let bytes = conn.output().len();
+            if bytes >= FLUSH_BYTES {
+                self.core.client.counters.add(Counter::BytesSent, bytes as u64);
+                self.core.state.counters.add(Counter::BytesSent, bytes as u64);
                 conn.flush().map_err(|_| errors::query_interrupted())?;
             }
         }
