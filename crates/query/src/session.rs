@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_storage::Txn;
-use keel_value::convert::StoreContext;
+use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 
@@ -207,6 +207,21 @@ pub struct UserVariable {
     pub value: Value,
     /// The type that it had when it was set.
     pub ty: SqlType,
+}
+
+impl UserVariable {
+    /// A variable as it is kept: times and members of ENUM and SET are text from here on.
+    pub fn new(value: Value, ty: &SqlType) -> UserVariable {
+        let is_text =
+            ty.has_members() || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_));
+        if value.is_null() || !is_text {
+            return UserVariable { value, ty: ty.clone() };
+        }
+        let mut text = Vec::new();
+        convert::to_text(value.as_ref(), ty, &mut text);
+        let collation = if ty.has_members() { ty.collation } else { CollationId::UTF8MB4_GENERAL_CI };
+        UserVariable { ty: SqlType::varchar(text.len() as u32, collation), value: Value::Bytes(text.into()) }
+    }
 }
 
 /// The user variables of a session, names in lower case. What they take is bounded for all sessions together.

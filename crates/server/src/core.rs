@@ -250,7 +250,7 @@ impl Core {
 
     /// Sets `@name`.
     pub fn set_user_variable(&mut self, name: &str, evaluated: Evaluated) -> SqlResult<()> {
-        let variable = UserVariable { value: evaluated.value, ty: evaluated.ty };
+        let variable = UserVariable::new(evaluated.value, &evaluated.ty);
         self.sql.user_variables.set(&name.to_lowercase(), variable)
     }
 }

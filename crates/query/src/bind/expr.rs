@@ -24,7 +24,7 @@ impl Binder<'_> {
             T::UserVar(name) => Ok(self.user_variable(name)),
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;
-                let (ty, nullable, derivation) = (value.ty.clone(), value.nullable, value.derivation);
+                let (ty, nullable, derivation) = (assigned_type(&value.ty), value.nullable, value.derivation);
                 let name: Arc<str> = name.to_lowercase().into();
                 self.saw_volatile = true;
                 self.assigned.push(name.clone());
@@ -130,9 +130,13 @@ impl Binder<'_> {
         let long = |kind| SqlType::new(kind).with_length(USER_VARIABLE_OCTETS).with_decimals(STRING_DECIMALS);
         let ty = match self.cx.session.user_variables.get(&name) {
             Some(variable) => match variable.ty.class() {
-                Class::Int => SqlType { unsigned: variable.ty.unsigned, ..SqlType::bigint() },
+                Class::Int => {
+                    let unsigned = variable.ty.unsigned || variable.ty.kind == TypeKind::Bit;
+                    SqlType { unsigned, ..SqlType::bigint() }
+                }
                 Class::Decimal => SqlType::decimal(65, variable.ty.decimals),
                 Class::Real => SqlType::double().with_length(23),
+                Class::String if variable.ty.collation == CollationId::BINARY => long(TypeKind::LongBlob),
                 Class::String if variable.ty.is_string() => {
                     long(TypeKind::LongText).with_collation(variable.ty.collation)
                 }
@@ -726,6 +730,14 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
         }
         _ => expr,
     }
+}
+
+/// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits.
+fn assigned_type(ty: &SqlType) -> SqlType {
+    if ty.class() != Class::Int {
+        return ty.clone();
+    }
+    typing::int_type(ty.length, ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit))
 }
 
 /// What MariaDB says is the length of text in a user variable.

@@ -147,7 +147,7 @@ impl Expr {
             }
             Node::AssignUserVar(name, value) => {
                 let new = value.eval(cx)?.into_value();
-                let variable = UserVariable { value: new.clone(), ty: value.ty.clone() };
+                let variable = UserVariable::new(new.clone(), &value.ty);
                 cx.session.user_variables.set(name, variable)?;
                 Ok(Cell::Owned(new))
             }

@@ -42,7 +42,7 @@ impl RowOutput for ToVariables<'_> {
         let names: &[Arc<str>] = &self.plan.into;
         let mut result = Ok(());
         row.for_each(|index, value| {
-            let variable = UserVariable { value: value.to_owned(), ty: types[index].0.clone() };
+            let variable = UserVariable::new(value.to_owned(), &types[index].0);
             if result.is_ok() {
                 result = session.user_variables.set(&names[index], variable);
             }
