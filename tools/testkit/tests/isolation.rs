@@ -12,9 +12,11 @@ use std::time::Duration;
 
 /// Specs that run at the same time: they wait more than they compute.
 const AT_ONCE: usize = 4;
-/// A spec in which other steps block than in MariaDB runs once more, alone and with this much more patience: the machine may
-/// have been busy. Nothing else is excused by that.
+/// A spec that differs runs again, alone and with this much more patience: the machine may have been busy.
 const SECOND_PATIENCE: Duration = Duration::from_millis(500);
+/// How often it must agree then if not only other steps blocked. MariaDB's purge holds a table's metadata lock now and then, so
+/// once is no proof against Keel; what agreed in the end is printed.
+const AGREEING_RUNS: usize = 4;
 
 struct Pair {
     keel: Server,
@@ -130,10 +132,10 @@ fn sessions_block_and_fail_as_in_mariadb() {
     again.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let mut different = Vec::new();
     for (case, first) in again {
-        match complaint(case, &pair, SECOND_PATIENCE) {
-            Some(second) => different.push(second.text),
-            None if first.of_blocking => println!("agrees alone, but not before:\n{}", first.text),
-            None => different.push(first.text),
+        let runs = if first.of_blocking { 1 } else { AGREEING_RUNS };
+        match (0..runs).find_map(|_| complaint(case, &pair, SECOND_PATIENCE)) {
+            Some(again) => different.push(again.text),
+            None => println!("agrees alone, but not before:\n{}", first.text),
         }
     }
     for case in own {
