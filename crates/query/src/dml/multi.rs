@@ -393,7 +393,17 @@ impl Changer<'_> {
         let savepoint = self.plan.ignore.then(|| txn.savepoint());
         let buffers = &mut self.buffers;
         match rows::update(table, &target.touched, txn, key, &self.old, &self.new, buffers)? {
-            Written::Done => Ok(true),
+            Written::Done => {
+                if let Some(auto) = table.auto_increment
+                    && target.assigned.iter().any(|(column, _)| *column == auto.column)
+                {
+                    rows::raise_auto_increment(
+                        table,
+                        RowRef::new(&table.layout, &self.new).get(auto.column),
+                    )?;
+                }
+                Ok(true)
+            }
             Written::Duplicate(position) => {
                 let error = rows::duplicate_error(table, position, &self.new);
                 let Some(savepoint) = savepoint else { return Err(error) };
