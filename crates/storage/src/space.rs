@@ -173,7 +173,9 @@ impl Space {
             return Ok(());
         }
         let target = (page + 1).max(now.saturating_add(growth(now)));
-        self.extend(now, target).or_else(|_| self.extend(now, page + 1))
+        self.extend(now, target).or_else(|_| self.extend(now, page + 1))?;
+        self.growing_ahead.store(false, Release);
+        Ok(())
     }
 
     /// As [`Space::grow_for`]; where little room is left behind `page`, a fiber makes more, so that a crowd of writers
@@ -184,19 +186,22 @@ impl Space {
         if page.saturating_add(growth(now) / 2) >= now && !self.growing_ahead.swap(true, AcqRel) {
             let space = self.clone();
             keel_runtime::fiber::spawn(move || {
-                space.grow_early(now);
-                space.growing_ahead.store(false, Release);
+                // After a failure nothing more is tried until a caller has got its room, or the error.
+                if space.grow_early(now).is_ok() {
+                    space.growing_ahead.store(false, Release);
+                }
             });
         }
         Ok(())
     }
 
-    /// A step of growth, unless there was one since the file had `seen` pages. Who needs the room meets the error.
-    fn grow_early(&self, seen: u32) {
+    /// A step of growth, unless there was one since the file had `seen` pages.
+    fn grow_early(&self, seen: u32) -> StoreResult<()> {
         let _one = self.growing.lock();
         if self.pages() == seen && !self.is_dropped() {
-            let _ = self.extend(seen, seen.saturating_add(growth(seen)));
+            self.extend(seen, seen.saturating_add(growth(seen)))?;
         }
+        Ok(())
     }
 
     fn extend(&self, from: u32, to: u32) -> StoreResult<()> {
