@@ -39,7 +39,7 @@ struct Measured {
 
 /// Seconds until so many threads of sysbench have compiled their scripts.
 fn warm_up(clients: u32) -> u32 {
-    clients.div_ceil(100)
+    (clients / 25).clamp(1, 10)
 }
 
 /// Parses the command line and runs.
