@@ -31,6 +31,12 @@ const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 /// Crates in which the outside world is reached through `keel-runtime` only.
 const SIMULATED: &[&str] = &["storage", "value", "sql", "query", "wire"];
 
+/// Marks of what is not finished. In two parts, so that the list does not find itself.
+const UNFINISHED: [&str; 4] =
+    [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME"), concat!("XX", "X:")];
+/// Where a machine's own paths begin.
+const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ho", "me/")];
+
 /// Uses of the standard library that the simulation could not see, with what to use instead.
 const BANNED: &[(&str, &str)] = &[
     ("std::fs", "keel_runtime::fs"),
@@ -148,11 +154,8 @@ fn check_source(path: &str, text: &str, findings: &mut Vec<String>) {
             }
         }
     }
-    if path.starts_with("tools/xtask/src/tidy") {
-        return;
-    }
     for (number, line) in text.lines().enumerate() {
-        for marker in ["todo!(", "unimplemented!(", "FIXME", "XXX:"] {
+        for marker in UNFINISHED {
             if line.contains(marker) {
                 findings.push(format!(
                     "{path}:{}: {marker} stands here: finish it, or answer error 1235",
@@ -160,7 +163,7 @@ fn check_source(path: &str, text: &str, findings: &mut Vec<String>) {
                 ));
             }
         }
-        if line.contains("/work/") || line.contains("/home/") {
+        if MACHINE_PATHS.iter().any(|path| line.contains(path)) {
             findings.push(format!("{path}:{}: a path of somebody's machine", number + 1));
         }
     }
