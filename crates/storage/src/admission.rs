@@ -80,6 +80,11 @@ impl Admission {
         self.waiting.fetch_add(1, Relaxed);
     }
 
+    /// How many wait for a lock now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
     /// Its wait is so long that it does not count any more.
     pub(crate) fn is_stuck(&self) {
         self.stuck.fetch_add(1, Relaxed);

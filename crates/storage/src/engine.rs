@@ -266,7 +266,7 @@ impl Engine {
             history_len: self.undo.history_len(),
             undo_pages: self.undo.page_count(),
             lock_waits: count(&self.waits.waits),
-            lock_waiting: count(&self.waits.waiting),
+            lock_waiting: self.admission.waiting() as u64,
             lock_wait_nanos: count(&self.waits.nanos),
             deadlocks: count(&self.waits.deadlocks),
             lock_timeouts: count(&self.waits.timeouts),

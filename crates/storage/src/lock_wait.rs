@@ -119,8 +119,6 @@ impl WaitCell {
 pub(crate) struct WaitStats {
     /// Waits begun.
     pub(crate) waits: AtomicU64,
-    /// Waiting now.
-    pub(crate) waiting: AtomicU64,
     /// Nanoseconds waited.
     pub(crate) nanos: AtomicU64,
     /// Victims.
@@ -139,14 +137,12 @@ pub(crate) fn wait(
     let (table, stats) = (&engine.locks, &engine.waits);
     let began = time::now();
     stats.waits.fetch_add(1, Ordering::Relaxed);
-    stats.waiting.fetch_add(1, Ordering::Relaxed);
     engine.admission.wait_begins();
     interrupt.set_waiter(Some(fiber::current()));
     let (given_up, is_stuck) = wait_here(engine, me, began, deadline, interrupt);
     engine.admission.wait_ends(is_stuck);
     interrupt.set_waiter(None);
     let (state, target) = me.wait.finish();
-    stats.waiting.fetch_sub(1, Ordering::Relaxed);
     stats.nanos.fetch_add(time::now().since(began).as_nanos() as u64, Ordering::Relaxed);
     if state == GRANTED {
         return Ok(());
