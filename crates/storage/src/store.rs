@@ -125,6 +125,8 @@ pub struct StoreStatus {
     pub durable_lsn: u64,
     /// Where recovery would start (gauge).
     pub checkpoint_lsn: u64,
+    /// Bytes of redo that recovery may have to read at most (gauge).
+    pub redo_capacity: u64,
     /// Batches through the doublewrite file.
     pub doublewrite_batches: u64,
     /// Pages through the doublewrite file.
@@ -444,6 +446,7 @@ impl Store {
             lsn: log.appended(),
             durable_lsn: log.durable(),
             checkpoint_lsn: log.checkpoint(),
+            redo_capacity: log.capacity(),
             doublewrite_batches: load(&self.flush.batches),
             doublewrite_pages: load(&self.flush.pages_written),
         }

@@ -1,19 +1,22 @@
-//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`.
+//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`.
 
 mod bench;
+mod engine;
 mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo x tidy
-       cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]";
+       cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
+       cargo x engine [--quick] [--only NAME]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.split_first() {
         Some((command, rest)) if command == "tidy" && rest.is_empty() => tidy::run(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
+        Some((command, rest)) if command == "engine" => engine::run(rest),
         _ => Err(USAGE.to_string()),
     };
     match result {

@@ -82,6 +82,7 @@ pub fn engine(status: &EngineStatus) -> Vec<(&'static str, String)> {
         ("Innodb_buffer_pool_wait_free", store.free_waits),
         ("Innodb_buffer_pool_write_requests", store.log_requests),
         ("Innodb_checkpoint_age", store.lsn.saturating_sub(store.checkpoint_lsn)),
+        ("Innodb_checkpoint_max_age", store.redo_capacity),
         ("Innodb_data_fsyncs", store.data_syncs + store.log_writes),
         ("Innodb_data_reads", store.reads),
         ("Innodb_data_read", store.reads * PAGE_BYTES),

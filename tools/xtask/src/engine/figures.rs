@@ -1,0 +1,173 @@
+//! What the parts measure with: sysbench second by second, the bytes a process moves, tables of Markdown.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use keel_testkit::process::Server;
+
+/// The checkout.
+pub fn repository() -> Result<PathBuf, String> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).map(Path::to_path_buf).ok_or("xtask does not lie in tools/xtask".into())
+}
+
+/// Median; 0 of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A table of Markdown.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for row in rows {
+        out += &format!("| {} |\n", row.join(" | "));
+    }
+    out
+}
+
+/// Bytes that a process moved from and to the device so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moved {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+impl Moved {
+    /// What the server moved since its start.
+    pub fn of(server: &Server) -> Moved {
+        let pid = server.pid().unwrap_or_default();
+        let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let field = |name: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+        };
+        Moved { read: field("read_bytes:"), written: field("write_bytes:") }
+    }
+
+    /// What was moved since `before`.
+    pub fn since(self, before: Moved) -> Moved {
+        Moved { read: self.read - before.read, written: self.written - before.written }
+    }
+}
+
+/// A run of sysbench.
+#[derive(Debug, Clone)]
+pub struct Sysbench {
+    /// The test's name, such as `oltp_write_only`.
+    pub test: &'static str,
+    /// Tables.
+    pub tables: u32,
+    /// Rows of each.
+    pub rows: u32,
+    /// Clients.
+    pub clients: u32,
+    /// Seconds.
+    pub seconds: u32,
+    /// Further options.
+    pub more: Vec<String>,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, Default)]
+pub struct Ran {
+    /// Transactions in all.
+    pub transactions: f64,
+    /// Transactions per second.
+    pub per_second: f64,
+    /// 99th percentile of a transaction's time.
+    pub p99_ms: f64,
+    /// Transactions of each second.
+    pub seconds: Vec<f64>,
+}
+
+impl Sysbench {
+    fn command(&self, server: &Server, word: &str) -> Command {
+        let mut command = Command::new("sysbench");
+        command
+            .arg(self.test)
+            .arg(format!("--mysql-socket={}", server.socket().display()))
+            .args(["--mysql-db=sbtest", "--mysql-user=root", "--db-driver=mysql", "--percentile=99"])
+            .args(["--mysql-ignore-errors=1213,1020,1205,1062", "--max-requests=0", "--report-interval=1"])
+            .arg(format!("--tables={}", self.tables))
+            .arg(format!("--table-size={}", self.rows))
+            .arg(format!("--time={}", self.seconds))
+            .arg(format!("--threads={}", self.clients))
+            .args(&self.more)
+            .arg(word);
+        command
+    }
+
+    /// Makes the database and its tables.
+    pub fn prepare(&self, server: &Server) -> Result<(), String> {
+        let mut client = server.client().map_err(|error| error.to_string())?;
+        client.run("CREATE DATABASE sbtest").map_err(|error| error.to_string())?;
+        let two = Sysbench { clients: self.tables.min(2), ..self.clone() };
+        output(two.command(server, "prepare"), server).map(drop)
+    }
+
+    /// Runs the test.
+    pub fn run(&self, server: &Server) -> Result<Ran, String> {
+        let text = output(self.command(server, "run"), server)?;
+        let words = |label: &str| -> Vec<f64> {
+            let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label));
+            let words = line.unwrap_or_default().split_whitespace();
+            words.filter_map(|word| word.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()).collect()
+        };
+        let transactions = words("transactions:");
+        Ok(Ran {
+            transactions: transactions.first().copied().unwrap_or(0.0),
+            per_second: transactions.get(1).copied().unwrap_or(0.0),
+            p99_ms: words("99th percentile:").first().copied().unwrap_or(0.0),
+            seconds: text.lines().filter_map(second).collect(),
+        })
+    }
+}
+
+/// The throughput of one of the lines that sysbench writes each second.
+fn second(line: &str) -> Option<f64> {
+    let rest = line.split_once(" tps: ")?.1;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Runs a client; on failure the ends of its output and of the server's log.
+pub fn output(mut command: Command, server: &Server) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(12)..];
+    Err(format!("{}:\n{}\n{}", server.engine.name(), tail.join("\n"), server.log_tail()))
+}
+
+/// A status variable of the server as a number.
+pub fn status(server: &Server, name: &str) -> Result<f64, String> {
+    let mut client = server.client().map_err(|error| error.to_string())?;
+    let sql =
+        format!("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = '{name}'");
+    let value = client.one(&sql).map_err(|error| error.to_string())?.scalar();
+    value.and_then(|text| text.parse().ok()).ok_or_else(|| format!("no status variable {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_throughput_of_a_second_is_read() {
+        let line = "[ 3s ] thds: 64 tps: 1234.56 qps: 1234.56 (r/w/o: 0/1234.56/0.00) lat (ms,99%): 9.9";
+        assert_eq!(second(line), Some(1234.56));
+        assert_eq!(second("transactions: 5"), None);
+    }
+
+    #[test]
+    fn a_table_is_markdown() {
+        assert_eq!(table(&["a", "b"], &[vec!["1".into(), "2".into()]]), "| a | b |\n|---|---|\n| 1 | 2 |\n");
+    }
+}

@@ -1,0 +1,260 @@
+//! Data ten times the buffer pool under 64 clients: how full the device's queue is, the speed against MariaDB with the same
+//! pool, the bytes written for each transaction, and how steady a write-heavy run is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use keel_testkit::process::{Engine, Server};
+
+use super::Options;
+use super::figures::{Moved, Ran, Sysbench, median, output, status, table};
+
+const CLIENTS: u32 = 64;
+const TABLES: u32 = 4;
+/// Redo capacities of the steady runs, in MiB.
+const REDO_MIB: [u32; 3] = [64, 256, 1024];
+
+/// Sizes of a run.
+struct Sizes {
+    /// Rows of each table.
+    rows: u32,
+    pool_mib: u32,
+    /// Seconds of one measurement.
+    seconds: u32,
+    /// Measurements of each test and server.
+    pairs: usize,
+    /// Seconds of a steady run.
+    steady: u32,
+}
+
+impl Sizes {
+    fn of(options: &Options) -> Sizes {
+        match options.quick {
+            true => Sizes { rows: 100_000, pool_mib: 12, seconds: 4, pairs: 1, steady: 20 },
+            false => Sizes { rows: 1_000_000, pool_mib: 128, seconds: 30, pairs: 3, steady: 600 },
+        }
+    }
+
+    fn sysbench(&self, test: &'static str) -> Sysbench {
+        Sysbench {
+            test,
+            tables: TABLES,
+            rows: self.rows,
+            clients: CLIENTS,
+            seconds: self.seconds,
+            more: vec!["--rand-type=uniform".into()],
+        }
+    }
+}
+
+/// Runs the part.
+pub fn run(options: &Options) -> Result<String, String> {
+    let sizes = Sizes::of(options);
+    let mut keel = loaded(Engine::Keel, &sizes)?;
+    let mut maria = loaded(Engine::MariaDb, &sizes)?;
+    let mut out = format!(
+        "## Larger than memory\n\n{TABLES} tables of {} rows, a pool of {} MiB, {CLIENTS} clients, keys chosen evenly; Keel : \
+         MariaDB with the same pool, 1 GiB of redo, both durable and around the page cache.\n\n",
+        sizes.rows, sizes.pool_mib
+    );
+    out += &compare(&keel, &maria, &sizes)?;
+    out += &device(&keel, &sizes)?;
+    maria.stop().map_err(|error| error.to_string())?;
+    out += &steady(&mut keel, &sizes)?;
+    Ok(out)
+}
+
+/// A server with the tables, started again with the small pool.
+fn loaded(engine: Engine, sizes: &Sizes) -> Result<Server, String> {
+    let large = settings(engine, 1024, 1024);
+    let large: Vec<&str> = large.iter().map(String::as_str).collect();
+    let server = Server::start(engine, &large).map_err(|error| format!("{}: {error}", engine.name()))?;
+    sizes.sysbench("oltp_read_write").prepare(&server)?;
+    let mut server = server;
+    restart(&mut server, sizes.pool_mib, 1024)?;
+    Ok(server)
+}
+
+fn restart(server: &mut Server, pool_mib: u32, redo_mib: u32) -> Result<(), String> {
+    server.stop().map_err(|error| error.to_string())?;
+    let settings = settings(server.engine, pool_mib, redo_mib);
+    server.set_options(&settings.iter().map(String::as_str).collect::<Vec<_>>());
+    server.launch().map_err(|error| error.to_string())
+}
+
+fn settings(engine: Engine, pool_mib: u32, redo_mib: u32) -> Vec<String> {
+    let mut all =
+        vec![format!("--innodb-buffer-pool-size={pool_mib}M"), format!("--innodb-log-file-size={redo_mib}M")];
+    if engine == Engine::MariaDb {
+        let expert = [
+            "--innodb-flush-method=O_DIRECT",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-log-buffer-size=64M",
+            "--innodb-io-capacity=10000",
+            "--innodb-io-capacity-max=20000",
+            "--innodb-flush-neighbors=0",
+            "--innodb-buffer-pool-load-at-startup=0",
+            "--innodb-buffer-pool-dump-at-shutdown=0",
+            "--query-cache-type=0",
+            "--skip-log-bin",
+        ];
+        all.extend(expert.map(str::to_string));
+    }
+    all
+}
+
+/// What one run of a test moved.
+struct Measured {
+    ran: Ran,
+    moved: Moved,
+}
+
+fn measure(server: &Server, run: &Sysbench) -> Result<Measured, String> {
+    let before = Moved::of(server);
+    let ran = run.run(server)?;
+    Ok(Measured { ran, moved: Moved::of(server).since(before) })
+}
+
+/// The tests on both, in turns.
+fn compare(keel: &Server, maria: &Server, sizes: &Sizes) -> Result<String, String> {
+    let tests = [
+        "oltp_point_select",
+        "oltp_update_non_index",
+        "oltp_update_index",
+        "oltp_write_only",
+        "oltp_read_write",
+    ];
+    let mut rows = Vec::new();
+    for test in tests {
+        let run = sizes.sysbench(test);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for pair in 0..sizes.pairs {
+            let order = if pair % 2 == 0 { [keel, maria] } else { [maria, keel] };
+            for server in order {
+                let measured = measure(server, &run)?;
+                if server.engine == Engine::Keel { ours.push(measured) } else { theirs.push(measured) }
+            }
+        }
+        rows.push(compared(test, &ours, &theirs));
+    }
+    let head = ["test", "transactions/s", "ratio", "p99 ms", "KiB read each", "KiB written each", "ratio"];
+    Ok(table(&head, &rows))
+}
+
+fn compared(test: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
+    let pair = |f: fn(&Measured) -> f64| {
+        let of = |all: &[Measured]| median(&all.iter().map(f).collect::<Vec<_>>());
+        (of(ours), of(theirs))
+    };
+    let (speed, their_speed) = pair(|m| m.ran.per_second);
+    let (p99, their_p99) = pair(|m| m.ran.p99_ms);
+    let (read, their_read) = pair(|m| m.moved.read as f64 / 1024.0 / m.ran.transactions.max(1.0));
+    let (written, their_written) = pair(|m| m.moved.written as f64 / 1024.0 / m.ran.transactions.max(1.0));
+    // Reading alone writes next to nothing: a ratio of that says nothing.
+    let share = if their_written < 1.0 { "".into() } else { format!("**{:.2}**", written / their_written) };
+    vec![
+        test.into(),
+        format!("{speed:.0} : {their_speed:.0}"),
+        format!("**{:.2}**", speed / their_speed.max(1e-9)),
+        format!("{p99:.1} : {their_p99:.1}"),
+        format!("{read:.1} : {their_read:.1}"),
+        format!("{written:.1} : {their_written:.1}"),
+        share,
+    ]
+}
+
+/// What Keel reads under point selects, against fio on the file of its largest tree.
+fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
+    let file = largest(&keel.dir.join("data/trees"))?;
+    let (mut fio, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..sizes.pairs {
+        fio.push(fio_reads(&file, sizes.seconds.min(10), keel)?);
+        let before = status(keel, "Innodb_buffer_pool_reads")?;
+        let run = sizes.sysbench("oltp_point_select");
+        run.run(keel)?;
+        ours.push((status(keel, "Innodb_buffer_pool_reads")? - before) / f64::from(run.seconds));
+    }
+    let (fio, ours) = (median(&fio), median(&ours));
+    Ok(format!(
+        "\nPages read per second by point selects: {ours:.0}; `fio` at depth 32 on the same file: {fio:.0}, so **{:.0} %**.\n",
+        100.0 * ours / fio.max(1.0)
+    ))
+}
+
+fn largest(trees: &Path) -> Result<PathBuf, String> {
+    let entries = std::fs::read_dir(trees).map_err(|error| error.to_string())?;
+    let files =
+        entries.filter_map(|entry| Some((entry.as_ref().ok()?.metadata().ok()?.len(), entry.ok()?.path())));
+    files.max().map(|(_, path)| path).ok_or_else(|| "no trees".into())
+}
+
+/// Random reads of pages per second.
+fn fio_reads(file: &Path, seconds: u32, server: &Server) -> Result<f64, String> {
+    let mut command = Command::new("fio");
+    command
+        .args([
+            "--name=reads",
+            "--readonly",
+            "--rw=randread",
+            "--bs=16k",
+            "--iodepth=32",
+            "--ioengine=io_uring",
+        ])
+        .args(["--direct=1", "--time_based", "--output-format=terse"])
+        .arg(format!("--runtime={seconds}"))
+        .arg(format!("--filename={}", file.display()));
+    let text = output(command, server)?;
+    // Field 8 of fio's terse format: read IOPS.
+    text.split(';').nth(7).and_then(|field| field.parse().ok()).ok_or_else(|| "fio gave no figure".into())
+}
+
+/// A long write-heavy run for each capacity of the redo log, second by second.
+fn steady(keel: &mut Server, sizes: &Sizes) -> Result<String, String> {
+    let mut rows = Vec::new();
+    for redo_mib in REDO_MIB {
+        restart(keel, sizes.pool_mib, redo_mib)?;
+        let run = Sysbench { seconds: sizes.steady, ..sizes.sysbench("oltp_write_only") };
+        let waits = status(keel, "Innodb_log_waits")?;
+        let (ran, age) = with_age(keel, || run.run(keel))?;
+        let waits = status(keel, "Innodb_log_waits")? - waits;
+        // The first seconds fill the pool.
+        let ramp = (sizes.steady / 20).clamp(2, 10) as usize;
+        let seconds = ran.seconds.get(ramp..).unwrap_or_default();
+        let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+        let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        rows.push(vec![
+            format!("{redo_mib} MiB"),
+            format!("{mean:.0}"),
+            format!("{least:.0}"),
+            format!("**{:.2}**", least / mean.max(1e-9)),
+            format!("{:.0} %", 100.0 * age),
+            format!("{waits:.0}"),
+        ]);
+    }
+    let head =
+        ["redo", "transactions/s", "slowest second", "of the mean", "greatest age", "waits for log space"];
+    Ok(format!("\n`oltp_write_only` for {} s, Keel alone:\n\n{}", sizes.steady, table(&head, &rows)))
+}
+
+/// Runs `f`; gives with its result the greatest share of the redo capacity that the checkpoint's age took meanwhile.
+fn with_age<T>(server: &Server, f: impl FnOnce() -> Result<T, String>) -> Result<(T, f64), String> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| -> Result<f64, String> {
+            let mut most: f64 = 0.0;
+            while !done.load(Ordering::Relaxed) {
+                let age = status(server, "Innodb_checkpoint_age")?;
+                most = most.max(age / status(server, "Innodb_checkpoint_max_age")?.max(1.0));
+                thread::sleep(Duration::from_millis(250));
+            }
+            Ok(most)
+        });
+        let result = f();
+        done.store(true, Ordering::Relaxed);
+        let most = watcher.join().map_err(|_| "the watcher panicked".to_string())??;
+        Ok((result?, most))
+    })
+}
