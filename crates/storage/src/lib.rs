@@ -22,6 +22,7 @@ pub mod engine;
 pub mod error;
 pub mod fault;
 mod flush;
+pub mod fuzz;
 mod layout;
 mod lock;
 mod lock_gap;

@@ -1,15 +1,18 @@
-//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`.
+//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`.
 
 mod bench;
 mod engine;
+mod fuzz;
 mod tidy;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo x tidy
        cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
-       cargo x engine [--quick] [--only NAME]";
+       cargo x engine [--quick] [--only NAME]
+       cargo x fuzz [--targets A,B] [--seconds N] [--keep]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,6 +20,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "tidy" && rest.is_empty() => tidy::run(),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "engine" => engine::run(rest),
+        Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
         _ => Err(USAGE.to_string()),
     };
     match result {
@@ -26,4 +30,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The repository that this command was built in.
+fn repository() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("xtask lies in tools/xtask").to_path_buf()
 }

@@ -52,7 +52,7 @@ const BANNED: &[(&str, &str)] = &[
 
 /// Runs all checks over the files that git tracks.
 pub fn run() -> Result<(), String> {
-    let root = repository()?;
+    let root = crate::repository();
     let files = tracked(&root)?;
     let mut findings = Vec::new();
     check_arrows(&root, &mut findings);
@@ -73,11 +73,6 @@ pub fn run() -> Result<(), String> {
         return Ok(());
     }
     Err(findings.join("\n"))
-}
-
-fn repository() -> Result<PathBuf, String> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).map(Path::to_path_buf).ok_or("xtask does not lie in tools/xtask".into())
 }
 
 fn tracked(root: &Path) -> Result<Vec<PathBuf>, String> {
@@ -228,7 +223,7 @@ mod tests {
     fn a_function_that_is_gone_is_found() {
         let mut findings = Vec::new();
         let text = "`tools/xtask/src/tidy.rs`: `run`, then\n`tools/xtask/src/tidy.rs`:\n`Tidy::walk`";
-        check_functions(&repository().unwrap(), "docs/x.md", text, &mut findings);
+        check_functions(&crate::repository(), "docs/x.md", text, &mut findings);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].contains("walk"), "{findings:?}");
     }
@@ -236,7 +231,7 @@ mod tests {
     #[test]
     fn a_dead_path_in_a_page_is_found() {
         let mut findings = Vec::new();
-        let root = repository().unwrap();
+        let root = crate::repository();
         check_links(
             &root,
             "README.md",

@@ -10,6 +10,8 @@
 //! Inner pages use the same format: the value is the child's number (u32), the key the child's low fence; the first key of
 //! an inner page is its own low fence. Callers hold the page's latch (shared to read, exclusive to change).
 
+mod problem;
+
 use std::cmp::Ordering;
 
 use crate::layout::*;
@@ -363,30 +365,6 @@ impl<'a> PageRef<'a> {
     /// Whether every byte is zero: a page allocated in the file and never written.
     pub fn is_zero(self) -> bool {
         self.0.iter().all(|&b| b == 0)
-    }
-
-    /// First violated invariant of the page itself, in words.
-    pub fn problem(self) -> Option<String> {
-        let mut last: Option<Vec<u8>> = None;
-        let mut key = Vec::new();
-        for index in 0..self.count() {
-            self.key(index, &mut key);
-            if last.as_ref().is_some_and(|l| *l >= key) {
-                return Some(format!("keys not ascending at slot {index}"));
-            }
-            if key.as_slice() < self.low() || self.high().is_some_and(|h| key.as_slice() >= h) {
-                return Some(format!("key outside the fences at slot {index}"));
-            }
-            if self.slot(index).head != head_of(self.suffix(index)) {
-                return Some(format!("wrong head at slot {index}"));
-            }
-            last = Some(key.clone());
-        }
-        let live: usize = (0..self.count()).map(|i| self.entry_bytes(i) - SLOT).sum();
-        let fences = self.low().len() + self.high().map_or(0, <[u8]>::len);
-        let heap = PAGE - self.heap();
-        (live + fences + self.garbage() != heap)
-            .then(|| format!("cells {live} + fences {fences} + garbage {} != heap {heap}", self.garbage()))
     }
 }
 

@@ -1,16 +1,9 @@
 //! What the parts measure with: sysbench second by second, the bytes a process moves, tables of Markdown.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use keel_testkit::process::Server;
-
-/// The checkout.
-pub fn repository() -> Result<PathBuf, String> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).map(Path::to_path_buf).ok_or("xtask does not lie in tools/xtask".into())
-}
 
 /// Median; 0 of none.
 pub fn median(values: &[f64]) -> f64 {

@@ -11,8 +11,6 @@ mod pressure;
 use std::fs;
 use std::process::Command;
 
-use figures::repository;
-
 /// How much is measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -37,7 +35,7 @@ const DOCUMENT: &str = "docs/engine.md";
 /// Parses the command line and runs.
 pub fn run(args: &[String]) -> Result<(), String> {
     let (options, parts) = parse(args)?;
-    let path = repository()?.join(DOCUMENT);
+    let path = crate::repository().join(DOCUMENT);
     for part in parts {
         let section = (part.run)(&options).map_err(|error| format!("{}: {error}", part.name))?;
         println!("{section}");

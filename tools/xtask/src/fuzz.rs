@@ -1,0 +1,170 @@
+//! `cargo x fuzz`: lets libFuzzer search for inputs that break the targets of `tools/fuzz`, guided by coverage.
+//!
+//! What it finds on its way lies in `target/fuzz/NAME`, so that the next run goes on from there; an input that breaks a
+//! promise is printed and lies in `target/fuzz/findings`. Put it into `fuzz/corpus/NAME`, where CI runs it, and mend it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const USAGE: &str = "usage: cargo x fuzz [--targets A,B] [--seconds N] (a target; 60 if not given) [--keep]";
+
+/// Instruments for libFuzzer's coverage; what `cargo fuzz` gives without a sanitizer, which stable Rust has not.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=4";
+
+/// The targets of `tools/fuzz`.
+const TARGETS: [&str; 6] = ["sql", "wire", "page", "redo", "tree", "server"];
+
+/// Inputs that CI runs for each target at most, and their bytes together.
+const KEPT_MAX: usize = 100;
+const KEPT_BYTES_MAX: u64 = 64 << 10;
+
+struct Search {
+    targets: Vec<String>,
+    seconds: u64,
+    keep: bool,
+}
+
+fn options(args: &[String]) -> Result<Search, String> {
+    let mut search = Search { targets: Vec::new(), seconds: 60, keep: false };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--keep" => search.keep = true,
+            "--targets" => {
+                let names = args.next().ok_or(USAGE)?;
+                search.targets = names.split(',').map(str::to_owned).collect();
+            }
+            "--seconds" => search.seconds = args.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(search)
+}
+
+/// Searches each target in turn.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let mut search = options(args)?;
+    let root = crate::repository();
+    let scratch = target_dir(&root).join("fuzz");
+    if search.targets.is_empty() {
+        search.targets = TARGETS.map(str::to_owned).into();
+    }
+    if let Some(unknown) = search.targets.iter().find(|name| !TARGETS.contains(&name.as_str())) {
+        return Err(format!("no target {unknown}; there are {}", TARGETS.join(", ")));
+    }
+    let binary = build(&root, &scratch)?;
+    let mut broken = Vec::new();
+    for target in &search.targets {
+        if !search_one(&root, &scratch, &binary, target, &search)? {
+            broken.push(target.as_str());
+        }
+    }
+    if broken.is_empty() { Ok(()) } else { Err(format!("promises broken: {}", broken.join(", "))) }
+}
+
+fn target_dir(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+fn build(root: &Path, scratch: &Path) -> Result<PathBuf, String> {
+    let triple = host()?;
+    let status = Command::new("cargo")
+        .args(["build", "--release", "--manifest-path"])
+        .arg(root.join("fuzz/Cargo.toml"))
+        // With a target named, the flags spare build scripts and macros.
+        .args(["--target", &triple, "--target-dir"])
+        .arg(scratch.join("build"))
+        .env("RUSTFLAGS", FLAGS)
+        .env_remove("CARGO_TARGET_DIR")
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err("the fuzzers do not build".into());
+    }
+    Ok(scratch.join("build").join(triple).join("release/keel-fuzz-search"))
+}
+
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or("rustc names no host".into())
+}
+
+/// The folder that a target's search goes on from, with its sound samples and what CI knows.
+fn corpus(root: &Path, scratch: &Path, binary: &Path, name: &str) -> Result<PathBuf, String> {
+    let folder = scratch.join(name);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut writer = Command::new(binary);
+    writer.env("KEEL_FUZZ_TARGET", name).env("KEEL_FUZZ_SAMPLES", &folder);
+    if !writer.status().is_ok_and(|status| status.success()) {
+        return Err(format!("{} writes no samples", binary.display()));
+    }
+    if let Ok(known) = fs::read_dir(root.join("fuzz/corpus").join(name)) {
+        for entry in known.flatten() {
+            fs::copy(entry.path(), folder.join(entry.file_name())).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(folder)
+}
+
+/// One target; false if a promise was broken.
+fn search_one(
+    root: &Path,
+    scratch: &Path,
+    binary: &Path,
+    name: &str,
+    search: &Search,
+) -> Result<bool, String> {
+    let corpus = corpus(root, scratch, binary, name)?;
+    let findings = scratch.join("findings");
+    fs::create_dir_all(&findings).map_err(|error| error.to_string())?;
+    println!("{name}: {} s", search.seconds);
+    let status = Command::new(binary)
+        .arg(format!("-max_total_time={}", search.seconds))
+        .arg(format!("-artifact_prefix={}/{name}-", findings.display()))
+        .args(["-rss_limit_mb=4096", "-timeout=60", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"])
+        .arg(&corpus)
+        .env("KEEL_FUZZ_TARGET", name)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("{}: {error}", binary.display()))?;
+    if search.keep && status.success() {
+        keep(root, binary, name, &corpus)?;
+    }
+    Ok(status.success())
+}
+
+/// The least set of inputs that reaches all that was reached goes to where CI runs it, the shortest first.
+fn keep(root: &Path, binary: &Path, name: &str, corpus: &Path) -> Result<(), String> {
+    let least = corpus.with_extension("least");
+    let _ = fs::remove_dir_all(&least);
+    fs::create_dir_all(&least).map_err(|error| error.to_string())?;
+    Command::new(binary)
+        .arg("-merge=1")
+        .args([&least, corpus])
+        .env("KEEL_FUZZ_TARGET", name)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| error.to_string())?;
+    let entries = fs::read_dir(&least).map_err(|error| error.to_string())?;
+    let mut files: Vec<(u64, PathBuf)> =
+        entries.flatten().map(|e| (e.metadata().map_or(0, |m| m.len()), e.path())).collect();
+    files.sort();
+    let folder = root.join("fuzz/corpus").join(name);
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut bytes = 0;
+    let small = files.iter().take(KEPT_MAX).take_while(|(len, _)| {
+        bytes += len;
+        bytes <= KEPT_BYTES_MAX
+    });
+    for (_, path) in small {
+        let name = path.file_name().expect("a file");
+        fs::copy(path, folder.join(name)).map_err(|error| error.to_string())?;
+    }
+    println!("{name}: {} inputs reach all, the smallest are kept", files.len());
+    Ok(())
+}
