@@ -12,6 +12,11 @@ pub fn default_pool_bytes() -> u64 {
     memory_bytes().map_or(POOL_BYTES_MIN, |bytes| (bytes / 2).max(POOL_BYTES_MIN)) & !((1 << 20) - 1)
 }
 
+/// The machine's memory, whatever the container may use of it.
+pub fn machine_bytes() -> u64 {
+    read("/proc/meminfo").and_then(|text| total_of(&text)).unwrap_or(POOL_BYTES_MIN)
+}
+
 fn memory_bytes() -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];

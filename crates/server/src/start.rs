@@ -209,6 +209,7 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'stat
         ("datadir", Setting::Text(datadir.into())),
         ("hostname", Setting::text(host.trim())),
         ("innodb_buffer_pool_size", Setting::UInt(options.pool_bytes())),
+        ("innodb_buffer_pool_size_max", Setting::UInt(options.pool_bytes_max())),
         ("port", Setting::UInt(u64::from(port.unwrap_or(0)))),
         ("socket", Setting::Text(options.socket().display().to_string().into())),
         ("version", Setting::text(VERSION)),

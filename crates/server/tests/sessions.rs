@@ -82,7 +82,8 @@ fn variables_are_set_and_shown() {
         ("SET time_zone = '+25:00'", 1298),
         ("SET default_storage_engine = 'nosuch'", 1286),
         ("SET SESSION max_allowed_packet = 1024", 1621),
-        ("SET GLOBAL innodb_buffer_pool_size = 1", 1235),
+        ("SET GLOBAL innodb_buffer_pool_size = 99999999999999", 5),
+        ("SET GLOBAL innodb_log_file_size = 1", 1210),
     ] {
         assert_eq!(code(client.query(sql)), expected, "{sql}");
     }

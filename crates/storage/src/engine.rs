@@ -321,6 +321,31 @@ impl Engine {
         self.lock_wait_nanos_max.store(timeout.as_nanos() as u64, Ordering::Relaxed);
     }
 
+    /// Bytes of the buffer pool.
+    pub fn pool_bytes(&self) -> u64 {
+        self.store.pool_bytes()
+    }
+
+    /// Bytes up to which the pool may grow while the engine is open.
+    pub fn pool_bytes_max(&self) -> u64 {
+        self.store.pool_bytes_max()
+    }
+
+    /// Changes the size of the buffer pool; see [`Store::resize_pool`]. Waits.
+    pub fn resize_pool(&self, bytes: u64, stopped: &dyn Fn() -> bool) -> Result<bool> {
+        Ok(self.store.resize_pool(bytes, stopped)?)
+    }
+
+    /// Bytes of redo log before writers wait for page flushing.
+    pub fn redo_capacity(&self) -> u64 {
+        self.store.redo_capacity()
+    }
+
+    /// Changes the redo capacity; see [`Store::resize_redo`]. Waits.
+    pub fn resize_redo(&self, bytes: u64, stopped: &dyn Fn() -> bool) -> Result<bool> {
+        Ok(self.store.resize_redo(bytes, stopped)?)
+    }
+
     /// Flushes and advances the checkpoint. Waits.
     pub fn checkpoint(&self) -> Result<()> {
         Ok(self.store.checkpoint()?)

@@ -58,6 +58,8 @@ pub struct FlushState {
     /// Pages hold everything before this LSN.
     clean: AtomicU64,
     waiters: Mutex<Vec<Fiber>>,
+    /// Frames to be written at once; one caller at a time.
+    asked: Mutex<Vec<u32>>,
     stop: AtomicBool,
     stopped: AtomicBool,
     /// While set, in recovery, the checkpoint stays and pages leave only for want of frames.
@@ -85,6 +87,20 @@ impl FlushState {
             self.waiters.lock().push(fiber::current());
             self.request(core, lsn);
             if self.clean.load(SeqCst) < lsn {
+                fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has those of `frames` that are dirty written now and waits for it; for one caller at a time.
+    pub fn write_frames(&self, core: &Core, frames: Vec<u32>) -> StoreResult<()> {
+        *self.asked.lock() = frames;
+        while !self.asked.lock().is_empty() {
+            core.log.check_health()?;
+            self.waiters.lock().push(fiber::current());
+            core.log.flusher.request();
+            if !self.asked.lock().is_empty() {
                 fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
             }
         }
@@ -201,6 +217,7 @@ impl Flusher {
     /// One round of work; whether there is likely more to do at once.
     fn round(&mut self) -> StoreResult<bool> {
         let mut busy = self.clean_frames()?;
+        self.write_asked()?;
         busy |= self.flush_by_age()?;
         self.maybe_checkpoint()?;
         Ok(busy)
@@ -237,6 +254,17 @@ impl Flusher {
             fiber::sleep(Duration::from_millis(1));
         }
         Ok(freed < want)
+    }
+
+    /// Writes the frames of [`FlushState::write_frames`]; asked again if it fails.
+    fn write_asked(&mut self) -> StoreResult<()> {
+        let frames = self.state.asked.lock().clone();
+        if !frames.is_empty() {
+            self.flush(&frames)?;
+            self.state.asked.lock().clear();
+            self.state.wake_waiters();
+        }
+        Ok(())
     }
 
     /// Up to a batch of the oldest dirty frames whose first redo lies before `limit`.

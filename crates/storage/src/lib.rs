@@ -36,6 +36,7 @@ mod page;
 mod purge;
 mod recovery;
 mod registry;
+mod resize;
 mod restart;
 mod rollback;
 mod row;

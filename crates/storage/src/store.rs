@@ -31,6 +31,7 @@ use crate::log::segments::{BLOCK, Segments};
 use crate::log::{FIRST_LSN, Log, run_writer};
 use crate::mtr::Mtr;
 use crate::recovery::{Recovered, recover};
+use crate::resize::{Resize, frames_of};
 use crate::space::{Space, tree_of};
 use crate::tree::Tree;
 
@@ -52,6 +53,8 @@ pub struct StoreConfig {
     pub dir: PathBuf,
     /// Bytes of page frames.
     pub pool_bytes: u64,
+    /// Bytes up to which the pool may grow while it is in use: address space, not memory.
+    pub pool_bytes_max: u64,
     /// Bytes of redo log before writers wait for page flushing.
     pub redo_capacity_bytes: u64,
     /// Bytes of one redo segment file.
@@ -70,6 +73,7 @@ impl StoreConfig {
         StoreConfig {
             dir: dir.into(),
             pool_bytes: 128 << 20,
+            pool_bytes_max: 0,
             redo_capacity_bytes: 1 << 30,
             segment_bytes: 64 << 20,
             doublewrite: true,
@@ -99,6 +103,8 @@ pub struct StoreStatus {
     pub pages_free: u64,
     /// Frames newer than the file (gauge).
     pub pages_dirty: u64,
+    /// Frames beyond the end of a pool that shrank whose pages are still pinned (gauge).
+    pub pages_beyond: u64,
     /// Page accesses.
     pub read_requests: u64,
     /// Pages read from files.
@@ -200,6 +206,7 @@ impl Housekeeper {
         while !self.stop.load(SeqCst) && !log.is_failed() {
             let provided = provide_files(log);
             log.note_files();
+            core.pool.reclaim_strays(core);
             match provided {
                 Ok(()) => {
                     failures = 0;
@@ -237,6 +244,7 @@ impl Housekeeper {
 fn provide_files(log: &Log) -> StoreResult<()> {
     let keep = (log.capacity() / log.segments.bytes) as usize + 2;
     let recycled = log.segments.recycle(log.checkpoint(), keep);
+    let recycled = recycled.and_then(|()| log.segments.trim(log.appended(), keep));
     if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
         log.segments.provide(log.appended(), 1)?;
     }
@@ -296,11 +304,11 @@ impl Store {
         let head = Head::open(&config.dir)?;
         let checkpoint = head.last().lsn;
         let segments = Segments::open(&config.dir, head.last().segment_bytes, config.direct_io)?;
-        let capacity = config.redo_capacity_bytes.max(2 * segments.bytes);
-        let frames = (config.pool_bytes / PAGE as u64).max(FRAMES_MIN) as usize;
+        let frames = frames_of(config.pool_bytes, FRAMES_MIN)?;
+        let frames_max = frames_of(config.pool_bytes_max, FRAMES_MIN)?;
         let core = Arc::new(Core {
-            pool: Arc::new(Pool::new(frames).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?),
-            log: Arc::new(Log::new(segments, checkpoint, capacity)),
+            pool: Arc::new(Pool::new(frames, frames_max).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?),
+            log: Arc::new(Log::new(segments, checkpoint, config.redo_capacity_bytes)),
             spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
         });
         let weak: Weak<Core> = Arc::downgrade(&core);
@@ -365,6 +373,37 @@ impl Store {
     /// Changes what later commits wait for.
     pub fn set_durability(&self, durability: Durability) {
         self.core.log.set_durability(durability);
+    }
+
+    /// Bytes of the pool.
+    pub fn pool_bytes(&self) -> u64 {
+        (self.core.pool.len() * PAGE) as u64
+    }
+
+    /// Bytes up to which the pool may grow.
+    pub fn pool_bytes_max(&self) -> u64 {
+        u64::from(self.core.pool.len_max()) * PAGE as u64
+    }
+
+    /// Changes the size of the pool while it is in use; waits until the memory is there or given back. False if `stopped` said
+    /// so before: then the size is as it was.
+    pub fn resize_pool(&self, bytes: u64, stopped: &dyn Fn() -> bool) -> StoreResult<bool> {
+        self.resize(stopped).pool(frames_of(bytes, FRAMES_MIN)?)
+    }
+
+    /// Changes the bytes of redo log before writers wait for page flushing; waits, for a smaller log until pages are written.
+    /// False if `stopped` said so before.
+    pub fn resize_redo(&self, bytes: u64, stopped: &dyn Fn() -> bool) -> StoreResult<bool> {
+        self.resize(stopped).redo(bytes)
+    }
+
+    fn resize<'a>(&'a self, stopped: &'a dyn Fn() -> bool) -> Resize<'a> {
+        Resize { core: &self.core, flush: &self.flush, stopped }
+    }
+
+    /// Bytes of redo log before writers wait for page flushing.
+    pub fn redo_capacity(&self) -> u64 {
+        self.core.log.capacity()
     }
 
     /// Whether the log has failed; nothing is acknowledged any more.
@@ -433,6 +472,7 @@ impl Store {
             pages_total: pool.len() as u64,
             pages_free: pool.free_count() as u64,
             pages_dirty: pool.dirty_count() as u64,
+            pages_beyond: pool.stray_count() as u64,
             read_requests: pool.counters.requests.total(),
             reads: load(&pool.counters.reads),
             writes: load(&self.flush.pages_written),

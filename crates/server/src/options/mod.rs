@@ -77,6 +77,9 @@ const OBSOLETE: &[&str] = &[
     "user",
 ];
 
+/// Address space that a pool takes at most: what MariaDB takes.
+const POOL_ADDRESSES_MAX: u64 = 8 << 40;
+
 /// Options that are Keel's own.
 const OWN: &[&str] = &["workers", "reactor", "fail_next"];
 
@@ -316,6 +319,7 @@ impl Options {
     pub fn engine_config(&self) -> EngineConfig {
         let mut config = EngineConfig::new(self.datadir());
         config.store.pool_bytes = self.pool_bytes();
+        config.store.pool_bytes_max = self.pool_bytes_max();
         config.store.redo_capacity_bytes = self.number("innodb_log_file_size");
         config.store.durability = apply::durability(self.number("innodb_flush_log_at_trx_commit"));
         config.store.doublewrite = self.number("innodb_doublewrite") != 0;
@@ -330,6 +334,14 @@ impl Options {
             Some(setting) => setting.as_u64(),
             None => memory::default_pool_bytes(),
         }
+    }
+
+    /// The size up to which the pool may grow while the server works: what was asked for, else the machine's memory, since a
+    /// container may be given more. It is address space alone.
+    pub fn pool_bytes_max(&self) -> u64 {
+        let asked = self.setting("innodb_buffer_pool_size_max").map(Setting::as_u64);
+        let max = asked.map_or_else(memory::machine_bytes, |asked| asked.min(POOL_ADDRESSES_MAX));
+        max.max(self.pool_bytes()) & !((1 << 20) - 1)
     }
 
     /// The global variables of a server that starts so.

@@ -1,15 +1,15 @@
 //! What changing a variable does: typed copies in the session that statements read, and switches of the engine.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
 use keel_query::SessionVars;
-use keel_storage::{Durability, Engine, Isolation};
+use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlMode};
 
-use super::{SessionSettings, Setting};
+use super::{SessionSettings, Setting, size};
+use crate::core::Core;
 use crate::zone;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
@@ -138,27 +138,19 @@ pub fn durability(flush_log_at_commit: u64) -> Durability {
     }
 }
 
-/// Global variables that can be set only when the server starts here, though MariaDB changes them while it runs.
-const AT_START_ONLY: &[&str] = &["innodb_buffer_pool_size", "innodb_log_file_size"];
-
-/// Refuses what cannot be changed while the server runs.
-pub fn check_global(name: &str) -> SqlResult<()> {
-    if AT_START_ONLY.contains(&name) {
-        return Err(errors::not_supported_yet(format_args!("changing {name} while the server runs")));
-    }
-    Ok(())
-}
-
-/// What changing a global value does beyond being kept for later sessions.
-pub fn global(engine: &Arc<Engine>, name: &str, setting: &Setting) -> SqlResult<()> {
+/// What changing a global value does beyond being kept for later sessions; gives the value that came of it.
+pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
+    let engine = &core.state.engine;
     match name {
         "innodb_flush_log_at_trx_commit" => engine
             .set_durability(durability(setting.as_u64()))
             .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
         "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
+        "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,
+        "innodb_log_file_size" => size::redo(core, setting.as_u64())?,
         _ => {}
     }
-    Ok(())
+    Ok(setting)
 }
 
 #[cfg(test)]

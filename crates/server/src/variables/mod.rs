@@ -9,6 +9,7 @@
 
 pub mod apply;
 pub mod set;
+mod size;
 pub mod value;
 
 use std::sync::{Arc, LazyLock};

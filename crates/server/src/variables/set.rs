@@ -9,7 +9,7 @@ use keel_value::{CollationId, Value};
 use keel_wire::reply::StateChange;
 
 use super::value::{self, Accepted, merge_flags, shown};
-use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, table};
+use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
 use crate::core::{Core, Evaluated};
 use crate::zone;
 
@@ -120,9 +120,6 @@ fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>)
 fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult<Accepted> {
     let variable = table().get(id);
     let name = variable.name;
-    if global {
-        apply::check_global(name)?;
-    }
     match name {
         _ if name.starts_with("character_set_") => charset_setting(variable, value).map(Accepted::exactly),
         _ if name.starts_with("collation_") => collation_setting(variable, value).map(Accepted::exactly),
@@ -144,6 +141,7 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         "max_allowed_packet" | "net_buffer_length" if !global => {
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
         }
+        "innodb_buffer_pool_size" => size::accept_pool(variable, value),
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
             let old =
@@ -361,7 +359,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
         }
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
-            apply::global(&core.state.engine, variable.name, &setting)?;
+            let setting = apply::global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
             note_without_effect(core, variable);
         }

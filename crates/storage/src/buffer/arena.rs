@@ -1,14 +1,28 @@
-//! The memory of all page frames: one anonymous mapping that grows in use as frames are touched.
+//! The memory of all page frames and of their states: address space reserved once, committed and given back in ranges.
+//!
+//! Frames never move, so an index stays good for as long as the pool lives. The states of frames that were given back stay:
+//! whoever latches a frame found through a stale translation looks at its state alone.
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
+use super::Frame;
 use crate::layout::PAGE;
 
-/// `count` frames of [`PAGE`] bytes.
+/// Address space of `reserved` frames of [`PAGE`] bytes, and their states.
 pub struct Arena {
+    pages: Mapping,
+    states: Mapping,
+    reserved: u32,
+    /// States of frames from here on are not there yet.
+    ready: AtomicU32,
+}
+
+/// Address space of our own.
+struct Mapping {
     base: NonNull<u8>,
-    count: usize,
+    bytes: usize,
 }
 
 // SAFETY: the arena is plain memory; who may touch which frame when is the pool's latch protocol.
@@ -16,35 +30,147 @@ unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
-impl Arena {
-    /// Maps the frames; memory is taken when they are first written.
-    pub fn new(count: usize) -> io::Result<Arena> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no memory of ours.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), count * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+impl Mapping {
+    /// Reserves address space that cannot be touched yet and that no memory is set aside for.
+    fn reserve(bytes: usize) -> io::Result<Mapping> {
+        let base = map(std::ptr::null_mut(), bytes, 0)?;
+        Ok(Mapping { base, bytes })
+    }
+
+    /// Lets a range be used; its memory is taken when it is first written.
+    fn commit(&self, from: usize, to: usize) -> io::Result<()> {
+        if from == to {
+            return Ok(());
         }
-        // SAFETY: the range was just mapped. Huge pages would take memory for frames that nobody uses.
-        unsafe { libc::madvise(base, count * PAGE, libc::MADV_NOHUGEPAGE) };
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapping at address zero"))?;
-        Ok(Arena { base, count })
+        let (at, len) = self.range(from, to);
+        // SAFETY: the range lies within our mapping, and becoming accessible harms nobody.
+        match unsafe { libc::mprotect(at.cast(), len, libc::PROT_READ | libc::PROT_WRITE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Gives the memory of a range back to the system; it reads as zeros.
+    ///
+    /// # Safety
+    /// Nobody uses the range.
+    unsafe fn discard(&self, from: usize, to: usize) {
+        let (at, len) = self.range(from, to);
+        // SAFETY: within our mapping; the caller's promise.
+        unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) };
+    }
+
+    /// Makes a range mere address space again, so that its page tables go too and the system need not stand in for it. A
+    /// refusal leaves it accessible.
+    ///
+    /// # Safety
+    /// Nobody uses the range.
+    unsafe fn decommit(&self, from: usize, to: usize) {
+        if from < to {
+            let (at, len) = self.range(from, to);
+            let _ = map(at.cast(), len, libc::MAP_FIXED);
+        }
+    }
+
+    fn range(&self, from: usize, to: usize) -> (*mut u8, usize) {
+        assert!(from <= to && to <= self.bytes);
+        // SAFETY: within the mapping, by the assertion.
+        (unsafe { self.base.as_ptr().add(from) }, to - from)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and, with the pool gone, nobody holds a pointer into it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Maps inaccessible memory. Huge pages would take memory for frames that nobody uses.
+fn map(at: *mut libc::c_void, bytes: usize, more_flags: i32) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | more_flags;
+    // SAFETY: either the kernel chooses the address, or the range is within a mapping of the caller that nobody uses.
+    let base = unsafe { libc::mmap(at, bytes, libc::PROT_NONE, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range was just mapped.
+    unsafe { libc::madvise(base, bytes, libc::MADV_NOHUGEPAGE) };
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapping at address zero"))
+}
+
+/// What the kernel maps at once at least.
+const GRAIN: usize = 4096;
+const STATE: usize = size_of::<Frame>();
+
+impl Arena {
+    /// Reserves so many frames, none of which can be used yet.
+    pub fn new(reserved: u32) -> io::Result<Arena> {
+        let states = (reserved as usize * STATE).next_multiple_of(GRAIN);
+        Ok(Arena {
+            pages: Mapping::reserve(reserved as usize * PAGE)?,
+            states: Mapping::reserve(states)?,
+            reserved,
+            ready: AtomicU32::new(0),
+        })
+    }
+
+    /// Frames that there may ever be.
+    pub fn reserved(&self) -> u32 {
+        self.reserved
+    }
+
+    /// Lets the frames `from..to` be used, which were not; for one caller at a time. States that are new are made.
+    pub fn commit(&self, from: u32, to: u32) -> io::Result<()> {
+        assert!(from <= to && to <= self.reserved);
+        let ready = self.ready.load(Acquire);
+        if to > ready {
+            let end = (to as usize * STATE).next_multiple_of(GRAIN).min(self.states.bytes);
+            self.states.commit(ready as usize * STATE / GRAIN * GRAIN, end)?;
+        }
+        self.pages.commit(from as usize * PAGE, to as usize * PAGE)?;
+        for index in ready..to {
+            let (at, _) = self.states.range(index as usize * STATE, (index + 1) as usize * STATE);
+            // SAFETY: within the range committed above, aligned since states begin at a page and their size is their
+            // alignment's multiple, and nobody reaches a state before `ready` passes it.
+            unsafe { at.cast::<Frame>().write(Frame::new()) };
+        }
+        self.ready.fetch_max(to, Release);
+        Ok(())
+    }
+
+    /// Gives the memory of frames back to the system.
+    ///
+    /// # Safety
+    /// The frames hold no page and nobody owns them.
+    pub unsafe fn discard(&self, from: u32, to: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.pages.discard(from as usize * PAGE, to as usize * PAGE) };
+    }
+
+    /// As [`Arena::discard`]; the frames must be committed again before they are used.
+    ///
+    /// # Safety
+    /// As for [`Arena::discard`].
+    pub unsafe fn decommit(&self, from: u32, to: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.pages.decommit(from as usize * PAGE, to as usize * PAGE) };
+    }
+
+    /// State of a frame that was committed once.
+    #[inline]
+    pub fn state(&self, index: u32) -> &Frame {
+        assert!(index < self.ready.load(Relaxed));
+        // SAFETY: states below `ready` are initialized and live as long as the arena; who has an index got it behind the
+        // commit that made the state.
+        unsafe { &*self.states.base.as_ptr().cast::<Frame>().add(index as usize) }
     }
 
     /// First byte of a frame.
     #[inline]
     pub fn frame(&self, index: u32) -> *mut u8 {
-        assert!((index as usize) < self.count);
+        assert!(index < self.ready.load(Relaxed));
         // SAFETY: within the mapping, by the assertion.
-        unsafe { self.base.as_ptr().add(index as usize * PAGE) }
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and, with the pool gone, nobody holds a pointer into it.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * PAGE) };
+        unsafe { self.pages.base.as_ptr().add(index as usize * PAGE) }
     }
 }

@@ -29,9 +29,15 @@ fn low_mark(frames: usize) -> usize {
 }
 
 impl Pool {
-    /// Puts a frame without identity on the free list.
+    /// Puts a frame without identity on the free list, or away where the pool has shrunk.
     pub(super) fn give_back(&self, frame: u32) {
-        self.free.lock().push(frame);
+        let mut free = self.free.lock();
+        if frame as usize >= self.len() {
+            self.frame(frame).away.store(true, Release);
+            return;
+        }
+        free.push(frame);
+        drop(free);
         self.wake_free_waiters();
     }
 
@@ -55,12 +61,21 @@ impl Pool {
             }
             return popped;
         }
-        let next =
-            self.untouched.fetch_update(AcqRel, Acquire, |n| ((n as usize) < self.len()).then_some(n + 1));
-        if next.is_err() {
+        let next = self.take_untouched();
+        if next.is_none() {
             self.ask_cleaner();
         }
-        next.ok()
+        next
+    }
+
+    fn take_untouched(&self) -> Option<u32> {
+        let _one = self.free.lock();
+        let next = self.untouched.load(Relaxed);
+        let some = (next as usize) < self.len();
+        some.then(|| {
+            self.untouched.store(next + 1, Release);
+            next
+        })
     }
 
     pub(super) fn try_take_frame(&self) -> Option<Owned<'_>> {
@@ -141,7 +156,7 @@ impl Pool {
                 break;
             }
             let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
-            let frame = &self.frames[index as usize];
+            let frame = self.frame(index);
             if frame.tree.load(Relaxed) == NO_TREE || frame.pins.load(Relaxed) > 0 {
                 continue;
             }
@@ -162,14 +177,14 @@ impl Pool {
     /// Frees those of `frames` that are clean and cold.
     pub fn evict(&self, spaces: &dyn Spaces, frames: &[u32]) {
         for &index in frames {
-            let frame = &self.frames[index as usize];
+            let frame = self.frame(index);
             if frame.uses.load(Relaxed) == 0 && !frame.is_dirty() {
                 self.try_evict(spaces, index, frame);
             }
         }
     }
 
-    fn try_evict(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {
+    pub(super) fn try_evict(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {
         if !frame.latch.try_lock_exclusive() {
             return false;
         }

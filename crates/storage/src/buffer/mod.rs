@@ -14,6 +14,7 @@
 pub mod arena;
 pub mod clock;
 mod requests;
+pub mod resize;
 pub mod translation;
 
 use std::collections::VecDeque;
@@ -47,6 +48,8 @@ pub struct Frame {
     page: AtomicU32,
     pins: AtomicU32,
     uses: AtomicU8,
+    /// Beyond the end of a pool that shrank, and in nobody's hands.
+    away: AtomicBool,
     /// See invariant 4; changes under the exclusive latch, or under the shared one by the flusher.
     pub first_redo: AtomicU64,
 }
@@ -59,6 +62,7 @@ impl Frame {
             page: AtomicU32::new(0),
             pins: AtomicU32::new(0),
             uses: AtomicU8::new(0),
+            away: AtomicBool::new(false),
             first_redo: AtomicU64::new(0),
         }
     }
@@ -134,10 +138,13 @@ pub struct Counters {
 /// The pool.
 pub struct Pool {
     arena: Arena,
-    frames: Box<[Frame]>,
+    /// Frames from here on are not given away; changes under the mutex of `free`.
+    len: AtomicU32,
     free: Mutex<Vec<u32>>,
-    /// Frames from here on were never used.
+    /// Frames from here on were never used; changes under the mutex of `free`.
     untouched: AtomicU32,
+    /// Held while the pool is resized.
+    resizing: resize::Resizing,
     hand: AtomicU32,
     /// Who waits for a page being loaded: tree, page, fiber.
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
@@ -170,7 +177,7 @@ impl Shared<'_> {
 
     /// Keeps the page resident beyond the latch.
     pub fn pin(&self, pool: &Arc<Pool>) -> Pin {
-        self.pool.frames[self.frame as usize].pins.fetch_add(1, AcqRel);
+        self.pool.frame(self.frame).pins.fetch_add(1, AcqRel);
         Pin { pool: pool.clone(), frame: self.frame }
     }
 }
@@ -179,7 +186,7 @@ impl Drop for Shared<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `self` stands for one shared latch.
-        unsafe { self.pool.frames[self.frame as usize].unlock_shared() };
+        unsafe { self.pool.frame(self.frame).unlock_shared() };
     }
 }
 
@@ -197,14 +204,14 @@ impl Pin {
 
     /// Latches the page shared; never waits for I/O.
     pub fn latch_shared(&self) -> Shared<'_> {
-        self.pool.frames[self.frame as usize].lock_shared();
+        self.pool.frame(self.frame).lock_shared();
         Shared { pool: &self.pool, frame: self.frame, _not_send: std::marker::PhantomData }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.pool.frames[self.frame as usize].pins.fetch_sub(1, AcqRel);
+        self.pool.frame(self.frame).pins.fetch_sub(1, AcqRel);
     }
 }
 
@@ -223,7 +230,7 @@ impl Owned<'_> {
 
     /// Gives the frame its identity and shows it to the world.
     fn publish(self, space: &Space, page: u32, pins: u32) -> u32 {
-        let frame = &self.pool.frames[self.frame as usize];
+        let frame = self.pool.frame(self.frame);
         // Late holders of a stale translation latch the frame only to look at its identity.
         frame.lock_exclusive();
         frame.first_redo.store(0, Relaxed);
@@ -248,11 +255,14 @@ impl Drop for Owned<'_> {
 }
 
 impl Pool {
-    /// A pool of `count` frames.
-    pub fn new(count: usize) -> std::io::Result<Pool> {
+    /// A pool of `count` frames that may grow to `reserved`.
+    pub fn new(count: u32, reserved: u32) -> std::io::Result<Pool> {
+        let arena = Arena::new(reserved.max(count))?;
+        arena.commit(0, count)?;
         Ok(Pool {
-            arena: Arena::new(count)?,
-            frames: (0..count).map(|_| Frame::new()).collect(),
+            arena,
+            len: AtomicU32::new(count),
+            resizing: resize::Resizing::default(),
             free: Mutex::default(),
             untouched: AtomicU32::new(0),
             hand: AtomicU32::new(0),
@@ -268,14 +278,15 @@ impl Pool {
     }
 
     /// Number of frames.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.len.load(Relaxed) as usize
     }
 
     /// State of a frame.
     #[inline]
     pub fn frame(&self, index: u32) -> &Frame {
-        &self.frames[index as usize]
+        self.arena.state(index)
     }
 
     /// First byte of a frame's page.
@@ -286,13 +297,12 @@ impl Pool {
 
     /// Frames whose page is newer than the file.
     pub fn dirty_count(&self) -> usize {
-        let used = (self.untouched.load(Relaxed) as usize).min(self.len());
-        self.frames[..used].iter().filter(|f| f.is_dirty()).count()
+        (0..self.untouched.load(Relaxed)).filter(|&f| self.frame(f).is_dirty()).count()
     }
 
     /// Frames that hold no page.
     pub fn free_count(&self) -> usize {
-        let untouched = self.frames.len() - (self.untouched.load(Relaxed) as usize).min(self.frames.len());
+        let untouched = self.len().saturating_sub(self.untouched.load(Relaxed) as usize);
         self.free.lock().len() + untouched
     }
 
@@ -301,7 +311,7 @@ impl Pool {
     pub fn latch_shared(&self, space: &Space, page: u32) -> StoreResult<Shared<'_>> {
         loop {
             if let Entry::Resident(index) = space.map.get(page) {
-                let frame = &self.frames[index as usize];
+                let frame = self.frame(index);
                 frame.lock_shared();
                 if frame.holds(space, page) {
                     frame.touch();
@@ -322,7 +332,7 @@ impl Pool {
     pub fn latch_exclusive(&self, space: &Space, page: u32) -> StoreResult<u32> {
         loop {
             if let Entry::Resident(index) = space.map.get(page) {
-                let frame = &self.frames[index as usize];
+                let frame = self.frame(index);
                 frame.lock_exclusive();
                 if frame.holds(space, page) {
                     frame.touch();
@@ -339,7 +349,7 @@ impl Pool {
 
     /// Latches a pinned page exclusively.
     pub fn latch_pinned(&self, pin: &Pin) -> u32 {
-        self.frames[pin.frame as usize].lock_exclusive();
+        self.frame(pin.frame).lock_exclusive();
         pin.frame
     }
 
@@ -348,12 +358,12 @@ impl Pool {
     #[inline]
     pub unsafe fn unlatch_exclusive(&self, frame: u32) {
         // SAFETY: the caller's promise.
-        unsafe { self.frames[frame as usize].unlock_exclusive() };
+        unsafe { self.frame(frame).unlock_exclusive() };
     }
 
     /// Latches whatever page a frame holds, shared.
     pub fn latch_frame(&self, frame: u32) -> Shared<'_> {
-        self.frames[frame as usize].lock_shared();
+        self.frame(frame).lock_shared();
         Shared { pool: self, frame, _not_send: std::marker::PhantomData }
     }
 
@@ -491,7 +501,7 @@ impl Pool {
     /// Notes a change of a latched page; called under the log's mutex, which keeps the queue sorted.
     #[inline]
     pub fn mark_dirty(&self, index: u32, start: u64, queue: &mut VecDeque<DirtyEntry>) {
-        let frame = &self.frames[index as usize];
+        let frame = self.frame(index);
         if frame.first_redo.load(Relaxed) == 0 {
             frame.first_redo.store(start, Relaxed);
             queue.push_back(DirtyEntry { frame: index, first_redo: start });
@@ -501,7 +511,7 @@ impl Pool {
     /// Forgets all pages of a dropped space.
     pub fn discard(&self, space: &Space) {
         for index in space.map.resident() {
-            let frame = &self.frames[index as usize];
+            let frame = self.frame(index);
             frame.lock_exclusive();
             let ours = frame.tree.load(Relaxed) == space.id.0 && frame.pins.load(Acquire) == 0;
             if ours {
@@ -517,7 +527,7 @@ impl Pool {
 
     /// Takes a frame's identity away; its exclusive latch is held.
     fn forget(&self, space: &Space, index: u32) {
-        let frame = &self.frames[index as usize];
+        let frame = self.frame(index);
         space.map.clear(frame.page.load(Relaxed));
         frame.tree.store(NO_TREE, Relaxed);
         frame.first_redo.store(0, Relaxed);

@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::*};
 
 use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::sync::Mutex as FiberMutex;
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
@@ -124,7 +125,9 @@ pub struct Log {
     stop: AtomicBool,
     stopped: AtomicBool,
     durability: AtomicU8,
-    capacity: u64,
+    capacity: AtomicU64,
+    /// Held while the capacity is changed.
+    pub resizing: FiberMutex<()>,
     /// The files.
     pub segments: Segments,
     /// Writes done.
@@ -133,6 +136,11 @@ pub struct Log {
     pub group_count: AtomicU64,
     /// Waits for space.
     pub space_wait_count: AtomicU64,
+}
+
+/// No less than what writers may have appended and not written, twice.
+fn capacity_for(bytes: u64, segments: &Segments) -> u64 {
+    bytes.max(2 * segments.bytes.min(BUFFERED_MAX))
 }
 
 impl Log {
@@ -167,7 +175,8 @@ impl Log {
             stop: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             durability: AtomicU8::new(0),
-            capacity,
+            capacity: AtomicU64::new(capacity_for(capacity, &segments)),
+            resizing: FiberMutex::new(()),
             segments,
             write_count: AtomicU64::new(0),
             group_count: AtomicU64::new(0),
@@ -216,8 +225,21 @@ impl Log {
     }
 
     /// Configured bytes between checkpoint and end.
+    #[inline]
     pub fn capacity(&self) -> u64 {
-        self.capacity
+        self.capacity.load(Relaxed)
+    }
+
+    /// Changes the bytes between checkpoint and end; for whoever holds `resizing`. A smaller capacity than there is age makes
+    /// writers wait.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.capacity.store(capacity_for(bytes, &self.segments), Relaxed);
+        self.wake_space_waiters();
+    }
+
+    /// The capacity that is meant by `bytes`.
+    pub fn capacity_for(&self, bytes: u64) -> u64 {
+        capacity_for(bytes, &self.segments)
     }
 
     /// What commits wait for.
@@ -316,7 +338,7 @@ impl Log {
         let appended = self.appended.load(Acquire);
         appended + self.margin() < self.provided.load(Acquire)
             && appended.saturating_sub(self.written.load(Acquire)) < BUFFERED_MAX
-            && appended.saturating_sub(self.checkpoint.load(Acquire)) < self.capacity / 100 * AGE_MAX_PERCENT
+            && appended.saturating_sub(self.checkpoint.load(Acquire)) < self.capacity() / 100 * AGE_MAX_PERCENT
     }
 
     /// Waits until a new mini-transaction may start.

@@ -165,6 +165,24 @@ impl Segments {
         }
     }
 
+    /// Removes the files furthest ahead of `end` while there are more than `keep`; after the capacity became smaller.
+    pub fn trim(&self, end: u64, keep: usize) -> StoreResult<()> {
+        let _one = self.making.lock();
+        loop {
+            let last = {
+                let mut open = self.open.lock();
+                let Some((&last, _)) = open.last_key_value() else { return Ok(()) };
+                if open.len() <= keep || last <= end / self.bytes + 1 {
+                    return Ok(());
+                }
+                open.remove(&last);
+                last
+            };
+            fs::remove_file(&self.dir.join(name(last)))
+                .map_err(|e| StoreError::io(&name(last), 0, "remove", e))?;
+        }
+    }
+
     /// Reads up to `out.len()` bytes of the stream at `lsn` (both whole blocks); gives what there is.
     pub fn read(&self, lsn: u64, out: &mut [u8]) -> StoreResult<usize> {
         let mut done = 0;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use keel_runtime::fs::{File, OpenOptions, Sync};
 use keel_runtime::sim::{self, Disk, Outcome};
-use keel_storage::store::StoreConfig;
+use keel_storage::store::{Store, StoreConfig};
 use parking_lot::Mutex;
 
 use crate::support::*;
 
 /// What the world outside remembers of a run.
 #[derive(Default)]
-struct Progress {
+pub struct Progress {
     /// Operations issued, in order.
     issued: Vec<Op>,
     /// How many of them are known to be durable.
@@ -22,8 +22,12 @@ struct Progress {
 }
 
 /// Runs `count` random operations on top of `progress`, waiting for durability now and then.
-fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
-    let store = open(config);
+pub fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
+    work_in(&open(config), progress, count);
+}
+
+/// As [`work`], in a store that is open.
+pub fn work_in(store: &Store, progress: &Mutex<Progress>, count: usize) {
     let tree = match store.tree(TREE) {
         Some(tree) => tree,
         None => store.create_tree(TREE).expect("created"),
@@ -33,7 +37,7 @@ fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
         let op = Op::random(300, if below(8) == 0 { 3000 } else { 200 });
         progress.lock().issued.push(op.clone());
         let issued = progress.lock().issued.len();
-        let end = op.run(&store, &tree).expect("done");
+        let end = op.run(store, &tree).expect("done");
         if below(3) == 0 {
             store.wait_durable(keel_base::Lsn(end)).expect("durable");
             progress.lock().durable = issued;
@@ -49,7 +53,7 @@ fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
 }
 
 /// Reopens after a crash: some prefix, at least the durable one, is there. Forgets what was lost.
-fn verify(progress: &mut Progress) {
+pub fn verify(progress: &mut Progress) {
     let store = open(tiny());
     match store.tree(TREE) {
         None => assert!(!progress.created, "the tree is lost"),
@@ -98,7 +102,7 @@ fn a_crash_at_every_sync_keeps_what_was_durable() {
 }
 
 /// One crash in three is a kill: what no sync has covered is still there, until a later crash takes it.
-fn cut_power_or_kill(disk: &Disk, seed: u64) {
+pub fn cut_power_or_kill(disk: &Disk, seed: u64) {
     if !seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20).is_multiple_of(3) {
         disk.crash(seed);
     }

@@ -8,6 +8,7 @@ mod faults;
 mod golden;
 mod model;
 mod real;
+mod resize;
 #[path = "../common/seeds.rs"]
 mod seeds;
 mod support;

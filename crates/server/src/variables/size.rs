@@ -1,0 +1,65 @@
+//! Sizes that change while the server works: the buffer pool and the redo log.
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_query::InterruptState;
+use keel_storage::fault::StoreError;
+use keel_storage::Error;
+use keel_value::Value;
+
+use super::Variable;
+use super::value::{self, Accepted};
+use crate::core::Core;
+use crate::variables::Setting;
+
+/// The least pool that SET takes, as in MariaDB with pages of 16 KiB.
+const POOL_BYTES_MIN: u64 = 6 << 20;
+
+/// The size that a pool is asked to have: whole mebibytes.
+pub fn accept_pool(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
+    let mut accepted = value::accept(variable, value)?;
+    if accepted.setting.as_u64() < POOL_BYTES_MIN {
+        accepted.setting = Setting::UInt(POOL_BYTES_MIN);
+    }
+    let exact = match value {
+        Value::Int(v) => u64::try_from(*v).is_ok_and(|v| v == accepted.setting.as_u64()),
+        Value::UInt(v) => *v == accepted.setting.as_u64(),
+        _ => true,
+    };
+    if !exact {
+        accepted.truncated_from = Some(value::shown(value));
+    }
+    Ok(accepted)
+}
+
+/// Gives the pool so many octets; the statement waits until it has them, or has given back what is beyond.
+pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
+    let engine = &core.state.engine;
+    let needed = bytes.saturating_sub(engine.pool_bytes());
+    let resized = match bytes <= engine.pool_bytes_max() {
+        true => engine.resize_pool(bytes, &|| core.sql.interrupt.state() != InterruptState::None),
+        false => return Err(errors::ee_outofmemory(needed)),
+    };
+    match resized {
+        Err(Error::Store(StoreError::Io { op: "map", .. })) => Err(errors::ee_outofmemory(needed)),
+        other => finish(core, other),
+    }
+}
+
+/// Gives the redo log so many octets before writers wait; for fewer, the statement waits until pages are written.
+pub fn redo(core: &Core, bytes: u64) -> SqlResult<()> {
+    let buffer = core.state.globals.named("innodb_log_buffer_size").as_u64();
+    if bytes < buffer {
+        let message = format!("innodb_log_file_size must be at least innodb_log_buffer_size={buffer}");
+        return Err(SqlError { message: message.into(), ..errors::wrong_arguments("SET") });
+    }
+    let stopped = || core.sql.interrupt.state() != InterruptState::None;
+    finish(core, core.state.engine.resize_redo(bytes, &stopped))
+}
+
+fn finish(core: &Core, resized: Result<bool, Error>) -> SqlResult<()> {
+    match resized {
+        Ok(true) => Ok(()),
+        Ok(false) => core.sql.check_interrupt().and(Err(errors::query_interrupted())),
+        Err(error) => Err(errors::get_errno(168, error, "InnoDB")),
+    }
+}
