@@ -307,7 +307,9 @@ impl Store {
         let frames = frames_of(config.pool_bytes, FRAMES_MIN)?;
         let frames_max = frames_of(config.pool_bytes_max, FRAMES_MIN)?;
         let core = Arc::new(Core {
-            pool: Arc::new(Pool::new(frames, frames_max).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?),
+            pool: Arc::new(
+                Pool::new(frames, frames_max).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?,
+            ),
             log: Arc::new(Log::new(segments, checkpoint, config.redo_capacity_bytes)),
             spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
         });

@@ -2,8 +2,8 @@
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::InterruptState;
-use keel_storage::fault::StoreError;
 use keel_storage::Error;
+use keel_storage::fault::StoreError;
 use keel_value::Value;
 
 use super::Variable;
@@ -18,15 +18,8 @@ const POOL_BYTES_MIN: u64 = 6 << 20;
 pub fn accept_pool(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
     let mut accepted = value::accept(variable, value)?;
     if accepted.setting.as_u64() < POOL_BYTES_MIN {
-        accepted.setting = Setting::UInt(POOL_BYTES_MIN);
-    }
-    let exact = match value {
-        Value::Int(v) => u64::try_from(*v).is_ok_and(|v| v == accepted.setting.as_u64()),
-        Value::UInt(v) => *v == accepted.setting.as_u64(),
-        _ => true,
-    };
-    if !exact {
-        accepted.truncated_from = Some(value::shown(value));
+        accepted =
+            Accepted { setting: Setting::UInt(POOL_BYTES_MIN), truncated_from: Some(value::shown(value)) };
     }
     Ok(accepted)
 }

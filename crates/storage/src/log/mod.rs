@@ -338,7 +338,8 @@ impl Log {
         let appended = self.appended.load(Acquire);
         appended + self.margin() < self.provided.load(Acquire)
             && appended.saturating_sub(self.written.load(Acquire)) < BUFFERED_MAX
-            && appended.saturating_sub(self.checkpoint.load(Acquire)) < self.capacity() / 100 * AGE_MAX_PERCENT
+            && appended.saturating_sub(self.checkpoint.load(Acquire))
+                < self.capacity() / 100 * AGE_MAX_PERCENT
     }
 
     /// Waits until a new mini-transaction may start.

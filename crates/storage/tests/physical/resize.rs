@@ -76,8 +76,7 @@ fn resized_under_load(seed: u64) {
             });
         }
         let resizes = Arc::new(AtomicUsize::new(usize::MAX));
-        let (resized, stopped, counted, woken) =
-            (store.clone(), stop.clone(), resizes.clone(), done.clone());
+        let (resized, stopped, counted, woken) = (store.clone(), stop.clone(), resizes.clone(), done.clone());
         fiber::spawn(move || {
             counted.store(resize_until(&resized, &stopped), SeqCst);
             woken.wake_all();
