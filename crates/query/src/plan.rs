@@ -236,6 +236,11 @@ impl Plan {
         self.dependencies.iter().any(|dependency| !dependency.table.is_virtual())
     }
 
+    /// Tables that it reads or changes.
+    pub fn table_count(&self) -> usize {
+        self.dependencies.len()
+    }
+
     /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
     pub(crate) fn uses_tables(&self) -> bool {
         let has_from = match &*self.statement {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
-use keel_storage::Txn;
+use keel_storage::{Owner, Txn};
 use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
@@ -305,6 +305,8 @@ pub struct Session {
     pub rand: (u32, u32),
     /// KILL QUERY and KILL CONNECTION.
     pub interrupt: Arc<Interrupt>,
+    /// What its transactions know it by.
+    pub owner: Option<Arc<Owner>>,
     /// The server around.
     pub host: Arc<dyn Host>,
     /// Row of the running INSERT or UPDATE, from 1, for warnings.
@@ -354,6 +356,7 @@ impl Session {
             handler: HandlerCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
+            owner: None,
             host,
             current_row: 1,
             abort_on_warning: false,

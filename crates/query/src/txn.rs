@@ -177,6 +177,7 @@ impl Database {
                 snapshot_isolation: session.vars.snapshot_isolation,
                 lock_wait_timeout: Some(std::time::Duration::from_secs(session.vars.row_lock_wait_timeout)),
                 interrupt: Some(session.interrupt.engine().clone()),
+                owner: session.owner.clone(),
             };
             session.txn = Some(self.engine().begin(options));
         }

@@ -15,6 +15,7 @@ pub mod core;
 pub mod counters;
 pub mod host;
 pub mod memory;
+pub mod monitor;
 pub mod options;
 pub mod prepared;
 pub mod registry;

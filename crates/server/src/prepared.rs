@@ -63,6 +63,11 @@ impl Prepared {
         }
     }
 
+    /// Whether it may change rows, and so take locks beyond those that its text asks for.
+    pub fn changes_rows(&self) -> bool {
+        matches!(&self.source, Source::Plan(plan) if plan.kind.changes_rows())
+    }
+
     /// Adds a piece of a parameter; `max` bounds the whole parameter, the memory of sessions all of them.
     pub fn add_long_data(&mut self, param: usize, data: &[u8], max: u64, host: &Arc<dyn Host>) {
         if self.long_failed.is_some() {

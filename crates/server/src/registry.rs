@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use keel_query::{Interrupt, InterruptState};
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::net::ConnHandle;
 use keel_runtime::time::{self, Instant};
+use keel_storage::{Isolation, Owner};
+use keel_value::Value;
 use parking_lot::Mutex;
 
 use crate::counters::SessionCounters;
+use crate::monitor::history::{self, History};
 use crate::variables::SessionSettings;
 
 /// What others see of a connection.
@@ -23,6 +27,10 @@ pub struct Client {
     pub host: Arc<str>,
     /// Ends its statement or the whole connection.
     pub interrupt: Arc<Interrupt>,
+    /// What its transactions know it by.
+    pub owner: Arc<Owner>,
+    /// Tables that the running statement has open.
+    pub tables: AtomicU32,
     /// Closes its socket.
     pub handle: ConnHandle,
     /// What it does.
@@ -45,8 +53,27 @@ pub struct Activity {
     pub since: Instant,
     /// The statement, whole up to [`TEXT_BYTES_MAX`]; empty while idle.
     pub text: Vec<u8>,
+    /// The values of its parameters, if it was prepared and may take locks.
+    pub parameters: Vec<u8>,
+    /// The running statement is a transaction of its own.
+    pub is_autocommit: bool,
     /// Who runs the command; none while idle.
     pub fiber: Option<Fiber>,
+    /// The transaction that was open when the last command ended.
+    pub transaction: Option<OpenTransaction>,
+    /// The statements of that transaction.
+    pub history: History,
+}
+
+/// What a session says of its open transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenTransaction {
+    /// When the first statement began that is a part of it.
+    pub began: Instant,
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// READ ONLY.
+    pub read_only: bool,
 }
 
 /// Most octets of a statement that the process list keeps.
@@ -62,14 +89,18 @@ const TEXT_BYTES_KEPT: usize = 512;
 
 impl Activity {
     /// A connection that has not said who it is.
-    pub fn connecting() -> Activity {
+    pub fn connecting(room: Arc<history::Room>) -> Activity {
         Activity {
             user: "unauthenticated user".into(),
             database: None,
             command: "Connect",
             since: time::now(),
             text: Vec::new(),
+            parameters: Vec::new(),
+            is_autocommit: false,
             fiber: None,
+            transaction: None,
+            history: History::new(room),
         }
     }
 
@@ -83,12 +114,42 @@ impl Activity {
         self.text.extend_from_slice(shown_text(text));
     }
 
+    /// Notes the values of the running statement's parameters.
+    pub fn note_parameters(&mut self, values: &[Value]) {
+        history::append_parameters(values, &mut self.parameters);
+    }
+
+    /// When the open transaction began, or the one that the running statement is.
+    pub fn transaction_began(&self) -> Instant {
+        self.transaction.map_or(self.since, |open| open.began)
+    }
+
+    /// Notes that the command has ended, and whether a transaction is open; `is_statement` says that what ran belongs to it.
+    #[inline]
+    pub fn end_in(&mut self, open: Option<(Isolation, bool)>, is_statement: bool) {
+        match open {
+            None => {
+                self.transaction = None;
+                self.history.clear();
+            }
+            Some((isolation, read_only)) => {
+                let began = self.transaction_began();
+                self.transaction = Some(OpenTransaction { began, isolation, read_only });
+                if is_statement && !self.text.is_empty() {
+                    self.history.push(self.since, &self.text, &self.parameters);
+                }
+            }
+        }
+        self.end();
+    }
+
     /// Notes that the command has ended.
     #[inline]
     pub fn end(&mut self) {
         self.command = "Sleep";
         self.fiber = None;
         self.text.clear();
+        self.parameters.clear();
         if self.text.capacity() > TEXT_BYTES_KEPT {
             self.text = Vec::new();
         }

@@ -1,11 +1,13 @@
 //! New connections: number, limit, greeting.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Weak};
 
 use keel_base::errors;
 use keel_query::{Host, Session};
 use keel_runtime::net::{Connection, Peer, Service};
 use keel_runtime::system;
+use keel_storage::Owner;
 use keel_value::collation;
 use keel_wire::auth;
 use keel_wire::capability::{Capabilities, Status};
@@ -35,15 +37,19 @@ impl SqlService {
         let (name, shown) = peer_names(&conn.peer());
         let mut sql = Session::new(id, "unauthenticated user", &name, self.host.clone());
         apply::all(&mut sql.vars, &settings);
-        let client = Arc::new(Client {
+        let history = self.state.histories.clone();
+        let client = Arc::new_cyclic(|client: &Weak<Client>| Client {
             id,
+            owner: Owner::new(client.clone()),
+            tables: AtomicU32::new(0),
             host: shown.into(),
             interrupt: sql.interrupt.clone(),
             handle: conn.handle(),
-            activity: Mutex::new(Activity::connecting()),
+            activity: Mutex::new(Activity::connecting(history)),
             counters: SessionCounters::default(),
             settings: Mutex::new(settings),
         });
+        sql.owner = Some(client.owner.clone());
         self.state.registry.add(client.clone());
         let core = Core {
             state: self.state.clone(),

@@ -19,6 +19,7 @@ use keel_storage::Engine;
 
 use crate::host::ServerHost;
 use crate::memory;
+use crate::monitor::deadlocks::Watch;
 use crate::options::{OptionError, Options};
 use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
@@ -131,6 +132,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let host: Arc<dyn Host> = server_host;
     let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
     state.set_database(database);
+    Watch::start(&state);
     state.timeouts.start();
     let notes = fit_connections(&state).into_iter().collect();
     let service = Arc::new(SqlService { state: state.clone(), host });

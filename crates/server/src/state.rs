@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::admission::Room;
 use crate::counters::Counters;
+use crate::monitor::deadlocks::Deadlocks;
+use crate::monitor::history;
+use crate::monitor::names::Names;
 use crate::registry::Registry;
 use crate::timeouts::Timeouts;
 use crate::variables::Globals;
@@ -44,6 +47,12 @@ pub struct ServerState {
     pub long_texts: Arc<Room>,
     /// Room for packets that are long.
     pub long_packets: Arc<Room>,
+    /// The deadlocks of late.
+    pub deadlocks: Deadlocks,
+    /// What the trees of tables are called.
+    pub names: Names,
+    /// Room for the statements of open transactions.
+    pub histories: Arc<history::Room>,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
@@ -78,6 +87,9 @@ impl ServerState {
             stop_requested: Event::default(),
             long_texts: Arc::new(Room::new(LONG_TEXTS_MAX, URGENT_TEXTS_MAX)),
             long_packets: Arc::new(Room::new(LONG_PACKETS_MAX, URGENT_PACKETS_MAX)),
+            deadlocks: Deadlocks::default(),
+            names: Names::default(),
+            histories: Arc::default(),
             stage: Mutex::default(),
             database: OnceLock::new(),
             next_connection: AtomicU64::new(1),

@@ -3,12 +3,12 @@
 //! The parts below share one [`Engine`]: the store, the transaction table, snapshots, locks and the undo log. A
 //! statement reaches them through [`Txn`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use keel_base::{Lsn, TreeId, TrxId};
+use keel_base::{Lsn, TreeId};
 use keel_runtime::sync::Event;
 use keel_runtime::time::Instant;
 use parking_lot::RwLock;
@@ -20,6 +20,7 @@ use crate::lock::LockTable;
 use crate::lock_gap::TreeGaps;
 use crate::lock_wait::WaitStats;
 use crate::options::{EngineConfig, ScanRange, TxnOptions};
+use crate::report::DeadlockLog;
 use crate::snapshot::SnapshotSet;
 use crate::stats::RowStats;
 use crate::store::{Durability, Store, StoreStatus};
@@ -36,6 +37,7 @@ pub struct Engine {
     pub(crate) snapshots: SnapshotSet,
     pub(crate) locks: LockTable,
     pub(crate) waits: WaitStats,
+    pub(crate) deadlock_log: OnceLock<Arc<dyn DeadlockLog>>,
     pub(crate) admission: Admission,
     pub(crate) undo: UndoLog,
     pub(crate) trees: RwLock<HashMap<TreeId, TreeHandle>>,
@@ -75,6 +77,8 @@ struct TreeInner {
     gaps: Arc<TreeGaps>,
     /// Snapshots of before this LSN do not know what is in it; [`UNBORN`] until that is known, 0 for trees of old.
     born: AtomicU64,
+    /// What is in it are no rows of their own.
+    auxiliary: AtomicBool,
 }
 
 const UNBORN: u64 = u64::MAX;
@@ -82,7 +86,14 @@ const UNBORN: u64 = u64::MAX;
 impl TreeHandle {
     pub(crate) fn new(tree: Arc<Tree>) -> TreeHandle {
         let gaps = TreeGaps::new(tree.id());
-        TreeHandle { inner: Arc::new(TreeInner { tree, gaps, born: AtomicU64::new(0) }) }
+        TreeHandle {
+            inner: Arc::new(TreeInner {
+                tree,
+                gaps,
+                born: AtomicU64::new(0),
+                auxiliary: AtomicBool::new(false),
+            }),
+        }
     }
 
     /// A tree that has just been made.
@@ -96,6 +107,17 @@ impl TreeHandle {
     /// since what they would see of it is not what was there then.
     pub fn set_born(&self, commit: Lsn) {
         let _ = self.inner.born.compare_exchange(UNBORN, commit.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Says that what is in it are no rows of their own but entries of an index: changes of them count as changes of no rows.
+    pub fn set_auxiliary(&self) {
+        self.inner.auxiliary.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was said.
+    #[inline]
+    pub(crate) fn is_auxiliary(&self) -> bool {
+        self.inner.auxiliary.load(Ordering::Relaxed)
     }
 
     /// Whether a snapshot of `csn` may read it.
@@ -154,36 +176,6 @@ pub struct EngineStatus {
     pub rollbacks: u64,
     /// The store below.
     pub store: StoreStatus,
-}
-
-/// One read-write transaction in progress.
-#[derive(Debug, Clone)]
-pub struct TrxInfo {
-    /// Its id.
-    pub id: TrxId,
-    /// Rows changed.
-    pub changes: u64,
-    /// Row locks held, and trees in which gaps are locked.
-    pub locks: u64,
-    /// The tree in which it waits for a lock.
-    pub waits_in: Option<TreeId>,
-    /// Whether recovery or a lost session left it to be rolled back.
-    pub rolling_back: bool,
-}
-
-/// One lock held or waited for.
-#[derive(Debug, Clone)]
-pub struct LockInfo {
-    /// The tree.
-    pub tree: TreeId,
-    /// Key of the record, or upper end of the gap (empty: end of the tree).
-    pub key: Vec<u8>,
-    /// `S`, `X`, `GAP`.
-    pub mode: &'static str,
-    /// Whether it is held.
-    pub granted: bool,
-    /// The owner's transaction id, if it has written.
-    pub owner: Option<TrxId>,
 }
 
 impl Engine {
@@ -275,30 +267,6 @@ impl Engine {
         };
         self.rows.add_to(&mut status);
         status
-    }
-
-    /// Read-write transactions in progress.
-    pub fn transactions(&self) -> Vec<TrxInfo> {
-        let all = self.active.all();
-        all.iter()
-            .map(|trx| TrxInfo {
-                id: trx.id(),
-                changes: trx.changes.load(Ordering::Relaxed),
-                locks: trx.held.lock().len() as u64,
-                waits_in: trx.wait.target().map(|target| target.tree()),
-                rolling_back: trx.rolling_back.load(Ordering::Relaxed),
-            })
-            .collect()
-    }
-
-    /// Locks held and waited for, at most `limit`. Rows locked by their writer's id alone do not appear.
-    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
-        let mut out = self.locks.list(limit);
-        let trees: Vec<TreeHandle> = self.trees.read().values().cloned().collect();
-        for tree in trees {
-            tree.gaps().list(limit, &mut out);
-        }
-        out
     }
 
     /// Why the log has failed, if it has: nothing is acknowledged any more, the process should end with the reason.

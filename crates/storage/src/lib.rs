@@ -32,10 +32,12 @@ mod lock_wait;
 mod log;
 pub mod mtr;
 pub mod options;
+mod owner;
 mod page;
 mod purge;
 mod recovery;
 mod registry;
+mod report;
 mod resize;
 mod restart;
 mod rollback;
@@ -53,13 +55,17 @@ mod txn_write;
 mod undo;
 mod undo_log;
 
-pub use engine::{Engine, EngineStatus, LockInfo, TreeHandle, TrxInfo};
+pub use engine::{Engine, EngineStatus, TreeHandle};
 pub use error::{Error, Result};
 /// Clock, fibers and files for the layer above, which has no arrow of its own to the runtime.
 pub use keel_runtime as runtime;
 pub use options::{
     Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
     ScanRange, TxnOptions, Wait,
+};
+pub use owner::{Owner, Who};
+pub use report::{
+    Deadlock, DeadlockLog, DeadlockParty, LockInfo, LockKind, LockWait, TREES_MAX, TrxInfo, WaitInfo,
 };
 pub use scan::Scan;
 pub use store::{Durability, StoreConfig};

@@ -28,11 +28,12 @@ use keel_base::TreeId;
 use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
-use crate::engine::LockInfo;
 use crate::lock_gap::TreeGaps;
+use crate::lock_ranges::KeyRange;
 use crate::lock_span::{Spans, conflict};
 use crate::lock_wait::WaitTarget;
 use crate::options::LockMode;
+use crate::report::{LockInfo, LockKind, TREES_MAX};
 use crate::trx::TrxShared;
 
 const PARTITIONS: usize = 256;
@@ -53,10 +54,44 @@ pub(crate) struct Held {
     gaps: Vec<Arc<TreeGaps>>,
 }
 
+/// What a transaction has in the lock tables, in numbers.
+pub(crate) struct HeldSummary {
+    pub(crate) rows: u64,
+    /// Trees with gap locks.
+    pub(crate) gaps: u64,
+    /// Trees with locks, as far as they are told.
+    pub(crate) trees: Vec<TreeId>,
+    /// Bytes, about.
+    pub(crate) bytes: u64,
+}
+
 impl Held {
     /// Number of row locks and of trees with gap locks.
     pub(crate) fn len(&self) -> usize {
         self.records.len() + self.folded + self.gaps.len()
+    }
+
+    /// How many locks there are and where.
+    pub(crate) fn summary(&self) -> HeldSummary {
+        let mut trees: Vec<TreeId> = self.gaps.iter().map(|gaps| gaps.tree()).collect();
+        trees.truncate(TREES_MAX);
+        let mut last = None;
+        for name in &self.records {
+            if last != Some(name.tree) && trees.len() < TREES_MAX && !trees.contains(&name.tree) {
+                trees.push(name.tree);
+            }
+            last = Some(name.tree);
+        }
+        let bytes = self.records.capacity() * size_of::<LockKey>()
+            + self.records.iter().map(|name| name.key.len()).sum::<usize>()
+            + self.records.len() * (size_of::<Queue>() + size_of::<Request>())
+            + self.gaps.len() * size_of::<KeyRange>();
+        HeldSummary {
+            rows: (self.records.len() + self.folded) as u64,
+            gaps: self.gaps.len() as u64,
+            trees,
+            bytes: bytes as u64,
+        }
     }
 
     fn note(&mut self, owner: &TrxShared, name: &LockKey) {
@@ -342,7 +377,7 @@ impl LockTable {
             if if_taken == IfTaken::Refuse {
                 return Ask::Refused;
             }
-            me.wait.start(WaitTarget::Row { name: queue.name.clone() });
+            me.wait.start(WaitTarget::Row { name: queue.name.clone(), mode });
             queue.add(me, mode, false);
             me.held.lock().note(me, &queue.name);
             return Ask::Queued;
@@ -529,6 +564,21 @@ impl LockTable {
         out.extend(queue.requests.iter().filter(blocks).map(|r| r.owner.clone()));
     }
 
+    /// How `owner` has the row, if it has an entry that is granted.
+    pub(crate) fn mode_of(&self, owner: &Arc<TrxShared>, name: &LockKey) -> Option<LockMode> {
+        let queues = self.partition(name.hash).queues.lock();
+        let queue = queues.find(name.hash, |q| q.name.same(name))?;
+        queue.position(owner, true).map(|index| queue.requests[index].mode)
+    }
+
+    /// The same for a row by tree and key.
+    pub(crate) fn mode_at(&self, owner: &Arc<TrxShared>, tree: TreeId, key: &[u8]) -> Option<LockMode> {
+        let hash = self.hash(tree, key);
+        let queues = self.partition(hash).queues.lock();
+        let queue = queues.find(hash, |q| q.name.is(tree, key))?;
+        queue.position(owner, true).map(|index| queue.requests[index].mode)
+    }
+
     /// Everything in the table, at most `limit`.
     pub(crate) fn list(&self, limit: usize) -> Vec<LockInfo> {
         let mut out = Vec::new();
@@ -617,9 +667,10 @@ impl Request {
         LockInfo {
             tree: name.tree,
             key: name.key.to_vec(),
-            mode: if self.mode == LockMode::Exclusive { "X" } else { "S" },
+            kind: LockKind::Row,
+            mode: self.mode,
             granted: self.granted,
-            owner: Some(self.owner.id()).filter(|id| id.0 != 0),
+            owner: self.owner.number(),
         }
     }
 }
@@ -628,6 +679,11 @@ impl LockKey {
     /// The tree.
     pub(crate) fn tree(&self) -> TreeId {
         self.tree
+    }
+
+    /// The row's key.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
     }
 
     fn is(&self, tree: TreeId, key: &[u8]) -> bool {

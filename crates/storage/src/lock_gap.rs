@@ -16,9 +16,10 @@ use keel_base::TreeId;
 use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
-use crate::engine::LockInfo;
 use crate::lock_ranges::KeyRanges;
 use crate::lock_wait::WaitTarget;
+use crate::options::LockMode;
+use crate::report::{LockInfo, LockKind};
 use crate::trx::TrxShared;
 
 /// The gap locks of one tree.
@@ -138,15 +139,23 @@ impl TreeGaps {
         out.extend(inner.owners.iter().filter(blocks).map(|owner| owner.trx.clone()));
     }
 
+    /// The upper end of the range of `owner` that keeps others from inserting `key`, empty at the end of the tree.
+    pub(crate) fn end_of(&self, owner: &Arc<TrxShared>, key: &[u8]) -> Option<Vec<u8>> {
+        let mut inner = self.inner.lock();
+        let range = inner.ranges_of(owner)?.covering(key)?;
+        Some(range.high.as_deref().unwrap_or_default().to_vec())
+    }
+
     /// Ranges held and inserts waiting.
     pub(crate) fn list(&self, limit: usize, out: &mut Vec<LockInfo>) {
         let inner = self.inner.lock();
         let info = |trx: &Arc<TrxShared>, key: Vec<u8>, granted| LockInfo {
             tree: self.tree,
             key,
-            mode: "GAP",
+            kind: if granted { LockKind::Gap } else { LockKind::Insert },
+            mode: LockMode::Exclusive,
             granted,
-            owner: Some(trx.id()).filter(|id| id.0 != 0),
+            owner: trx.number(),
         };
         let end = |high: &Option<Box<[u8]>>| high.as_deref().unwrap_or_default().to_vec();
         let all = inner.owners.iter().flat_map(|owner| owner.ranges.iter().map(|range| (&owner.trx, range)));

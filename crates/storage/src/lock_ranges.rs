@@ -42,8 +42,14 @@ impl KeyRanges {
 
     /// Whether `key` lies in one.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.covering(key).is_some()
+    }
+
+    /// The range in which `key` lies.
+    pub(crate) fn covering(&self, key: &[u8]) -> Option<&KeyRange> {
         let after = self.ranges.partition_point(|range| *range.low <= *key);
-        after > 0 && self.ranges[after - 1].high.as_deref().is_none_or(|high| key < high)
+        let range = &self.ranges[after.checked_sub(1)?];
+        range.high.as_deref().is_none_or(|high| key < high).then_some(range)
     }
 
     /// Whether `[low, high)` has a key in common with one.

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use keel_base::TreeId;
 use parking_lot::RwLock;
 
-use crate::engine::LockInfo;
 use crate::lock_ranges::KeyRanges;
 use crate::options::LockMode;
+use crate::report::{LockInfo, LockKind};
 use crate::trx::TrxShared;
 
 /// Ranges of all transactions together, about.
@@ -126,9 +126,10 @@ impl Spans {
             out.extend(span.ranges.iter().take(room).map(|range| LockInfo {
                 tree: span.tree,
                 key: range.low.to_vec(),
-                mode: if span.mode == LockMode::Exclusive { "X" } else { "S" },
+                kind: LockKind::Row,
+                mode: span.mode,
                 granted: true,
-                owner: Some(span.owner.id()).filter(|id| id.0 != 0),
+                owner: span.owner.number(),
             }));
         }
     }

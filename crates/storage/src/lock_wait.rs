@@ -11,7 +11,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use keel_base::TreeId;
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
@@ -22,7 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::{LockKey, LockTable};
 use crate::lock_gap::TreeGaps;
-use crate::options::Interrupt;
+use crate::options::{Interrupt, LockMode};
 use crate::trx::TrxShared;
 
 /// What a transaction waits for.
@@ -32,6 +31,8 @@ pub(crate) enum WaitTarget {
     Row {
         /// Its name.
         name: LockKey,
+        /// How it is wanted.
+        mode: LockMode,
     },
     /// Room to insert.
     Gap {
@@ -40,16 +41,6 @@ pub(crate) enum WaitTarget {
         /// At this key.
         key: Box<[u8]>,
     },
-}
-
-impl WaitTarget {
-    /// The tree in which it lies.
-    pub(crate) fn tree(&self) -> TreeId {
-        match self {
-            WaitTarget::Row { name } => name.tree(),
-            WaitTarget::Gap { gaps, .. } => gaps.tree(),
-        }
-    }
 }
 
 const IDLE: u8 = 0;
@@ -69,6 +60,8 @@ pub(crate) struct WaitCell {
 struct WaitInner {
     fiber: Option<Fiber>,
     target: Option<WaitTarget>,
+    /// When it began.
+    since: Instant,
 }
 
 impl WaitCell {
@@ -77,6 +70,7 @@ impl WaitCell {
         let mut inner = self.inner.lock();
         inner.target = Some(target);
         inner.fiber = Some(fiber::current());
+        inner.since = time::now();
         self.state.store(WAITING, Ordering::SeqCst);
     }
 
@@ -89,14 +83,15 @@ impl WaitCell {
         self.leave(GRANTED).then(|| self.inner.lock().fiber)
     }
 
+    /// Chooses the waiter as victim; false if it does not wait any more. It is not woken yet.
     fn make_victim(&self) -> bool {
-        if !self.leave(VICTIM) {
-            return false;
-        }
+        self.leave(VICTIM)
+    }
+
+    fn wake(&self) {
         if let Some(fiber) = self.inner.lock().fiber {
             fiber.wake();
         }
-        true
     }
 
     /// What is being waited for now.
@@ -105,6 +100,13 @@ impl WaitCell {
             return None;
         }
         self.inner.lock().target.clone()
+    }
+
+    /// The same, and since when.
+    pub(crate) fn target_since(&self) -> (Option<WaitTarget>, Instant) {
+        let inner = self.inner.lock();
+        let waits = self.state.load(Ordering::SeqCst) == WAITING;
+        (inner.target.clone().filter(|_| waits), inner.since)
     }
 
     fn finish(&self) -> (u8, Option<WaitTarget>) {
@@ -148,7 +150,7 @@ pub(crate) fn wait(
         return Ok(());
     }
     match target {
-        Some(WaitTarget::Row { name }) => table.withdraw(me, &name),
+        Some(WaitTarget::Row { name, .. }) => table.withdraw(me, &name),
         Some(WaitTarget::Gap { gaps, .. }) => gaps.withdraw(me),
         None => {}
     }
@@ -170,7 +172,7 @@ fn wait_here(
     deadline: Instant,
     interrupt: &Interrupt,
 ) -> (Option<Error>, bool) {
-    break_deadlocks(&engine.locks, me);
+    break_deadlocks(engine, me);
     let long_at = began + STUCK_AFTER;
     let mut is_stuck = false;
     while me.wait.state.load(Ordering::SeqCst) == WAITING {
@@ -193,14 +195,21 @@ fn wait_here(
     (None, is_stuck)
 }
 
-fn break_deadlocks(table: &LockTable, me: &Arc<TrxShared>) {
+fn break_deadlocks(engine: &Engine, me: &Arc<TrxShared>) {
     while me.wait.state.load(Ordering::SeqCst) == WAITING {
-        let Some(cycle) = find_cycle(table, me) else { return };
-        let price = |trx: &Arc<TrxShared>| trx.changes.load(Ordering::Relaxed);
+        let Some(cycle) = find_cycle(&engine.locks, me) else { return };
+        let price = |trx: &Arc<TrxShared>| trx.rows.load(Ordering::Relaxed);
         let cheapest = cycle.iter().map(price).min().unwrap_or(0);
-        let victim = cycle.iter().find(|trx| price(trx) == cheapest).unwrap_or(me);
+        let place = cycle.iter().position(|trx| price(trx) == cheapest).unwrap_or(0);
+        let found = engine.deadlock_log.get().zip(engine.describe_ring(&cycle, place));
+        let keep = found.as_ref().map(|(log, deadlock)| log.describe(deadlock));
         // If it is not waiting any more, the cycle was broken meanwhile: search again.
-        victim.wait.make_victim();
+        if cycle[place].wait.make_victim() {
+            if let Some(keep) = keep {
+                keep();
+            }
+            cycle[place].wait.wake();
+        }
     }
 }
 
@@ -226,10 +235,10 @@ fn find_cycle(table: &LockTable, me: &Arc<TrxShared>) -> Option<Vec<Arc<TrxShare
     None
 }
 
-fn blockers(table: &LockTable, trx: &Arc<TrxShared>) -> Vec<Arc<TrxShared>> {
+pub(crate) fn blockers(table: &LockTable, trx: &Arc<TrxShared>) -> Vec<Arc<TrxShared>> {
     let mut out = Vec::new();
     match trx.wait.target() {
-        Some(WaitTarget::Row { name }) => table.blockers(trx, &name, &mut out),
+        Some(WaitTarget::Row { name, .. }) => table.blockers(trx, &name, &mut out),
         Some(WaitTarget::Gap { gaps, key }) => gaps.blockers(trx, &key, &mut out),
         None => {}
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
+use crate::owner::Owner;
 use crate::store::{Durability, StoreConfig};
 
 /// How an engine is opened.
@@ -73,6 +74,8 @@ pub struct TxnOptions {
     pub lock_wait_timeout: Option<Duration>,
     /// The session's switch for ending waits and scans from outside; `None` makes one.
     pub interrupt: Option<Interrupt>,
+    /// The session, for those who look at it from outside.
+    pub owner: Option<Arc<Owner>>,
 }
 
 impl Default for TxnOptions {
@@ -83,6 +86,7 @@ impl Default for TxnOptions {
             snapshot_isolation: false,
             lock_wait_timeout: None,
             interrupt: None,
+            owner: None,
         }
     }
 }

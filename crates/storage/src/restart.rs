@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::lock::LockTable;
 use crate::lock_wait::WaitStats;
 use crate::options::EngineConfig;
+use crate::options::Isolation;
 use crate::registry::{REGISTRY, UNDO};
 use crate::rollback::Writes;
 use crate::snapshot::SnapshotSet;
@@ -44,6 +45,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         snapshots: SnapshotSet::new(keel_runtime::slot_count()),
         locks: LockTable::new(config.row_locks_max),
         waits: WaitStats::default(),
+        deadlock_log: Default::default(),
         admission: Admission::default(),
         undo,
         trees: RwLock::default(),
@@ -89,8 +91,9 @@ impl Engine {
 
     fn adopt(&self, found: Unfinished) -> Writes {
         let id = TrxId(found.trx);
-        let shared = TrxShared::new(id);
+        let shared = TrxShared::new(id, None, Isolation::RepeatableRead);
         shared.changes.store(found.changes, Ordering::Relaxed);
+        shared.rows.store(found.changes, Ordering::Relaxed);
         shared.rolling_back.store(true, Ordering::Relaxed);
         self.table.adopt(found.trx);
         self.active.add(&shared);
@@ -101,6 +104,8 @@ impl Engine {
             start: Some(found.start_seq),
             last: found.last,
             changes: found.changes,
+            rows: found.changes,
+            newest_trees: Default::default(),
             end_flags: 0,
         }
     }

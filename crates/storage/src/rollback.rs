@@ -40,6 +40,10 @@ pub(crate) struct Writes {
     pub(crate) last: UndoPtr,
     /// Records written and not undone.
     pub(crate) changes: u64,
+    /// Those of rows.
+    pub(crate) rows: u64,
+    /// Trees written of late, most often all of them.
+    pub(crate) newest_trees: NewestTrees,
     /// What purge will have to do.
     pub(crate) end_flags: u8,
 }
@@ -49,6 +53,27 @@ pub(crate) struct Writes {
 pub(crate) struct UndoMark {
     pub(crate) last: UndoPtr,
     pub(crate) changes: u64,
+    pub(crate) rows: u64,
+}
+
+/// A few trees, the newest of which are known.
+#[derive(Default)]
+pub(crate) struct NewestTrees {
+    trees: [TreeId; 4],
+    next: u8,
+}
+
+impl NewestTrees {
+    /// Adds a tree; false if it was there.
+    #[inline]
+    fn add(&mut self, tree: TreeId) -> bool {
+        if self.trees.contains(&tree) {
+            return false;
+        }
+        self.trees[self.next as usize % self.trees.len()] = tree;
+        self.next = self.next.wrapping_add(1);
+        true
+    }
 }
 
 /// What one step of undoing left to do once the latch is gone.
@@ -73,7 +98,21 @@ pub(crate) fn overflow_ref(tree: TreeId, row: &[u8]) -> Result<OverflowRef> {
 impl Writes {
     /// Where it stands now.
     pub(crate) fn mark(&self) -> UndoMark {
-        UndoMark { last: self.last, changes: self.changes }
+        UndoMark { last: self.last, changes: self.changes, rows: self.rows }
+    }
+
+    /// Counts a record that has been written about an entry of `tree`.
+    #[inline]
+    pub(crate) fn count(&mut self, tree: &TreeHandle) {
+        self.changes += 1;
+        self.shared.changes.store(self.changes, Ordering::Relaxed);
+        if !tree.is_auxiliary() {
+            self.rows += 1;
+            self.shared.rows.store(self.rows, Ordering::Relaxed);
+        }
+        if self.newest_trees.add(tree.id()) {
+            self.shared.note_written(tree.id());
+        }
     }
 
     /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. Waits.
@@ -95,7 +134,8 @@ impl Writes {
             engine.locks.bound(&self.shared);
             fiber::tick();
         }
-        self.changes = mark.changes;
+        (self.changes, self.rows) = (mark.changes, mark.rows);
+        self.shared.rows.store(self.rows, Ordering::Relaxed);
         Ok(())
     }
 

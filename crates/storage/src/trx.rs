@@ -17,11 +17,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use keel_base::TrxId;
+use keel_base::{TreeId, TrxId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::lock::Held;
 use crate::lock_wait::WaitCell;
+use crate::options::Isolation;
+use crate::owner::Owner;
+use crate::report::TREES_MAX;
 use crate::snapshot::SnapshotSet;
 
 const RING_BITS: u32 = 17;
@@ -247,8 +250,16 @@ impl TrxTable {
 /// Made at its first lock or write.
 pub(crate) struct TrxShared {
     id: AtomicU64,
-    /// Rows changed: the price of rolling it back.
+    /// Entries changed.
     pub(crate) changes: AtomicU64,
+    /// Rows changed: the price of rolling it back.
+    pub(crate) rows: AtomicU64,
+    /// The first trees that it has written.
+    pub(crate) written: Mutex<Vec<TreeId>>,
+    /// The session that has it.
+    pub(crate) owner: Option<Arc<Owner>>,
+    /// Its isolation level.
+    pub(crate) isolation: Isolation,
     /// Locks held.
     pub(crate) held: Mutex<Held>,
     /// Number of row locks listed there, to be read without the mutex.
@@ -263,10 +274,14 @@ pub(crate) struct TrxShared {
 
 impl TrxShared {
     /// A transaction without locks; `id` 0 until it writes.
-    pub(crate) fn new(id: TrxId) -> Arc<TrxShared> {
+    pub(crate) fn new(id: TrxId, owner: Option<Arc<Owner>>, isolation: Isolation) -> Arc<TrxShared> {
         Arc::new(TrxShared {
             id: AtomicU64::new(id.0),
             changes: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            written: Mutex::default(),
+            owner,
+            isolation,
             held: Mutex::new(Held::default()),
             entries: AtomicUsize::new(0),
             fold_at: AtomicUsize::new(0),
@@ -280,11 +295,31 @@ impl TrxShared {
         TrxId(self.id.load(Ordering::Acquire))
     }
 
+    /// Its id, or, before it writes, a number above all ids that no other transaction has at the time.
+    pub(crate) fn number(self: &Arc<Self>) -> u64 {
+        match self.id().0 {
+            0 => NUMBERS | Arc::as_ptr(self).addr() as u64,
+            id => id,
+        }
+    }
+
+    /// Notes that it has written in a tree.
+    #[cold]
+    pub(crate) fn note_written(&self, tree: TreeId) {
+        let mut written = self.written.lock();
+        if written.len() < TREES_MAX && !written.contains(&tree) {
+            written.push(tree);
+        }
+    }
+
     /// Gives it its id.
     pub(crate) fn set_id(&self, id: TrxId) {
         self.id.store(id.0, Ordering::Release);
     }
 }
+
+/// Numbers of transactions that have no id begin here.
+const NUMBERS: u64 = 1 << 48;
 
 const ACTIVE_SHARDS: usize = 32;
 type TrxMap = hashbrown::HashMap<u64, Arc<TrxShared>, foldhash::fast::RandomState>;

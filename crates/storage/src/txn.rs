@@ -17,6 +17,7 @@ use crate::lock_wait;
 use crate::options::{
     Change, Changed, Insert, Interrupt, Isolation, OnDuplicate, Read, ScanRange, TxnOptions, Wait,
 };
+use crate::owner::Owner;
 use crate::rollback::{UndoMark, Writes};
 use crate::scan::Scan;
 use crate::snapshot::Snapshot;
@@ -39,6 +40,7 @@ pub(crate) struct State {
     pub(crate) snapshot_isolation: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) interrupt: Interrupt,
+    pub(crate) owner: Option<Arc<Owner>>,
     /// Since its first lock.
     pub(crate) shared: Option<Arc<TrxShared>>,
     /// It has entered, as it may take locks (`admission`).
@@ -103,6 +105,7 @@ impl Txn {
             snapshot_isolation: options.snapshot_isolation && options.isolation.locks_gaps(),
             timeout: options.lock_wait_timeout,
             interrupt: options.interrupt.unwrap_or_default(),
+            owner: options.owner,
             shared: None,
             entered: false,
             writes: None,
@@ -345,18 +348,30 @@ impl State {
         if self.snapshot.is_none() {
             let worker = keel_runtime::worker_index();
             self.snapshot = Some(engine.snapshots.take(worker, &engine.table, || engine.snapshot_lsn()));
+            if let Some(owner) = &self.owner {
+                owner.set_reading(true);
+            }
         }
     }
 
     pub(crate) fn release_snapshot(&mut self, engine: &Engine) {
         if let Some(snapshot) = self.snapshot.take() {
             engine.snapshots.release(snapshot);
+            if let Some(owner) = &self.owner {
+                owner.set_reading(false);
+            }
         }
     }
 
     /// The part that other transactions see.
     pub(crate) fn shared(&mut self) -> &Arc<TrxShared> {
-        self.shared.get_or_insert_with(|| TrxShared::new(TrxId(0)))
+        self.shared.get_or_insert_with(|| {
+            let shared = TrxShared::new(TrxId(0), self.owner.clone(), self.isolation);
+            if let Some(owner) = &self.owner {
+                owner.set_transaction(Some(shared.clone()));
+            }
+            shared
+        })
     }
 
     /// Before its first lock: waits where too many transactions wait for each other.
@@ -405,6 +420,8 @@ impl State {
             start: None,
             last: Default::default(),
             changes: 0,
+            rows: 0,
+            newest_trees: Default::default(),
             end_flags: 0,
         });
         Ok(())
@@ -435,7 +452,11 @@ impl State {
         if std::mem::take(&mut self.entered) {
             engine.admission.leave();
         }
-        self.shared = None;
+        if self.shared.take().is_some()
+            && let Some(owner) = &self.owner
+        {
+            owner.set_transaction(None);
+        }
         self.writes = None;
         self.statement = UndoMark::default();
     }
@@ -443,8 +464,8 @@ impl State {
     fn commit(&mut self, engine: &Engine) -> Result<Lsn> {
         self.release_snapshot(engine);
         let Some(writes) = &mut self.writes else {
-            if let Some(shared) = self.shared.take() {
-                engine.locks.release_all(&shared);
+            if let Some(shared) = &self.shared {
+                engine.locks.release_all(shared);
             }
             self.report(engine);
             self.reset(engine);
@@ -492,8 +513,8 @@ impl State {
         if let Some(writes) = self.writes.take() {
             writes.shared.rolling_back.store(true, Ordering::Relaxed);
             engine.purge.orphans.lock().push(writes);
-        } else if let Some(shared) = self.shared.take() {
-            engine.locks.release_all(&shared);
+        } else if let Some(shared) = &self.shared {
+            engine.locks.release_all(shared);
         }
         engine.purge.suspects.lock().append(&mut self.created);
         self.dropped.clear();

@@ -169,8 +169,7 @@ impl State {
         }
         writes.last = room.ptr();
         room.append(record);
-        writes.changes += 1;
-        writes.shared.changes.store(writes.changes, std::sync::atomic::Ordering::Relaxed);
+        writes.count(tree);
         match (put.kind, old_header) {
             (Kind::Delete, _) => writes.end_flags |= END_HAS_DELETES,
             (Kind::Update, Some(old)) if old.is_overflow() => writes.end_flags |= END_HAS_OVERFLOW,
@@ -192,8 +191,8 @@ impl State {
             state.try_update(engine, tree, mtr, leaf, key, progress, &mut f)
         });
         match &result {
-            Ok(Ok(Changed::Updated)) => self.counts.updated += 1,
-            Ok(Ok(Changed::Deleted)) => self.counts.deleted += 1,
+            Ok(Ok(Changed::Updated)) => self.counts.updated += u64::from(!tree.is_auxiliary()),
+            Ok(Ok(Changed::Deleted)) => self.counts.deleted += u64::from(!tree.is_auxiliary()),
             Ok(_) if progress.waited => self.unlock_row(engine, tree, key),
             _ => {}
         }
@@ -344,7 +343,7 @@ impl State {
             state.try_insert(engine, tree, mtr, leaf, key, &row, flags, on_duplicate)
         });
         if let Ok(Insert::Done) = result {
-            self.counts.inserted += 1;
+            self.counts.inserted += u64::from(!tree.is_auxiliary());
         }
         progress.finish(tree, matches!(result, Ok(Insert::Done)))?;
         result

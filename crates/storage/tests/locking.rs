@@ -656,7 +656,7 @@ fn a_row_locked_and_then_written_has_no_entry() {
             let key = key.to_vec();
             a.update(tree, &key, b"new").unwrap();
         }
-        let rows = engine.locks(1000).iter().filter(|lock| lock.mode != "GAP").count();
+        let rows = engine.locks(1000).iter().filter(|lock| lock.kind == keel_storage::LockKind::Row).count();
         assert_eq!(rows, 0);
         assert!(matches!(lock(&mut rr(engine), tree, 50, S, Wait::NoWait), Err(Error::LockNotAvailable)));
         a.commit().unwrap();

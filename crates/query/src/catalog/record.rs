@@ -92,6 +92,9 @@ impl TableRecord {
         for (position, index) in self.indexes.into_iter().enumerate() {
             let own = clustered == Some(position);
             let tree = handle(index.tree_id)?;
+            if !own {
+                tree.set_auxiliary();
+            }
             indexes.push(open_index(index, tree, own, &self.columns, &layout, &clustered_columns));
         }
         Ok(TableDef {

@@ -1,10 +1,12 @@
 //! `information_schema`: its tables' columns as MariaDB 10.11 has them, and their rows at the moment they are asked for.
 //!
 //! `columns.tsv` lists every table with its columns. Rows are made by [`objects`] (databases, tables, columns, keys),
-//! [`server`] (character sets, variables, status, processes) and [`engine`] (what InnoDB's tables show); a table that none
-//! of them knows is empty. SHOW is built on the same rows (crate::show).
+//! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], and [`engine`]
+//! (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
 
+pub mod deadlocks;
 pub mod engine;
+pub mod locks;
 pub mod objects;
 pub mod server;
 
@@ -14,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use keel_base::SqlResult;
 use keel_query::Session;
 use keel_query::catalog::TableDef;
-use keel_value::{CollationId, SqlType, TypeKind, Value};
+use keel_value::{CollationId, DateTime, SqlType, TypeKind, Value};
 
 use crate::state::ServerState;
 
@@ -142,6 +144,10 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" => {
             objects::fill(view, wanted, &mut maker)?;
         }
+        "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
+            locks::fill(view, &mut maker);
+        }
+        name if name.starts_with("KEEL_DEADLOCK") => deadlocks::fill(view, &mut maker),
         name if name.starts_with("INNODB_") => engine::fill(view, &mut maker),
         _ => server::fill(view, &mut maker)?,
     }
@@ -203,6 +209,23 @@ pub fn number(value: u64) -> Value {
     Value::UInt(value)
 }
 
+/// 1 or 0.
+pub fn flag(value: bool) -> Value {
+    Value::Int(i64::from(value))
+}
+
+/// Microseconds since 1970 as a time in the session's zone.
+pub fn moment(view: &View<'_>, unix_micros: i64) -> Value {
+    let utc =
+        DateTime::from_unix(unix_micros.div_euclid(1_000_000), unix_micros.rem_euclid(1_000_000) as u32);
+    Value::DateTime(keel_value::convert::timestamp_to_local(utc, &*view.session.vars.time_zone))
+}
+
+/// The same to the second.
+pub fn second(view: &View<'_>, unix_micros: i64) -> Value {
+    moment(view, unix_micros - unix_micros.rem_euclid(1_000_000))
+}
+
 /// `YES` or `NO`.
 pub fn yes_no(value: bool) -> Value {
     text(if value { "YES" } else { "NO" })
@@ -219,6 +242,30 @@ mod tests {
         assert!(find("test", "tables").is_none());
         assert!(names("information_schema").contains(&"PROCESSLIST".to_string()));
         assert!(!names("information_schema").contains(&"OPEN_TABLES".to_string()));
+    }
+
+    #[test]
+    fn every_column_that_mariadb_has_not_is_described() {
+        let page = include_str!("../../../../docs/STATUS.md");
+        let described: Vec<(&str, &str)> = page
+            .split("\n### ")
+            .filter(|section| section.starts_with("KEEL_"))
+            .flat_map(|section| {
+                let table = section.split(':').next().unwrap_or_default();
+                let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+                rows.filter_map(move |row| Some((table, row.split_once('`')?.0)))
+            })
+            .collect();
+        let own: Vec<(&str, &str)> = TABLES
+            .values()
+            .filter(|table| table.name.starts_with("KEEL_"))
+            .flat_map(|table| table.columns.iter().map(|column| (&*table.name, &*column.name)))
+            .collect();
+        let sorted = |mut list: Vec<(&'static str, &'static str)>| {
+            list.sort_unstable();
+            list
+        };
+        assert_eq!(sorted(described), sorted(own));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Commands of an authenticated client.
 
+use std::sync::atomic::Ordering;
+
 use keel_base::{SqlResult, errors};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time;
@@ -19,7 +21,13 @@ impl ClientSession {
             return After::Idle;
         };
         let (name, text) = self.describe(&command);
-        self.core.client.activity.lock().begin(name, text, time::now());
+        {
+            let sql = &self.core.sql;
+            let mut activity = self.core.client.activity.lock();
+            activity.begin(name, text, time::now());
+            activity.is_autocommit = sql.vars.autocommit && !sql.in_transaction();
+        }
+        let is_statement = matches!(command, Command::Query(_) | Command::StmtExecute(_));
         self.core.client.interrupt.clear_query();
         self.core.sql.diagnostics.stale = true;
         self.core.sql.no_index_used = false;
@@ -29,8 +37,17 @@ impl ClientSession {
         let after = self.dispatch(conn, command);
         self.core.text_room = None;
         state.counters.sub(Counter::Running, 1);
-        self.core.client.activity.lock().end();
+        self.end_activity(is_statement);
         after
+    }
+
+    /// Notes that the command has ended, and what transaction stays open.
+    #[inline]
+    fn end_activity(&self, is_statement: bool) {
+        let sql = &self.core.sql;
+        let open = sql.txn.as_ref().map(|txn| (txn.isolation(), sql.transaction.read_only));
+        self.core.client.tables.store(0, Ordering::Relaxed);
+        self.core.client.activity.lock().end_in(open, is_statement);
     }
 
     /// Counts what MariaDB counts as a query and, but for the handling of prepared statements, as a question.

@@ -1,6 +1,7 @@
 //! Statements: as text, and prepared.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
@@ -169,6 +170,7 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
+        self.core.client.tables.store(plan.table_count() as u32, Ordering::Relaxed);
         let manner = self.manner(form, known);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
@@ -393,7 +395,6 @@ impl ClientSession {
         let Some(prepared) = self.core.statements.get(execute.statement) else {
             return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
         };
-        self.core.client.activity.lock().text.extend_from_slice(&prepared.text);
         if let Some(error) = &prepared.long_failed {
             return Err(error.clone());
         }
@@ -403,6 +404,13 @@ impl ClientSession {
         if read.is_err() {
             prepared.long.clear();
             return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+        }
+        {
+            let mut activity = self.core.client.activity.lock();
+            activity.text.extend_from_slice(&prepared.text);
+            if !activity.is_autocommit || prepared.changes_rows() {
+                activity.note_parameters(&values);
+            }
         }
         prepared.cursor = None;
         let (source, known) = (prepared.source.clone(), prepared.sent.clone());

@@ -350,14 +350,6 @@ fn report(core: &Core) -> String {
     line(&mut out, "Row lock waits now", status.lock_waiting);
     line(&mut out, "Row lock wait timeouts", status.lock_timeouts);
     line(&mut out, "Deadlocks", status.deadlocks);
-    for trx in engine.transactions() {
-        let waits = trx.waits_in.map_or(String::new(), |tree| format!(", waits for a lock in tree {tree}"));
-        let undoing = if trx.rolling_back { ", rolling back" } else { "" };
-        out.push_str(&format!(
-            "---TRANSACTION {}: {} changes, {} locks{waits}{undoing}\n",
-            trx.id, trx.changes, trx.locks
-        ));
-    }
     heading(&mut out, "LOG");
     line(&mut out, "Log sequence number", store.lsn);
     line(&mut out, "Log flushed up to  ", store.durable_lsn);

@@ -1,0 +1,260 @@
+//! The deadlocks of late: every party, its locks, and its statements.
+//!
+//! The engine describes a deadlock while all its parties wait, so nothing of them has ended yet. The last
+//! [`DEADLOCKS_MAX`] are kept in memory, fewer where they take more than [`BYTES_MAX`] octets; the oldest leave first.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use keel_runtime::time;
+use keel_storage::{self as storage, DeadlockLog, DeadlockParty};
+use parking_lot::Mutex;
+
+use super::history::{Statement, TEXT_BYTES_MAX, beginning};
+use super::names::LockText;
+use super::transactions::{self, Session};
+use crate::registry::{Activity, Client};
+use crate::state::ServerState;
+
+/// Deadlocks that are kept.
+pub const DEADLOCKS_MAX: usize = 10_000;
+/// Octets that they take at most.
+pub const BYTES_MAX: usize = 32 << 20;
+
+/// A deadlock that was found.
+#[derive(Debug)]
+pub struct Deadlock {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When it was found, microseconds since 1970.
+    pub at: i64,
+    /// Its parties, each waiting for the next, the last for the first; the wait of the first closed the ring.
+    pub parties: Box<[Party]>,
+    /// Which of them was rolled back.
+    pub victim: usize,
+}
+
+/// A transaction of a deadlock.
+#[derive(Debug)]
+pub struct Party {
+    /// The session; none where nobody owned the transaction.
+    pub session: Option<Session>,
+    /// Its number ([`keel_storage::TrxInfo::number`]).
+    pub trx: u64,
+    /// When it began, microseconds since 1970.
+    pub started: i64,
+    /// Its isolation level.
+    pub isolation: storage::Isolation,
+    /// Rows changed.
+    pub rows_changed: u64,
+    /// Row locks in the lock table.
+    pub row_locks: u64,
+    /// Locks in all.
+    pub locks: u64,
+    /// Tables with locks or changes.
+    pub tables: u64,
+    /// Octets that its locks take.
+    pub lock_bytes: u64,
+    /// The lock that it waits for.
+    pub waits_for: LockText,
+    /// Since when, microseconds since 1970.
+    pub waits_since: i64,
+    /// Its lock for which the party before it waits.
+    pub holds: LockText,
+    /// Its statements; the last is the one that waits.
+    pub statements: Box<[Statement]>,
+    /// When each of them began, microseconds since 1970.
+    pub begun: Box<[i64]>,
+    /// Earlier statements that were not kept.
+    pub lost: u64,
+}
+
+/// The deadlocks of late.
+#[derive(Default)]
+pub struct Deadlocks {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    list: VecDeque<Arc<Deadlock>>,
+    bytes: usize,
+    count: u64,
+}
+
+impl Deadlocks {
+    /// All that are kept, the oldest first.
+    pub fn all(&self) -> Vec<Arc<Deadlock>> {
+        self.kept.lock().list.iter().cloned().collect()
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<Arc<Deadlock>> {
+        self.kept.lock().list.back().cloned()
+    }
+
+    /// Octets that they take.
+    pub fn bytes(&self) -> usize {
+        self.kept.lock().bytes
+    }
+
+    fn keep(&self, mut deadlock: Deadlock) {
+        let mut kept = self.kept.lock();
+        kept.count += 1;
+        deadlock.number = kept.count;
+        kept.bytes += deadlock.bytes();
+        kept.list.push_back(Arc::new(deadlock));
+        while kept.list.len() > DEADLOCKS_MAX || kept.bytes > BYTES_MAX && kept.list.len() > 1 {
+            let oldest = kept.list.pop_front();
+            kept.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
+        }
+    }
+}
+
+impl Deadlock {
+    fn bytes(&self) -> usize {
+        size_of::<Deadlock>() + self.parties.iter().map(Party::bytes).sum::<usize>()
+    }
+}
+
+impl Party {
+    fn bytes(&self) -> usize {
+        let of_statement =
+            |s: &Statement| size_of::<Statement>() + size_of::<i64>() + s.text.len() + s.parameters.len();
+        let statements: usize = self.statements.iter().map(of_statement).sum();
+        let names = self.session.as_ref().map_or(0, Session::bytes);
+        size_of::<Party>() + names + statements + self.waits_for.bytes() + self.holds.bytes()
+    }
+}
+
+/// Writes down what the engine finds.
+pub struct Watch {
+    state: Weak<ServerState>,
+}
+
+impl Watch {
+    /// Has the server's engine tell it of all deadlocks.
+    pub fn start(state: &Arc<ServerState>) {
+        state.engine.set_deadlock_log(Arc::new(Watch { state: Arc::downgrade(state) }));
+    }
+}
+
+impl DeadlockLog for Watch {
+    fn describe(&self, deadlock: &storage::Deadlock) -> Box<dyn FnOnce() + '_> {
+        let Some(state) = self.state.upgrade() else { return Box::new(|| {}) };
+        let parties = deadlock.parties.iter().map(|party| describe(&state, party)).collect();
+        let found = Deadlock { number: 0, at: time::unix_micros(), parties, victim: deadlock.victim };
+        Box::new(move || state.deadlocks.keep(found))
+    }
+}
+
+fn describe(state: &ServerState, party: &DeadlockParty) -> Party {
+    let trx = &party.trx;
+    let client = transactions::client_of(trx);
+    let waits_for = trx.wait.as_ref().map_or(&party.holds, |wait| &wait.lock);
+    let (waits_for, holds) = (LockText::of(state, waits_for), LockText::of(state, &party.holds));
+    let waits_since = trx.wait.as_ref().map_or(0, |wait| transactions::unix_of(wait.since));
+    let mut told = Party {
+        session: None,
+        trx: trx.number,
+        started: waits_since,
+        isolation: trx.isolation,
+        rows_changed: trx.rows_changed,
+        row_locks: trx.row_locks,
+        locks: trx.locks(),
+        tables: transactions::table_count(state, &trx.trees),
+        lock_bytes: trx.lock_bytes,
+        waits_for,
+        waits_since,
+        holds,
+        statements: Box::default(),
+        begun: Box::default(),
+        lost: 0,
+    };
+    if let Some(client) = client {
+        add_story(&mut told, &client);
+    }
+    told
+}
+
+/// Adds who the party is and what it did.
+fn add_story(told: &mut Party, client: &Client) {
+    let activity = client.activity.lock();
+    told.session = Some(Session::of(client, &activity));
+    told.started = transactions::unix_of(activity.transaction_began());
+    told.lost = activity.history.lost();
+    let statements: Vec<Statement> = activity.history.statements().chain(running(&activity)).collect();
+    told.begun = statements.iter().map(|statement| transactions::unix_of(statement.since)).collect();
+    told.statements = statements.into();
+}
+
+/// The statement that runs.
+pub fn running(activity: &Activity) -> Option<Statement> {
+    (!activity.text.is_empty()).then(|| Statement {
+        since: activity.since,
+        text: beginning(&activity.text, TEXT_BYTES_MAX).into(),
+        text_len: activity.text.len() as u64,
+        parameters: activity.parameters.as_slice().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deadlock(text_bytes: usize) -> Deadlock {
+        let lock = LockText {
+            table: "`a`.`b`".into(),
+            index: "PRIMARY".into(),
+            tree: 7,
+            kind: storage::LockKind::Row,
+            mode: storage::LockMode::Exclusive,
+            data: "1".into(),
+            fields: Box::default(),
+        };
+        let statement = Statement {
+            since: time::now(),
+            text: vec![b'x'; text_bytes].into(),
+            text_len: text_bytes as u64,
+            parameters: Box::default(),
+        };
+        let party = Party {
+            session: None,
+            trx: 1,
+            started: 0,
+            isolation: storage::Isolation::RepeatableRead,
+            rows_changed: 0,
+            row_locks: 0,
+            locks: 0,
+            tables: 0,
+            lock_bytes: 0,
+            waits_for: lock.clone(),
+            waits_since: 0,
+            holds: lock,
+            statements: [statement].into(),
+            begun: [0].into(),
+            lost: 0,
+        };
+        Deadlock { number: 0, at: 0, parties: [party].into(), victim: 0 }
+    }
+
+    #[test]
+    fn the_last_ten_thousand_are_kept() {
+        let deadlocks = Deadlocks::default();
+        (0..DEADLOCKS_MAX + 100).for_each(|_| deadlocks.keep(deadlock(50)));
+        let all = deadlocks.all();
+        assert_eq!((all.len(), all[0].number), (DEADLOCKS_MAX, 101));
+        assert_eq!(deadlocks.last().unwrap().number, DEADLOCKS_MAX as u64 + 100);
+    }
+
+    #[test]
+    fn they_take_no_more_than_their_bytes() {
+        let deadlocks = Deadlocks::default();
+        let one = deadlock(1 << 20).bytes();
+        (0..100).for_each(|_| deadlocks.keep(deadlock(1 << 20)));
+        assert_eq!(deadlocks.all().len(), BYTES_MAX / one);
+        assert_eq!(deadlocks.bytes(), one * (BYTES_MAX / one));
+        (0..2000).for_each(|_| deadlocks.keep(deadlock(10)));
+        assert!(deadlocks.bytes() <= BYTES_MAX);
+    }
+}

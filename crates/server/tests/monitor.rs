@@ -1,0 +1,277 @@
+//! What is told of transactions, waits and deadlocks: real ones are made and read back in SQL.
+
+mod common;
+
+use std::net::TcpStream;
+
+use common::{Running, code, eventually, start};
+use keel_wire::client::{ClientResult, Connection};
+
+type Client = Connection<TcpStream>;
+
+fn prepare(running: &Running, rows: u32) -> Client {
+    let mut client = running.client();
+    client
+        .query("CREATE TABLE test.t (id INT PRIMARY KEY, k INT, name VARCHAR(20), KEY (k), UNIQUE (name))")
+        .unwrap();
+    for id in 1..=rows {
+        client.query(&format!("INSERT INTO test.t VALUES ({id}, {}, 'name {id}')", id * 10)).unwrap();
+    }
+    client
+}
+
+fn begin(running: &Running, statements: &[&str]) -> Client {
+    let mut client = running.client();
+    client.simple(keel_wire::command::byte::INIT_DB, b"test").unwrap();
+    client.query("BEGIN").unwrap();
+    statements.iter().for_each(|sql| drop(client.query(sql).unwrap()));
+    client
+}
+
+fn waiting(watcher: &mut Client) -> u32 {
+    let sql = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+    watcher.rows(sql).unwrap()[0][0].parse().unwrap()
+}
+
+/// Each client runs its statement, the next once the one before waits; how each ended.
+fn cross(watcher: &mut Client, steps: Vec<(Client, String)>) -> Vec<(Client, u16)> {
+    let before = waiting(watcher);
+    let last = steps.len() - 1;
+    let mut threads = Vec::new();
+    for (place, (mut client, sql)) in steps.into_iter().enumerate() {
+        threads.push(std::thread::spawn(move || {
+            let result = client.query(&sql).map(|_| ());
+            (client, result.map_or_else(|error| code::<()>(Err(error)), |()| 0))
+        }));
+        if place < last {
+            eventually("a statement waits", || waiting(watcher) == before + place as u32 + 1);
+        }
+    }
+    // The victim's locks let the others go on one after the other, as they commit.
+    let mut ended = Vec::new();
+    let mut left = threads;
+    while !left.is_empty() {
+        let at = left.iter().position(|thread| thread.is_finished());
+        let Some(at) = at else {
+            std::thread::yield_now();
+            continue;
+        };
+        let (mut client, result) = left.remove(at).join().unwrap();
+        client.query("ROLLBACK").unwrap();
+        ended.push((client, result));
+    }
+    ended
+}
+
+fn rows(watcher: &mut Client, sql: &str) -> Vec<Vec<String>> {
+    let result: ClientResult<Vec<Vec<String>>> = watcher.rows(sql);
+    result.unwrap()
+}
+
+#[test]
+fn a_deadlock_is_kept_with_every_statement_of_every_party() {
+    let running = start();
+    let mut watcher = prepare(&running, 3);
+    let a = begin(&running, &["UPDATE t SET k = 11 WHERE id = 1", "SELECT 'between'"]);
+    let b = begin(&running, &["UPDATE t SET k = 21 WHERE id = 2", "UPDATE t SET k = 31 WHERE id = 3"]);
+    let (a_id, b_id) = (a.greeting().connection_id, b.greeting().connection_id);
+    let long = format!("UPDATE t SET k = 12 WHERE id = 2 /* {} */", "x".repeat(2000));
+    let ended =
+        cross(&mut watcher, vec![(a, long.clone()), (b, "UPDATE t SET name = 'other' WHERE id = 1".into())]);
+    let victims: Vec<u32> =
+        ended.iter().filter(|(_, code)| *code == 1213).map(|(c, _)| c.greeting().connection_id).collect();
+    assert_eq!(victims, [a_id], "who changed less is the victim");
+
+    let found = rows(
+        &mut watcher,
+        "SELECT DEADLOCK_ID, TRANSACTIONS, VICTIM_POSITION, VICTIM_THREAD_ID, ABS(TIMESTAMPDIFF(SECOND, DETECTED, NOW())) < 60 FROM information_schema.KEEL_DEADLOCKS",
+    );
+    assert_eq!(found, [["1", "2", "2", &a_id.to_string(), "1"]]);
+    let parties = rows(
+        &mut watcher,
+        "SELECT POSITION, THREAD_ID, IS_VICTIM, USER, DB, ISOLATION_LEVEL, ROWS_CHANGED, WAITS_FOR_TABLE, WAITS_FOR_INDEX, WAITS_FOR_MODE, WAITS_FOR_DATA, HOLDS_INDEX, HOLDS_DATA, STATEMENTS, STATEMENTS_LOST FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS ORDER BY POSITION",
+    );
+    let (a_id, b_id) = (a_id.to_string(), b_id.to_string());
+    assert_eq!(
+        parties,
+        [
+            [
+                "1",
+                &b_id,
+                "0",
+                "root",
+                "test",
+                "REPEATABLE READ",
+                "2",
+                "`test`.`t`",
+                "PRIMARY",
+                "X,REC_NOT_GAP",
+                "1",
+                "PRIMARY",
+                "2",
+                "3",
+                "0"
+            ],
+            [
+                "2",
+                &a_id,
+                "1",
+                "root",
+                "test",
+                "REPEATABLE READ",
+                "1",
+                "`test`.`t`",
+                "PRIMARY",
+                "X,REC_NOT_GAP",
+                "2",
+                "PRIMARY",
+                "1",
+                "3",
+                "0"
+            ],
+        ]
+    );
+    let told = rows(
+        &mut watcher,
+        "SELECT POSITION, STATEMENT_NUMBER, IS_WAITING, LEFT(STATEMENT, 34), IS_CUT, STATEMENT_LENGTH FROM information_schema.KEEL_DEADLOCK_STATEMENTS ORDER BY 1, 2",
+    );
+    let cut = long.len().to_string();
+    assert_eq!(
+        told,
+        [
+            ["1", "1", "0", "UPDATE t SET k = 21 WHERE id = 2", "0", "32"],
+            ["1", "2", "0", "UPDATE t SET k = 31 WHERE id = 3", "0", "32"],
+            ["1", "3", "1", "UPDATE t SET name = 'other' WHERE ", "0", "40"],
+            ["2", "1", "0", "UPDATE t SET k = 11 WHERE id = 1", "0", "32"],
+            ["2", "2", "0", "SELECT 'between'", "0", "16"],
+            ["2", "3", "1", "UPDATE t SET k = 12 WHERE id = 2 /", "1", &cut],
+        ]
+    );
+    assert_eq!(rows(&mut watcher, "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"), [["Innodb_deadlocks", "1"]]);
+    running.stop();
+}
+
+#[test]
+fn rings_of_many_are_told_in_the_order_of_their_waits() {
+    let running = start();
+    let count = 7;
+    let mut watcher = prepare(&running, count);
+    let update = |id: u32| format!("UPDATE t SET k = k + 1 WHERE id = {id}");
+    let steps = (1..=count)
+        .map(|id| {
+            // The fourth changes one row, the others two.
+            let more = format!("INSERT INTO t VALUES ({}, 0, NULL)", 100 + id);
+            let first = update(id);
+            let own: &[&str] = if id == 4 { &[&first] } else { &[&first, &more] };
+            (begin(&running, own), update(id % count + 1))
+        })
+        .collect();
+    let ended = cross(&mut watcher, steps);
+    assert_eq!(ended.iter().filter(|(_, code)| *code == 1213).count(), 1);
+    let found = rows(
+        &mut watcher,
+        "SELECT POSITION, WAITS_FOR_DATA, HOLDS_DATA, IS_VICTIM FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS ORDER BY POSITION",
+    );
+    // The seventh closed the ring.
+    let expected: Vec<[String; 4]> = (0..count)
+        .map(|place| {
+            let own = (count - 1 + place) % count + 1;
+            [place + 1, own % count + 1, own, u32::from(own == 4)].map(|n| n.to_string())
+        })
+        .collect();
+    assert_eq!(found, expected);
+    running.stop();
+}
+
+#[test]
+fn gaps_text_keys_and_prepared_statements_are_told() {
+    let running = start();
+    let mut watcher = prepare(&running, 3);
+    let lock = "SELECT * FROM t WHERE id > 10 FOR UPDATE";
+    let (a, b) = (begin(&running, &[lock]), begin(&running, &[lock]));
+    let insert = |id: u32| format!("INSERT INTO t VALUES ({id}, 1, 'n{id}')");
+    cross(&mut watcher, vec![(a, insert(11)), (b, insert(12))]);
+    let gap = rows(
+        &mut watcher,
+        "SELECT WAITS_FOR_MODE, WAITS_FOR_DATA, HOLDS_MODE, HOLDS_DATA FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS WHERE DEADLOCK_ID = 1 ORDER BY POSITION",
+    );
+    let expected = |id: &'static str| ["X,GAP,INSERT_INTENTION", id, "X,GAP", "supremum pseudo-record"];
+    assert_eq!(gap, [expected("12"), expected("11")]);
+
+    let by_name = |n: u32| format!("UPDATE t SET k = k + 1 WHERE name = 'name {n}'");
+    let (mut c, d) = (begin(&running, &[]), begin(&running, &[&by_name(2)]));
+    let statement = c.prepare("UPDATE t SET k = ? WHERE name = ?").unwrap();
+    c.execute(&statement, &[keel_value::Value::Int(5), keel_value::Value::bytes(b"name 1")]).unwrap();
+    cross(&mut watcher, vec![(c, by_name(2)), (d, by_name(1))]);
+    let told = rows(
+        &mut watcher,
+        "SELECT WAITS_FOR_INDEX, WAITS_FOR_DATA FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS WHERE DEADLOCK_ID = 2 ORDER BY POSITION",
+    );
+    assert_eq!(told, [["name", "'name 1', 1"], ["name", "'name 2', 2"]]);
+    let prepared = rows(
+        &mut watcher,
+        "SELECT STATEMENT, PARAMETERS FROM information_schema.KEEL_DEADLOCK_STATEMENTS WHERE DEADLOCK_ID = 2 AND PARAMETERS IS NOT NULL",
+    );
+    assert_eq!(prepared, [["UPDATE t SET k = ? WHERE name = ?", "5, 'name 1'"]]);
+    running.stop();
+}
+
+#[test]
+fn waits_are_shown_while_they_last() {
+    let running = start();
+    let mut watcher = prepare(&running, 3);
+    let holder = begin(&running, &["SELECT * FROM t WHERE id = 1 FOR UPDATE"]);
+    let reader = begin(&running, &["SELECT * FROM t"]);
+    let mut waiter = begin(&running, &["UPDATE t SET k = 21 WHERE id = 2", "DELETE FROM t WHERE id = 3"]);
+    let ids = [&holder, &reader, &waiter].map(|c| c.greeting().connection_id.to_string());
+    let thread = std::thread::spawn(move || waiter.query("UPDATE t SET name = 'x' WHERE id = 1").map(|_| ()));
+    eventually("a statement waits", || waiting(&mut watcher) == 1);
+
+    let trx = rows(
+        &mut watcher,
+        "SELECT trx_mysql_thread_id, trx_state, IFNULL(trx_query, ''), trx_rows_modified, trx_tables_in_use, trx_tables_locked, trx_id = 0, trx_requested_lock_id IS NULL, trx_wait_started IS NULL, ABS(TIMESTAMPDIFF(SECOND, trx_started, NOW())) < 60, trx_isolation_level FROM information_schema.INNODB_TRX ORDER BY 1",
+    );
+    let level = "REPEATABLE READ";
+    let update = "UPDATE t SET name = 'x' WHERE id = 1";
+    assert_eq!(
+        trx,
+        [
+            [&ids[0], "RUNNING", "", "0", "0", "1", "0", "1", "1", "1", level],
+            [&ids[1], "RUNNING", "", "0", "0", "0", "1", "1", "1", "1", level],
+            [&ids[2], "LOCK WAIT", update, "2", "1", "1", "0", "0", "0", "1", level],
+        ]
+    );
+    let joined = "SELECT w.trx_mysql_thread_id, b.trx_mysql_thread_id, wl.lock_mode, bl.lock_mode, wl.lock_table, wl.lock_index, \
+                  wl.lock_data, bl.lock_data, wl.lock_id = w.trx_requested_lock_id \
+                  FROM information_schema.INNODB_LOCK_WAITS l \
+                  JOIN information_schema.INNODB_TRX w ON w.trx_id = l.requesting_trx_id \
+                  JOIN information_schema.INNODB_TRX b ON b.trx_id = l.blocking_trx_id \
+                  JOIN information_schema.INNODB_LOCKS wl ON wl.lock_id = l.requested_lock_id \
+                  JOIN information_schema.INNODB_LOCKS bl ON bl.lock_id = l.blocking_lock_id";
+    assert_eq!(
+        rows(&mut watcher, joined),
+        [[&ids[2], &ids[0], "X", "X", "`test`.`t`", "PRIMARY", "1", "1", "1"]]
+    );
+    let told = rows(
+        &mut watcher,
+        &format!(
+            "SELECT STATEMENT_NUMBER, IS_RUNNING, STATEMENT FROM information_schema.KEEL_TRX_STATEMENTS WHERE THREAD_ID = {} ORDER BY 1",
+            ids[2]
+        ),
+    );
+    assert_eq!(
+        told,
+        [
+            ["1", "0", "UPDATE t SET k = 21 WHERE id = 2"],
+            ["2", "0", "DELETE FROM t WHERE id = 3"],
+            ["3", "1", update],
+        ]
+    );
+    watcher.query(&format!("KILL {}", ids[2])).unwrap();
+    assert!(thread.join().unwrap().is_err());
+    drop((holder, reader));
+    eventually("nothing is left", || {
+        rows(&mut watcher, "SELECT * FROM information_schema.INNODB_TRX").is_empty()
+    });
+    running.stop();
+}

@@ -1,0 +1,67 @@
+//! A session as the engine knows it: who it is to the layer above, and the transaction that it has open.
+//!
+//! A session has one [`Owner`] and gives it to each of its transactions. Whoever looks at sessions from outside finds the
+//! transaction through it, one that only reads too; whoever finds a transaction in a lock table finds the session.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::report::TrxInfo;
+use crate::trx::TrxShared;
+
+/// What the layer above knows sessions by; the engine only hands it on.
+pub type Who = dyn Any + Send + Sync;
+
+/// A session as its transactions know it.
+pub struct Owner {
+    who: Weak<Who>,
+    /// A snapshot is held.
+    reading: AtomicBool,
+    /// The open transaction, since its first lock or write.
+    trx: Mutex<Option<Arc<TrxShared>>>,
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").field("is_reading", &self.is_reading()).finish_non_exhaustive()
+    }
+}
+
+impl Owner {
+    /// The owner of a session's transactions.
+    pub fn new(who: Weak<Who>) -> Arc<Owner> {
+        Arc::new(Owner { who, reading: AtomicBool::new(false), trx: Mutex::default() })
+    }
+
+    /// Whom the layer above knows it by, while the session lives.
+    pub fn who(&self) -> Option<Arc<Who>> {
+        self.who.upgrade()
+    }
+
+    /// Whether its transaction holds a snapshot.
+    pub fn is_reading(&self) -> bool {
+        self.reading.load(Ordering::Relaxed)
+    }
+
+    /// The open transaction, if it has locked or written anything.
+    pub fn transaction(&self) -> Option<TrxInfo> {
+        self.open().map(|trx| TrxInfo::of(&trx))
+    }
+
+    pub(crate) fn open(&self) -> Option<Arc<TrxShared>> {
+        self.trx.lock().clone()
+    }
+
+    #[inline]
+    pub(crate) fn set_reading(&self, reading: bool) {
+        self.reading.store(reading, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_transaction(&self, trx: Option<Arc<TrxShared>>) {
+        *self.trx.lock() = trx;
+    }
+}
