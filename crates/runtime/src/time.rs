@@ -93,3 +93,7 @@ pub(crate) fn set_virtual(nanos: u64) {
 pub(crate) fn set_virtual_epoch(micros: i64) {
     VIRTUAL_EPOCH_MICROS.set(micros);
 }
+/// Moves calendar time by so much.
+pub(crate) fn jump_virtual_epoch(micros: i64) {
+    VIRTUAL_EPOCH_MICROS.set(VIRTUAL_EPOCH_MICROS.get() + micros);
+}

@@ -11,7 +11,7 @@ use keel_runtime::sync::WaitQueue;
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{Config, Runtime, fiber, rand};
-use keel_storage::store::{Store, StoreConfig};
+use keel_storage::store::{Need, Store, StoreConfig};
 use keel_storage::tree::{NoRoom, Tree};
 
 const ROW: usize = 200;
@@ -34,7 +34,7 @@ fn put(store: &Store, tree: &Tree, n: u64, row: &[u8]) -> u64 {
                 return mtr.commit().0;
             }
         }
-        tree.split_for(&key, key.len() + row.len()).expect("splits");
+        tree.split_for(&key, key.len() + row.len(), Need::New).expect("splits");
     }
 }
 

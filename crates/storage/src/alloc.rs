@@ -2,6 +2,9 @@
 //! sets its bit on the map page ([`Mtr::allocate`]). So an allocation inside a mini-transaction never waits and never
 //! fails, and a crash loses no page.
 //!
+//! On a full disk what has begun must still end. So the last pages of a file that has grown are kept: [`Need::New`] makes
+//! the file longer than it needs, or meets the full disk; [`Need::Finish`] may take what is kept.
+//!
 //! [`Mtr::allocate`]: crate::mtr::Mtr::allocate
 
 use std::sync::Arc;
@@ -12,6 +15,15 @@ use crate::core::Core;
 use crate::fault::StoreResult;
 use crate::layout::*;
 use crate::space::{Space, first_free, map_bit};
+
+/// What a page is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Something new.
+    New,
+    /// Rolling back, ending a transaction, completing a split: work that has begun.
+    Finish,
+}
 
 /// A reserved page with its frame, and its map page; given back on drop.
 pub struct Spare {
@@ -40,7 +52,7 @@ impl Drop for Spare {
 
 impl Core {
     /// Finds a free page; waits. Grows the file, so a full disk is met here.
-    pub fn reserve(&self, space: &Arc<Space>) -> StoreResult<Spare> {
+    pub fn reserve(&self, space: &Arc<Space>, need: Need) -> StoreResult<Spare> {
         loop {
             let hint = space.free_hint.load(Acquire);
             let group = hint - hint % GROUP_PAGES;
@@ -58,14 +70,17 @@ impl Core {
                 let _ = space.free_hint.compare_exchange(hint, group + GROUP_PAGES, AcqRel, Acquire);
                 continue;
             };
-            return self.equip(space, page, map, hint).inspect_err(|_| space.unreserve(page));
+            return self.equip(space, page, map, hint, need).inspect_err(|_| space.unreserve(page));
         }
     }
 
-    fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, hint: u32) -> StoreResult<Spare> {
+    fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, hint: u32, need: Need) -> StoreResult<Spare> {
         let first_unreserved = space.reserved.lock().iter().copied().min().unwrap_or(page).min(page);
         let _ = space.free_hint.compare_exchange(hint, first_unreserved.max(hint), AcqRel, Acquire);
-        space.grow_ahead_of(page)?;
+        match need {
+            Need::New => space.grow_ahead_of(page)?,
+            Need::Finish => space.grow_for(page)?,
+        }
         let pin = self.pool.pin_fresh(space, page)?;
         Ok(Spare { space: space.clone(), core_pool: self.pool.clone(), page, map, pin })
     }

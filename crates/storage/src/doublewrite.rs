@@ -48,8 +48,8 @@ impl Doublewrite {
         self.file.write_at(pages, 0, Sync::Data).map_err(fail("write"))
     }
 
-    /// Puts whole copies in place of torn pages; gives their number. Before redo is applied.
-    pub fn restore(&self, core: &Core) -> StoreResult<usize> {
+    /// Puts whole copies in place of torn pages; gives the LSN of the newest copy, 0 for none. Before redo is applied.
+    pub fn restore(&self, core: &Core) -> StoreResult<u64> {
         let mut bytes = AlignedBuf::new(BATCH * PAGE);
         let got = self.file.read_some_at(&mut bytes, 0).map_err(fail("read"))?;
         let mut copies: BTreeMap<(u32, u32), PageRef<'_>> = BTreeMap::new();
@@ -65,20 +65,19 @@ impl Doublewrite {
         // After a kill neither the copies nor the pages may be covered by a sync, though both look whole. The copies must
         // last before a page is written over from them, and the pages before the next batch takes their copies away.
         self.file.sync_data().map_err(fail("sync"))?;
-        let mut restored = 0;
+        let newest = copies.values().map(|copy| copy.lsn()).max().unwrap_or(0);
         let mut touched = BTreeMap::new();
         for ((tree, number), copy) in copies {
-            let Some(space) = core.space(tree) else { continue };
+            let Some(space) = core.space(tree).filter(|space| !space.lost) else { continue };
             if is_torn(&space, number)? {
                 put_in_place(&space, number, copy)?;
-                restored += 1;
             }
             touched.insert(tree, space);
         }
         for space in touched.values() {
             space.file.sync_data().map_err(|e| space.io_error(0, "sync", e))?;
         }
-        Ok(restored)
+        Ok(newest)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The parts below share one [`Engine`]: the store, the transaction table, snapshots, locks and the undo log. A
 //! statement reaches them through [`Txn`].
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -28,6 +28,10 @@ use crate::tree::Tree;
 use crate::trx::{ActiveSet, TrxTable};
 use crate::txn::Txn;
 use crate::undo_log::UndoLog;
+
+/// Further looks at a tree that seems wrong, and the time between them.
+const CHECKS_MORE: usize = 6;
+const CHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The engine over one data folder.
 pub struct Engine {
@@ -62,6 +66,10 @@ pub(crate) struct Background {
     pub(crate) stopped: Event,
     /// Unfinished work of recovery and of lost sessions.
     pub(crate) orphans: parking_lot::Mutex<Vec<crate::rollback::Writes>>,
+    /// Rounds in a row that failed.
+    pub(crate) failures: AtomicU32,
+    /// What was last said to go wrong.
+    pub(crate) complaint: parking_lot::Mutex<String>,
     /// Trees whose files recovery found without a committed row in the registry.
     pub(crate) suspects: parking_lot::Mutex<Vec<TreeId>>,
 }
@@ -244,9 +252,19 @@ impl Engine {
         Ok(tree.tree().raise_counter(to)?)
     }
 
-    /// Structural problems of the tree, in words; empty is good. Waits.
+    /// Structural problems of the tree, in words; empty is good. What a look finds while pages are split and merged under
+    /// it, the next look does not find. Waits.
     pub fn check_tree(&self, tree: &TreeHandle) -> Result<Vec<String>> {
-        Ok(tree.tree().verify()?)
+        let mut problems = tree.tree().verify()?;
+        for _ in 0..CHECKS_MORE {
+            if problems.is_empty() {
+                break;
+            }
+            keel_runtime::fiber::sleep(CHECK_PAUSE);
+            let again = tree.tree().verify()?;
+            problems.retain(|problem| again.contains(problem));
+        }
+        Ok(problems)
     }
 
     /// Counters.

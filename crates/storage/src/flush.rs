@@ -384,13 +384,29 @@ impl Flusher {
         items
     }
 
-    fn write_out(&self, items: &[Item]) -> StoreResult<()> {
+    fn write_out(&mut self, items: &[Item]) -> StoreResult<()> {
         let pages = &self.buffer[..items.len() * PAGE];
         let newest = pages.chunks_exact(PAGE).map(|p| PageRef::new(p).lsn()).max().unwrap_or(0);
         self.core.log.wait_durable(newest)?;
         if let Some(doublewrite) = &self.doublewrite {
             doublewrite.write(pages)?;
         }
+        // Pages may be torn after a failed write, and the doublewrite file holds these: nothing else is written before.
+        while let Err(e) = self.write_in_place(items) {
+            self.complain_and_wait(&e);
+            if self.core.log.is_failed() || self.state.stop.load(SeqCst) {
+                return Err(StoreError::LogFailed);
+            }
+        }
+        self.sync_files(items)?;
+        self.core.log.set_pages_stuck(false);
+        self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
+        self.state.batches.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn write_in_place(&self, items: &[Item]) -> StoreResult<()> {
+        let pages = &self.buffer[..items.len() * PAGE];
         let mut batch = IoBatch::new();
         let mut at = 0;
         for run in items.chunk_by(is_next) {
@@ -399,12 +415,11 @@ impl Flusher {
             at += bytes.len();
         }
         for (result, run) in batch.run().into_iter().zip(items.chunk_by(is_next)) {
-            result.map_err(|e| run[0].space.io_error(run[0].page, "write", e))?;
+            // The file of a dropped tree is of no interest.
+            if !run[0].space.is_dropped() {
+                result.map_err(|e| run[0].space.io_error(run[0].page, "write", e))?;
+            }
         }
-        self.sync_files(items)?;
-        self.core.log.set_pages_stuck(false);
-        self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
-        self.state.batches.fetch_add(1, Relaxed);
         Ok(())
     }
 

@@ -11,8 +11,12 @@
 //! A crash makes purge start again from the last persisted place; walking a transaction twice does nothing the second
 //! time, because markers are gone. Overflow values bear no markers, so the place is persisted before they are freed: a
 //! crash in between loses their pages. A full disk does not: freeing goes on when there is room for its log.
+//!
+//! A damaged page of one tree does not stop the others: entries that cannot be reached stay, deleted for everybody, and
+//! transactions that cannot be rolled back are tried again and again, the others first.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_runtime::fiber;
@@ -31,6 +35,8 @@ const IDLE_PAUSE: Duration = Duration::from_millis(25);
 const IDLE_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// Pause after a round that failed.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// Rounds that fail for a page that cannot be read before its entry is left where it is.
+const READ_TRIES_MAX: u32 = 10;
 /// Transactions purged in a segment before the next has its turn.
 const BATCH: u32 = 256;
 
@@ -47,7 +53,11 @@ pub(crate) fn start(engine: &Arc<Engine>) {
                     fiber::yield_now();
                     continue;
                 }
-                Err(_) => ERROR_PAUSE,
+                Err(error) => {
+                    engine.purge.failures.fetch_add(1, Ordering::Relaxed);
+                    engine.complain(&error);
+                    ERROR_PAUSE
+                }
             };
             idle_pause = (idle_pause * 2).min(IDLE_PAUSE_MAX);
             engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
@@ -58,7 +68,10 @@ pub(crate) fn start(engine: &Arc<Engine>) {
 
 impl Engine {
     fn background_round(&self) -> Result<u64> {
-        let count = self.roll_back_orphans()? + self.purge_round()?;
+        // Neither waits for the other's damage.
+        let (rolled_back, purged) = (self.roll_back_orphans(), self.purge_round());
+        let count = rolled_back? + purged?;
+        self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
             self.store.wait_durable(self.store.current_lsn())?;
@@ -68,19 +81,43 @@ impl Engine {
 
     fn roll_back_orphans(&self) -> Result<u64> {
         let mut count = 0;
-        loop {
-            let Some(mut writes) = self.purge.orphans.lock().pop() else { break };
-            if let Err(error) = writes.roll_back(self) {
-                self.purge.orphans.lock().push(writes);
-                return Err(error);
+        let mut failed = None;
+        let orphans = std::mem::take(&mut *self.purge.orphans.lock());
+        for mut writes in orphans {
+            match writes.roll_back(self) {
+                Ok(()) => count += 1,
+                Err(error) => {
+                    self.purge.orphans.lock().push(writes);
+                    failed = Some(error);
+                }
             }
-            count += 1;
         }
         if count != 0 {
             let suspects = std::mem::take(&mut *self.purge.suspects.lock());
             *self.purge.suspects.lock() = self.remove_unnamed(suspects)?;
         }
-        Ok(count)
+        failed.map_or(Ok(count), Err)
+    }
+
+    /// Says once what goes wrong in the background.
+    fn complain(&self, error: &Error) {
+        let text = error.to_string();
+        let mut last = self.purge.complaint.lock();
+        if *last != text {
+            eprintln!("keel: rollback and purge in the background, trying again: {text}");
+            *last = text;
+        }
+    }
+
+    /// Whether what cannot be done to an entry is to be left undone: its page is damaged, or could not be read for long.
+    fn passes_over(&self, error: &Error) -> bool {
+        match error {
+            Error::Store(StoreError::Corrupt { .. }) => true,
+            Error::Store(StoreError::Io { .. }) => {
+                self.purge.failures.load(Ordering::Relaxed) > READ_TRIES_MAX
+            }
+            _ => false,
+        }
     }
 
     /// Purges what all see; says how many transactions and pages. Waits.
@@ -157,7 +194,12 @@ impl Engine {
             let change = decode_change(&record).filter(|_| common.trx == end.trx);
             let Some(change) = change else { break };
             if let Some(tree) = self.any_tree(change.tree) {
-                f(at, &change, &tree)?;
+                match f(at, &change, &tree) {
+                    // Dropped meanwhile.
+                    Err(Error::Store(StoreError::NoTree(_))) => {}
+                    Err(error) if self.passes_over(&error) => self.complain(&error),
+                    result => result?,
+                }
             }
             at = change.common.before;
             fiber::tick();

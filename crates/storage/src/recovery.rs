@@ -6,6 +6,9 @@
 //! group whose other pages are still old. Files that are gone belong to dropped trees: their records are skipped. Applying
 //! is idempotent, and the checkpoint stays until all is done: a crash in the middle only starts over.
 //!
+//! A page whose bytes are damaged is passed over and stays as it is: its table cannot be read there, others can. Only what
+//! no tree can do without ends the start: undo pages and the registry.
+//!
 //! After a kill the kernel shows what no sync has covered, and a power cut may yet take it. So the log is synced before it is
 //! read, and files whose pages were found to be as new as the log are synced before the checkpoint may pass it.
 
@@ -21,6 +24,7 @@ use crate::layout::PAGE;
 use crate::log::record::{Malformed, Record, Records};
 use crate::log::scan::{Batch, Scan};
 use crate::page::{PageMut, PageRef};
+use crate::registry::REGISTRY;
 use crate::space::Space;
 use crate::store::UserRecord;
 
@@ -29,6 +33,8 @@ const WINDOW_MIN: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 20;
 /// Pages read together at most.
 const PREFETCH: usize = 256;
+/// Damaged pages that are named one by one.
+const DAMAGE_LINES_MAX: u64 = 20;
 /// Pages whose LSN is remembered between windows.
 const KNOWN_MAX: usize = 1 << 20;
 
@@ -65,7 +71,7 @@ pub fn recover(
     core.log.segments.sync()?;
     let window = (core.pool.len() * PAGE / 4).clamp(WINDOW_MIN, WINDOW_MAX);
     let mut scan = Scan::new(&core.log.segments, checkpoint);
-    let mut recovery = Recovery { core, touched: BTreeMap::new(), known: HashMap::new() };
+    let mut recovery = Recovery { core, touched: BTreeMap::new(), known: HashMap::new(), damaged: 0 };
     let mut done = Recovered::default();
     loop {
         let batch = scan.batch(window)?;
@@ -109,6 +115,8 @@ struct Recovery<'c> {
     touched: BTreeMap<u32, Arc<Space>>,
     /// LSNs of pages as they were last seen.
     known: HashMap<(u32, u32), u64>,
+    /// Pages passed over.
+    damaged: u64,
 }
 
 impl Recovery<'_> {
@@ -134,7 +142,7 @@ impl Recovery<'_> {
     /// The file of a page that may be older than its changes.
     fn space_of(&mut self, batch: &Batch, run: Run<'_>) -> StoreResult<Option<Arc<Space>>> {
         let at = run[0].at;
-        let Some(space) = self.core.space(at.0) else { return Ok(None) };
+        let Some(space) = self.core.space(at.0).filter(|space| !space.lost) else { return Ok(None) };
         if self.known.get(&at).is_some_and(|lsn| *lsn >= end_of(batch, &run[run.len() - 1])) {
             return Ok(None);
         }
@@ -153,11 +161,19 @@ impl Recovery<'_> {
     ) -> StoreResult<()> {
         self.core.pool.read_together(wanted)?;
         for ((space, page), run) in wanted.drain(..).zip(runs.drain(..)) {
-            let frame = self.core.pool.latch_exclusive(&space, page)?;
-            let result = self.apply_run(batch, frame, run);
-            // SAFETY: latched above, and nobody else gives the latch up.
-            unsafe { self.core.pool.unlatch_exclusive(frame) };
-            let lsn = result?;
+            let done = self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
+                let result = self.apply_run(batch, &space, frame, run);
+                // SAFETY: latched above, and nobody else gives the latch up.
+                unsafe { self.core.pool.unlatch_exclusive(frame) };
+                result
+            });
+            let lsn = match done {
+                Err(e @ StoreError::Corrupt { .. }) if space.id > REGISTRY => {
+                    self.pass_over(&space, page, &e);
+                    u64::MAX
+                }
+                done => done?,
+            };
             if self.known.len() < KNOWN_MAX || self.known.contains_key(&run[0].at) {
                 self.known.insert(run[0].at, lsn);
             }
@@ -165,12 +181,27 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Leaves a damaged page as it is on the device, where every reader meets the damage.
+    fn pass_over(&mut self, space: &Space, page: u32, why: &StoreError) {
+        self.core.pool.forget_page(space, page);
+        self.damaged += 1;
+        match self.damaged {
+            ..=DAMAGE_LINES_MAX => eprintln!("keel: a damaged page is left out of recovery: {why}"),
+            n if n == DAMAGE_LINES_MAX + 1 => eprintln!("keel: more damaged pages are left out of recovery"),
+            _ => {}
+        }
+    }
+
     /// Applies what the latched page lacks; gives its LSN then.
-    fn apply_run(&self, batch: &Batch, frame: u32, run: Run<'_>) -> StoreResult<u64> {
+    fn apply_run(&self, batch: &Batch, space: &Space, frame: u32, run: Run<'_>) -> StoreResult<u64> {
         // SAFETY: the caller holds the exclusive latch, and this is the only slice of the page meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.core.pool.bytes(frame), PAGE) };
         let before = PageRef::new(bytes).lsn();
         let lacking = &run[run.partition_point(|change| end_of(batch, change) <= before)..];
+        if before == 0 && PageRef::new(bytes).is_zero() && !lacking.first().is_some_and(|c| begins(batch, c))
+        {
+            return Err(space.corrupt(run[0].at.1, "nothing is there"));
+        }
         for change in lacking {
             apply_group(batch, change, bytes)?;
         }
@@ -193,6 +224,16 @@ impl Recovery<'_> {
 fn end_of(batch: &Batch, change: &Change) -> u64 {
     let (lsn, group) = batch.group(change.group);
     lsn + group.len() as u64
+}
+
+/// Whether the group gave the page all of its content.
+fn begins(batch: &Batch, change: &Change) -> bool {
+    let mut records = Records::new(batch.group(change.group).1);
+    let first = records.find_map(|record| match record {
+        Ok(Record::Page { at, change: what }) if at == change.at => Some(what.is_whole()),
+        _ => None,
+    });
+    first == Some(true)
 }
 
 /// Does to the page what the group did to it.

@@ -106,7 +106,10 @@ impl Engine {
         let mut undecided = Vec::new();
         for id in suspects {
             if !self.is_named(id)? {
-                self.remove_tree(id)?;
+                // A file that cannot be removed is only in the way.
+                if let Err(e) = self.remove_tree(id) {
+                    eprintln!("keel: a file that nobody names stays: {e}");
+                }
             } else if self.is_undecided(id)? {
                 undecided.push(id);
             }

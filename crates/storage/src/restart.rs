@@ -13,7 +13,8 @@ use parking_lot::RwLock;
 
 use crate::admission::Admission;
 use crate::engine::{Background, Engine, TreeHandle};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::fault::StoreError;
 use crate::lock::LockTable;
 use crate::lock_wait::WaitStats;
 use crate::options::EngineConfig;
@@ -21,6 +22,7 @@ use crate::options::Isolation;
 use crate::registry::{REGISTRY, UNDO};
 use crate::rollback::Writes;
 use crate::snapshot::SnapshotSet;
+use crate::space::file_name;
 use crate::stats::RowStats;
 use crate::store::{Durability, Store};
 use crate::trx::{ActiveSet, TrxShared, TrxTable};
@@ -37,6 +39,10 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
     let (next, limit) = undo.raise_trx_limit()?;
     let registry = match store.tree(REGISTRY) {
         Some(tree) => tree,
+        None if !store.tree_ids().is_empty() => {
+            let why = "trees/t1.kt is missing, which names all other trees".into();
+            return Err(StoreError::Unusable(why).into());
+        }
         None => store.create_tree(REGISTRY)?,
     };
     let engine = Engine {
@@ -61,6 +67,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
     engine.open_trees();
     engine.take_over(unfinished)?;
     let engine = Arc::new(engine);
+    engine.stand_in_for_lost()?;
     crate::purge::start(&engine);
     Ok(engine)
 }
@@ -81,11 +88,28 @@ impl Engine {
         orphans.sort_by_key(|writes| writes.changes);
         let large = orphans.split_off(orphans.partition_point(|writes| writes.changes <= SMALL_CHANGES));
         for mut writes in orphans {
-            writes.roll_back(self)?;
+            match writes.roll_back(self) {
+                Err(Error::Store(StoreError::LogFailed)) => return Err(StoreError::LogFailed.into()),
+                // A full disk or a damaged page: the background tries again, others need not wait for that.
+                Err(_) => self.purge.orphans.lock().push(writes),
+                Ok(()) => {}
+            }
         }
         let all: Vec<TreeId> = self.trees.read().keys().copied().collect();
         *self.purge.suspects.lock() = self.remove_unnamed(all)?;
-        *self.purge.orphans.lock() = large;
+        self.purge.orphans.lock().extend(large);
+        Ok(())
+    }
+
+    /// Trees that are named and have no file can be dropped, and nothing else.
+    fn stand_in_for_lost(self: &Arc<Self>) -> Result<()> {
+        for (id, _) in self.trees()? {
+            if self.tree(id).is_none() {
+                eprintln!("keel: trees/{} is missing: what was in it cannot be read", file_name(id));
+                let tree = self.store.stand_in(id)?;
+                self.trees.write().insert(id, TreeHandle::new(tree));
+            }
+        }
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use keel_base::{Lsn, TreeId, TrxId};
 use keel_runtime::fiber;
 
+use crate::alloc::Need;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
@@ -155,7 +156,7 @@ impl Writes {
             }
             match after {
                 After::Nothing => return Ok(()),
-                After::Split(need) => tree.split_for(change.key, need)?,
+                After::Split(need) => tree.split_for(change.key, need, Need::Finish)?,
                 After::Free(value) => return Ok(tree.free_overflow(value)?),
             }
         }
@@ -235,7 +236,7 @@ impl Writes {
         encode_end(&mut record, kind, self.id, self.last, flags);
         loop {
             let mtr = engine.store.begin()?;
-            let room = engine.undo.room(self.segment, &mtr, record.len(), &mut self.start);
+            let room = engine.undo.room(self.segment, &mtr, record.len(), &mut self.start, Need::Finish);
             match room {
                 Ok(room) => {
                     engine.table.set_committing(self.id);
@@ -244,7 +245,12 @@ impl Writes {
                 }
                 Err(full) => {
                     drop(mtr);
-                    engine.undo.roll_over(self.segment, full)?;
+                    let new = engine.undo.roll_over(self.segment, full, Need::New);
+                    if let Err(StoreError::DiskFull { .. }) = new {
+                        engine.undo.roll_over(self.segment, full, Need::Finish)?;
+                    } else {
+                        new?;
+                    }
                 }
             }
         }

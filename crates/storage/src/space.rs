@@ -24,6 +24,15 @@ use crate::page::{NodeMeta, PageBuilder, PageMut, format_page};
 const GROW_MIN: u32 = 16;
 const GROW_MAX: u32 = 2048;
 
+/// Pages behind the last used one that are kept for [`Need::Finish`]: what splits of a rollback, and of the levels above
+/// it, take; and in the undo file what the end records of all transactions take, 600 of them to a page.
+///
+/// [`Need::Finish`]: crate::alloc::Need::Finish
+const KEPT: u32 = 8;
+const KEPT_UNDO: u32 = 32;
+/// Pages of a new file: header and root, and what is kept behind them, enough for a rollback of what fits in the root.
+const FIRST_PAGES: u32 = 6;
+
 /// Pages by which a file of `pages` grows.
 fn growth(pages: u32) -> u32 {
     (pages / 4).clamp(GROW_MIN, GROW_MAX)
@@ -38,6 +47,8 @@ pub struct Space {
     pub file: File,
     /// Its resident pages.
     pub map: Translation,
+    /// The file is missing, or too short to be a tree: nothing of it can be read.
+    pub lost: bool,
     /// Set once when the tree is dropped.
     pub dropped: AtomicBool,
     /// Pages the file has room for.
@@ -96,6 +107,7 @@ impl Space {
             path,
             file,
             map: Translation::default(),
+            lost: pages < 2,
             dropped: AtomicBool::new(false),
             pages: AtomicU32::new(pages),
             growing: FiberMutex::new(()),
@@ -117,12 +129,30 @@ impl Space {
         let raw = dir.join(format!("{name}.new"));
         let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
         let options = if direct { options.with_direct() } else { options };
-        let file = File::open(&raw, &options).map_err(fail("create"))?;
-        file.write_at(&initial_pages(id, lsn), 0, fs::Sync::None).map_err(fail("write"))?;
-        file.sync_all().map_err(fail("sync"))?;
-        fs::rename(&raw, &path).map_err(fail("rename"))?;
-        fs::sync_dir(dir).map_err(fail("sync"))?;
-        Ok(Space::new(id, path, file, 2))
+        let make = || {
+            let file = File::open(&raw, &options).map_err(fail("create"))?;
+            file.write_at(&initial_pages(id, lsn), 0, fs::Sync::None).map_err(fail("write"))?;
+            file.allocate(0, u64::from(FIRST_PAGES) * PAGE as u64).map_err(fail("allocate"))?;
+            file.sync_all().map_err(fail("sync"))?;
+            fs::rename(&raw, &path).map_err(fail("rename"))?;
+            fs::sync_dir(dir).map_err(fail("sync"))?;
+            Ok(file)
+        };
+        let made = make().inspect_err(|_| {
+            // What cannot be removed is not named: the next start does it.
+            let _ = fs::remove_file(&raw);
+            let _ = fs::remove_file(&path);
+        });
+        Ok(Space::new(id, path.clone(), made?, FIRST_PAGES))
+    }
+
+    /// In place of a file that is gone, an empty one, so that the tree can be dropped; whatever reads it is told.
+    pub fn stand_in(dir: &Path, id: TreeId) -> StoreResult<Space> {
+        let name = file_name(id);
+        let path = dir.join(&name);
+        let file =
+            File::open(&path, &OpenOptions::creating()).map_err(|e| StoreError::io(&name, 0, "create", e))?;
+        Ok(Space::new(id, path, file, 0))
     }
 
     /// Opens an existing file.
@@ -178,9 +208,11 @@ impl Space {
         Ok(())
     }
 
-    /// As [`Space::grow_for`]; where little room is left behind `page`, a fiber makes more, so that a crowd of writers
-    /// seldom has to wait for the file system.
+    /// As [`Space::grow_for`], for `page` and those kept behind it; where little room is left, a fiber makes more, so that
+    /// a crowd of writers seldom has to wait for the file system.
     pub fn grow_ahead_of(self: &Arc<Space>, page: u32) -> StoreResult<()> {
+        let kept = if self.id.0 == 0 { KEPT_UNDO } else { KEPT };
+        let page = page.saturating_add(kept);
         self.grow_for(page)?;
         let now = self.pages();
         if page.saturating_add(growth(now) / 2) >= now && !self.growing_ahead.swap(true, AcqRel) {
@@ -291,7 +323,7 @@ mod tests {
             let space = Arc::new(Space::create(Path::new("/data"), TreeId(7), false, 1).unwrap());
             space.grow_for(100).unwrap();
             let full_at = space.pages();
-            space.grow_ahead_of(full_at - 1).unwrap();
+            space.grow_ahead_of(full_at - 1 - KEPT).unwrap();
             assert_eq!(space.pages(), full_at, "the caller does not wait for it");
             fiber::sleep(Duration::from_secs(1));
             assert_eq!(space.pages(), full_at + growth(full_at));

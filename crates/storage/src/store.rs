@@ -19,6 +19,7 @@ use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, rand, time};
 use parking_lot::RwLock;
 
+pub use crate::alloc::Need;
 use crate::alloc::Spare;
 use crate::buffer::{Pin, Pool, Shared};
 use crate::core::Core;
@@ -304,6 +305,7 @@ impl Store {
         let head = Head::open(&config.dir)?;
         let checkpoint = head.last().lsn;
         let segments = Segments::open(&config.dir, head.last().segment_bytes, config.direct_io)?;
+        segments.check_row(checkpoint)?;
         let frames = frames_of(config.pool_bytes, FRAMES_MIN)?;
         let frames_max = frames_of(config.pool_bytes_max, FRAMES_MIN)?;
         let core = Arc::new(Core {
@@ -316,10 +318,15 @@ impl Store {
         let weak: Weak<Core> = Arc::downgrade(&core);
         core.pool.set_spaces(weak);
         core.log.set_durability(config.durability);
+        if core.space(UNDO.0).is_none_or(|undo| undo.lost) {
+            let why = "trees/undo.kt is missing or cut off, without which nothing can be rolled back";
+            return Err(StoreError::Unusable(why.into()));
+        }
         let doublewrite = Doublewrite::open(&config.dir)?;
-        doublewrite.restore(&core)?;
+        let newest = doublewrite.restore(&core)?;
         let flush = Arc::new(FlushState::default());
-        let recovered = start(&core, &flush, config.doublewrite.then_some(doublewrite), head, replay)?;
+        let doublewrite = config.doublewrite.then_some(doublewrite);
+        let recovered = start(&core, &flush, doublewrite, head, newest, replay)?;
         let trees =
             core.spaces.read().values().filter(|s| s.id != UNDO).map(|s| (s.id, tree(&core, s))).collect();
         let housekeeper = Arc::new(Housekeeper::default());
@@ -428,6 +435,15 @@ impl Store {
         Ok(tree)
     }
 
+    /// In place of a tree whose file is gone: it can be dropped, and every read of it fails.
+    pub(crate) fn stand_in(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
+        let space = Arc::new(Space::stand_in(&self.tree_dir, id)?);
+        let tree = tree(&self.core, &space);
+        self.core.spaces.write().insert(id.0, space);
+        self.trees.write().insert(id, tree.clone());
+        Ok(tree)
+    }
+
     /// Removes a tree and its file; readers that still hold it get errors. Waits.
     pub fn drop_tree(&self, id: TreeId) -> StoreResult<()> {
         let tree = self.trees.write().remove(&id).ok_or(StoreError::NoTree(id.0))?;
@@ -499,8 +515,8 @@ impl Store {
     }
 
     /// Makes room for one undo page; waits.
-    pub fn undo_reserve(&self) -> StoreResult<UndoSpare> {
-        Ok(UndoSpare(self.core.reserve(&self.undo()?)?))
+    pub fn undo_reserve(&self, need: Need) -> StoreResult<UndoSpare> {
+        Ok(UndoSpare(self.core.reserve(&self.undo()?, need)?))
     }
 
     /// Keeps an undo page resident; waits.
@@ -551,6 +567,7 @@ fn start(
     flush: &Arc<FlushState>,
     doublewrite: Option<Doublewrite>,
     head: Head,
+    newest: u64,
     replay: &mut dyn FnMut(&UserRecord<'_>),
 ) -> StoreResult<Recovered> {
     let checkpoint = head.last().lsn;
@@ -559,6 +576,7 @@ fn start(
     let flusher = Flusher::new(core.clone(), flush.clone(), doublewrite, head);
     fiber::spawn_service("flusher", move || flusher.run());
     let started = recover(core, checkpoint, replay).and_then(|recovered| {
+        check_log(core, checkpoint, &recovered, newest)?;
         core.pool.recovering.store(false, SeqCst);
         // The log may be fuller than a smaller capacity allows: then nothing begins before a checkpoint.
         flush.hold_checkpoint.store(false, SeqCst);
@@ -571,6 +589,20 @@ fn start(
         flush.stop(core);
     }
     started
+}
+
+/// The log reaches as far as it must: what was lost of it is lost silently otherwise. There is a group at every checkpoint
+/// but the first, and no page is written before the log that leads to it; `newest` is the newest copy of one.
+fn check_log(core: &Core, checkpoint: u64, recovered: &Recovered, newest: u64) -> StoreResult<()> {
+    let end = core.log.appended();
+    let what = if recovered.groups == 0 && checkpoint != FIRST_LSN {
+        format!("there is no log at the checkpoint, {checkpoint}")
+    } else if newest > end {
+        format!("the log ends at {end}, but pages of up to {newest} were written")
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Corrupt { file: core.log.segments.name_at(end), page: 0, what })
 }
 
 /// Starts the log's writer and marks the new life in the log. On an error the writer has ended.

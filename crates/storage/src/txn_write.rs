@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use keel_base::PageNo;
 
+use crate::alloc::Need;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::lock::{Ask, IfTaken};
@@ -101,9 +102,9 @@ impl State {
                 Step::Again => {}
                 Step::UndoFull(full) => {
                     let segment = self.writes.as_ref().map_or(0, |writes| writes.segment);
-                    engine.undo.roll_over(segment, full)?;
+                    engine.undo.roll_over(segment, full, Need::New)?;
                 }
-                Step::Split(need) => tree.tree().split_for(key, need)?,
+                Step::Split(need) => tree.tree().split_for(key, need, Need::New)?,
                 Step::Load(at) => {
                     let mut row = Vec::new();
                     tree.tree().read_overflow(at, &mut row)?;
@@ -140,7 +141,7 @@ impl State {
         if record.len() > crate::undo_log::RECORD_MAX {
             return Err(Error::TooLarge);
         }
-        let room = match engine.undo.room(writes.segment, mtr, record.len(), &mut writes.start) {
+        let room = match engine.undo.room(writes.segment, mtr, record.len(), &mut writes.start, Need::New) {
             Ok(room) => room,
             Err(full) => return Ok(Step::UndoFull(full)),
         };

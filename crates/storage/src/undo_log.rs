@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use keel_base::PageNo;
 use parking_lot::Mutex;
 
+use crate::alloc::Need;
 use crate::error::Result;
 use crate::fault::{StoreError, StoreResult};
 use crate::mtr::{Mtr, UndoWrite};
@@ -66,6 +67,8 @@ struct Tail {
     page: PageNo,
     seq: u64,
     pin: PinnedPage,
+    /// Made of pages kept for ends, while the disk was full: nothing else may stand on it.
+    ends_only: bool,
 }
 
 /// How far a segment is purged.
@@ -205,7 +208,7 @@ impl UndoLog {
         }
         drop(state);
         let pin = self.store.undo_pin(PageNo(page))?;
-        segment.state.lock().tail = Some(Tail { page: PageNo(page), seq: tail_seq, pin });
+        segment.state.lock().tail = Some(Tail { page: PageNo(page), seq: tail_seq, pin, ends_only: false });
         *segment.purge.lock() = purge;
         Ok(())
     }
@@ -276,12 +279,13 @@ impl UndoLog {
         mtr: &'m Mtr<'_>,
         len: usize,
         start: &mut Option<u64>,
+        need: Need,
     ) -> std::result::Result<UndoRoom<'m>, Option<PageNo>> {
         let mut state = self.segments[segment].state.lock();
         let Some(tail) = &state.tail else { return Err(None) };
         let (page, seq) = (tail.page, tail.seq);
         let write = mtr.undo_write(&tail.pin);
-        if write.room() < len {
+        if write.room() < len || tail.ends_only && need == Need::New {
             return Err(Some(page));
         }
         if start.is_none() {
@@ -293,8 +297,8 @@ impl UndoLog {
     }
 
     /// Adds a page to `segment` unless its tail is not `full` any more. Call with no latch; waits.
-    pub(crate) fn roll_over(&self, segment: usize, full: Option<PageNo>) -> StoreResult<()> {
-        let spare = self.store.undo_reserve()?;
+    pub(crate) fn roll_over(&self, segment: usize, full: Option<PageNo>, need: Need) -> StoreResult<()> {
+        let spare = self.store.undo_reserve(need)?;
         let mtr = self.store.begin()?;
         let mut guard = self.segments[segment].state.lock();
         let state = &mut *guard;
@@ -320,7 +324,7 @@ impl UndoLog {
             }
         }
         mtr.commit();
-        state.tail = Some(Tail { page, seq, pin });
+        state.tail = Some(Tail { page, seq, pin, ends_only: need == Need::Finish });
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use keel_base::TreeId;
 use keel_runtime::sim::{self, Disk, Outcome};
-use keel_storage::store::{Store, StoreConfig};
+use keel_storage::store::{Need, Store, StoreConfig};
 use keel_storage::tree::{NoRoom, Tree};
 
 use crate::input::{Choices, Random};
@@ -109,7 +109,7 @@ fn put(store: &Store, tree: &Tree, key: &[u8], value: &[u8]) {
             }
             Err(NoRoom) => drop(mtr),
         }
-        tree.split_for(key, key.len() + value.len()).expect("splits");
+        tree.split_for(key, key.len() + value.len(), Need::New).expect("splits");
     }
 }
 

@@ -4,7 +4,9 @@
 //! The client here shares no code with `keel-wire`: a mistake made twice would otherwise cancel out.
 
 pub mod client;
+pub mod definitions;
 pub mod differential;
+pub mod history;
 pub mod interleave;
 pub mod ledger;
 pub mod process;

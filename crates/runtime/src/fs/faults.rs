@@ -16,6 +16,8 @@ pub enum Op {
     Write,
     /// Syncs of files and folders, and durable writes.
     Sync,
+    /// Making, renaming and removing files.
+    Name,
 }
 
 /// Operations of one kind on some files that fail, after some that do not.
@@ -36,7 +38,7 @@ pub struct Fault {
 impl std::str::FromStr for Fault {
     type Err = ();
 
-    /// `write|read|sync:PATH:ERRNO:AFTER:TIMES`.
+    /// `write|read|sync|name:PATH:ERRNO:AFTER:TIMES`.
     fn from_str(text: &str) -> Result<Fault, ()> {
         let parts: Vec<&str> = text.split(':').collect();
         let [kind, path, errno, after, times] = parts[..] else { return Err(()) };
@@ -44,6 +46,7 @@ impl std::str::FromStr for Fault {
             "read" => Op::Read,
             "write" => Op::Write,
             "sync" => Op::Sync,
+            "name" => Op::Name,
             _ => return Err(()),
         };
         let number = |text: &str| text.parse::<u64>().map_err(drop);
@@ -104,6 +107,11 @@ pub fn inject(fault: Fault) {
 /// Whether a file of that name has faults to come.
 pub(super) fn is_watched(path: &Path) -> bool {
     ARMED.load(Ordering::Acquire) && REAL.lock().names(path)
+}
+
+/// Fails a change of names if a fault of the real world says so.
+pub(super) fn check_name(path: &Path) -> io::Result<()> {
+    if is_watched(path) { check(Op::Name, path) } else { Ok(()) }
 }
 
 /// Fails if a fault of the real world says so.

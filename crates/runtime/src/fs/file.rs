@@ -221,6 +221,9 @@ impl File {
 }
 
 fn open_real(path: &Path, options: &OpenOptions) -> io::Result<(OwnedFd, bool)> {
+    if (options.create || options.create_new) && !path.exists() {
+        faults::check_name(path)?;
+    }
     let file = std::fs::OpenOptions::new()
         .read(options.read)
         .write(options.write)

@@ -26,7 +26,7 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
 }
 /// Removes a file; durable after [`sync_dir`].
 pub fn remove_file(path: &Path) -> io::Result<()> {
-    either(|w| w.remove_file(path), || std::fs::remove_file(path))
+    either(|w| w.remove_file(path), || faults::check_name(path).and_then(|()| std::fs::remove_file(path)))
 }
 /// Removes an empty folder; durable after [`sync_dir`] of its parent.
 pub fn remove_dir(path: &Path) -> io::Result<()> {
@@ -34,7 +34,7 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
 }
 /// Renames a file, replacing the target; durable after [`sync_dir`].
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    either(|w| w.rename(from, to), || std::fs::rename(from, to))
+    either(|w| w.rename(from, to), || faults::check_name(to).and_then(|()| std::fs::rename(from, to)))
 }
 /// Makes the entries of a folder durable.
 pub fn sync_dir(path: &Path) -> io::Result<()> {

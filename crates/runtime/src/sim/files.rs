@@ -89,7 +89,12 @@ impl SimFile {
         if !self.can_write {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        world.check_fault(Op::Write, &self.path)?;
+        if let Err(error) = world.check_fault(Op::Write, &self.path) {
+            // Some of it may have been written all the same.
+            let some = (world.below(buf.len() as u64 + 1) / 512 * 512) as usize;
+            let _ = self.disk.lock().write(self.inode, offset, &buf[..some]);
+            return Err(error);
+        }
         self.disk.lock().write(self.inode, offset, buf)
     }
     pub fn write(&self, event: WaitEvent, buf: &[u8], offset: u64, durable: bool) -> io::Result<()> {
@@ -137,6 +142,9 @@ impl SimFile {
 /// Names and faults.
 impl World {
     pub fn open(&self, path: &Path, options: &OpenOptions) -> io::Result<SimFile> {
+        if (options.create || options.create_new) && !self.disk.lock().exists(path) {
+            self.check_fault(Op::Name, path)?;
+        }
         let inode = self.disk.lock().open(path, options)?;
         Ok(SimFile {
             disk: self.disk.clone(),
@@ -150,12 +158,14 @@ impl World {
         self.disk.lock().create_dir_all(path)
     }
     pub fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.check_fault(Op::Name, path)?;
         self.disk.lock().remove_file(path)
     }
     pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.disk.lock().remove_dir(path)
     }
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_fault(Op::Name, to)?;
         self.disk.lock().rename(from, to)
     }
     pub fn read_dir(&self, path: &Path) -> io::Result<Vec<String>> {
@@ -185,9 +195,10 @@ impl World {
     }
 
     pub(super) fn check_fault(&self, kind: Op, path: &Path) -> io::Result<()> {
+        self.operations.borrow_mut()[kind as usize] += 1;
         self.faults.borrow_mut().check(kind, path)?;
         let rate = self.disk.lock().options.error_rate;
-        if kind != Op::Sync && self.rng.borrow_mut().chance(rate) {
+        if matches!(kind, Op::Read | Op::Write) && self.rng.borrow_mut().chance(rate) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         Ok(())

@@ -119,6 +119,19 @@ pub fn fail_times(kind: Op, path: &str, errno: i32, after: u64, times: u64) {
     let fault = Fault { kind, path: path.to_string(), errno, after, times };
     must_be_world().faults.borrow_mut().add(fault);
 }
+/// Forgets faults that are yet to come.
+pub fn clear_faults() {
+    *must_be_world().faults.borrow_mut() = Default::default();
+}
+/// File operations of a kind so far.
+pub fn operations(kind: Op) -> u64 {
+    must_be_world().operations.borrow()[kind as usize]
+}
+/// Moves the wall clock, forwards or backwards, as an administrator does; the clock that measures time spans goes on as ever.
+pub fn jump_wall_clock(micros: i64) {
+    must_be_world();
+    crate::time::jump_virtual_epoch(micros);
+}
 /// Crashes this world at its `n`-th sync from now (1 is the next), before that sync takes effect.
 pub fn crash_after_syncs(n: u64) {
     must_be_world().crash_after.set(n);

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(super) disk: Disk,
     pub(super) locks: RefCell<BTreeSet<PathBuf>>,
     pub(super) faults: RefCell<Faults>,
+    /// File operations so far, by kind.
+    pub(super) operations: RefCell<[u64; 4]>,
     /// Syncs until the crash, 0 for none.
     pub(super) crash_after: Cell<u64>,
     pub(super) network: RefCell<Network>,
@@ -55,6 +57,7 @@ impl World {
             disk: options.disk.clone(),
             locks: RefCell::default(),
             faults: RefCell::default(),
+            operations: RefCell::default(),
             crash_after: Cell::new(0),
             network: RefCell::default(),
             ended: Cell::new(false),

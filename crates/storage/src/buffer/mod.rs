@@ -400,6 +400,9 @@ impl Pool {
         if space.is_dropped() {
             return Err(StoreError::NoTree(space.id.0));
         }
+        if space.lost {
+            return Err(space.corrupt(page, "the file is missing or cut off"));
+        }
         if space.map.claim(page) {
             let mut result = self.load(space, page);
             if result.is_err() {
@@ -522,6 +525,22 @@ impl Pool {
             if ours {
                 self.give_back(index);
             }
+        }
+    }
+
+    /// Gives the frame of a clean page that nobody pins up at once.
+    pub fn forget_page(&self, space: &Space, page: u32) {
+        let Entry::Resident(index) = space.map.get(page) else { return };
+        let frame = self.frame(index);
+        frame.lock_exclusive();
+        let ours = frame.holds(space, page) && !frame.is_dirty() && frame.pins.load(Acquire) == 0;
+        if ours {
+            self.forget(space, index);
+        }
+        // SAFETY: latched above.
+        unsafe { frame.unlock_exclusive() };
+        if ours {
+            self.give_back(index);
         }
     }
 

@@ -264,6 +264,11 @@ impl Change<'_> {
         self.try_apply(at, page).ok_or(Malformed)
     }
 
+    /// Whether it says all of the page, whatever stood there.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.kind, IMAGE | FORMAT_PAGE)
+    }
+
     fn number(&self, index: usize) -> Option<usize> {
         let b = self.body.get(index * 2..index * 2 + 2)?;
         Some(u16::from_le_bytes([b[0], b[1]]) as usize)

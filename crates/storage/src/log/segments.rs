@@ -62,6 +62,24 @@ impl Segments {
         Ok(all)
     }
 
+    /// From the one that holds `checkpoint` on, no file may be missing.
+    pub fn check_row(&self, checkpoint: u64) -> StoreResult<()> {
+        let open = self.open.lock();
+        let last = open.last_key_value().map_or(0, |(number, _)| *number);
+        let mut row = checkpoint / self.bytes..=last.max(checkpoint / self.bytes);
+        match row.find(|number| !open.contains_key(number)) {
+            Some(lost) => {
+                Err(StoreError::Unusable(format!("{} is missing, a file of the redo log", name(lost))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Name of the file that holds `lsn`.
+    pub fn name_at(&self, lsn: u64) -> String {
+        name(lsn / self.bytes)
+    }
+
     /// Makes durable what is in the files, and their names.
     pub fn sync(&self) -> StoreResult<()> {
         fs::sync_dir(&self.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::*;
 use keel_base::PageNo;
 use keel_base::checksum::{crc32c, crc32c_append};
 
+use crate::alloc::Need;
 use crate::fault::StoreResult;
 use crate::layout::*;
 
@@ -56,7 +57,7 @@ impl Tree {
     }
 
     fn write_chunk(&self, chunk: &[u8], next: u32) -> StoreResult<u32> {
-        let spare = self.core.reserve(&self.space)?;
+        let spare = self.core.reserve(&self.space, Need::New)?;
         let mtr = self.core.begin()?;
         let mut page = mtr.allocate(spare);
         page.format(KIND_OVERFLOW);

@@ -1,6 +1,6 @@
 //! Splits: making room at a key, bottom up, each step a mini-transaction of its own.
 
-use crate::alloc::Spare;
+use crate::alloc::{Need, Spare};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::*;
 use crate::mtr::{Mtr, PageWrite};
@@ -102,23 +102,24 @@ fn halves_fit(page: PageRef<'_>, cut: &Cut) -> bool {
 
 impl Tree {
     /// Splits so that an entry of `need_bytes` (key and value) at `key` fits. No latch held; waits.
-    pub fn split_for(&self, key: &[u8], need_bytes: usize) -> StoreResult<()> {
+    pub fn split_for(&self, key: &[u8], need_bytes: usize, for_what: Need) -> StoreResult<()> {
         if key.len() > KEY_MAX || need_bytes > KEY_MAX + VALUE_MAX {
             return Err(StoreError::TooLarge);
         }
-        self.split_at(0, key, need_bytes)
+        self.split_at(0, key, need_bytes, for_what)
     }
 
     /// [`Tree::split_for`] on any level.
-    fn split_at(&self, level: u8, key: &[u8], need: usize) -> StoreResult<()> {
+    fn split_at(&self, level: u8, key: &[u8], need: usize, for_what: Need) -> StoreResult<()> {
         loop {
             let at_root = match self.find(Target::At(key), level)? {
                 None => return Ok(()),
                 Some(latch) if fits(latch.page(), key, need) => return Ok(()),
                 Some(latch) => latch.page().page_no() == ROOT,
             };
-            let first = self.core.reserve(&self.space)?;
-            let second = if at_root { Some(self.core.reserve(&self.space)?) } else { None };
+            let reserve = || self.core.reserve(&self.space, for_what);
+            let first = reserve()?;
+            let second = if at_root { Some(reserve()?) } else { None };
             self.split_once(level, key, need, first, second)?;
         }
     }
@@ -166,7 +167,7 @@ impl Tree {
                 return Ok(());
             }
             drop(mtr_without_changes(mtr));
-            self.split_at(level, separator, separator.len() + 4)?;
+            self.split_at(level, separator, separator.len() + 4, Need::Finish)?;
         }
     }
 

@@ -7,7 +7,7 @@ use keel_base::TreeId;
 use keel_runtime::rand;
 use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_storage::fault::StoreResult;
-use keel_storage::store::{Store, StoreConfig};
+use keel_storage::store::{Need, Store, StoreConfig};
 use keel_storage::tree::{NoRoom, Tree};
 
 pub use crate::seeds::seeds;
@@ -86,7 +86,7 @@ impl Op {
                 if let Some(end) = try_put(store, tree, key, value)? {
                     return Ok(end);
                 }
-                tree.split_for(key, key.len() + value.len())?;
+                tree.split_for(key, key.len() + value.len(), Need::New)?;
             },
             Op::Remove(key) => {
                 let end = remove(store, tree, key)?;

@@ -3,7 +3,7 @@
 use keel_base::TreeId;
 use keel_runtime::sim::Disk;
 use keel_storage::fault::StoreError;
-use keel_storage::store::{Store, UNDO_CAPACITY, UNDO_DIRECTORY};
+use keel_storage::store::{Need, Store, UNDO_CAPACITY, UNDO_DIRECTORY};
 
 use crate::support::*;
 
@@ -126,7 +126,7 @@ fn undo_pages_keep_what_was_appended() {
         let store = open(tiny());
         let mut pages = Vec::new();
         for n in 0..100u8 {
-            let spare = store.undo_reserve().expect("room");
+            let spare = store.undo_reserve(Need::New).expect("room");
             let mtr = store.begin().expect("open");
             let (mut page, pin) = mtr.undo_alloc(spare).expect("room");
             assert_eq!((page.used(), page.room(), page.next()), (0, UNDO_CAPACITY, None));
@@ -159,7 +159,7 @@ fn undo_pages_keep_what_was_appended() {
             store.undo_free(*page).expect("freed");
         }
         assert!(matches!(store.undo_free(pages[0]), Err(StoreError::Corrupt { .. })), "freed twice");
-        let spare = store.undo_reserve().expect("room");
+        let spare = store.undo_reserve(Need::New).expect("room");
         let mtr = store.begin().expect("open");
         let reused = mtr.undo_alloc(spare).expect("room").0.page_no();
         mtr.commit();
@@ -213,8 +213,8 @@ fn too_large_an_entry_is_refused() {
     in_world(|| {
         let store = open(tiny());
         let tree = store.create_tree(TREE).expect("created");
-        assert!(matches!(tree.split_for(&[1; 4000], 4001), Err(StoreError::TooLarge)));
-        assert!(matches!(tree.split_for(b"k", 9000), Err(StoreError::TooLarge)));
+        assert!(matches!(tree.split_for(&[1; 4000], 4001, Need::New), Err(StoreError::TooLarge)));
+        assert!(matches!(tree.split_for(b"k", 9000, Need::New), Err(StoreError::TooLarge)));
         let largest = Op::Put(vec![7; 3072], vec![8; 4096]);
         for n in 0..20u8 {
             let Op::Put(mut key, value) = largest.clone() else { unreachable!() };
