@@ -22,20 +22,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use keel_runtime::fiber::{self, Fiber};
-use keel_runtime::fs::{AlignedBuf, IoBatch};
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
-use crate::buffer::Pin;
 use crate::core::Core;
 use crate::doublewrite::{BATCH, Doublewrite};
 use crate::fault::{StoreError, StoreResult};
-use crate::layout::PAGE;
+use crate::flush_batch::FlushBatch;
 use crate::log::DirtyEntry;
 use crate::log::head::Head;
-use crate::page::{PageMut, PageRef};
-use crate::space::Space;
 
 /// Time between looks at the age while there is dirt.
 const TICK: Duration = Duration::from_millis(100);
@@ -66,6 +62,10 @@ pub struct FlushState {
     pub hold_checkpoint: AtomicBool,
     /// Pages written in place.
     pub pages_written: AtomicU64,
+    /// Bytes of them: only what changed is written.
+    pub page_bytes: AtomicU64,
+    /// Bytes written to the doublewrite file.
+    pub doublewrite_bytes: AtomicU64,
     /// Batches through the doublewrite file.
     pub batches: AtomicU64,
     /// Syncs of data files.
@@ -133,7 +133,7 @@ pub struct Flusher {
     state: Arc<FlushState>,
     doublewrite: Option<Doublewrite>,
     head: Head,
-    buffer: AlignedBuf,
+    batch: FlushBatch,
     last_appended: u64,
     next_tick: Instant,
     next_checkpoint: Instant,
@@ -141,19 +141,6 @@ pub struct Flusher {
     last_complaint: String,
     /// Failed writes since the checkpoint last moved.
     failures: u32,
-}
-
-/// One page of a batch; its copy has the same index in the buffer.
-struct Item {
-    space: Arc<Space>,
-    page: u32,
-    entry: DirtyEntry,
-    _pin: Pin,
-}
-
-/// Whether `b` is the page behind `a` in the same file.
-fn is_next(a: &Item, b: &Item) -> bool {
-    Arc::ptr_eq(&a.space, &b.space) && a.page.checked_add(1) == Some(b.page)
 }
 
 impl Flusher {
@@ -169,7 +156,7 @@ impl Flusher {
             state,
             doublewrite,
             head,
-            buffer: AlignedBuf::new(BATCH * PAGE),
+            batch: FlushBatch::new(),
             last_appended: 0,
             next_tick: time::now(),
             next_checkpoint: time::now(),
@@ -344,108 +331,50 @@ impl Flusher {
     /// Writes out those of `frames` that are dirty.
     fn flush(&mut self, frames: &[u32]) -> StoreResult<()> {
         for chunk in frames.chunks(BATCH) {
-            let items = self.copy_out(chunk);
-            if items.is_empty() {
-                continue;
-            }
-            if let Err(e) = self.write_out(&items) {
-                self.mark_dirty_again(&items);
+            if self.batch.copy_out(&self.core, chunk)
+                && let Err(e) = self.write_out()
+            {
+                self.batch.give_up(&self.core);
                 return Err(e);
             }
         }
         Ok(())
     }
 
-    /// Copies the pages into the buffer and marks them clean.
-    fn copy_out(&mut self, frames: &[u32]) -> Vec<Item> {
-        let mut items: Vec<Item> = Vec::with_capacity(frames.len());
-        let pool = &self.core.pool;
-        // In file order, so that neighbours lie side by side in the buffer and go out in one write.
-        let mut frames: Vec<_> = frames.iter().map(|&f| (pool.frame(f).identity(), f)).collect();
-        frames.sort_unstable();
-        for (_, frame) in frames {
-            let latch = pool.latch_frame(frame);
-            let state = pool.frame(frame);
-            let Some((tree, page)) = state.identity().filter(|_| state.is_dirty()) else { continue };
-            let Some(space) = self.core.space(tree) else {
-                state.first_redo.store(0, Relaxed);
-                continue;
-            };
-            let copy = items.len() * PAGE;
-            let bytes = &mut self.buffer[copy..copy + PAGE];
-            bytes.copy_from_slice(latch.page().bytes());
-            let first_redo = state.first_redo.swap(0, Relaxed);
-            let entry = DirtyEntry { frame, first_redo };
-            items.push(Item { space, page, entry, _pin: latch.pin(pool) });
+    fn write_out(&mut self) -> StoreResult<()> {
+        self.core.log.wait_durable(self.batch.newest_lsn())?;
+        let state = self.state.clone();
+        match &mut self.doublewrite {
+            Some(doublewrite) => {
+                let bytes = doublewrite.write(self.batch.pages())?;
+                state.doublewrite_bytes.fetch_add(bytes as u64, Relaxed);
+            }
+            None => self.batch.touch_all(),
         }
-        for copy in self.buffer[..items.len() * PAGE].chunks_exact_mut(PAGE) {
-            PageMut::new(copy).seal();
-        }
-        items
-    }
-
-    fn write_out(&mut self, items: &[Item]) -> StoreResult<()> {
-        let pages = &self.buffer[..items.len() * PAGE];
-        let newest = pages.chunks_exact(PAGE).map(|p| PageRef::new(p).lsn()).max().unwrap_or(0);
-        self.core.log.wait_durable(newest)?;
-        if let Some(doublewrite) = &self.doublewrite {
-            doublewrite.write(pages)?;
-        }
-        // Pages may be torn after a failed write, and the doublewrite file holds these: nothing else is written before.
-        while let Err(e) = self.write_in_place(items) {
-            self.complain_and_wait(&e);
-            if self.core.log.is_failed() || self.state.stop.load(SeqCst) {
+        let bytes = loop {
+            match self.batch.write() {
+                Ok(bytes) => break bytes,
+                // The doublewrite file holds this batch, and pages may be torn: nothing else is written before.
+                Err(e) => self.complain_and_wait(&e),
+            }
+            if self.core.log.is_failed() || state.stop.load(SeqCst) {
                 return Err(StoreError::LogFailed);
             }
-        }
-        self.sync_files(items)?;
-        self.core.log.set_pages_stuck(false);
-        self.state.pages_written.fetch_add(items.len() as u64, Relaxed);
-        self.state.batches.fetch_add(1, Relaxed);
-        Ok(())
-    }
-
-    fn write_in_place(&self, items: &[Item]) -> StoreResult<()> {
-        let pages = &self.buffer[..items.len() * PAGE];
-        let mut batch = IoBatch::new();
-        let mut at = 0;
-        for run in items.chunk_by(is_next) {
-            let bytes = &pages[at..at + run.len() * PAGE];
-            batch.push_write(&run[0].space.file, bytes, u64::from(run[0].page) * PAGE as u64);
-            at += bytes.len();
-        }
-        for (result, run) in batch.run().into_iter().zip(items.chunk_by(is_next)) {
-            // The file of a dropped tree is of no interest.
-            if !run[0].space.is_dropped() {
-                result.map_err(|e| run[0].space.io_error(run[0].page, "write", e))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One sync per file. What a failed sync has lost, nobody knows: the store ends.
-    fn sync_files(&self, items: &[Item]) -> StoreResult<()> {
-        for file in items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space)) {
-            let space = &file[0].space;
-            self.state.syncs.fetch_add(1, Relaxed);
-            if let Err(e) = space.file.sync_data() {
-                let e = space.io_error(0, "sync", e);
+        };
+        match self.batch.sync() {
+            Ok(files) => state.syncs.fetch_add(files, Relaxed),
+            // What a failed sync has lost, nobody knows: the store ends.
+            Err(e) => {
                 self.core.log.fail(e.to_string());
                 return Err(StoreError::LogFailed);
             }
-        }
+        };
+        self.core.log.set_pages_stuck(false);
+        state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
+        state.page_bytes.fetch_add(bytes, Relaxed);
+        state.batches.fetch_add(1, Relaxed);
+        self.batch.done();
         Ok(())
-    }
-
-    fn mark_dirty_again(&self, items: &[Item]) {
-        // The pins keep the frames' identity; the log's mutex keeps committing writers from marking them meanwhile.
-        self.core.log.with_dirty(|queue, _| {
-            for item in items {
-                self.core.pool.frame(item.entry.frame).first_redo.store(item.entry.first_redo, Relaxed);
-                queue.push_front(item.entry);
-            }
-            queue.make_contiguous().sort_by_key(|e| e.first_redo);
-        });
     }
 
     fn maybe_checkpoint(&mut self) -> StoreResult<()> {

@@ -22,6 +22,7 @@ pub mod engine;
 pub mod error;
 pub mod fault;
 mod flush;
+mod flush_batch;
 pub mod fuzz;
 mod layout;
 mod lock;

@@ -23,7 +23,7 @@ use crate::core::Core;
 use crate::fault::StoreResult;
 use crate::layout::*;
 use crate::log::record::Group;
-use crate::page::{NoRoom, PageMut, PageRef, format_page};
+use crate::page::{NoRoom, PageMut, PageRef};
 use crate::space::{Space, map_bit};
 use crate::store::{PinnedPage, UndoSpare};
 
@@ -246,8 +246,14 @@ impl PageWrite<'_> {
         unsafe { std::slice::from_raw_parts_mut(self.base, PAGE) }
     }
 
-    fn page_mut(&mut self) -> PageMut<'_> {
-        PageMut::new(self.bytes_mut())
+    /// Changes the page, and notes where, for the write in place.
+    #[inline]
+    fn change<R>(&mut self, f: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        let mut page = PageMut::new(self.bytes_mut());
+        let result = f(&mut page);
+        let touched = page.touched();
+        self.mtr.core.pool.frame(self.frame).touch_bytes(touched);
+        result
     }
 
     /// The page's number.
@@ -257,14 +263,14 @@ impl PageWrite<'_> {
 
     /// Inserts an entry whose key after the page's prefix is `suffix`.
     pub(crate) fn insert(&mut self, slot: usize, suffix: &[u8], value: &[u8]) -> Result<(), NoRoom> {
-        self.page_mut().insert(slot, suffix, value)?;
+        self.change(|page| page.insert(slot, suffix, value))?;
         self.mtr.log(self.frame, |g| g.insert(self.at, slot, suffix, value));
         Ok(())
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, slot: usize) {
-        self.page_mut().remove(slot);
+        self.change(|page| page.remove(slot));
         self.mtr.log(self.frame, |g| g.remove(self.at, slot));
     }
 
@@ -281,39 +287,39 @@ impl PageWrite<'_> {
             }
             return Ok(());
         }
-        self.page_mut().splice(slot, start, old_len, middle)?;
+        self.change(|page| page.splice(slot, start, old_len, middle))?;
         self.mtr.log(self.frame, |g| g.splice(self.at, slot, start, old_len, middle));
         Ok(())
     }
 
     /// Overwrites bytes within a value.
     pub(crate) fn patch(&mut self, slot: usize, offset: usize, bytes: &[u8]) {
-        self.page_mut().patch(slot, offset, bytes);
+        self.change(|page| page.patch(slot, offset, bytes));
         self.mtr.log(self.frame, |g| g.patch(self.at, slot, offset, bytes));
     }
 
     /// Keeps the first `keep` entries; the right half of a split.
     pub(crate) fn truncate(&mut self, keep: usize, high: &[u8], right: u32) {
-        self.page_mut().truncate(keep, high, right);
+        self.change(|page| page.truncate(keep, high, right));
         self.mtr.log(self.frame, |g| g.truncate(self.at, keep, high, right));
     }
 
     /// Lets `f` build the page anew and logs the result as a whole.
     pub(crate) fn rebuild(&mut self, f: impl FnOnce(&mut [u8])) {
-        f(self.bytes_mut());
+        self.change(|page| page.rebuild(f));
         self.mtr.log(self.frame, |g| g.image(self.at, self.page()));
     }
 
     /// Makes it an empty page of that kind.
     pub(crate) fn format(&mut self, kind: u8) {
         let at = self.at;
-        format_page(self.bytes_mut(), at.0, at.1, kind);
+        self.change(|page| page.format(at.0, at.1, kind));
         self.mtr.log(self.frame, |g| g.format(at, kind));
     }
 
     /// Overwrites bytes at a fixed place.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
-        self.page_mut().write(offset, bytes);
+        self.change(|page| page.write(offset, bytes));
         self.mtr.log(self.frame, |g| g.write(self.at, offset, bytes));
     }
 }

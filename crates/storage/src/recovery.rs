@@ -23,6 +23,7 @@ use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::record::{Malformed, Record, Records};
 use crate::log::scan::{Batch, Scan};
+use crate::page::touched::Touched;
 use crate::page::{PageMut, PageRef};
 use crate::registry::REGISTRY;
 use crate::space::Space;
@@ -45,6 +46,8 @@ pub struct Recovered {
     pub groups: u64,
     /// Bytes of log read.
     pub bytes: u64,
+    /// Torn pages mended before.
+    pub mended: u64,
 }
 
 /// A group that changes a page.
@@ -203,7 +206,8 @@ impl Recovery<'_> {
             return Err(space.corrupt(run[0].at.1, "nothing is there"));
         }
         for change in lacking {
-            apply_group(batch, change, bytes)?;
+            let touched = apply_group(batch, change, bytes)?;
+            self.core.pool.frame(frame).touch_bytes(touched);
         }
         let (Some(first), Some(last)) = (lacking.first(), lacking.last()) else { return Ok(before) };
         let (first_redo, end) = (batch.group(first.group).0, end_of(batch, last));
@@ -236,18 +240,20 @@ fn begins(batch: &Batch, change: &Change) -> bool {
     first == Some(true)
 }
 
-/// Does to the page what the group did to it.
-fn apply_group(batch: &Batch, change: &Change, bytes: &mut [u8]) -> StoreResult<()> {
+/// Does to the page what the group did to it; gives what that touched.
+fn apply_group(batch: &Batch, change: &Change, bytes: &mut [u8]) -> StoreResult<Touched> {
     let (lsn, group) = batch.group(change.group);
+    let mut touched = Touched::NONE;
     for record in Records::new(group) {
         let Record::Page { at, change: what } = record.map_err(malformed(lsn))? else { continue };
         if at == change.at {
-            what.apply(at, bytes).map_err(|_| StoreError::Corrupt {
+            let changed = what.apply(at, bytes).map_err(|_| StoreError::Corrupt {
                 file: crate::space::file_name(keel_base::TreeId(at.0)),
                 page: at.1,
                 what: format!("redo at {lsn} does not fit: {what:?}"),
             })?;
+            touched = touched.and(changed);
         }
     }
-    Ok(())
+    Ok(touched)
 }

@@ -112,6 +112,10 @@ pub struct StoreStatus {
     pub reads: u64,
     /// Pages written to files.
     pub writes: u64,
+    /// Bytes written to files of pages.
+    pub page_bytes: u64,
+    /// Bytes written to the doublewrite file.
+    pub doublewrite_bytes: u64,
     /// Waits for a free frame.
     pub free_waits: u64,
     /// Pages evicted.
@@ -322,11 +326,12 @@ impl Store {
             let why = "trees/undo.kt is missing or cut off, without which nothing can be rolled back";
             return Err(StoreError::Unusable(why.into()));
         }
-        let doublewrite = Doublewrite::open(&config.dir)?;
-        let newest = doublewrite.restore(&core)?;
+        let mut doublewrite = Doublewrite::open(&config.dir)?;
+        let restored = doublewrite.restore(&core)?;
         let flush = Arc::new(FlushState::default());
         let doublewrite = config.doublewrite.then_some(doublewrite);
-        let recovered = start(&core, &flush, doublewrite, head, newest, replay)?;
+        let recovered = start(&core, &flush, doublewrite, head, restored.newest, replay)?;
+        let recovered = Recovered { mended: restored.mended, ..recovered };
         let trees =
             core.spaces.read().values().filter(|s| s.id != UNDO).map(|s| (s.id, tree(&core, s))).collect();
         let housekeeper = Arc::new(Housekeeper::default());
@@ -494,6 +499,8 @@ impl Store {
             read_requests: pool.counters.requests.total(),
             reads: load(&pool.counters.reads),
             writes: load(&self.flush.pages_written),
+            page_bytes: load(&self.flush.page_bytes),
+            doublewrite_bytes: load(&self.flush.doublewrite_bytes),
             free_waits: load(&pool.counters.free_waits),
             evictions: load(&pool.counters.evictions),
             data_syncs: load(&self.flush.syncs),

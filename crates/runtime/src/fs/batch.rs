@@ -1,15 +1,15 @@
-//! Many reads and writes at once: the device's queue is what makes them cheap.
+//! Many reads, writes or syncs at once: the device's queue is what makes them cheap.
 
 use super::faults::Op;
 use super::file::{File, Inner};
-use super::op::{self, FileOp};
+use super::op::{self, FileOp, OpKind};
 use crate::sim::SimOp;
 use crate::wait::WaitEvent;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 
-/// Reads and writes that are submitted at once. All files of a batch belong to the same world.
+/// Reads, writes or syncs that are submitted at once. All files of a batch belong to the same world.
 #[derive(Default)]
 pub struct IoBatch<'a> {
     real: Vec<FileOp>,
@@ -46,6 +46,18 @@ impl<'a> IoBatch<'a> {
                 self.real.push(op.or_fault(file.check_fault(Op::Write)));
             }
             Inner::Sim(sim) => self.sim.push(SimOp::write(sim, buf, offset)),
+        }
+        self.files.push(file.clone());
+    }
+    /// Adds a sync of the file's content. It covers writes that are done, not those of the same batch.
+    pub fn push_sync(&mut self, file: &File) {
+        self.event.get_or_insert(file.events().2);
+        match file.inner() {
+            Inner::Real { fd, .. } => {
+                let op = FileOp::sync(fd.as_raw_fd(), OpKind::SyncData);
+                self.real.push(op.or_fault(file.check_fault(Op::Sync)));
+            }
+            Inner::Sim(sim) => self.sim.push(SimOp::sync(sim)),
         }
         self.files.push(file.clone());
     }

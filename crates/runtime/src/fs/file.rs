@@ -215,8 +215,9 @@ impl File {
     pub(super) fn inner(&self) -> &Inner {
         &self.inner
     }
-    pub(super) fn events(&self) -> (WaitEvent, WaitEvent) {
-        (self.read_event, self.write_event)
+    /// Of reads, writes and syncs.
+    pub(super) fn events(&self) -> (WaitEvent, WaitEvent, WaitEvent) {
+        (self.read_event, self.write_event, self.sync_event)
     }
 }
 

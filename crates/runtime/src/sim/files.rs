@@ -28,25 +28,37 @@ pub(crate) struct SimOp {
     address: *mut u8,
     len: usize,
     offset: u64,
-    is_write: bool,
+    kind: SimOpKind,
+}
+
+enum SimOpKind {
+    Read,
+    Write,
+    Sync,
 }
 
 impl SimOp {
     pub fn read(file: &SimFile, buf: &mut [u8], offset: u64) -> SimOp {
-        SimOp { file, address: buf.as_mut_ptr(), len: buf.len(), offset, is_write: false }
+        SimOp { file, address: buf.as_mut_ptr(), len: buf.len(), offset, kind: SimOpKind::Read }
     }
     pub fn write(file: &SimFile, buf: &[u8], offset: u64) -> SimOp {
-        SimOp { file, address: buf.as_ptr().cast_mut(), len: buf.len(), offset, is_write: true }
+        let address = buf.as_ptr().cast_mut();
+        SimOp { file, address, len: buf.len(), offset, kind: SimOpKind::Write }
+    }
+    pub fn sync(file: &SimFile) -> SimOp {
+        let address = std::ptr::NonNull::dangling().as_ptr();
+        SimOp { file, address, len: 0, offset: 0, kind: SimOpKind::Sync }
     }
     fn perform(&self, world: &World) -> io::Result<()> {
         // SAFETY: the batch holds the file open and borrows the buffer, exclusively for a read.
         let (file, buf) = unsafe { (&*self.file, std::slice::from_raw_parts_mut(self.address, self.len)) };
-        if self.is_write {
-            return file.begin_write(world, buf, self.offset).map(drop);
-        }
-        match file.read_now(world, buf, self.offset)? {
-            n if n == self.len => Ok(()),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        match self.kind {
+            SimOpKind::Write => file.begin_write(world, buf, self.offset).map(drop),
+            SimOpKind::Sync => file.sync_now(world),
+            SimOpKind::Read => match file.read_now(world, buf, self.offset)? {
+                n if n == self.len => Ok(()),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            },
         }
     }
 }
@@ -113,6 +125,14 @@ impl SimFile {
         let world = here();
         let covered = self.disk.lock().last_number();
         world.delay(event, SYNC_MICROS);
+        self.sync_up_to(world, covered)
+    }
+    fn sync_now(&self, world: &World) -> io::Result<()> {
+        let covered = self.disk.lock().last_number();
+        self.sync_up_to(world, covered)
+    }
+    /// Covers the writes up to that number.
+    fn sync_up_to(&self, world: &World, covered: u64) -> io::Result<()> {
         world.check_fault(Op::Sync, &self.path)?;
         world.sync_point();
         self.disk.lock().sync(self.inode, covered);

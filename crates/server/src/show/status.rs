@@ -87,7 +87,7 @@ pub fn engine(status: &EngineStatus) -> Vec<(&'static str, String)> {
         ("Innodb_data_reads", store.reads),
         ("Innodb_data_read", store.reads * PAGE_BYTES),
         ("Innodb_data_writes", store.writes + store.log_writes),
-        ("Innodb_data_written", store.writes * PAGE_BYTES + store.log_bytes),
+        ("Innodb_data_written", store.page_bytes + store.doublewrite_bytes + store.log_bytes),
         ("Innodb_dblwr_pages_written", store.doublewrite_pages),
         ("Innodb_dblwr_writes", store.doublewrite_batches),
         ("Innodb_deadlocks", status.deadlocks),

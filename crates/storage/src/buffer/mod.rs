@@ -7,6 +7,7 @@
 //!    (or recovery) takes. Latches are held for copying only: never across I/O, never across a park.
 //! 3. A frame with pins, a dirty frame and a latched frame are not evicted. Pins are taken under the latch.
 //! 4. `first_redo` is 0 for a clean frame; otherwise the start of the first group since the page was last copied out.
+//! 5. Where a page and its place in the file differ, and no copy is on its way there, `touched` says so.
 //!
 //! Latch order: within a tree from parent to child and from left to right; then undo pages; map pages and the pages they
 //! give away last. Reads happen with no latch held: [`Pool::latch_shared`] and [`Pool::pin`] assert it when they must wait.
@@ -30,6 +31,7 @@ use parking_lot::{Mutex, RawRwLock};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::*;
 use crate::log::DirtyEntry;
+use crate::page::touched::Touched;
 use crate::page::{PageRef, format_page};
 use crate::space::Space;
 use arena::Arena;
@@ -52,6 +54,8 @@ pub struct Frame {
     away: AtomicBool,
     /// See invariant 4; changes under the exclusive latch, or under the shared one by the flusher.
     pub first_redo: AtomicU64,
+    /// See invariant 5; changes as `first_redo` does.
+    touched: AtomicU32,
 }
 
 impl Frame {
@@ -64,7 +68,20 @@ impl Frame {
             uses: AtomicU8::new(0),
             away: AtomicBool::new(false),
             first_redo: AtomicU64::new(0),
+            touched: AtomicU32::new(0),
         }
+    }
+
+    /// Notes changed bytes of the page; the exclusive latch is held, or by the flusher the shared one.
+    #[inline]
+    pub fn touch_bytes(&self, touched: Touched) {
+        // One writer at a time: no read-modify-write is needed.
+        self.touched.store(self.touched.load(Relaxed) | touched.0, Relaxed);
+    }
+
+    /// What was changed since the page was last copied out; nothing now. For the flusher.
+    pub fn take_touched(&self) -> Touched {
+        Touched(self.touched.swap(0, Relaxed))
     }
 
     #[inline]
@@ -229,11 +246,12 @@ impl Owned<'_> {
     }
 
     /// Gives the frame its identity and shows it to the world.
-    fn publish(self, space: &Space, page: u32, pins: u32) -> u32 {
+    fn publish(self, space: &Space, page: u32, pins: u32, touched: Touched) -> u32 {
         let frame = self.pool.frame(self.frame);
         // Late holders of a stale translation latch the frame only to look at its identity.
         frame.lock_exclusive();
         frame.first_redo.store(0, Relaxed);
+        frame.touched.store(touched.0, Relaxed);
         frame.uses.store(1, Relaxed);
         frame.pins.store(pins, Relaxed);
         frame.page.store(page, Relaxed);
@@ -383,7 +401,7 @@ impl Pool {
                 };
                 owned.bytes()[..AT_TREE].fill(0);
                 format_page(owned.bytes(), space.id.0, page, KIND_FREE);
-                let frame = owned.publish(space, page, 1);
+                let frame = owned.publish(space, page, 1, Touched::ALL);
                 self.wake_loaders(space, page);
                 return Ok(Pin { pool: self.clone(), frame });
             }
@@ -454,15 +472,17 @@ impl Pool {
         };
         read.map_err(|e| space.io_error(page, "read", e))?;
         self.counters.reads.fetch_add(1, Relaxed);
-        self.check_loaded(space, page, owned.bytes())?;
-        owned.publish(space, page, 0);
+        let touched = self.check_loaded(space, page, owned.bytes())?;
+        owned.publish(space, page, 0, touched);
         Ok(())
     }
 
-    fn check_loaded(&self, space: &Space, page: u32, bytes: &[u8]) -> StoreResult<()> {
+    /// Refuses what is not that page; gives where it may differ from its place in the file.
+    fn check_loaded(&self, space: &Space, page: u32, bytes: &[u8]) -> StoreResult<Touched> {
         let loaded = PageRef::new(bytes);
         if self.recovering.load(Relaxed) && loaded.is_zero() {
-            return Ok(());
+            // Perhaps the file ends before it.
+            return Ok(Touched::ALL);
         }
         if !loaded.crc_ok() {
             return Err(space.corrupt(page, "checksum does not fit"));
@@ -471,7 +491,7 @@ impl Pool {
             let what = format!("found page {} of tree {}", loaded.page_no(), loaded.tree());
             return Err(space.corrupt(page, what));
         }
-        Ok(())
+        Ok(Touched::NONE)
     }
 
     /// Reads those of the pages that are absent, all at once; waits, for frames too. For one caller at a time, and for less
@@ -488,10 +508,10 @@ impl Pool {
         }
         let results = if batch.is_empty() { Vec::new() } else { batch.run() };
         for ((mut frame, space, page), result) in owned.into_iter().zip(results) {
-            let good = result.is_ok() && self.check_loaded(space, page, frame.bytes()).is_ok();
-            if good {
+            let loaded = result.is_ok().then(|| self.check_loaded(space, page, frame.bytes()));
+            if let Some(Ok(touched)) = loaded {
                 self.counters.reads.fetch_add(1, Relaxed);
-                frame.publish(space, page, 0);
+                frame.publish(space, page, 0, touched);
             } else {
                 // Whoever needs the page reads it alone and meets the error.
                 space.map.clear(page);

@@ -180,6 +180,7 @@ impl Pool {
         log.with_dirty(|queue, _| {
             let first_redo = old.first_redo.swap(0, Relaxed);
             new.first_redo.store(first_redo, Relaxed);
+            new.touched.store(old.touched.load(Relaxed), Relaxed);
             if first_redo != 0 {
                 rename(queue, DirtyEntry { frame: from, first_redo }, to);
             }

@@ -12,7 +12,8 @@
 use keel_base::checksum::{crc32c, crc32c_append};
 
 use crate::layout::*;
-use crate::page::{PageMut, format_page, image_parts};
+use crate::page::touched::Touched;
+use crate::page::{PageMut, image_parts};
 
 /// Bytes before the records of a group.
 pub const GROUP_HEAD: usize = 12;
@@ -259,9 +260,11 @@ impl<'a> Iterator for Records<'a> {
 pub struct Malformed;
 
 impl Change<'_> {
-    /// Does the change to `page`, whose content is what it was when the record was written.
-    pub fn apply(&self, at: (u32, u32), page: &mut [u8]) -> Result<(), Malformed> {
-        self.try_apply(at, page).ok_or(Malformed)
+    /// Does the change to `page`, whose content is what it was when the record was written; gives what it touched.
+    pub fn apply(&self, at: (u32, u32), page: &mut [u8]) -> Result<Touched, Malformed> {
+        let mut page = PageMut::new(page);
+        self.try_apply(at, &mut page).ok_or(Malformed)?;
+        Ok(page.touched())
     }
 
     /// Whether it says all of the page, whatever stood there.
@@ -274,8 +277,7 @@ impl Change<'_> {
         Some(u16::from_le_bytes([b[0], b[1]]) as usize)
     }
 
-    fn try_apply(&self, at: (u32, u32), bytes: &mut [u8]) -> Option<()> {
-        let mut page = PageMut::new(bytes);
+    fn try_apply(&self, at: (u32, u32), page: &mut PageMut<'_>) -> Option<()> {
         match self.kind {
             INSERT => {
                 let (slot, key_len) = (self.number(0)?, self.number(1)?);
@@ -306,7 +308,8 @@ impl Change<'_> {
                 let (top, bottom) = self.body[2..].split_at_checked(top_len)?;
                 (AT_TREE + top.len() + bottom.len() <= PAGE).then_some(())?;
                 page.load_image(top, bottom);
-                stamp_identity(bytes, at);
+                // An image leaves out the page's own number.
+                page.set_page_no(at.1);
                 Some(())
             }
             BYTES => {
@@ -322,17 +325,12 @@ impl Change<'_> {
                 Some(())
             }
             FORMAT_PAGE => {
-                format_page(bytes, at.0, at.1, *self.body.first()?);
+                page.format(at.0, at.1, *self.body.first()?);
                 Some(())
             }
             _ => None,
         }
     }
-}
-
-/// Sets what an image leaves out: the page's own number.
-fn stamp_identity(bytes: &mut [u8], at: (u32, u32)) {
-    bytes[AT_PAGE..AT_PAGE + 4].copy_from_slice(&at.1.to_le_bytes());
 }
 
 #[cfg(test)]

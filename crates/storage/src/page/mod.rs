@@ -11,10 +11,12 @@
 //! an inner page is its own low fence. Callers hold the page's latch (shared to read, exclusive to change).
 
 mod problem;
+pub mod touched;
 
 use std::cmp::Ordering;
 
 use crate::layout::*;
+use touched::{Canvas, Touched};
 
 /// The value does not fit into the page as it is; split and retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -404,7 +406,7 @@ impl<'a> PageBuilder<'a> {
     pub fn new(bytes: &'a mut [u8], meta: NodeMeta<'_>) -> PageBuilder<'a> {
         format_page(bytes, meta.tree, meta.page, if meta.level == 0 { KIND_LEAF } else { KIND_INNER });
         let mut page = PageMut::new(bytes);
-        page.0[AT_LEVEL] = meta.level;
+        page.0.put(AT_LEVEL, &[meta.level]);
         page.set_u16(AT_HEAP, PAGE);
         page.set_right(meta.right);
         let low = page.push_bytes(meta.low);
@@ -442,57 +444,78 @@ impl<'a> PageBuilder<'a> {
 }
 
 /// Changes a page in place.
-pub struct PageMut<'a>(&'a mut [u8]);
+pub struct PageMut<'a>(Canvas<'a>);
 
 impl<'a> PageMut<'a> {
     /// Changes `bytes`, a whole page.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> PageMut<'a> {
         assert_eq!(bytes.len(), PAGE);
-        PageMut(bytes)
+        PageMut(Canvas::new(bytes))
     }
 
     /// Reads the page.
     #[inline]
     pub fn as_ref(&self) -> PageRef<'_> {
-        PageRef(self.0)
+        PageRef(self.0.bytes())
+    }
+
+    /// What was changed through `self`.
+    #[inline]
+    pub fn touched(&self) -> Touched {
+        self.0.touched()
     }
 
     fn set_u16(&mut self, at: usize, value: usize) {
         debug_assert!(value <= u16::MAX as usize);
-        self.0[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+        self.0.put(at, &(value as u16).to_le_bytes());
     }
 
     fn set_u64(&mut self, at: usize, value: u64) {
-        self.0[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        self.0.put(at, &value.to_le_bytes());
     }
 
     /// Sets the right neighbour or next of a chain.
     pub fn set_right(&mut self, right: u32) {
-        self.0[AT_RIGHT..AT_RIGHT + 4].copy_from_slice(&right.to_le_bytes());
+        self.0.put(AT_RIGHT, &right.to_le_bytes());
     }
 
     /// Stamps the page with the end of the mini-transaction.
     #[inline]
     pub fn set_lsn(&mut self, lsn: u64) {
-        self.0[AT_LSN..AT_LSN + 8].copy_from_slice(&lsn.to_le_bytes());
+        self.0.put(AT_LSN, &lsn.to_le_bytes());
     }
 
     /// Computes and stores the checksum; done on the copy that is written.
     pub fn seal(&mut self) {
-        let crc = keel_base::checksum::crc32c(&self.0[AT_PAGE..]);
-        self.0[AT_CRC..AT_CRC + 4].copy_from_slice(&crc.to_le_bytes());
+        let crc = keel_base::checksum::crc32c(&self.0.bytes()[AT_PAGE..]);
+        self.0.put(AT_CRC, &crc.to_le_bytes());
+    }
+
+    /// Writes the header of an empty page of that kind, zeroing the rest but keeping its LSN.
+    pub fn format(&mut self, tree: u32, page: u32, kind: u8) {
+        format_page(self.0.all(), tree, page, kind);
+    }
+
+    /// Lets `f` build the page anew.
+    pub fn rebuild(&mut self, f: impl FnOnce(&mut [u8])) {
+        f(self.0.all());
+    }
+
+    /// Sets the page's own number.
+    pub fn set_page_no(&mut self, page: u32) {
+        self.0.put(AT_PAGE, &page.to_le_bytes());
     }
 
     /// Overwrites bytes anywhere behind the LSN.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset >= AT_TREE);
-        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.0.put(offset, bytes);
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) -> usize {
         let at = self.as_ref().heap() - bytes.len();
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.0.put(at, bytes);
         self.set_u16(AT_HEAP, at);
         at
     }
@@ -500,7 +523,7 @@ impl<'a> PageMut<'a> {
     fn set_slot(&mut self, index: usize, offset: usize, key_len: usize, head: u32) {
         let word = offset as u64 | (key_len as u64) << 16 | u64::from(head) << 32;
         let at = HEADER + index * SLOT;
-        self.0[at..at + SLOT].copy_from_slice(&word.to_le_bytes());
+        self.0.put(at, &word.to_le_bytes());
     }
 
     /// Writes a cell into the gap and gives its offset; the gap must suffice.
@@ -510,7 +533,7 @@ impl<'a> PageMut<'a> {
         self.set_u16(at, value.len());
         let mut to = at + CELL_HEAD;
         for part in [key_a, key_b, value] {
-            self.0[to..to + part.len()].copy_from_slice(part);
+            self.0.put(to, part);
             to += part.len();
         }
         at
@@ -522,10 +545,10 @@ impl<'a> PageMut<'a> {
         let at = self.put_cell(key_a, key_b, value);
         let (from, end) = (HEADER + index * SLOT, HEADER + count * SLOT);
         assert!(end + SLOT <= at, "page overrun: {count} slots, cell at {at}");
-        self.0.copy_within(from..end, from + SLOT);
+        self.0.shift(from..end, from + SLOT);
         let key_len = key_a.len() + key_b.len();
         let key = at + CELL_HEAD;
-        let head = head_of(&self.0[key..key + key_len]);
+        let head = head_of(&self.0.bytes()[key..key + key_len]);
         self.set_slot(index, at, key_len, head);
         self.set_u16(AT_COUNT, count + 1);
     }
@@ -538,7 +561,7 @@ impl<'a> PageMut<'a> {
     /// Moves live cells together, dropping `skip`'s (whose slot is left without a cell).
     fn compact(&mut self, skip: Option<usize>) {
         let mut copy = [0; PAGE];
-        copy.copy_from_slice(self.0);
+        copy.copy_from_slice(self.0.bytes());
         let old = PageRef(&copy);
         self.set_u16(AT_HEAP, PAGE);
         self.set_u16(AT_GARBAGE, 0);
@@ -589,7 +612,7 @@ impl<'a> PageMut<'a> {
         let dead = self.as_ref().entry_bytes(index) - SLOT;
         self.add_garbage(dead);
         let from = HEADER + (index + 1) * SLOT;
-        self.0.copy_within(from..HEADER + count * SLOT, from - SLOT);
+        self.0.shift(from..HEADER + count * SLOT, from - SLOT);
         self.set_u16(AT_COUNT, count - 1);
         let (last, run) = self.as_ref().insert_run();
         match last {
@@ -615,8 +638,8 @@ impl<'a> PageMut<'a> {
         let value_at = slot.offset + CELL_HEAD + slot.key_len;
         if new_len <= value_len {
             let tail = value_at + offset + old_len..value_at + value_len;
-            self.0.copy_within(tail, value_at + offset + middle.len());
-            self.0[value_at + offset..value_at + offset + middle.len()].copy_from_slice(middle);
+            self.0.shift(tail, value_at + offset + middle.len());
+            self.0.put(value_at + offset, middle);
             self.set_u16(slot.offset, new_len);
             self.add_garbage(value_len - new_len);
             return Ok(());
@@ -657,13 +680,13 @@ impl<'a> PageMut<'a> {
         let slot = self.as_ref().slot(index);
         assert!(offset + bytes.len() <= self.as_ref().value(index).len());
         let at = slot.offset + CELL_HEAD + slot.key_len + offset;
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.0.put(at, bytes);
     }
 
     /// Keeps the first `keep` entries; `high` becomes the high fence and `right` the neighbour.
     pub fn truncate(&mut self, keep: usize, high: &[u8], right: u32) {
         let mut copy = [0; PAGE];
-        copy.copy_from_slice(self.0);
+        copy.copy_from_slice(self.0.bytes());
         let old = PageRef(&copy);
         let meta = NodeMeta {
             tree: old.tree(),
@@ -674,7 +697,7 @@ impl<'a> PageMut<'a> {
             high: Some(high),
         };
         let (last, run) = old.insert_run();
-        PageBuilder::new(self.0, meta).push_all(old, 0..keep);
+        PageBuilder::new(self.0.all(), meta).push_all(old, 0..keep);
         if last <= keep {
             self.set_insert_run(last, run);
         }
@@ -683,9 +706,9 @@ impl<'a> PageMut<'a> {
     /// Replaces the page by another page's content, as [`image_parts`] gave it.
     pub fn load_image(&mut self, top: &[u8], bottom: &[u8]) {
         let end = PAGE - bottom.len();
-        self.0[AT_TREE..top.len() + AT_TREE].copy_from_slice(top);
-        self.0[top.len() + AT_TREE..end].fill(0);
-        self.0[end..].copy_from_slice(bottom);
+        self.0.put(AT_TREE, top);
+        self.0.clear(top.len() + AT_TREE..end);
+        self.0.put(end, bottom);
     }
 }
 

@@ -177,3 +177,43 @@ fn change(bytes: &mut [u8], model: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: &[u8], 
         }
     }
 }
+
+/// What is written in place of a page is what it says it has touched: a byte that changes unnoticed is lost.
+#[test]
+fn every_changed_byte_is_noted() {
+    let mut rng = Rng(99);
+    let mut bytes = vec![0; PAGE];
+    PageBuilder::new(&mut bytes, node(b"", None));
+    let mut partial = 0;
+    for step in 0..20_000 {
+        let before = bytes.clone();
+        let mut page = PageMut::new(&mut bytes);
+        let key = format!("{:06}", rng.below(400)).into_bytes();
+        let value = vec![step as u8; rng.below(90)];
+        let found = page.as_ref().search(&key);
+        let count = page.as_ref().count();
+        match (rng.below(40), found) {
+            (0, _) if count > 10 => page.truncate(count - rng.below(5), b"zzz", step as u32),
+            (1, _) => page.write(AT_RIGHT, &(step as u32).to_le_bytes()),
+            (2, _) => page.set_lsn(step as u64),
+            (3..10, Ok(slot)) => page.remove(slot),
+            (10..20, Ok(slot)) if !page.as_ref().value(slot).is_empty() => page.patch(slot, 0, &[step as u8]),
+            (_, Ok(slot)) => {
+                let old = page.as_ref().value(slot).len();
+                let _ = page.splice(slot, old / 2, old - old / 2, &value);
+            }
+            (_, Err(slot)) => drop(page.insert(slot, &key, &value)),
+        }
+        page.seal();
+        let touched = page.touched();
+        partial += usize::from(touched.count() < 8);
+        for unit in Touched(!touched.0).units() {
+            assert_eq!(
+                before[unit.clone()],
+                bytes[unit.clone()],
+                "step {step}: bytes {unit:?} changed unnoticed"
+            );
+        }
+    }
+    assert!(partial > 5000, "only {partial} changes touched little");
+}

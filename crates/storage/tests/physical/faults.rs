@@ -85,6 +85,40 @@ fn a_failed_page_write_is_tried_again() {
     });
 }
 
+/// A write that failed may have torn its page, and the doublewrite file holds what mends it: so it stays until the write is done.
+#[test]
+fn what_mends_a_page_stays_until_the_page_is_written() {
+    let disk = Disk::new(1);
+    let seen = disk.clone();
+    world(1, &disk, move || {
+        let store = open(tiny());
+        let tree = store.create_tree(TREE).expect("created");
+        let other = store.create_tree(keel_base::TreeId(6)).expect("created");
+        store.checkpoint().expect("clean");
+        for n in 0..300 {
+            put(n).run(&store, &tree).expect("done");
+        }
+        sim::fail_times(Fault::Write, "t5.kt", EIO, 0, 10);
+        let copies = || seen.read(Path::new("/data/doublewrite.kd")).expect("there");
+        let before = copies();
+        while copies() == before {
+            put(1).run(&store, &other).expect("done");
+            keel_runtime::fiber::sleep(std::time::Duration::from_millis(5));
+        }
+        // The first try has failed; the next comes after a tenth of a second.
+        let during = copies();
+        for n in 0..60 {
+            put(n).run(&store, &other).expect("done");
+            keel_runtime::fiber::sleep(std::time::Duration::from_millis(5));
+            assert!(copies() == during, "another batch after {n}");
+        }
+        store.checkpoint().expect("tried again");
+        assert!(copies() != during);
+        store.shutdown().expect("clean");
+    })
+    .done();
+}
+
 #[test]
 fn pages_that_can_never_be_written_end_the_store_with_the_reason() {
     in_world(|| {

@@ -1,0 +1,218 @@
+//! A batch of dirty pages on its way to the files: copied out, noted in the doublewrite file, written in place, synced.
+//!
+//! In place only those blocks are written that changed since the page was last written there; without the doublewrite file
+//! always the whole page, which such a device writes at once. A write in place that fails is tried again until it succeeds
+//! or the store ends: the doublewrite file holds this batch and no other, and a failed write may have torn a page.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use keel_runtime::fs::{AlignedBuf, IoBatch};
+
+use crate::buffer::Pin;
+use crate::core::Core;
+use crate::doublewrite::{BATCH, Copy};
+use crate::fault::StoreResult;
+use crate::layout::PAGE;
+use crate::log::DirtyEntry;
+use crate::page::touched::{Touched, UNIT};
+use crate::page::{PageMut, PageRef};
+use crate::space::Space;
+
+/// Bytes of a block in place: direct writes are whole blocks, and a device may be slow with less.
+const BLOCK: usize = 4096;
+/// Unchanged blocks between two changed ones that are written with them: one write costs more than so many bytes.
+const GAP_BLOCKS: usize = 1;
+
+/// Buffers and pages of the batch at work.
+pub struct FlushBatch {
+    buffer: AlignedBuf,
+    items: Vec<Item>,
+}
+
+/// One page; its copy has the same index in the buffer.
+struct Item {
+    space: Arc<Space>,
+    page: u32,
+    entry: DirtyEntry,
+    touched: Touched,
+    _pin: Pin,
+}
+
+/// One write: bytes of the buffer, and where they belong.
+struct Piece<'b> {
+    space: &'b Space,
+    offset: u64,
+    bytes: Range<usize>,
+}
+
+/// The runs of changed blocks of a page, as bytes of it.
+fn runs(touched: Touched) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for block in 0..PAGE / BLOCK {
+        let bytes = block * BLOCK..(block + 1) * BLOCK;
+        if touched.0 & Touched::of(bytes.clone()).0 == 0 {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(last) if bytes.start - last.end <= GAP_BLOCKS * BLOCK => last.end = bytes.end,
+            _ => runs.push(bytes),
+        }
+    }
+    runs
+}
+
+impl FlushBatch {
+    /// An empty one.
+    pub fn new() -> FlushBatch {
+        FlushBatch { buffer: AlignedBuf::new(BATCH * PAGE), items: Vec::with_capacity(BATCH) }
+    }
+
+    /// Copies those of `frames` that are dirty into the buffer and marks them clean; whether there are any.
+    pub fn copy_out(&mut self, core: &Core, frames: &[u32]) -> bool {
+        self.items.clear();
+        let pool = &core.pool;
+        // In file order, so that neighbours lie side by side in the buffer and go out in one write.
+        let mut frames: Vec<_> = frames.iter().map(|&f| (pool.frame(f).identity(), f)).collect();
+        frames.sort_unstable();
+        for (_, frame) in frames {
+            let latch = pool.latch_frame(frame);
+            let state = pool.frame(frame);
+            let Some((tree, page)) = state.identity().filter(|_| state.is_dirty()) else { continue };
+            let Some(space) = core.space(tree) else {
+                state.first_redo.store(0, Relaxed);
+                continue;
+            };
+            let copy = self.items.len() * PAGE;
+            self.buffer[copy..copy + PAGE].copy_from_slice(latch.page().bytes());
+            let entry = DirtyEntry { frame, first_redo: state.first_redo.swap(0, Relaxed) };
+            // Checksum and LSN always change.
+            let touched = state.take_touched().and(Touched::of(0..UNIT));
+            self.items.push(Item { space, page, entry, touched, _pin: latch.pin(pool) });
+        }
+        for copy in self.buffer[..self.items.len() * PAGE].chunks_exact_mut(PAGE) {
+            PageMut::new(copy).seal();
+        }
+        !self.items.is_empty()
+    }
+
+    /// Number of pages.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The greatest LSN: the log must be durable up to it.
+    pub fn newest_lsn(&self) -> u64 {
+        self.pages().map(|copy| PageRef::new(copy.bytes).lsn()).max().unwrap_or(0)
+    }
+
+    /// The pages as the doublewrite file takes them.
+    pub fn pages(&self) -> impl Iterator<Item = Copy<'_>> + Clone {
+        self.items.iter().zip(self.buffer.chunks_exact(PAGE)).map(|(item, bytes)| Copy {
+            tree: item.space.id.0,
+            page: item.page,
+            touched: item.touched,
+            bytes,
+        })
+    }
+
+    /// Makes every page count as changed all over.
+    pub fn touch_all(&mut self) {
+        self.items.iter_mut().for_each(|item| item.touched = Touched::ALL);
+    }
+
+    /// The writes, neighbours in one.
+    fn pieces(&self) -> Vec<Piece<'_>> {
+        let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(self.items.len() * 2);
+        for (index, item) in self.items.iter().enumerate() {
+            for run in runs(item.touched) {
+                let offset = u64::from(item.page) * PAGE as u64 + run.start as u64;
+                let bytes = index * PAGE + run.start..index * PAGE + run.end;
+                match pieces.last_mut() {
+                    Some(last)
+                        if last.space.id == item.space.id
+                            && last.bytes.end == bytes.start
+                            && last.offset + last.bytes.len() as u64 == offset =>
+                    {
+                        last.bytes.end = bytes.end;
+                    }
+                    _ => pieces.push(Piece { space: &item.space, offset, bytes }),
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Writes the pages in place; gives the bytes.
+    pub fn write(&self) -> StoreResult<u64> {
+        let pieces = self.pieces();
+        let mut batch = IoBatch::new();
+        for piece in &pieces {
+            batch.push_write(&piece.space.file, &self.buffer[piece.bytes.clone()], piece.offset);
+        }
+        let mut bytes = 0;
+        for (result, piece) in batch.run().into_iter().zip(&pieces) {
+            let page = (piece.offset / PAGE as u64) as u32;
+            // The file of a dropped tree is of no interest.
+            if !piece.space.is_dropped() {
+                result.map_err(|e| piece.space.io_error(page, "write", e))?;
+            }
+            bytes += piece.bytes.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Syncs the files, all at once; gives their number, or which failed.
+    pub fn sync(&self) -> StoreResult<u64> {
+        let files: Vec<&Arc<Space>> =
+            self.items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space)).map(|run| &run[0].space).collect();
+        let mut batch = IoBatch::new();
+        files.iter().for_each(|space| batch.push_sync(&space.file));
+        for (result, space) in batch.run().into_iter().zip(&files) {
+            result.map_err(|e| space.io_error(0, "sync", e))?;
+        }
+        Ok(files.len() as u64)
+    }
+
+    /// The pages are durable: their frames may go.
+    pub fn done(&mut self) {
+        self.items.clear();
+    }
+
+    /// The pages were not written: they are as dirty as before.
+    pub fn give_up(&mut self, core: &Core) {
+        for item in &self.items {
+            // The pin keeps the frame's identity, the latch keeps writers from noting changes meanwhile.
+            let _latch = core.pool.latch_frame(item.entry.frame);
+            core.pool.frame(item.entry.frame).touch_bytes(item.touched);
+        }
+        // The log's mutex keeps committing writers from marking them meanwhile.
+        core.log.with_dirty(|queue, _| {
+            for item in &self.items {
+                core.pool.frame(item.entry.frame).first_redo.store(item.entry.first_redo, Relaxed);
+                queue.push_front(item.entry);
+            }
+            queue.make_contiguous().sort_by_key(|e| e.first_redo);
+        });
+        self.items.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init)]
+    fn changed_blocks_are_written_and_small_gaps_with_them() {
+        let units = |places: &[usize]| {
+            places.iter().fold(Touched::NONE, |all, at| all.and(Touched::of(*at..*at + 1)))
+        };
+        assert_eq!(runs(units(&[0])), vec![0..BLOCK]);
+        assert_eq!(runs(units(&[0, 5000])), vec![0..2 * BLOCK]);
+        assert_eq!(runs(units(&[0, 9000])), vec![0..3 * BLOCK]);
+        assert_eq!(runs(units(&[0, PAGE - 1])), [0..BLOCK, 3 * BLOCK..PAGE]);
+        assert_eq!(runs(Touched::ALL), vec![0..PAGE]);
+    }
+}
