@@ -21,6 +21,7 @@ use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
 use crate::point::PointSelect;
 use crate::select;
 use crate::session::Session;
+use crate::xa::Branches;
 
 /// All databases of a server.
 pub struct Database {
@@ -31,6 +32,7 @@ pub struct Database {
     /// Owned by the definition that changes the catalog.
     definition_lock: Arc<TableLock>,
     shared_waits: SharedWaits,
+    branches: Branches,
     plans: PlanCache,
 }
 
@@ -59,15 +61,18 @@ impl Database {
         let catalog_tree = CatalogTree::open(&engine, host.server_collation())?;
         let catalog = ArcSwap::from_pointee(catalog_tree.load(&engine)?);
         let definition_lock = Arc::default();
-        Ok(Arc::new(Database {
+        let database = Arc::new(Database {
             engine,
             host,
             catalog,
             catalog_tree,
             definition_lock,
             shared_waits: SharedWaits::default(),
+            branches: Branches::default(),
             plans: PlanCache::new(),
-        }))
+        });
+        database.recover_branches()?;
+        Ok(database)
     }
 
     /// The engine below.
@@ -100,6 +105,10 @@ impl Database {
 
     pub(crate) fn shared_waits(&self) -> &SharedWaits {
         &self.shared_waits
+    }
+
+    pub(crate) fn branches(&self) -> &Branches {
+        &self.branches
     }
 
     /// Shows the next version of the catalog to everybody.

@@ -79,6 +79,9 @@ impl Database {
         if matches!(plan.body, Body::Direct) {
             return self.direct(session, plan, sink);
         }
+        if plan.has_stored_tables() {
+            session.refuse_in_closed_branch()?;
+        }
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
             locked => locked?,
@@ -202,7 +205,7 @@ impl Database {
             _ => false,
         };
         let undone = if ends_all || !session.in_transaction() {
-            self.rollback(session)
+            self.rollback_because(session, error.code)
         } else {
             match &mut session.txn {
                 Some(txn) => txn.rollback_statement().map_err(engine_error),
@@ -256,6 +259,9 @@ impl Database {
     }
 
     fn direct(&self, session: &mut Session, plan: &Plan, sink: &mut dyn RowSink) -> SqlResult<Completion> {
+        if plan.kind.ends_transaction() {
+            session.refuse_in_branch()?;
+        }
         if plan.kind.commits_implicitly() {
             if plan.kind.defines() && session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());

@@ -39,6 +39,7 @@ mod sort;
 mod testing;
 pub mod txn;
 pub mod user_locks;
+pub mod xa;
 
 pub use database::{Database, Params};
 pub use host::Host;

@@ -120,6 +120,7 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
         session.diagnostics.clear();
+        session.refuse_in_branch()?;
         self.commit(session)?;
         session.named_locks.release();
         let timeout = match wait {

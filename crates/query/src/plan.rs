@@ -73,6 +73,12 @@ impl StatementKind {
         )
     }
 
+    /// Whether it ends the transaction that is open, so that it is refused in a branch of XA.
+    pub fn ends_transaction(self) -> bool {
+        use StatementKind::*;
+        self.commits_implicitly() || matches!(self, Begin | Commit | Rollback)
+    }
+
     /// Whether it changes definitions, so that it is refused in a READ ONLY transaction.
     pub fn defines(self) -> bool {
         use StatementKind::*;

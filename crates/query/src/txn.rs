@@ -8,6 +8,7 @@ use keel_storage::{Savepoint, TxnOptions};
 
 use crate::mdl::TableLock;
 use crate::session::Session;
+use crate::xa::Branch;
 use crate::{Database, engine_error};
 
 /// What SQL knows of a session's transaction beside the engine's [`Txn`](keel_storage::Txn).
@@ -18,6 +19,8 @@ pub struct TransactionState {
     /// READ ONLY.
     pub read_only: bool,
     savepoints: Vec<SavepointHere>,
+    /// What XA START began.
+    pub(crate) branch: Option<Box<Branch>>,
     /// Shared metadata locks, kept to the end, and whether they are a writer's.
     pub(crate) locks: Vec<(Arc<TableLock>, bool)>,
 }
@@ -47,6 +50,11 @@ impl TransactionState {
     /// Keeps a lock to the end of the transaction.
     pub(crate) fn keep(&mut self, lock: &Arc<TableLock>, writes: bool) {
         self.locks.push((lock.clone(), writes));
+    }
+
+    /// Takes the locks that it keeps as a writer.
+    pub(crate) fn take_writers(&mut self) -> Vec<Arc<TableLock>> {
+        self.locks.extract_if(.., |(_, writes)| *writes).map(|(lock, _)| lock).collect()
     }
 
     pub(crate) fn release_locks(&mut self) {
@@ -86,10 +94,18 @@ impl Database {
 
     /// ROLLBACK.
     pub fn rollback(&self, session: &mut Session) -> SqlResult<()> {
+        self.rollback_because(session, 0)
+    }
+
+    /// The same where an error ends the whole transaction: a branch in which it happens remembers that.
+    pub(crate) fn rollback_because(&self, session: &mut Session, error: u16) -> SqlResult<()> {
         let result = match session.txn.take() {
             Some(mut txn) => txn.rollback().map_err(engine_error),
             None => Ok(()),
         };
+        if let Some(branch) = &mut session.transaction.branch {
+            branch.rolled_back(error);
+        }
         end(session);
         result
     }
@@ -131,6 +147,7 @@ impl Database {
         if !session.transaction.open {
             return Ok(());
         }
+        session.refuse_in_closed_branch()?;
         if session.transaction.savepoints.len() >= SAVEPOINTS_MAX {
             return Err(errors::unknown_error("Too many savepoints"));
         }
@@ -145,6 +162,7 @@ impl Database {
     /// ROLLBACK TO SAVEPOINT: those set later are forgotten.
     pub fn rollback_to_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
         let place = find(session, name)?;
+        session.refuse_in_closed_branch()?;
         let SavepointHere { point, locks, .. } = &session.transaction.savepoints[place];
         let (point, locks) = (*point, *locks);
         session.transaction.savepoints.truncate(place + 1);
@@ -163,6 +181,7 @@ impl Database {
     /// RELEASE SAVEPOINT: it and those set later are forgotten.
     pub fn release_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
         let place = find(session, name)?;
+        session.refuse_in_closed_branch()?;
         session.transaction.savepoints.truncate(place);
         Ok(())
     }

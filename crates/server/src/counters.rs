@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_query::StatementKind;
+use keel_sql::ast::Xa;
 
 macro_rules! counters {
     ($($name:ident $text:literal,)*) => {
@@ -68,6 +69,12 @@ counters! {
     ChangeDatabase "Com_change_db",
     Kill "Com_kill",
     Flush "Com_flush",
+    XaStart "Com_xa_start",
+    XaEnd "Com_xa_end",
+    XaPrepare "Com_xa_prepare",
+    XaCommit "Com_xa_commit",
+    XaRollback "Com_xa_rollback",
+    XaRecover "Com_xa_recover",
     Admin "Com_admin_commands",
     StatementPrepare "Com_stmt_prepare",
     StatementExecute "Com_stmt_execute",
@@ -126,6 +133,18 @@ impl Counter {
                 | PreparedStatements
         );
         !of_server
+    }
+
+    /// The counter of an XA statement.
+    pub fn of_xa(xa: &Xa) -> Counter {
+        match xa {
+            Xa::Start { .. } => Counter::XaStart,
+            Xa::End { .. } => Counter::XaEnd,
+            Xa::Prepare(_) => Counter::XaPrepare,
+            Xa::Commit { .. } => Counter::XaCommit,
+            Xa::Rollback(_) => Counter::XaRollback,
+            Xa::Recover { .. } => Counter::XaRecover,
+        }
     }
 
     /// How many there are.

@@ -8,7 +8,7 @@ use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_sql::ParseOptions;
 use keel_sql::ast::{
-    Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement,
+    Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement, Xa,
 };
 use keel_value::collation::{self, Charset};
 use keel_value::{SqlMode, Value};
@@ -128,6 +128,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
+            core.sql.refuse_in_branch()?;
             flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }
         Statement::LockTables { tables, wait } => {
@@ -140,6 +141,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
             let database = core.state.database().clone();
             database.unlock_named_tables(&mut core.sql).map(|()| Outcome::Ok(""))
         }
+        Statement::Xa(xa) => run_xa(core, xa),
         Statement::Empty => Ok(Outcome::Ok("")),
         Statement::Shutdown => {
             core.state.stop_requested.set();
@@ -197,12 +199,28 @@ fn name_of(statement: &Statement) -> String {
         Statement::RenameUser(_) => "RENAME USER",
         Statement::Grant(_) => "GRANT",
         Statement::Revoke(_) => "REVOKE",
-        Statement::Xa(_) => "XA",
         Statement::Explain(_) => "EXPLAIN FOR CONNECTION",
         Statement::Unsupported { what } => return what.clone(),
         _ => "this statement",
     };
     name.to_string()
+}
+
+fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
+    let database = core.state.database().clone();
+    core.count(Counter::of_xa(xa), 1);
+    let session = &mut core.sql;
+    match xa {
+        Xa::Start { xid, how } => database.xa_start(session, xid, *how)?,
+        Xa::End { xid, suspend } => database.xa_end(session, xid, *suspend)?,
+        Xa::Prepare(xid) => database.xa_prepare(session, xid)?,
+        Xa::Commit { xid, one_phase } => database.xa_commit(session, xid, *one_phase)?,
+        Xa::Rollback(xid) => database.xa_rollback(session, xid)?,
+        Xa::Recover { sql } => {
+            return Ok(Outcome::Rows(show::admin::xa_recover(&database.xa_recover(), *sql)));
+        }
+    }
+    Ok(Outcome::Ok(""))
 }
 
 /// There are no views: IF EXISTS gives a note, all else an error.

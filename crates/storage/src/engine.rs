@@ -55,6 +55,8 @@ pub struct Engine {
     /// Snapshots follow the appended, not the durable, end of the log.
     pub(crate) relaxed: AtomicBool,
     pub(crate) purge: Background,
+    /// Prepared transactions that recovery found, until somebody takes them.
+    pub(crate) prepared: parking_lot::Mutex<Vec<crate::prepared::Recovered>>,
 }
 
 /// The fiber that purges and rolls back what nobody owns.
@@ -337,7 +339,8 @@ impl Engine {
         Ok(self.store.checkpoint()?)
     }
 
-    /// Stops purge, flushes all, stops the services. Open transactions must have ended. Waits.
+    /// Stops purge, flushes all, stops the services. Open transactions must have ended; prepared ones are
+    /// there again at the next start. Waits.
     pub fn shutdown(&self) -> Result<()> {
         self.purge.stop.set();
         self.purge.stopped.wait(keel_runtime::wait::WaitEvent::Purge);

@@ -35,6 +35,7 @@ pub mod mtr;
 pub mod options;
 mod owner;
 mod page;
+pub mod prepared;
 mod purge;
 mod recovery;
 mod registry;

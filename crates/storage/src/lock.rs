@@ -99,6 +99,11 @@ impl Held {
         owner.entries.store(self.records.len(), Ordering::Relaxed);
     }
 
+    /// Trees in which the transaction has gap locks.
+    pub(crate) fn gaps(&self) -> Vec<Arc<TreeGaps>> {
+        self.gaps.clone()
+    }
+
     /// Notes that the transaction has gap locks in this tree.
     pub(crate) fn add_gaps(&mut self, gaps: &Arc<TreeGaps>) {
         if !self.gaps.iter().any(|known| Arc::ptr_eq(known, gaps)) {
@@ -170,6 +175,8 @@ enum Why {
     Release,
     /// What the last request brought is not wanted any more.
     GiveBack,
+    /// The lock is not wanted any more if it is shared.
+    ReleaseShared,
     /// The wait is given up.
     GiveUp,
 }
@@ -516,6 +523,8 @@ impl LockTable {
                     let request = &mut queue.requests[index];
                     (request.mode, request.raised) = (LockMode::Shared, false);
                 }
+                Some(index)
+                    if why == Why::ReleaseShared && queue.requests[index].mode == LockMode::Exclusive => {}
                 Some(index) => drop(queue.requests.remove(index)),
                 None => {}
             }
@@ -547,6 +556,28 @@ impl LockTable {
         for gaps in gaps {
             gaps.release(me);
         }
+    }
+
+    /// Releases the shared row locks of `me`, which waits for nothing and goes on holding the exclusive ones.
+    pub(crate) fn release_shared(&self, me: &Arc<TrxShared>) {
+        self.spans.release_shared(me);
+        let records = me.held.lock().records.clone();
+        for name in records.iter().rev() {
+            self.remove(me, name, Why::ReleaseShared);
+        }
+    }
+
+    /// Whether `me` holds the row exclusively, by an entry or a span.
+    pub(crate) fn has_exclusive(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) -> bool {
+        let hash = self.hash(tree, key);
+        let queues = self.partition(hash).queues.lock();
+        if let Some(queue) = queues.find(hash, |queue| queue.name.is(tree, key)) {
+            let own = queue.position(me, true);
+            return own.is_some_and(|index| queue.requests[index].mode == LockMode::Exclusive);
+        }
+        drop(queues);
+        let other = |owner: &Arc<TrxShared>, mode| !(Arc::ptr_eq(owner, me) && mode == LockMode::Exclusive);
+        !self.spans.is_empty() && !self.spans.each(tree, key, other)
     }
 
     /// The transactions that keep the waiting `me` from the row.

@@ -16,7 +16,7 @@ use keel_base::TreeId;
 use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
-use crate::lock_ranges::KeyRanges;
+use crate::lock_ranges::{KeyRange, KeyRanges};
 use crate::lock_wait::WaitTarget;
 use crate::options::LockMode;
 use crate::report::{LockInfo, LockKind};
@@ -113,11 +113,26 @@ impl TreeGaps {
         self.inner.lock().waiters.retain(|waiter| !Arc::ptr_eq(&waiter.trx, me));
     }
 
+    /// The ranges of `me`.
+    pub(crate) fn ranges_of(&self, me: &Arc<TrxShared>) -> Vec<KeyRange> {
+        let mut inner = self.inner.lock();
+        inner.ranges_of(me).map(|ranges| ranges.iter().cloned().collect()).unwrap_or_default()
+    }
+
     /// Releases the ranges of `me`; inserts that nothing blocks any more go on.
     pub(crate) fn release(&self, me: &Arc<TrxShared>) {
+        self.shrink(me, KeyRanges::default());
+    }
+
+    /// Leaves `me` no more than `kept`, which its ranges cover; inserts that nothing blocks any more go on.
+    pub(crate) fn shrink(&self, me: &Arc<TrxShared>, kept: KeyRanges) {
         let mut wake: Vec<Fiber> = Vec::new();
         let mut inner = self.inner.lock();
-        inner.owners.retain(|owner| !Arc::ptr_eq(&owner.trx, me));
+        if kept.len() == 0 {
+            inner.owners.retain(|owner| !Arc::ptr_eq(&owner.trx, me));
+        } else if let Some(ranges) = inner.ranges_of(me) {
+            *ranges = kept;
+        }
         self.count.store(inner.owners.len(), Ordering::Release);
         let mut waiters = std::mem::take(&mut inner.waiters);
         waiters.retain(|waiter| {

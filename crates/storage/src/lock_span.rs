@@ -136,11 +136,20 @@ impl Spans {
 
     /// Removes the spans of `me`.
     pub(crate) fn release(&self, me: &Arc<TrxShared>) {
+        self.retain(|span| !Arc::ptr_eq(&span.owner, me));
+    }
+
+    /// Removes those of `me` that are shared.
+    pub(crate) fn release_shared(&self, me: &Arc<TrxShared>) {
+        self.retain(|span| span.mode == LockMode::Exclusive || !Arc::ptr_eq(&span.owner, me));
+    }
+
+    fn retain(&self, stays: impl Fn(&Span) -> bool) {
         if self.is_empty() {
             return;
         }
         let mut list = self.list.write();
-        list.retain(|span| !Arc::ptr_eq(&span.owner, me));
+        list.retain(stays);
         self.count.store(list.len(), Ordering::Release);
     }
 }

@@ -83,6 +83,8 @@ pub struct TrxInfo {
     pub wait: Option<WaitInfo>,
     /// Whether recovery or a lost session left it to be rolled back.
     pub rolling_back: bool,
+    /// Whether it is prepared.
+    pub prepared: bool,
 }
 
 /// Most trees of a transaction that are told.
@@ -144,6 +146,7 @@ impl TrxInfo {
             lock_bytes: held.bytes,
             wait: wait.map(|target| WaitInfo { lock: asked(trx, &target), since }),
             rolling_back: trx.rolling_back.load(Ordering::Relaxed),
+            prepared: trx.prepared.load(Ordering::Relaxed),
         }
     }
 

@@ -3,7 +3,8 @@
 //! The store has repeated the log when it comes back, so pages are as of the last durable mini-transaction. The undo
 //! log tells who had ended: a transaction with records and no end record is unfinished. It gets its place in the
 //! transaction table and its locks (the ids in its rows) back before anybody else may begin, and is rolled back: at once
-//! if it is small, else by the background fiber while others already work.
+//! if it is small, else by the background fiber while others already work. One that is prepared ([`crate::prepared`])
+//! keeps its locks and waits for its verdict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use crate::lock::LockTable;
 use crate::lock_wait::WaitStats;
 use crate::options::EngineConfig;
 use crate::options::Isolation;
+use crate::prepared::Recovered;
 use crate::registry::{REGISTRY, UNDO};
 use crate::rollback::Writes;
 use crate::snapshot::SnapshotSet;
@@ -62,6 +64,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         lock_wait_nanos_max: AtomicU64::new(config.lock_wait_timeout.as_nanos() as u64),
         relaxed: AtomicBool::new(durability != Durability::Commit),
         purge: Background::default(),
+        prepared: Default::default(),
         store,
     };
     engine.open_trees();
@@ -82,8 +85,11 @@ impl Engine {
         }
     }
 
-    /// Rolls back what is small, leaves the rest to the background, removes files that nobody names.
+    /// Keeps what is prepared, rolls back what is small, leaves the rest to the background, removes files that nobody names.
     fn take_over(&self, unfinished: Vec<Unfinished>) -> Result<()> {
+        let (prepared, unfinished): (Vec<_>, Vec<_>) =
+            unfinished.into_iter().partition(|found| found.prepared.is_some());
+        *self.prepared.lock() = prepared.into_iter().filter_map(|found| self.adopt_prepared(found)).collect();
         let mut orphans: Vec<Writes> = unfinished.into_iter().map(|found| self.adopt(found)).collect();
         orphans.sort_by_key(|writes| writes.changes);
         let large = orphans.split_off(orphans.partition_point(|writes| writes.changes <= SMALL_CHANGES));
@@ -113,6 +119,14 @@ impl Engine {
         Ok(())
     }
 
+    fn adopt_prepared(&self, mut found: Unfinished) -> Option<Recovered> {
+        let (end_flags, name) = found.prepared.take()?;
+        let writes = Writes { end_flags, prepared: true, ..self.adopt(found) };
+        writes.shared.rolling_back.store(false, Ordering::Relaxed);
+        writes.shared.prepared.store(true, Ordering::Relaxed);
+        Some(Recovered { name, writes })
+    }
+
     fn adopt(&self, found: Unfinished) -> Writes {
         let id = TrxId(found.trx);
         let shared = TrxShared::new(id, None, Isolation::RepeatableRead);
@@ -131,6 +145,7 @@ impl Engine {
             rows: found.changes,
             newest_trees: Default::default(),
             end_flags: 0,
+            prepared: false,
         }
     }
 }

@@ -27,7 +27,9 @@ use crate::mtr::Mtr;
 use crate::row::Header;
 use crate::tree::{LeafWrite, OverflowRef, Tree};
 use crate::trx::TrxShared;
-use crate::undo::{ChangeRecord, Common, END_BYTES, Kind, UndoPtr, decode_change, encode_end};
+use crate::undo::{
+    ChangeRecord, Common, END_BYTES, Kind, UndoPtr, decode_change, encode_end, encode_prepare,
+};
 
 /// A transaction's writes: what it takes to roll them back or end them.
 pub(crate) struct Writes {
@@ -47,6 +49,8 @@ pub(crate) struct Writes {
     pub(crate) newest_trees: NewestTrees,
     /// What purge will have to do.
     pub(crate) end_flags: u8,
+    /// A prepare record stands in the log.
+    pub(crate) prepared: bool,
 }
 
 /// A point in a transaction's writes.
@@ -205,6 +209,12 @@ impl Writes {
 
     /// Undoes everything and ends the transaction. Waits for pages, not for the log.
     pub(crate) fn roll_back(&mut self, engine: &Engine) -> Result<()> {
+        if self.prepared {
+            // A crash on the way back must not leave half of it for somebody to commit.
+            self.write_prepare(engine, b"")?;
+            self.prepared = false;
+            self.shared.prepared.store(false, Ordering::Relaxed);
+        }
         self.undo_to(engine, UndoMark::default(), false)?;
         self.end(engine, Kind::Abort)?;
         Ok(())
@@ -234,13 +244,26 @@ impl Writes {
     fn write_end(&mut self, engine: &Engine, kind: Kind, flags: u8) -> Result<Lsn> {
         let mut record = Vec::with_capacity(END_BYTES);
         encode_end(&mut record, kind, self.id, self.last, flags);
+        let id = self.id;
+        self.append(engine, &record, || engine.table.set_committing(id))
+    }
+
+    /// Writes a prepare record; gives the LSN up to which the log must be durable. Waits for log space.
+    pub(crate) fn write_prepare(&mut self, engine: &Engine, name: &[u8]) -> Result<Lsn> {
+        let mut record = Vec::with_capacity(END_BYTES + name.len());
+        encode_prepare(&mut record, self.id, self.last, self.end_flags, name);
+        self.append(engine, &record, || {})
+    }
+
+    /// Appends a record in a mini-transaction of its own; `first` is called before it is in the log.
+    fn append(&mut self, engine: &Engine, record: &[u8], first: impl Fn()) -> Result<Lsn> {
         loop {
             let mtr = engine.store.begin()?;
             let room = engine.undo.room(self.segment, &mtr, record.len(), &mut self.start, Need::Finish);
             match room {
                 Ok(room) => {
-                    engine.table.set_committing(self.id);
-                    room.append(&record);
+                    first();
+                    room.append(record);
                     return Ok(mtr.commit());
                 }
                 Err(full) => {
@@ -254,6 +277,25 @@ impl Writes {
                 }
             }
         }
+    }
+}
+
+impl Writes {
+    /// The trees that it has changed. Waits for pages.
+    pub(crate) fn changed_trees(&self, engine: &Engine) -> Result<Vec<TreeId>> {
+        let mut trees: Vec<TreeId> = Vec::new();
+        let mut record = Vec::new();
+        let mut at = self.last;
+        while !at.is_none() {
+            read_record(engine, at, &mut record)?;
+            let change = decode_change(&record).ok_or_else(|| misplaced(at, "not a change record"))?;
+            if !trees.contains(&change.tree) {
+                trees.push(change.tree);
+            }
+            at = change.common.before;
+            fiber::tick();
+        }
+        Ok(trees)
     }
 }
 

@@ -270,6 +270,8 @@ pub(crate) struct TrxShared {
     pub(crate) wait: WaitCell,
     /// Whether nobody but recovery owns it any more.
     pub(crate) rolling_back: AtomicBool,
+    /// Whether it is prepared.
+    pub(crate) prepared: AtomicBool,
 }
 
 impl TrxShared {
@@ -287,6 +289,7 @@ impl TrxShared {
             fold_at: AtomicUsize::new(0),
             wait: WaitCell::default(),
             rolling_back: AtomicBool::new(false),
+            prepared: AtomicBool::new(false),
         })
     }
 

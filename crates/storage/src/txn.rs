@@ -25,7 +25,7 @@ use crate::stats::RowCounts;
 use crate::trx::TrxShared;
 use crate::undo::Kind;
 
-/// A transaction. Owned by one session; dropping it rolls it back. After commit or rollback it is as new, with the
+/// A transaction. Owned by one session; dropping it rolls it back, unless it is prepared. After commit or rollback it is as new, with the
 /// same options.
 pub struct Txn {
     pub(crate) engine: Arc<Engine>,
@@ -317,6 +317,9 @@ impl Drop for Txn {
         self.state.release_snapshot(&self.engine);
         self.state.report(&self.engine);
         self.state.buffers.give_back();
+        if self.state.writes.as_ref().is_some_and(|writes| writes.prepared) {
+            return;
+        }
         if !self.state.entered && self.state.shared.is_none() && self.state.created.is_empty() {
             return;
         }
@@ -423,6 +426,7 @@ impl State {
             rows: 0,
             newest_trees: Default::default(),
             end_flags: 0,
+            prepared: false,
         });
         Ok(())
     }
@@ -447,11 +451,16 @@ impl State {
         engine.rows.report(keel_runtime::worker_index(), &mut self.counts);
     }
 
-    /// As new.
-    fn reset(&mut self, engine: &Engine) {
+    /// It will take no more locks.
+    pub(crate) fn leave(&mut self, engine: &Engine) {
         if std::mem::take(&mut self.entered) {
             engine.admission.leave();
         }
+    }
+
+    /// As new.
+    fn reset(&mut self, engine: &Engine) {
+        self.leave(engine);
         if self.shared.take().is_some()
             && let Some(owner) = &self.owner
         {

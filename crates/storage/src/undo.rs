@@ -4,7 +4,11 @@
 //! change: len u16 | kind u8 | trx 6 | before 6 | tree u32 | key len u16 | key
 //!         and for Update, Delete: header 13 | prefix u16 | suffix u16 | middle
 //! end:    len u16 | kind u8 | trx 6 | before 6 | flags u8
+//! prepare: len u16 | kind u8 | trx 6 | before 6 | flags u8 | name
 //! ```
+//!
+//! A prepare record says that a transaction outlives crashes under a name, or, without a name, that it does so no more
+//! ([`crate::prepared`]). Its flags are those of the end record to come. It is no part of the chain.
 //!
 //! `before` names the transaction's record before this one, so that rollback and purge walk a transaction backwards.
 //! The old row is the new row's first `prefix` bytes, the middle, and the new row's last `suffix` bytes. Records are
@@ -65,6 +69,8 @@ pub(crate) enum Kind {
     Commit = 4,
     /// The transaction has been rolled back.
     Abort = 5,
+    /// The transaction is prepared, or no more.
+    Prepare = 6,
 }
 
 impl Kind {
@@ -75,6 +81,7 @@ impl Kind {
             3 => Kind::Delete,
             4 => Kind::Commit,
             5 => Kind::Abort,
+            6 => Kind::Prepare,
             _ => return None,
         })
     }
@@ -82,6 +89,11 @@ impl Kind {
     /// Whether it ends a transaction.
     pub(crate) fn is_end(self) -> bool {
         matches!(self, Kind::Commit | Kind::Abort)
+    }
+
+    /// Whether it undoes something.
+    pub(crate) fn is_change(self) -> bool {
+        matches!(self, Kind::Insert | Kind::Update | Kind::Delete)
     }
 }
 
@@ -107,7 +119,7 @@ pub(crate) struct Common {
     pub(crate) trx: TrxId,
     /// That transaction's record before.
     pub(crate) before: UndoPtr,
-    /// Flags of an end record, else 0.
+    /// Flags of an end or prepare record, else 0.
     pub(crate) flags: u8,
 }
 
@@ -152,6 +164,19 @@ pub(crate) fn encode_end(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: Undo
     begin(out, kind, trx, before);
     out.push(flags);
     finish(out);
+}
+
+/// Writes a prepare record into `out`; `flags` are those of the commit to come.
+pub(crate) fn encode_prepare(out: &mut Vec<u8>, trx: TrxId, before: UndoPtr, flags: u8, name: &[u8]) {
+    begin(out, Kind::Prepare, trx, before);
+    out.push(flags);
+    out.extend_from_slice(name);
+    finish(out);
+}
+
+/// The name in the prepare record at the start of `bytes`, which [`decode_common`] has read.
+pub(crate) fn prepared_name<'a>(common: &Common, bytes: &'a [u8]) -> &'a [u8] {
+    &bytes[END_BYTES..common.len]
 }
 
 /// Writes a change record into `out`. `old` is the replaced header and row, `new_row` what stands in its place.
@@ -200,14 +225,14 @@ pub(crate) fn decode_common(bytes: &[u8]) -> Option<Common> {
     let mut id = [0; 8];
     id[..6].copy_from_slice(&bytes[3..9]);
     let before = UndoPtr::from_bytes(bytes[9..15].try_into().ok()?);
-    let flags = if kind.is_end() { bytes[COMMON_BYTES] } else { 0 };
+    let flags = if kind.is_change() { 0 } else { bytes[COMMON_BYTES] };
     Some(Common { len, kind, trx: TrxId(u64::from_le_bytes(id)), before, flags })
 }
 
 /// Reads the change record at the start of `bytes`; `None` if there is no whole one.
 pub(crate) fn decode_change(bytes: &[u8]) -> Option<ChangeRecord<'_>> {
     let common = decode_common(bytes)?;
-    if common.kind.is_end() || common.len < CHANGE_BYTES {
+    if !common.kind.is_change() || common.len < CHANGE_BYTES {
         return None;
     }
     let bytes = &bytes[..common.len];
@@ -292,6 +317,11 @@ mod tests {
         assert_eq!(hex(&out), format!("{common} 01290000000000 030000001400 0400 0300").replace(' ', ""));
         encode_end(&mut out, Kind::Commit, TrxId(0xa3), before, END_HAS_DELETES);
         assert_eq!(hex(&out), "100004a30000000000040302010605 01".replace(' ', ""));
+        encode_prepare(&mut out, TrxId(0xa4), before, END_HAS_OVERFLOW, b"xid");
+        assert_eq!(hex(&out), "130006a40000000000040302010605 02 786964".replace(' ', ""));
+        let common = decode_common(&out).unwrap();
+        assert_eq!((common.flags, prepared_name(&common, &out)), (END_HAS_OVERFLOW, &b"xid"[..]));
+        assert!(decode_change(&out).is_none());
     }
 
     #[test]

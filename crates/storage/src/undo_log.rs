@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::fault::{StoreError, StoreResult};
 use crate::mtr::{Mtr, UndoWrite};
 use crate::store::{PinnedPage, Store, UNDO_CAPACITY, UNDO_DIRECTORY};
-use crate::undo::{Common, UndoPtr, decode_common};
+use crate::undo::{Common, Kind, UndoPtr, decode_common, prepared_name};
 
 const PAGE_HEADER_BYTES: usize = 18;
 /// Longest undo record.
@@ -101,7 +101,7 @@ impl UndoRoom<'_> {
 }
 
 /// A transaction that the log knows as begun and not ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Unfinished {
     /// Its id.
     pub(crate) trx: u64,
@@ -113,6 +113,8 @@ pub(crate) struct Unfinished {
     pub(crate) last: UndoPtr,
     /// Number of its records.
     pub(crate) changes: u64,
+    /// Flags of its commit and its name, if it is prepared.
+    pub(crate) prepared: Option<(u8, Box<[u8]>)>,
 }
 
 fn corrupt(page: u32, what: &str) -> StoreError {
@@ -236,8 +238,21 @@ impl UndoLog {
                 if !*purged {
                     self.history.fetch_add(1, Ordering::Relaxed);
                 }
+            } else if common.kind == Kind::Prepare {
+                if let Some(trx) = open.get_mut(&common.trx.0) {
+                    let name = prepared_name(&common, &bytes[offset..]);
+                    trx.prepared = (!name.is_empty()).then(|| (common.flags, name.into()));
+                    trx.last = common.before;
+                }
             } else {
-                let fresh = Unfinished { trx: common.trx.0, segment, start_seq: seq, last: ptr, changes: 0 };
+                let fresh = Unfinished {
+                    trx: common.trx.0,
+                    segment,
+                    start_seq: seq,
+                    last: ptr,
+                    changes: 0,
+                    prepared: None,
+                };
                 let trx = open.entry(common.trx.0).or_insert(fresh);
                 trx.last = ptr;
                 trx.changes += 1;

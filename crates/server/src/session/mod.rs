@@ -251,10 +251,8 @@ impl net::Session for ClientSession {
             self.core.count(lost, 1);
         }
         let database = self.core.state.database().clone();
-        if self.core.sql.txn.is_some() || self.core.sql.in_transaction() {
-            // The client is gone: there is nobody to tell.
-            let _ = database.rollback(&mut self.core.sql);
-        }
+        // The client is gone: there is nobody to tell.
+        let _ = database.leave(&mut self.core.sql);
         self.core.statements.clear(&self.core.state);
         self.core.state.registry.remove(self.core.client.id);
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use keel_base::{Level, SqlResult, errors};
+use keel_query::xa::PreparedBranch;
 use keel_sql::ast::{Account, ShowKind, ShowLimit, VarScope};
 use keel_value::{SqlType, TypeKind, Value};
 
@@ -270,6 +271,52 @@ fn privileges() -> Rows {
     let rows =
         PRIVILEGES.iter().map(|(name, context, comment)| vec![text(name), text(context), text(comment)]);
     Rows::plain(columns, rows.collect())
+}
+
+/// Lengths of a branch's name in XA RECOVER, as octets and as SQL.
+const XID_LENGTH: u32 = 128;
+const XID_SQL_LENGTH: u32 = 285;
+
+/// XA RECOVER: names as octets, or as SQL writes them.
+pub fn xa_recover(branches: &[PreparedBranch], sql: bool) -> Rows {
+    let int = || integer(TypeKind::BigInt, 11);
+    let data = match sql {
+        true => varchar(XID_SQL_LENGTH),
+        false => SqlType::varbinary(XID_LENGTH),
+    };
+    let columns = vec![
+        Plain("formatID", int(), false),
+        Plain("gtrid_length", int(), false),
+        Plain("bqual_length", int(), false),
+        Plain("data", data, false),
+    ];
+    let row = |branch: &PreparedBranch| {
+        let data = match sql {
+            true => text(xid_as_sql(branch)),
+            false => Value::bytes(&[&branch.gtrid[..], &branch.bqual].concat()),
+        };
+        let lengths = [branch.gtrid.len() as i64, branch.bqual.len() as i64].map(Value::Int);
+        vec![Value::Int(branch.format.into()), lengths[0].clone(), lengths[1].clone(), data]
+    };
+    Rows::plain(columns, branches.iter().map(row).collect())
+}
+
+/// A branch's name as XA COMMIT takes it.
+fn xid_as_sql(branch: &PreparedBranch) -> String {
+    let is_plain = |part: &[u8]| part.iter().all(|b| (b' '..0x7f).contains(b) && !matches!(b, b'\'' | b'\\'));
+    let plain = is_plain(&branch.gtrid) && is_plain(&branch.bqual);
+    let shown = |part: &[u8]| match plain {
+        true => format!("'{}'", String::from_utf8_lossy(part)),
+        false => format!("X'{}'", part.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    };
+    let mut out = shown(&branch.gtrid);
+    if branch.format != 1 || !branch.bqual.is_empty() {
+        out += &format!(",{}", shown(&branch.bqual));
+    }
+    if branch.format != 1 {
+        out += &format!(",{}", branch.format);
+    }
+    out
 }
 
 /// HELP: there are no help tables, so no topic is found.

@@ -174,6 +174,7 @@ pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
 
 /// The table of a name, or 1146.
 fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+    core.sql.refuse_in_closed_branch()?;
     let db = database_of(core, name.db.as_deref())?;
     let view = View { state: &core.state, session: &core.sql };
     if let Some(found) = objects::find_table(&view, &db, &name.name) {

@@ -382,6 +382,7 @@ fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()
     let name = table().get(id).name;
     match name {
         "autocommit" if setting.is_on() && !core.sql.vars.autocommit => {
+            core.sql.refuse_in_branch()?;
             let database = core.state.database().clone();
             database.commit(&mut core.sql)?;
         }

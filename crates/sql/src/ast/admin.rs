@@ -523,9 +523,19 @@ pub enum GrantLevel {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Xa {
     /// `XA START xid [JOIN | RESUME]`
-    Start(Xid),
+    Start {
+        /// The transaction.
+        xid: Xid,
+        /// JOIN or RESUME
+        how: XaStart,
+    },
     /// `XA END xid [SUSPEND]`
-    End(Xid),
+    End {
+        /// The transaction.
+        xid: Xid,
+        /// SUSPEND
+        suspend: bool,
+    },
     /// XA PREPARE xid
     Prepare(Xid),
     /// `XA COMMIT xid [ONE PHASE]`
@@ -542,6 +552,17 @@ pub enum Xa {
         /// FORMAT='SQL'
         sql: bool,
     },
+}
+
+/// What XA START does with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XaStart {
+    /// Begins.
+    New,
+    /// JOIN
+    Join,
+    /// RESUME
+    Resume,
 }
 
 /// A transaction's name in XA.

@@ -3,11 +3,15 @@
 use super::Parser;
 use crate::ast::{
     Completion, Expr, Flush, FlushKind, Kill, KillTarget, LiteralValue, Maintain, MaintainOp, ObjectName,
-    StartTransaction, Statement, TableLock, TableLockKind, Xa, Xid,
+    StartTransaction, Statement, TableLock, TableLockKind, Xa, XaStart, Xid,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::SqlResult;
+
+/// Bytes of each part of a transaction's name in XA, and its greatest format.
+const XID_PART_BYTES_MAX: usize = 64;
+const XID_FORMAT_MAX: u64 = i32::MAX as u64;
 
 impl Parser<'_> {
     pub(super) fn begin(&mut self) -> SqlResult<Statement> {
@@ -320,15 +324,20 @@ impl Parser<'_> {
         let xa = match self.expect_any(&words)? {
             Kw::START | Kw::BEGIN => {
                 let xid = self.xid()?;
-                self.accept_any(&[Kw::JOIN, Kw::RESUME]);
-                Xa::Start(xid)
+                let how = match self.accept_any(&[Kw::JOIN, Kw::RESUME]) {
+                    Some(Kw::JOIN) => XaStart::Join,
+                    Some(_) => XaStart::Resume,
+                    None => XaStart::New,
+                };
+                Xa::Start { xid, how }
             }
             Kw::END => {
                 let xid = self.xid()?;
-                if self.accept_kw(Kw::SUSPEND) {
+                let suspend = self.accept_kw(Kw::SUSPEND);
+                if suspend {
                     self.accept_then(Kw::FOR, &[Kw::MIGRATE])?;
                 }
-                Xa::End(xid)
+                Xa::End { xid, suspend }
             }
             Kw::PREPARE => Xa::Prepare(self.xid()?),
             Kw::COMMIT => {
@@ -340,7 +349,12 @@ impl Parser<'_> {
                 let said = self.accept_kw(Kw::FORMAT);
                 let sql = said && {
                     self.expect(Tok::Eq)?;
-                    self.ident_or_text()?.eq_ignore_ascii_case("sql")
+                    let name = self.string()?.to_text();
+                    let sql = name.eq_ignore_ascii_case("sql");
+                    if !sql && !name.eq_ignore_ascii_case("raw") {
+                        return Err(keel_base::errors::unknown_format("XA RECOVER", name));
+                    }
+                    sql
                 };
                 Xa::Recover { sql }
             }
@@ -354,8 +368,16 @@ impl Parser<'_> {
         if self.accept(Tok::Comma) {
             xid.bqual = self.xid_part()?;
             if self.accept(Tok::Comma) {
+                let number = self.pos;
                 xid.format = self.integer()?;
+                if xid.format > XID_FORMAT_MAX {
+                    self.pos = number;
+                    return Err(self.unexpected());
+                }
             }
+        }
+        if xid.gtrid.len() > XID_PART_BYTES_MAX || xid.bqual.len() > XID_PART_BYTES_MAX {
+            return Err(self.unexpected());
         }
         Ok(xid)
     }

@@ -220,7 +220,7 @@ impl Parser<'_> {
         if name.eq_ignore_ascii_case("traditional") {
             return Ok(false);
         }
-        Err(keel_base::errors::unknown_explain_format(name))
+        Err(keel_base::errors::unknown_format("EXPLAIN/ANALYZE", name))
     }
 
     /// Whether the token `ahead` begins a statement that EXPLAIN takes.

@@ -1,0 +1,400 @@
+//! XA: a session's transaction as a branch of a greater one, which somebody else decides about.
+//!
+//! XA START names the session's transaction, XA END closes it to statements, XA PREPARE makes it outlive whatever happens
+//! ([`keel_storage::prepared`]), XA COMMIT or XA ROLLBACK ends it. While a branch is open, all else that would end a
+//! transaction is refused (1399).
+//!
+//! 1. A branch is known to the whole server from XA START to its end ([`Branches`]): its name is nobody else's. As in MariaDB
+//!    the format number is no part of the name.
+//! 2. A prepared branch belongs to its session until that ends. Then, and after a restart, it is free: any session may end
+//!    it. It keeps the metadata locks of the tables that it has changed, so nobody drops what its undo records name.
+//! 3. A branch that has changed nothing leaves nothing to keep when its session ends. It is still listed, to be told 1402,
+//!    until somebody asks for it or the server stops.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast::{self, XaStart};
+use keel_storage::Txn;
+use parking_lot::Mutex;
+
+use crate::Database;
+use crate::engine_error;
+use crate::mdl::TableLock;
+use crate::session::Session;
+
+/// Branches that there may be.
+const BRANCHES_MAX: usize = 64 << 10;
+
+/// Bytes of the format number before a name.
+const FORMAT_BYTES: usize = 4;
+
+/// How far a session's branch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Active,
+    Idle,
+    Prepared,
+    /// The engine has rolled it back, as a deadlock's victim for example.
+    RollbackOnly,
+}
+
+impl State {
+    /// How 1399 names it.
+    fn name(self) -> &'static str {
+        match self {
+            State::Active => "ACTIVE",
+            State::Idle => "IDLE",
+            State::Prepared => "PREPARED",
+            State::RollbackOnly => "ROLLBACK ONLY",
+        }
+    }
+}
+
+/// The branch that a session is in.
+pub(crate) struct Branch {
+    xid: Xid,
+    state: State,
+    /// Prepared, with changes: it outlives the session.
+    lasting: bool,
+    /// What XA COMMIT says of one that was rolled back.
+    reason: u16,
+}
+
+impl Branch {
+    /// What a statement hears that does not fit.
+    fn refusal(&self) -> SqlError {
+        errors::xaer_rmfail(self.state.name())
+    }
+
+    /// Notes that its transaction is gone, for the reason that `because` gives.
+    pub(crate) fn rolled_back(&mut self, because: u16) {
+        if self.state != State::RollbackOnly {
+            self.state = State::RollbackOnly;
+            self.reason = because;
+        }
+    }
+}
+
+/// A branch's name: length of the first part, length of the second, both parts; and its format.
+#[derive(Debug, Clone)]
+struct Xid {
+    format: u32,
+    name: Box<[u8]>,
+}
+
+impl Xid {
+    fn new(xid: &ast::Xid) -> Xid {
+        let lengths = [xid.gtrid.len() as u8, xid.bqual.len() as u8];
+        let name = [&lengths, &xid.gtrid[..], &xid.bqual[..]].concat();
+        Xid { format: xid.format as u32, name: name.into() }
+    }
+
+    fn is(&self, xid: &ast::Xid) -> bool {
+        self.name == Xid::new(xid).name
+    }
+
+    /// What the engine keeps.
+    fn to_bytes(&self) -> Vec<u8> {
+        [&self.format.to_le_bytes()[..], &self.name].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Xid> {
+        let (format, name) = bytes.split_first_chunk::<FORMAT_BYTES>()?;
+        let whole = matches!(name, [a, b, rest @ ..] if usize::from(*a) + usize::from(*b) == rest.len());
+        whole.then(|| Xid { format: u32::from_le_bytes(*format), name: name.into() })
+    }
+}
+
+/// A row of XA RECOVER.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedBranch {
+    /// Its format.
+    pub format: u32,
+    /// Its global part.
+    pub gtrid: Box<[u8]>,
+    /// Its branch.
+    pub bqual: Box<[u8]>,
+}
+
+/// A prepared branch whose session has ended.
+#[derive(Default)]
+struct Free {
+    /// None where nothing was changed.
+    txn: Option<Txn>,
+    locks: Vec<Arc<TableLock>>,
+}
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        self.locks.drain(..).for_each(|lock| lock.unshare(true));
+    }
+}
+
+enum Owner {
+    /// A session has it, or just ends it.
+    Session {
+        prepared: bool,
+    },
+    Nobody(Box<Free>),
+}
+
+struct Known {
+    format: u32,
+    owner: Owner,
+}
+
+/// The branches of a server.
+#[derive(Default)]
+pub(crate) struct Branches {
+    known: Mutex<BTreeMap<Box<[u8]>, Known>>,
+}
+
+impl Branches {
+    fn add(&self, xid: &Xid) -> SqlResult<()> {
+        let mut known = self.known.lock();
+        if known.contains_key(&xid.name) {
+            return Err(errors::xaer_dupid());
+        }
+        if known.len() >= BRANCHES_MAX {
+            return Err(errors::out_of_resources());
+        }
+        let owner = Owner::Session { prepared: false };
+        known.insert(xid.name.clone(), Known { format: xid.format, owner });
+        Ok(())
+    }
+
+    fn set(&self, name: &[u8], owner: Owner) {
+        if let Some(known) = self.known.lock().get_mut(name) {
+            known.owner = owner;
+        }
+    }
+
+    fn remove(&self, name: &[u8]) {
+        self.known.lock().remove(name);
+    }
+
+    /// Takes over a branch that is nobody's; it stays known.
+    fn take(&self, name: &[u8]) -> Option<Box<Free>> {
+        let mut known = self.known.lock();
+        let found = known.get_mut(name).filter(|known| matches!(known.owner, Owner::Nobody(_)))?;
+        match std::mem::replace(&mut found.owner, Owner::Session { prepared: true }) {
+            Owner::Nobody(free) => Some(free),
+            Owner::Session { .. } => None,
+        }
+    }
+}
+
+/// Statements and what a branch lets through.
+impl Session {
+    /// 1399 where the session is in a branch: the statement would end its transaction.
+    pub fn refuse_in_branch(&self) -> SqlResult<()> {
+        match &self.transaction.branch {
+            Some(branch) => Err(branch.refusal()),
+            None => Ok(()),
+        }
+    }
+
+    /// 1399 where the session is in a branch that is closed to statements with tables.
+    #[inline]
+    pub fn refuse_in_closed_branch(&self) -> SqlResult<()> {
+        match &self.transaction.branch {
+            Some(branch) if branch.state != State::Active => Err(branch.refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The branch, if it is `xid` and that far.
+    fn branch_in(&mut self, xid: &ast::Xid, state: State) -> SqlResult<&mut Branch> {
+        match &mut self.transaction.branch {
+            None => Err(errors::xaer_rmfail("NON-EXISTING")),
+            Some(branch) if branch.state != state => Err(branch.refusal()),
+            Some(branch) if !branch.xid.is(xid) => Err(errors::xaer_nota()),
+            Some(branch) => Ok(branch),
+        }
+    }
+
+    fn is_in(&self, xid: &ast::Xid) -> bool {
+        self.transaction.branch.as_ref().is_some_and(|branch| branch.xid.is(xid))
+    }
+}
+
+impl Database {
+    /// Takes over the branches that were prepared when the server stopped. Waits.
+    pub(crate) fn recover_branches(&self) -> SqlResult<()> {
+        let catalog = self.catalog();
+        for (name, txn) in self.engine().take_prepared() {
+            let Some(xid) = Xid::from_bytes(&name) else { continue };
+            let trees = txn.changed_trees().map_err(engine_error)?;
+            let tables = catalog.schemas().flat_map(|schema| schema.tables());
+            let changed = tables.filter(|t| t.indexes.iter().any(|index| trees.contains(&index.tree_id)));
+            let locks: Vec<_> = changed.map(|table| table.shared.lock.clone()).collect();
+            let shared = locks.iter().all(|lock| lock.try_share(true));
+            assert!(shared, "nobody uses a table before the server has started");
+            let owner = Owner::Nobody(Box::new(Free { txn: Some(txn), locks }));
+            self.branches().known.lock().insert(xid.name, Known { format: xid.format, owner });
+        }
+        Ok(())
+    }
+
+    /// XA START.
+    pub fn xa_start(&self, session: &mut Session, xid: &ast::Xid, how: XaStart) -> SqlResult<()> {
+        if how == XaStart::Resume
+            && session.transaction.branch.as_ref().is_some_and(|b| b.state == State::Idle)
+        {
+            session.branch_in(xid, State::Idle)?.state = State::Active;
+            return Ok(());
+        }
+        if how != XaStart::New || xid.gtrid.is_empty() {
+            return Err(errors::xaer_inval());
+        }
+        session.refuse_in_branch()?;
+        if session.named_locks.is_in_force() || session.in_transaction() {
+            return Err(errors::xaer_outside());
+        }
+        let xid = Xid::new(xid);
+        self.branches().add(&xid)?;
+        if let Err(error) = self.begin(session, ast::StartTransaction::default()) {
+            self.branches().remove(&xid.name);
+            return Err(error);
+        }
+        let branch = Branch { xid, state: State::Active, lasting: false, reason: 0 };
+        session.transaction.branch = Some(Box::new(branch));
+        Ok(())
+    }
+
+    /// XA END.
+    pub fn xa_end(&self, session: &mut Session, xid: &ast::Xid, suspend: bool) -> SqlResult<()> {
+        if suspend {
+            return Err(errors::xaer_inval());
+        }
+        session.branch_in(xid, State::Active)?.state = State::Idle;
+        Ok(())
+    }
+
+    /// XA PREPARE: waits until it is durable.
+    pub fn xa_prepare(&self, session: &mut Session, xid: &ast::Xid) -> SqlResult<()> {
+        let xid = session.branch_in(xid, State::Idle)?.xid.clone();
+        let lasting = match &mut session.txn {
+            Some(txn) => txn.prepare(&xid.to_bytes()).map_err(engine_error)?,
+            None => false,
+        };
+        if let Some(branch) = &mut session.transaction.branch {
+            (branch.state, branch.lasting) = (State::Prepared, lasting);
+        }
+        self.branches().set(&xid.name, Owner::Session { prepared: true });
+        Ok(())
+    }
+
+    /// XA COMMIT: waits until it is durable.
+    pub fn xa_commit(&self, session: &mut Session, xid: &ast::Xid, one_phase: bool) -> SqlResult<()> {
+        if !session.is_in(xid) {
+            return self.end_free(session, xid, one_phase, true);
+        }
+        match session.transaction.branch.as_ref().map(|branch| branch.state) {
+            Some(State::RollbackOnly) => {
+                let reason = session.transaction.branch.as_ref().map_or(0, |branch| branch.reason);
+                self.end_branch(session, false)?;
+                Err(rollback_reason(reason))
+            }
+            Some(State::Idle) if one_phase => self.end_branch(session, true),
+            Some(State::Prepared) if one_phase => Err(errors::xaer_inval()),
+            Some(State::Prepared) => self.end_branch(session, true),
+            _ => session.refuse_in_branch(),
+        }
+    }
+
+    /// XA ROLLBACK.
+    pub fn xa_rollback(&self, session: &mut Session, xid: &ast::Xid) -> SqlResult<()> {
+        if !session.is_in(xid) {
+            return self.end_free(session, xid, false, false);
+        }
+        if session.transaction.branch.as_ref().is_some_and(|branch| branch.state == State::Active) {
+            return session.refuse_in_branch();
+        }
+        self.end_branch(session, false)
+    }
+
+    /// XA RECOVER: what is prepared, in order.
+    pub fn xa_recover(&self) -> Vec<PreparedBranch> {
+        let known = self.branches().known.lock();
+        let prepared = known.iter().filter(|(_, known)| match known.owner {
+            Owner::Session { prepared } => prepared,
+            Owner::Nobody(_) => true,
+        });
+        let row = |(name, known): (&Box<[u8]>, &Known)| {
+            let (gtrid, bqual) = name[2..].split_at(usize::from(name[0]));
+            PreparedBranch { format: known.format, gtrid: gtrid.into(), bqual: bqual.into() }
+        };
+        prepared.map(row).collect()
+    }
+
+    /// The session ends, or begins anew: its transaction is rolled back, but a prepared branch is set free.
+    pub fn leave(&self, session: &mut Session) -> SqlResult<()> {
+        let Some(mut branch) = session.transaction.branch.take() else {
+            return if session.txn.is_some() || session.in_transaction() {
+                self.rollback(session)
+            } else {
+                Ok(())
+            };
+        };
+        if branch.state != State::Prepared {
+            self.branches().remove(&branch.xid.name);
+            return self.rollback(session);
+        }
+        let mut free = Free::default();
+        if branch.lasting {
+            free.txn = session.txn.take();
+            free.locks = session.transaction.take_writers();
+        }
+        let rolled_back = self.rollback(session);
+        branch.lasting = false;
+        self.branches().set(&branch.xid.name, Owner::Nobody(Box::new(free)));
+        rolled_back
+    }
+
+    /// Ends the session's branch. Waits.
+    fn end_branch(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
+        let branch = session.transaction.branch.take();
+        let result = if commit { self.commit(session) } else { self.rollback(session) };
+        if let Some(branch) = branch {
+            self.branches().remove(&branch.xid.name);
+        }
+        result
+    }
+
+    /// Ends a prepared branch that is nobody's. Waits.
+    fn end_free(&self, session: &Session, xid: &ast::Xid, one_phase: bool, commit: bool) -> SqlResult<()> {
+        if !session.vars.autocommit || session.in_transaction() || session.transaction.branch.is_some() {
+            return Err(errors::xaer_outside());
+        }
+        if one_phase {
+            return Err(errors::xaer_inval());
+        }
+        let name = Xid::new(xid).name;
+        let mut free = self.branches().take(&name).ok_or_else(errors::xaer_nota)?;
+        let ended = match &mut free.txn {
+            Some(txn) if commit => txn.commit().map(|_| ()).map_err(engine_error),
+            Some(txn) => txn.rollback().map_err(engine_error),
+            None => {
+                self.branches().remove(&name);
+                return Err(errors::xa_rbrollback());
+            }
+        };
+        match ended {
+            Ok(()) => self.branches().remove(&name),
+            Err(_) => self.branches().set(&name, Owner::Nobody(free)),
+        }
+        ended
+    }
+}
+
+/// What XA COMMIT says of a branch that an error has rolled back.
+fn rollback_reason(error: u16) -> SqlError {
+    match error {
+        code::LOCK_DEADLOCK => errors::xa_rbdeadlock(),
+        code::LOCK_WAIT_TIMEOUT => errors::xa_rbtimeout(),
+        _ => errors::xa_rbrollback(),
+    }
+}
