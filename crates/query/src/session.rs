@@ -76,6 +76,8 @@ pub struct SessionVars {
     pub auto_increment_increment: u64,
     /// `auto_increment_offset`.
     pub auto_increment_offset: u64,
+    /// `innodb_autoinc_lock_mode`: which INSERTs lock the counter to their end. 0 all, 1 those of unknown length, 2 none.
+    pub auto_increment_lock_mode: u8,
     /// SET insert_id: for the next INSERT only.
     pub insert_id: Option<u64>,
     /// `sort_buffer_size`, bytes.
@@ -131,6 +133,7 @@ impl Default for SessionVars {
             max_allowed_packet: 16 << 20,
             auto_increment_increment: 1,
             auto_increment_offset: 1,
+            auto_increment_lock_mode: 1,
             insert_id: None,
             sort_buffer_bytes: 2 << 20,
             tmp_memory_bytes: 16 << 20,

@@ -323,11 +323,12 @@ impl Database {
             Owner::Session { prepared } => prepared,
             Owner::Nobody(_) => true,
         });
-        let row = |(name, known): (&Box<[u8]>, &Known)| {
-            let (gtrid, bqual) = name[2..].split_at(usize::from(name[0]));
-            PreparedBranch { format: known.format, gtrid: gtrid.into(), bqual: bqual.into() }
+        let row = |(gtrid, bqual): (&[u8], &[u8]), format| PreparedBranch {
+            format,
+            gtrid: gtrid.into(),
+            bqual: bqual.into(),
         };
-        prepared.map(row).collect()
+        prepared.map(|(name, known)| row(name[2..].split_at(usize::from(name[0])), known.format)).collect()
     }
 
     /// The session ends, or begins anew: its transaction is rolled back, but a prepared branch is set free.
@@ -346,6 +347,7 @@ impl Database {
         let mut free = Free::default();
         if branch.lasting {
             free.txn = session.txn.take();
+            free.txn.iter_mut().for_each(Txn::set_free);
             free.locks = session.transaction.take_writers();
         }
         let rolled_back = self.rollback(session);

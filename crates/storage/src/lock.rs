@@ -17,7 +17,8 @@
 //! 5. An entry made on behalf of its owner is derived from what else says so, a row's id or a span, and may go when
 //!    nobody waits for it.
 //!
-//! Locks belong to keys, not to pages: splits, merges and purge move nothing.
+//! Locks belong to keys, not to pages: splits, merges and purge move nothing. The empty key, which no row has, stands for
+//! the tree's counter (AUTO_INCREMENT): its lock is held by statements that want it for themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,6 +43,9 @@ const MANY: (usize, usize) = (128 << 10, 256);
 const TOO_MANY: (usize, usize) = (256 << 10, 32);
 /// A transaction may have one range of a span for so many entries that it may have.
 const ENTRIES_PER_RANGE: usize = 8;
+
+/// The key under which a tree's counter is locked.
+const COUNTER: &[u8] = &[];
 
 /// What a transaction has in the lock tables.
 #[derive(Default)]
@@ -429,6 +433,16 @@ impl LockTable {
         answer
     }
 
+    /// Asks for the tree's counter.
+    pub(crate) fn ask_counter(&self, me: &Arc<TrxShared>, tree: TreeId) -> Ask {
+        self.ask(me, tree, COUNTER, LockMode::Exclusive, None, IfTaken::Queue)
+    }
+
+    /// Releases the tree's counter.
+    pub(crate) fn release_counter(&self, me: &Arc<TrxShared>, tree: TreeId) {
+        self.release_one(me, tree, COUNTER);
+    }
+
     /// Enters an exclusive lock for `me`, which has the row by its id in it, before that id goes away (the row is
     /// being rolled back while the transaction lives on). Call with the leaf latched.
     pub(crate) fn keep_own(&self, me: &Arc<TrxShared>, tree: TreeId, key: &[u8]) {
@@ -669,7 +683,11 @@ impl LockTable {
         me.fold_at.store(allowed.max(held.records.len() * 2), Ordering::Relaxed);
     }
 
+    /// Whether the entry can be folded: a counter's lock ends before its transaction, so it cannot.
     fn stands_alone(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
+        if *name.key == *COUNTER {
+            return false;
+        }
         let queues = self.partition(name.hash).queues.lock();
         queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.is_alone(me, mode))
     }
@@ -698,7 +716,7 @@ impl Request {
         LockInfo {
             tree: name.tree,
             key: name.key.to_vec(),
-            kind: LockKind::Row,
+            kind: name.kind(),
             mode: self.mode,
             granted: self.granted,
             owner: self.owner.number(),
@@ -710,6 +728,11 @@ impl LockKey {
     /// The tree.
     pub(crate) fn tree(&self) -> TreeId {
         self.tree
+    }
+
+    /// What it names.
+    pub(crate) fn kind(&self) -> LockKind {
+        if *self.key == *COUNTER { LockKind::Counter } else { LockKind::Row }
     }
 
     /// The row's key.

@@ -46,6 +46,16 @@ impl Txn {
         self.state.prepare(&self.engine, name)
     }
 
+    /// Says that the session that has prepared it lets it go.
+    pub fn set_free(&mut self) {
+        if let Some(shared) = &self.state.shared {
+            shared.set_free.store(true, Ordering::Relaxed);
+        }
+        if let Some(owner) = self.state.owner.take() {
+            owner.set_transaction(None);
+        }
+    }
+
     /// Trees that it has changed. Waits for its undo records.
     pub fn changed_trees(&self) -> Result<Vec<TreeId>> {
         match &self.state.writes {

@@ -30,6 +30,8 @@ pub enum LockKind {
     NextKey,
     /// Leave to insert into a gap.
     Insert,
+    /// The tree's counter (AUTO_INCREMENT).
+    Counter,
 }
 
 /// One lock held or waited for.
@@ -63,7 +65,7 @@ pub struct WaitInfo {
 pub struct TrxInfo {
     /// Its id if it has written, else a number above all ids, which stays until it writes.
     pub number: u64,
-    /// The session that has it; none where recovery or a lost session left it.
+    /// The session that has it; none where recovery or a session that has ended left it.
     pub owner: Option<Arc<Owner>>,
     /// Its isolation level.
     pub isolation: Isolation,
@@ -136,7 +138,7 @@ impl TrxInfo {
         }
         TrxInfo {
             number: trx.number(),
-            owner: trx.owner.clone().filter(|_| !trx.rolling_back.load(Ordering::Relaxed)),
+            owner: trx.owner.clone().filter(|_| !trx.is_nobodys()),
             isolation: trx.isolation,
             changes: trx.changes.load(Ordering::Relaxed),
             rows_changed: trx.rows.load(Ordering::Relaxed),
@@ -164,7 +166,7 @@ impl TrxInfo {
 /// The lock that `trx` asks for.
 fn asked(trx: &Arc<TrxShared>, target: &WaitTarget) -> LockInfo {
     let (tree, key, kind, mode) = match target {
-        WaitTarget::Row { name, mode } => (name.tree(), name.key().to_vec(), LockKind::Row, *mode),
+        WaitTarget::Row { name, mode } => (name.tree(), name.key().to_vec(), name.kind(), *mode),
         WaitTarget::Gap { gaps, key } => (gaps.tree(), key.to_vec(), LockKind::Insert, LockMode::Exclusive),
     };
     LockInfo { tree, key, kind, mode, granted: false, owner: trx.number() }

@@ -272,6 +272,8 @@ pub(crate) struct TrxShared {
     pub(crate) rolling_back: AtomicBool,
     /// Whether it is prepared.
     pub(crate) prepared: AtomicBool,
+    /// Whether the session that prepared it has let it go.
+    pub(crate) set_free: AtomicBool,
 }
 
 impl TrxShared {
@@ -290,6 +292,7 @@ impl TrxShared {
             wait: WaitCell::default(),
             rolling_back: AtomicBool::new(false),
             prepared: AtomicBool::new(false),
+            set_free: AtomicBool::new(false),
         })
     }
 
@@ -313,6 +316,11 @@ impl TrxShared {
         if written.len() < TREES_MAX && !written.contains(&tree) {
             written.push(tree);
         }
+    }
+
+    /// Whether no session has it.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.rolling_back.load(Ordering::Relaxed) || self.set_free.load(Ordering::Relaxed)
     }
 
     /// Gives it its id.

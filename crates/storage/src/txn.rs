@@ -13,6 +13,7 @@ use keel_base::{Lsn, TreeId, TrxId};
 
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
+use crate::lock::Ask;
 use crate::lock_wait;
 use crate::options::{
     Change, Changed, Insert, Interrupt, Isolation, OnDuplicate, Read, ScanRange, TxnOptions, Wait,
@@ -210,6 +211,23 @@ impl Txn {
         f: impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<Change, E>,
     ) -> Result<std::result::Result<Changed, E>> {
         self.state.update_by(&self.engine, tree, key, f)
+    }
+
+    /// Takes the tree's counter for this transaction alone, as far as others ask for it too; waits for them.
+    pub fn lock_counter(&mut self, tree: &TreeHandle) -> Result<()> {
+        self.state.enter(&self.engine)?;
+        let me = self.state.shared().clone();
+        match self.engine.locks.ask_counter(&me, tree.id()) {
+            Ask::Queued => self.state.wait(&self.engine, Wait::Default),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the tree's counter back, if it was taken and the transaction has not ended since.
+    pub fn unlock_counter(&mut self, tree: &TreeHandle) {
+        if let Some(me) = &self.state.shared {
+            self.engine.locks.release_counter(me, tree.id());
+        }
     }
 
     /// Starts a scan. Waits, if it locks, where too many wait already.

@@ -58,7 +58,7 @@ fn preparing_gives_back_shared_rows_and_gaps_without_an_exclusive_row() {
         waiting.done().unwrap();
         assert_eq!([10, 20, 30, 40].map(free), [false, true, true, false]);
         assert_eq!([5, 25, 35].map(|n| can_insert(engine, tree, n)), [true, true, true]);
-        assert!(engine.transactions().iter().any(|trx| trx.prepared && trx.changes == 1));
+        assert!(engine.transactions(10).iter().any(|trx| trx.prepared && trx.changes == 1));
         txn.rollback().unwrap();
         assert!([10, 20, 30, 40].map(free) == [true; 4]);
         assert_eq!(get(&mut rr(engine), tree, 10).as_deref(), Some("10"));

@@ -1,6 +1,10 @@
 //! AUTO_INCREMENT values and hidden row numbers: handed out from memory, kept by a tree's counter.
+//!
+//! A statement that wants values without gaps holds the tree's counter to its end (InnoDB's AUTO-INC lock). Who only wants
+//! values takes them without a lock while nobody holds it or waits for it. `claims` counts those; it is looked at after `last`
+//! was read and before it is changed, so a value that a holder hands out in between makes the change fail.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use keel_base::SqlResult;
 use keel_storage::{Engine, TreeHandle};
@@ -10,6 +14,8 @@ use crate::engine_error;
 /// The greatest value handed out or stored so far.
 pub struct Counter {
     last: AtomicU64,
+    /// Statements that hold the tree's counter or wait for it.
+    claims: AtomicUsize,
 }
 
 /// [`Counter::last`] before it was read from the tree.
@@ -17,7 +23,7 @@ const UNREAD: u64 = u64::MAX;
 
 impl Default for Counter {
     fn default() -> Self {
-        Counter { last: AtomicU64::new(UNREAD) }
+        Counter { last: AtomicU64::new(UNREAD), claims: AtomicUsize::new(0) }
     }
 }
 
@@ -36,6 +42,34 @@ impl Counter {
         }
     }
 
+    /// Whether somebody holds the counter or waits for it.
+    #[inline]
+    pub fn is_claimed(&self) -> bool {
+        self.claims.load(Ordering::SeqCst) != 0
+    }
+
+    /// A statement is about to ask for the tree's counter.
+    pub fn claim(&self) {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has given it back.
+    pub fn disclaim(&self) {
+        self.claims.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// As [`Counter::reserve`], unless the counter is claimed.
+    pub fn try_reserve(
+        &self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        count: u64,
+        step: Step,
+        max: u64,
+    ) -> SqlResult<Reserved> {
+        self.reserve_if(engine, tree, count, step, max, || !self.is_claimed())
+    }
+
     /// Hands out `count` values, `increment` apart, each congruent to `offset`; gives the first, or none where `max` is passed.
     pub fn reserve(
         &self,
@@ -45,14 +79,34 @@ impl Counter {
         step: Step,
         max: u64,
     ) -> SqlResult<Option<u64>> {
+        match self.reserve_if(engine, tree, count, step, max, || true)? {
+            Reserved::First(first) => Ok(Some(first)),
+            Reserved::Exhausted | Reserved::Claimed => Ok(None),
+        }
+    }
+
+    fn reserve_if(
+        &self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        count: u64,
+        step: Step,
+        max: u64,
+        may: impl Fn() -> bool,
+    ) -> SqlResult<Reserved> {
         let mut last = self.last(engine, tree)?;
         loop {
-            let Some(first) = step.after(last).filter(|first| *first <= max) else { return Ok(None) };
+            if !may() {
+                return Ok(Reserved::Claimed);
+            }
+            let Some(first) = step.after(last).filter(|first| *first <= max) else {
+                return Ok(Reserved::Exhausted);
+            };
             let end = first.saturating_add((count - 1).saturating_mul(step.increment)).min(max);
             match self.last.compare_exchange_weak(last, end, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     engine.raise_counter(tree, end).map_err(engine_error)?;
-                    return Ok(Some(first));
+                    return Ok(Reserved::First(first));
                 }
                 Err(now) => last = now,
             }
@@ -68,6 +122,17 @@ impl Counter {
         }
         Ok(())
     }
+}
+
+/// What asking for values came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// The first of them.
+    First(u64),
+    /// There are no more.
+    Exhausted,
+    /// The counter is claimed: lock it first.
+    Claimed,
 }
 
 /// `auto_increment_increment` and `auto_increment_offset`.

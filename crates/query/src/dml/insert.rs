@@ -13,6 +13,7 @@ use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::WriteScratch;
 use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
+use super::auto::AutoValues;
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::literal::CellTypes;
@@ -63,6 +64,11 @@ enum Rows {
 }
 
 impl InsertPlan {
+    /// Whether nobody knows beforehand how many rows there are.
+    fn is_bulk(&self) -> bool {
+        matches!(self.rows, Rows::Query { .. })
+    }
+
     fn is_single(&self) -> bool {
         match &self.rows {
             Rows::Values { rows, .. } => rows.len() == 1,
@@ -255,6 +261,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         once: once_cells(plan.once),
     };
     let result = work.all(session);
+    work.auto.end(session);
     let kept = WriteScratch {
         buffers: std::mem::take(&mut work.buffers),
         row: std::mem::take(&mut work.row),
@@ -297,49 +304,6 @@ struct Counts {
     displaced: u64,
     /// Rows that ON DUPLICATE KEY UPDATE left as they were.
     found_same: u64,
-}
-
-/// AUTO_INCREMENT values of one statement.
-#[derive(Default)]
-struct AutoValues {
-    /// The next reserved value and how many there are.
-    reserved: (u64, u64),
-    /// Intervals reserved so far.
-    intervals: u32,
-    /// SET insert_id gave the first value.
-    forced: bool,
-    /// The first that was made and stored.
-    first: Option<u64>,
-    /// The last that was given.
-    explicit: Option<u64>,
-    /// The one made for the current row.
-    made: Option<u64>,
-}
-
-impl AutoValues {
-    /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time.
-    fn next_interval(&mut self, expected: u64) -> u64 {
-        let count = if self.intervals == 0 && expected > 0 && !self.forced {
-            expected
-        } else {
-            1 << self.intervals.min(16)
-        };
-        self.intervals += 1;
-        count.min(65_535)
-    }
-
-    /// Leaves out the reserved values up to one that a row gave itself.
-    fn go_on_behind(&mut self, given: u64, step: Step) {
-        let (next, count) = self.reserved;
-        if count == 0 || given < next {
-            return;
-        }
-        let passed = (given - next) / step.increment.max(1) + 1;
-        self.reserved = match step.after(given) {
-            Some(behind) if passed < count => (behind, count - passed),
-            _ => (0, 0),
-        };
-    }
 }
 
 struct Work<'p> {
@@ -589,7 +553,7 @@ impl Work<'_> {
         if !goes_on {
             let txn = transaction(session);
             return match rows::insert(&table, txn, &self.row, OnDuplicate::LockShared, &mut self.buffers)? {
-                Written::Done => self.stored(&table),
+                Written::Done => self.stored(session, &table),
                 Written::Duplicate(position) => Err(rows::duplicate_error(&table, position, &self.row)),
             };
         }
@@ -604,7 +568,7 @@ impl Work<'_> {
             let txn = transaction(session);
             let savepoint = txn.savepoint();
             let position = match rows::insert(table, txn, &self.row, lock, &mut self.buffers)? {
-                Written::Done => return self.stored(table),
+                Written::Done => return self.stored(session, table),
                 Written::Duplicate(position) => position,
             };
             txn.rollback_to(savepoint).map_err(engine_error)?;
@@ -680,13 +644,14 @@ impl Work<'_> {
     }
 
     /// The row is in: counts it and keeps the AUTO_INCREMENT counter above its value.
-    fn stored(&mut self, table: &TableDef) -> SqlResult<()> {
+    fn stored(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         self.counts.copied += 1;
         let Some(auto) = table.auto_increment else { return Ok(()) };
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
             return Ok(());
         }
+        self.auto.before_raise(session, table, self.plan.is_bulk())?;
         rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
         Ok(())
     }
@@ -734,7 +699,8 @@ impl Work<'_> {
         }
         if self.auto.reserved.1 == 0 {
             let count = self.auto.next_interval(expected);
-            let first = counter.reserve(engine, tree, count, step, auto_max(ty))?;
+            let bulk = self.plan.is_bulk();
+            let first = self.auto.reserve(session, table, bulk, count, step, auto_max(ty))?;
             let first = first.ok_or_else(|| exhausted(session, &table.columns[auto.column].name))?;
             self.auto.reserved = (first, count);
         }

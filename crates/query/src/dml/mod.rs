@@ -6,6 +6,7 @@
 //! rollback.
 
 mod assign;
+mod auto;
 mod convert;
 pub(crate) mod delete;
 mod entries;

@@ -113,6 +113,7 @@ impl LockText {
     pub fn of(state: &ServerState, lock: &LockInfo) -> LockText {
         let place = state.names.place(state, lock.tree);
         let (data, fields) = match &place {
+            _ if lock.kind == LockKind::Counter => (String::new(), Vec::new()),
             _ if lock.key.is_empty() => (SUPREMUM.to_string(), Vec::new()),
             Some(place) => key_text(state, place, &lock.key),
             None => (hex(&lock.key), vec![lock.key.clone()]),
@@ -135,6 +136,7 @@ impl LockText {
     /// The mode as INNODB_LOCKS has it.
     pub fn mode_word(&self) -> &'static str {
         match (self.mode, self.kind) {
+            (_, LockKind::Counter) => "AUTO_INC",
             (LockMode::Shared, LockKind::Gap | LockKind::Insert) => "S,GAP",
             (LockMode::Exclusive, LockKind::Gap | LockKind::Insert) => "X,GAP",
             (LockMode::Shared, _) => "S",
@@ -145,6 +147,7 @@ impl LockText {
     /// The mode with all that is to say about it.
     pub fn whole_mode(&self) -> &'static str {
         match (self.mode, self.kind) {
+            (_, LockKind::Counter) => "AUTO_INC",
             (LockMode::Shared, LockKind::Row) => "S,REC_NOT_GAP",
             (LockMode::Shared, LockKind::Gap) => "S,GAP",
             (LockMode::Shared, LockKind::NextKey) => "S",

@@ -120,7 +120,7 @@ fn locks(view: &View<'_>, rows: &mut RowMaker<'_>) {
                 ("lock_id", text(id)),
                 ("lock_trx_id", number(lock.owner)),
                 ("lock_mode", text(told.mode_word())),
-                ("lock_type", text("RECORD")),
+                ("lock_type", text(if lock.kind == LockKind::Counter { "TABLE" } else { "RECORD" })),
                 ("lock_table", text(&told.table)),
                 ("lock_index", maybe((!told.index.is_empty()).then_some(&told.index))),
                 ("lock_space", number(u64::from(told.tree))),

@@ -1,0 +1,147 @@
+//! AUTO_INCREMENT values of one INSERT, and which statements keep others from taking some in between.
+//!
+//! As `innodb_autoinc_lock_mode` says: with 0 every INSERT holds the table's counter from its first value to its end, with 1
+//! those of which nobody knows how many rows there are, with 2 none. Those that need not hold it take their values without a
+//! lock, but wait where another holds it, and then hold it too.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+
+use crate::catalog::TableDef;
+use crate::catalog::counter::{Reserved, Step};
+use crate::engine_error;
+use crate::session::Session;
+
+/// AUTO_INCREMENT values of one statement.
+#[derive(Default)]
+pub(super) struct AutoValues {
+    /// The next reserved value and how many there are.
+    pub reserved: (u64, u64),
+    /// Intervals reserved so far.
+    intervals: u32,
+    /// SET insert_id gave the first value.
+    pub forced: bool,
+    /// The first that was made and stored.
+    pub first: Option<u64>,
+    /// The last that was given.
+    pub explicit: Option<u64>,
+    /// The one made for the current row.
+    pub made: Option<u64>,
+    /// The counter, while the statement holds it.
+    claim: Option<Claim>,
+}
+
+/// A statement's claim on the counter of a table.
+struct Claim {
+    table: Arc<TableDef>,
+}
+
+impl Claim {
+    /// Takes the counter; waits.
+    fn take(session: &mut Session, table: &Arc<TableDef>, index: usize) -> SqlResult<Claim> {
+        table.shared.auto_increment.claim();
+        let claim = Claim { table: table.clone() };
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        txn.lock_counter(table.indexes[index].entries()).map_err(engine_error)?;
+        Ok(claim)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.table.shared.auto_increment.disclaim();
+    }
+}
+
+impl AutoValues {
+    /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time.
+    pub fn next_interval(&mut self, expected: u64) -> u64 {
+        let count = if self.intervals == 0 && expected > 0 && !self.forced {
+            expected
+        } else {
+            1 << self.intervals.min(16)
+        };
+        self.intervals += 1;
+        count.min(65_535)
+    }
+
+    /// Whether the statement is to hold the counter before it asks for values.
+    fn is_to_claim(&self, session: &Session, table: &TableDef, bulk: bool) -> bool {
+        let always = match session.vars.auto_increment_lock_mode {
+            0 => true,
+            1 => bulk,
+            _ => return false,
+        };
+        self.claim.is_none() && (always || table.shared.auto_increment.is_claimed())
+    }
+
+    fn claim(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
+        if let (None, Some(auto)) = (&self.claim, table.auto_increment) {
+            self.claim = Some(Claim::take(session, table, auto.index)?);
+        }
+        Ok(())
+    }
+
+    /// Before a value that a row gave itself raises the counter; waits where somebody holds it.
+    pub fn before_raise(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        bulk: bool,
+    ) -> SqlResult<()> {
+        match self.is_to_claim(session, table, bulk) {
+            true => self.claim(session, table),
+            false => Ok(()),
+        }
+    }
+
+    /// The first of the next `count` values; none where there are no more. Waits where somebody holds the counter.
+    pub fn reserve(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        bulk: bool,
+        count: u64,
+        step: Step,
+        max: u64,
+    ) -> SqlResult<Option<u64>> {
+        let Some(auto) = table.auto_increment else { return Ok(None) };
+        let engine = table.engine.as_ref().expect("only real tables are written");
+        let tree = table.indexes[auto.index].entries();
+        let counter = &table.shared.auto_increment;
+        if session.vars.auto_increment_lock_mode < 2 && self.claim.is_none() {
+            if !self.is_to_claim(session, table, bulk) {
+                match counter.try_reserve(engine, tree, count, step, max)? {
+                    Reserved::First(first) => return Ok(Some(first)),
+                    Reserved::Exhausted => return Ok(None),
+                    Reserved::Claimed => {}
+                }
+            }
+            self.claim(session, table)?;
+        }
+        counter.reserve(engine, tree, count, step, max)
+    }
+
+    /// Gives back what the statement holds.
+    pub fn end(&mut self, session: &mut Session) {
+        if let Some(claim) = self.claim.take()
+            && let (Some(txn), Some(auto)) = (&mut session.txn, claim.table.auto_increment)
+        {
+            txn.unlock_counter(claim.table.indexes[auto.index].entries());
+        }
+    }
+
+    /// Leaves out the reserved values up to one that a row gave itself.
+    pub fn go_on_behind(&mut self, given: u64, step: Step) {
+        let (next, count) = self.reserved;
+        if count == 0 || given < next {
+            return;
+        }
+        let passed = (given - next) / step.increment.max(1) + 1;
+        self.reserved = match step.after(given) {
+            Some(behind) if passed < count => (behind, count - passed),
+            _ => (0, 0),
+        };
+    }
+}
