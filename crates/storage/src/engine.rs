@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use keel_base::{Lsn, TreeId};
+use keel_base::{Lsn, PageNo, TreeId};
 use keel_runtime::sync::Event;
 use keel_runtime::time::Instant;
 use parking_lot::RwLock;
@@ -28,6 +28,7 @@ use crate::tree::Tree;
 use crate::trx::{ActiveSet, TrxTable};
 use crate::txn::Txn;
 use crate::undo_log::UndoLog;
+use crate::views::Views;
 
 /// Further looks at a tree that seems wrong, and the time between them.
 const CHECKS_MORE: usize = 6;
@@ -39,6 +40,7 @@ pub struct Engine {
     pub(crate) table: TrxTable,
     pub(crate) active: ActiveSet,
     pub(crate) snapshots: SnapshotSet,
+    pub(crate) views: Views,
     pub(crate) locks: LockTable,
     pub(crate) waits: WaitStats,
     pub(crate) deadlock_log: OnceLock<Arc<dyn DeadlockLog>>,
@@ -54,6 +56,8 @@ pub struct Engine {
     pub(crate) lock_wait_nanos_max: AtomicU64,
     /// Snapshots follow the appended, not the durable, end of the log.
     pub(crate) relaxed: AtomicBool,
+    /// They are about to follow the durable end again.
+    pub(crate) tightening: AtomicBool,
     pub(crate) purge: Background,
     /// Prepared transactions that recovery found, until somebody takes them.
     pub(crate) prepared: parking_lot::Mutex<Vec<crate::prepared::Recovered>>,
@@ -74,6 +78,8 @@ pub(crate) struct Background {
     pub(crate) complaint: parking_lot::Mutex<String>,
     /// Trees whose files recovery found without a committed row in the registry.
     pub(crate) suspects: parking_lot::Mutex<Vec<TreeId>>,
+    /// Long values that nobody refers to, and from which page on they are still to be freed.
+    pub(crate) values: parking_lot::Mutex<Vec<(TreeId, PageNo)>>,
 }
 
 /// A tree, for as long as the caller likes; cheap to clone.
@@ -174,6 +180,8 @@ pub struct EngineStatus {
     pub lock_timeouts: u64,
     /// Rows read.
     pub rows_read: u64,
+    /// Undo records read to find older versions of rows.
+    pub versions_read: u64,
     /// Rows inserted.
     pub rows_inserted: u64,
     /// Rows updated.
@@ -297,11 +305,18 @@ impl Engine {
     /// Changes what later commits wait for. Waits.
     pub fn set_durability(&self, durability: Durability) -> Result<()> {
         self.store.set_durability(durability);
-        if durability == Durability::Commit {
-            self.store.wait_durable(self.store.current_lsn())?;
+        let waited = match durability {
+            Durability::Commit => {
+                self.tightening.store(true, Ordering::SeqCst);
+                self.store.wait_durable(self.store.current_lsn())
+            }
+            _ => Ok(()),
+        };
+        if waited.is_ok() {
+            self.relaxed.store(durability != Durability::Commit, Ordering::SeqCst);
         }
-        self.relaxed.store(durability != Durability::Commit, Ordering::SeqCst);
-        Ok(())
+        self.tightening.store(false, Ordering::SeqCst);
+        Ok(waited?)
     }
 
     /// Changes how long later row lock waits last by default.
@@ -353,6 +368,17 @@ impl Engine {
         match self.relaxed.load(Ordering::Relaxed) {
             false => self.store.durable_lsn().0,
             true => self.store.current_lsn().0,
+        }
+    }
+
+    /// No snapshot taken from now on sees less than this.
+    pub(crate) fn snapshot_floor(&self) -> u64 {
+        let appended = self.store.current_lsn().0;
+        let relaxed = self.relaxed.load(Ordering::SeqCst);
+        // Whoever tightens waits for all that was appended before the flag was set, and sets it before.
+        match relaxed && !self.tightening.load(Ordering::SeqCst) {
+            true => appended,
+            false => self.store.durable_lsn().0,
         }
     }
 

@@ -56,6 +56,8 @@ mod txn_read;
 mod txn_write;
 mod undo;
 mod undo_log;
+mod version;
+mod views;
 
 pub use engine::{Engine, EngineStatus, TreeHandle};
 pub use error::{Error, Result};

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use keel_base::TrxId;
 use keel_runtime::fiber;
 use keel_runtime::time;
 use keel_runtime::wait::WaitEvent;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::fault::{StoreError, StoreResult};
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
 use crate::snapshot::Snapshot;
+use crate::tree::OverflowRef;
 use crate::undo::{ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change};
 
 /// Pause after a round that found nothing to do; doubled each time until the longest.
@@ -62,15 +64,17 @@ pub(crate) fn start(engine: &Arc<Engine>) {
             idle_pause = (idle_pause * 2).min(IDLE_PAUSE_MAX);
             engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
         }
+        engine.views.clear(&engine);
         engine.purge.stopped.set();
     });
 }
 
 impl Engine {
     fn background_round(&self) -> Result<u64> {
-        // Neither waits for the other's damage.
-        let (rolled_back, purged) = (self.roll_back_orphans(), self.purge_round());
-        let count = rolled_back? + purged?;
+        self.views.refresh(self);
+        // None waits for the other's damage.
+        let (rolled_back, freed, purged) = (self.roll_back_orphans(), self.free_values(), self.purge_round());
+        let count = rolled_back? + freed? + purged?;
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
@@ -166,6 +170,35 @@ impl Engine {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether purge may have passed the end of `trx`, or may by now.
+    pub(crate) fn is_purgeable(&self, trx: TrxId) -> bool {
+        self.snapshots.all_see(&self.table, || self.store.durable_lsn().0, trx)
+    }
+
+    /// Frees a long value that nothing refers to any more; later, where that fails now. Waits.
+    pub(crate) fn free_value(&self, tree: &TreeHandle, value: OverflowRef) {
+        let mut place = value.page;
+        if tree.tree().free_overflow_from(&mut place).is_err() {
+            self.purge.values.lock().push((tree.id(), place));
+        }
+    }
+
+    /// Frees long values that could not be freed when that was due. Waits.
+    fn free_values(&self) -> Result<u64> {
+        let mut count = 0;
+        loop {
+            let Some((tree, mut place)) = self.purge.values.lock().pop() else { return Ok(count) };
+            let Some(handle) = self.any_tree(tree) else { continue };
+            match handle.tree().free_overflow_from(&mut place) {
+                Err(StoreError::Corrupt { .. } | StoreError::NoTree(_)) | Ok(()) => count += 1,
+                Err(error) => {
+                    self.purge.values.lock().push((tree, place));
+                    return Err(error.into());
+                }
+            }
+        }
     }
 
     /// Does what no later round does again: where the disk is full, once there is room. Waits.

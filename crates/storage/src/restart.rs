@@ -29,6 +29,7 @@ use crate::stats::RowStats;
 use crate::store::{Durability, Store};
 use crate::trx::{ActiveSet, TrxShared, TrxTable};
 use crate::undo_log::{UndoLog, Unfinished};
+use crate::views::Views;
 
 /// Unfinished transactions with no more changes than this are rolled back before the engine opens.
 const SMALL_CHANGES: u64 = 1000;
@@ -51,6 +52,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         table: TrxTable::new(next, limit),
         active: ActiveSet::new(),
         snapshots: SnapshotSet::new(keel_runtime::slot_count()),
+        views: Views::default(),
         locks: LockTable::new(config.row_locks_max),
         waits: WaitStats::default(),
         deadlock_log: Default::default(),
@@ -63,6 +65,7 @@ pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
         rows: RowStats::default(),
         lock_wait_nanos_max: AtomicU64::new(config.lock_wait_timeout.as_nanos() as u64),
         relaxed: AtomicBool::new(durability != Durability::Commit),
+        tightening: AtomicBool::new(false),
         purge: Background::default(),
         prepared: Default::default(),
         store,

@@ -11,7 +11,8 @@
 //! ([`crate::trx`]), locks are released after, and only then the caller waits for the log.
 //!
 //! A crash before the end record is in the log leaves an unfinished transaction, which [`crate::restart`] rolls back.
-//! Overflow pages of an undone value are freed after the entry is restored: a crash in between loses them.
+//! Overflow pages of an undone value are freed after the entry is restored: a crash in between loses them. Where that fails
+//! for want of room, the background fiber does it when there is some.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,8 +88,17 @@ enum After {
     Nothing,
     /// The entry must get more room first.
     Split(usize),
-    /// This overflow value is not referred to any more.
-    Free(OverflowRef),
+    /// These overflow values are not referred to any more.
+    Free([Option<OverflowRef>; 2]),
+}
+
+impl After {
+    fn free(values: [Option<OverflowRef>; 2]) -> After {
+        match values {
+            [None, None] => After::Nothing,
+            values => After::Free(values),
+        }
+    }
 }
 
 /// The reference in the row of an entry whose header says overflow.
@@ -161,7 +171,11 @@ impl Writes {
             match after {
                 After::Nothing => return Ok(()),
                 After::Split(need) => tree.split_for(change.key, need, Need::Finish)?,
-                After::Free(value) => return Ok(tree.free_overflow(value)?),
+                After::Free(values) => {
+                    // With the entry changed no later try finds them.
+                    values.into_iter().flatten().for_each(|value| engine.free_value(&handle, value));
+                    return Ok(());
+                }
             }
         }
     }
@@ -181,17 +195,24 @@ impl Writes {
             return Ok(After::Nothing);
         }
         let new_value = match header.is_overflow() && change.common.kind != Kind::Delete {
-            true => After::Free(overflow_ref(handle.id(), row)?),
-            false => After::Nothing,
+            true => Some(overflow_ref(handle.id(), row)?),
+            false => None,
         };
         let Some(old) = change.old else {
             leaf.remove(slot);
             if keep_locks {
                 engine.locks.release_one(&self.shared, handle.id(), change.key);
             }
-            return Ok(new_value);
+            return Ok(After::free([new_value, None]));
         };
-        if change.common.kind == Kind::Delete {
+        let mut old_value = None;
+        if old.header.is_deleted() && old.header.trx != self.id && engine.is_purgeable(old.header.trx) {
+            // Purge may have met this transaction's entry and passed: then it does not come for the deleted one again.
+            leaf.remove(slot);
+            if old.header.is_overflow() {
+                old_value = Some(overflow_ref(handle.id(), old.middle())?);
+            }
+        } else if change.common.kind == Kind::Delete {
             leaf.patch(slot, 0, &old.header.to_bytes());
         } else {
             let mut value = row.to_vec();
@@ -204,7 +225,7 @@ impl Writes {
         if keep_locks && old.header.trx != self.id {
             engine.locks.keep_own(&self.shared, handle.id(), change.key);
         }
-        Ok(new_value)
+        Ok(After::free([new_value, old_value]))
     }
 
     /// Undoes everything and ends the transaction. Waits for pages, not for the log.

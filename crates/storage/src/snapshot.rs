@@ -9,6 +9,7 @@
 //! snapshots taken later are not older than that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::TrxId;
 use parking_lot::Mutex;
@@ -32,6 +33,8 @@ struct Entry {
     csn: u64,
     next: u64,
     frozen: Option<Arc<[u64]>>,
+    /// A reader's, not a copy that keeps purge back.
+    reads: bool,
 }
 
 impl Entry {
@@ -49,12 +52,26 @@ struct Shard {
 /// All snapshots in use.
 pub(crate) struct SnapshotSet {
     shards: Box<[Mutex<Shard>]>,
+    /// How often snapshots were frozen; counted before the table forgets anything that they do not see.
+    freezes: AtomicU64,
+}
+
+/// What a reader's snapshot sees, as it was known at some moment.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// Commits up to this LSN.
+    pub(crate) csn: u64,
+    /// Of ids that the table has forgotten all but these; `None` is all.
+    pub(crate) unseen: Option<Arc<[u64]>>,
+    next: u64,
+    shard: u16,
 }
 
 impl SnapshotSet {
     /// A set with one shard for each of `workers`.
     pub(crate) fn new(workers: usize) -> SnapshotSet {
-        SnapshotSet { shards: (0..workers.max(1)).map(|_| Mutex::new(Shard::default())).collect() }
+        let shards = (0..workers.max(1)).map(|_| Mutex::new(Shard::default())).collect();
+        SnapshotSet { shards, freezes: AtomicU64::new(0) }
     }
 
     /// Takes a snapshot of what `lsn` says is committed now.
@@ -63,7 +80,7 @@ impl SnapshotSet {
         let mut shard = self.shards[shard_index].lock();
         let csn = lsn();
         let next = table.next_id();
-        Self::put(&mut shard, shard_index, Entry { taken: true, csn, next, frozen: None })
+        Self::put(&mut shard, shard_index, Entry { taken: true, csn, next, frozen: None, reads: true })
     }
 
     fn put(shard: &mut Shard, shard_index: usize, entry: Entry) -> Snapshot {
@@ -104,9 +121,48 @@ impl SnapshotSet {
         let Some(oldest) = oldest.filter(|found| found.age() < (own.csn, own.next)) else {
             return own;
         };
-        let copy = Self::put(&mut self.shards[0].lock(), 0, oldest);
+        let copy = Self::put(&mut self.shards[0].lock(), 0, Entry { reads: false, ..oldest });
         self.release(own);
         copy
+    }
+
+    /// Whether all that read now or later see the work of `id`; `lsn` says what is committed now.
+    pub(crate) fn all_see(&self, table: &TrxTable, lsn: impl Fn() -> u64, id: TrxId) -> bool {
+        let oldest = self.take_oldest(table, lsn);
+        let sees = self.sees(&oldest, table, id);
+        self.release(oldest);
+        sees
+    }
+
+    /// All readers' views, the oldest first, equal ones once.
+    pub(crate) fn views(&self) -> Vec<View> {
+        let mut all = Vec::new();
+        for (index, shard) in self.shards.iter().enumerate() {
+            let shard = shard.lock();
+            all.extend(shard.entries.iter().filter(|entry| entry.taken && entry.reads).map(|entry| View {
+                csn: entry.csn,
+                unseen: entry.frozen.clone(),
+                next: entry.next,
+                shard: index as u16,
+            }));
+        }
+        all.sort_unstable_by_key(|view| (view.csn, view.next));
+        all.dedup_by_key(|view| (view.csn, view.next));
+        all
+    }
+
+    /// A registered copy of the snapshot with this view, if it is still in use. Purge, which visits all shards, meets at
+    /// least one of both.
+    pub(crate) fn keep(&self, view: &View) -> Option<Snapshot> {
+        let mut shard = self.shards[view.shard as usize].lock();
+        let same = |entry: &&Entry| entry.taken && entry.age() == (view.csn, view.next);
+        let entry = shard.entries.iter().find(same)?.clone();
+        Some(Self::put(&mut shard, view.shard as usize, Entry { reads: false, ..entry }))
+    }
+
+    /// How often snapshots were frozen.
+    pub(crate) fn freezes(&self) -> u64 {
+        self.freezes.load(Ordering::SeqCst)
     }
 
     /// Whether `snapshot` sees the work of `id`.
@@ -133,6 +189,7 @@ impl SnapshotSet {
 
     /// Freezes snapshots whose `next` is below `limit`; `unseen(csn, next)` lists what they do not see.
     pub(crate) fn freeze_older_than(&self, limit: u64, unseen: impl Fn(u64, u64) -> Vec<u64>) {
+        self.freezes.fetch_add(1, Ordering::SeqCst);
         for shard in &self.shards {
             for entry in &mut shard.lock().entries {
                 if entry.taken && entry.frozen.is_none() && entry.next < limit {
@@ -151,9 +208,10 @@ impl SnapshotSet {
         self.shards.iter().filter_map(oldest).min()
     }
 
-    /// How many are in use.
+    /// How many readers use one.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().entries.iter().filter(|e| e.taken).count()).sum()
+        let count = |shard: &Mutex<Shard>| shard.lock().entries.iter().filter(|e| e.taken && e.reads).count();
+        self.shards.iter().map(count).sum()
     }
 }
 

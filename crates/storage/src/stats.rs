@@ -21,15 +21,17 @@ pub(crate) struct RowCounts {
     pub(crate) commits: u64,
     /// Rollbacks of writers.
     pub(crate) rollbacks: u64,
+    /// Undo records read for older versions.
+    pub(crate) versions: u64,
 }
 
 impl RowCounts {
     fn fields(self) -> [u64; FIELDS] {
-        [self.read, self.inserted, self.updated, self.deleted, self.commits, self.rollbacks]
+        [self.read, self.inserted, self.updated, self.deleted, self.commits, self.rollbacks, self.versions]
     }
 }
 
-const FIELDS: usize = 6;
+const FIELDS: usize = 7;
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -63,5 +65,6 @@ impl RowStats {
         status.rows_deleted = sum(3);
         status.commits = sum(4);
         status.rollbacks = sum(5);
+        status.versions_read = sum(6);
     }
 }

@@ -536,6 +536,12 @@ impl Store {
         Ok(UndoRead { latch: self.core.pool.latch_shared(&*self.undo()?, page.0)? })
     }
 
+    /// Latches an undo page shared if it is in memory. Waits for nothing but the latch, so another may be held.
+    pub fn undo_try_read(&self, page: PageNo) -> Option<UndoRead<'_>> {
+        let space = self.undo().ok()?;
+        Some(UndoRead { latch: self.core.pool.try_latch_shared(&space, page.0)? })
+    }
+
     /// Gives an undo page back, in a mini-transaction of its own; waits.
     pub fn undo_free(&self, page: PageNo) -> StoreResult<()> {
         let space = self.undo()?;

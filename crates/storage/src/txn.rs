@@ -311,6 +311,11 @@ impl Txn {
         self.state.mark().changes
     }
 
+    /// Adds what it counted so far to the engine's counters, as its end does.
+    pub fn report_counts(&mut self) {
+        self.state.report(&self.engine);
+    }
+
     /// Its isolation level.
     pub fn isolation(&self) -> Isolation {
         self.state.isolation

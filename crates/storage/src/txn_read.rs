@@ -1,8 +1,8 @@
-//! Point reads, and the walk back to an older version.
+//! Point reads.
 //!
 //! A plain read looks at the newest entry under the leaf's latch; if its snapshot does not see that, it copies it and
-//! follows the undo records back, with no latch held but that of one undo page at a time. The registered snapshot
-//! keeps those records. A locking read decides about the lock under the leaf's latch ([`crate::lock`]), waits without
+//! follows the undo records back ([`crate::version`]), with no latch held but that of one undo page at a time. The
+//! registered snapshot keeps those records. A locking read decides about the lock under the leaf's latch ([`crate::lock`]), waits without
 //! it, and then looks at the row again.
 
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use crate::rollback::overflow_ref;
 use crate::row::Header;
 use crate::tree::LeafRead;
 use crate::txn::State;
-use crate::undo::{UndoPtr, decode_change};
 
 /// What became of asking for a row under its leaf's latch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,43 +91,6 @@ impl State {
             Some(snapshot) if !tree.is_known_at(snapshot.csn) => Err(Error::TreeChanged),
             _ => Ok(()),
         }
-    }
-
-    /// Turns an entry into the version that this transaction's snapshot sees; `None` if it sees no row. Waits.
-    pub(crate) fn version_for(
-        &self,
-        engine: &Engine,
-        newest: Header,
-        row: &mut Vec<u8>,
-    ) -> Result<Option<Header>> {
-        let mut header = newest;
-        while !self.sees(engine, header.trx) {
-            if header.is_fresh() {
-                return Ok(None);
-            }
-            header = older_version(engine, header, row)?;
-        }
-        Ok(Some(header).filter(|header| !header.is_deleted()))
-    }
-
-    /// Turns an entry, which others have locked, into its last committed version; `None` if there was no row. `written`
-    /// says that its writer was in progress under the leaf's latch: if it has ended since, the entry may be what it took
-    /// back. A snapshot taken before keeps the versions and their overflow pages. Waits.
-    pub(crate) fn committed_version(
-        &self,
-        engine: &Engine,
-        newest: Header,
-        written: bool,
-        row: &mut Vec<u8>,
-    ) -> Result<Option<Header>> {
-        let mut header = newest;
-        while written && header.trx == newest.trx {
-            if header.is_fresh() {
-                return Ok(None);
-            }
-            header = older_version(engine, header, row)?;
-        }
-        Ok(Some(header).filter(|header| !header.is_deleted()))
     }
 
     /// Passes over a row whose deletion is over; under snapshot isolation that is an error if the snapshot does not see it.
@@ -296,17 +258,6 @@ pub(crate) fn load_overflow(tree: &TreeHandle, header: Header, row: &mut Vec<u8>
         tree.tree().read_overflow(at, row)?;
     }
     Ok(())
-}
-
-/// Turns a row into the version before it; gives that version's header. Waits.
-fn older_version(engine: &Engine, header: Header, row: &mut Vec<u8>) -> Result<Header> {
-    let at: UndoPtr = header.undo;
-    engine.undo.read(at, |bytes| {
-        let change = decode_change(bytes)?;
-        let old = change.old.filter(|_| change.common.trx == header.trx)?;
-        old.apply(row)?;
-        Some(old.header)
-    })
 }
 
 #[cfg(test)]

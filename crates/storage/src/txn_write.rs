@@ -23,7 +23,9 @@ use crate::tree::{LeafWrite, OverflowRef, Tree};
 use crate::trx::TrxShared;
 use crate::txn::{Buffers, State};
 use crate::txn_read::RowLock;
-use crate::undo::{END_HAS_DELETES, END_HAS_OVERFLOW, Kind, encode_change};
+use crate::undo::{END_HAS_DELETES, END_HAS_OVERFLOW, Kind, encode_change, push_jump};
+use crate::undo_log::RECORD_MAX;
+use crate::version::find_jumps;
 
 /// What an attempt under the leaf's latch came to.
 pub(crate) enum Step<T> {
@@ -138,7 +140,13 @@ impl State {
         let same_len = old.is_some_and(|(_, row)| row.len() == put.row.len());
         let row = old.filter(|_| put.kind == Kind::Delete).map_or(put.row, |(_, row)| row);
         encode_change(record, put.kind, writes.id, writes.last, tree.id(), put.key, old, row);
-        if record.len() > crate::undo_log::RECORD_MAX {
+        if let Some((header, row)) = old {
+            for jump in find_jumps(engine, writes.id, (tree.id(), put.key), header, row).into_iter().flatten()
+            {
+                push_jump(record, jump.past, (jump.header, &jump.row), row, RECORD_MAX);
+            }
+        }
+        if record.len() > RECORD_MAX {
             return Err(Error::TooLarge);
         }
         let room = match engine.undo.room(writes.segment, mtr, record.len(), &mut writes.start, Need::New) {

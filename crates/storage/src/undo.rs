@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! change: len u16 | kind u8 | trx 6 | before 6 | tree u32 | key len u16 | key
-//!         and for Update, Delete: header 13 | prefix u16 | suffix u16 | middle
+//!         and for Update, Delete: version, and as often as the kind says: past 6 | version | len of these two u16
+//! version: header 13 | prefix u16 | suffix u16 | middle
 //! end:    len u16 | kind u8 | trx 6 | before 6 | flags u8
 //! prepare: len u16 | kind u8 | trx 6 | before 6 | flags u8 | name
 //! ```
@@ -11,8 +12,9 @@
 //! ([`crate::prepared`]). Its flags are those of the end record to come. It is no part of the chain.
 //!
 //! `before` names the transaction's record before this one, so that rollback and purge walk a transaction backwards.
-//! The old row is the new row's first `prefix` bytes, the middle, and the new row's last `suffix` bytes. Records are
-//! immutable.
+//! The old row is the new row's first `prefix` bytes, the middle, and the new row's last `suffix` bytes. Further
+//! versions are jumps ([`crate::version`]), the newest first: older than the first by any number of versions, and in terms
+//! of the first as the first is in terms of the new row. Records are immutable.
 
 use keel_base::{TreeId, TrxId};
 
@@ -105,6 +107,11 @@ pub(crate) const END_HAS_OVERFLOW: u8 = 2;
 /// Bytes of `len` to `before`.
 pub(crate) const COMMON_BYTES: usize = 15;
 const CHANGE_BYTES: usize = COMMON_BYTES + 6;
+/// Jumps that a record may have.
+pub(crate) const JUMPS_MAX: usize = 2;
+/// The number of jumps in the byte of the kind.
+const JUMPS_SHIFT: u32 = 6;
+const KIND_MASK: u8 = (1 << JUMPS_SHIFT) - 1;
 /// Bytes of an end record.
 pub(crate) const END_BYTES: usize = COMMON_BYTES + 1;
 
@@ -133,6 +140,15 @@ pub(crate) struct OldVersion<'a> {
     middle: &'a [u8],
 }
 
+/// A way past versions that nobody needs: who does not see what `past` wrote goes on at `version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Jump<'a> {
+    /// A version no newer than the record's old one is this transaction's, or that one itself is.
+    pub(crate) past: TrxId,
+    /// Where to go on, in terms of the record's old version.
+    pub(crate) version: OldVersion<'a>,
+}
+
 /// A change record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChangeRecord<'a> {
@@ -144,6 +160,8 @@ pub(crate) struct ChangeRecord<'a> {
     pub(crate) key: &'a [u8],
     /// What was there; `None` for Insert.
     pub(crate) old: Option<OldVersion<'a>>,
+    /// Past versions behind that, the newest first.
+    pub(crate) jumps: [Option<Jump<'a>>; JUMPS_MAX],
 }
 
 fn begin(out: &mut Vec<u8>, kind: Kind, trx: TrxId, before: UndoPtr) {
@@ -196,13 +214,38 @@ pub(crate) fn encode_change(
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
     out.extend_from_slice(key);
     if let Some((header, old_row)) = old {
-        // Purge reads references to overflow pages from the record alone.
-        let (prefix, suffix) = if header.is_overflow() { (0, 0) } else { common_ends(old_row, new_row) };
-        out.extend_from_slice(&header.to_bytes());
-        out.extend_from_slice(&(prefix as u16).to_le_bytes());
-        out.extend_from_slice(&(suffix as u16).to_le_bytes());
-        out.extend_from_slice(&old_row[prefix..old_row.len() - suffix]);
+        push_version(out, header, old_row, new_row);
     }
+    finish(out);
+}
+
+fn push_version(out: &mut Vec<u8>, header: Header, old_row: &[u8], new_row: &[u8]) {
+    // Purge reads references to overflow pages from the record alone.
+    let (prefix, suffix) = if header.is_overflow() { (0, 0) } else { common_ends(old_row, new_row) };
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&(prefix as u16).to_le_bytes());
+    out.extend_from_slice(&(suffix as u16).to_le_bytes());
+    out.extend_from_slice(&old_row[prefix..old_row.len() - suffix]);
+}
+
+/// Adds a jump to the change record in `out`, whose old row is `old_row` and which has less than [`JUMPS_MAX`]: who does not
+/// see `past` goes on at this version. Not if the record would be longer than `len_max`.
+pub(crate) fn push_jump(
+    out: &mut Vec<u8>,
+    past: TrxId,
+    (header, row): (Header, &[u8]),
+    old_row: &[u8],
+    len_max: usize,
+) {
+    let before = out.len();
+    out.extend_from_slice(&past.0.to_le_bytes()[..6]);
+    push_version(out, header, row, old_row);
+    let len = out.len() - before;
+    out.extend_from_slice(&(len as u16).to_le_bytes());
+    if out.len() > len_max {
+        return out.truncate(before);
+    }
+    out[2] += 1 << JUMPS_SHIFT;
     finish(out);
 }
 
@@ -221,7 +264,7 @@ pub(crate) fn decode_common(bytes: &[u8]) -> Option<Common> {
     if len < END_BYTES || len > bytes.len() {
         return None;
     }
-    let kind = Kind::from_byte(bytes[2])?;
+    let kind = Kind::from_byte(bytes[2] & KIND_MASK)?;
     let mut id = [0; 8];
     id[..6].copy_from_slice(&bytes[3..9]);
     let before = UndoPtr::from_bytes(bytes[9..15].try_into().ok()?);
@@ -239,11 +282,25 @@ pub(crate) fn decode_change(bytes: &[u8]) -> Option<ChangeRecord<'_>> {
     let tree = TreeId(u32::from_le_bytes(bytes[COMMON_BYTES..COMMON_BYTES + 4].try_into().ok()?));
     let key_end = CHANGE_BYTES + u16_at(bytes, COMMON_BYTES + 4)?;
     let key = bytes.get(CHANGE_BYTES..key_end)?;
-    let old = match common.kind {
-        Kind::Insert => None,
-        _ => Some(decode_old(&bytes[key_end..])?),
-    };
-    Some(ChangeRecord { common, tree, key, old })
+    let mut jumps = [None; JUMPS_MAX];
+    if common.kind == Kind::Insert {
+        return Some(ChangeRecord { common, tree, key, old: None, jumps });
+    }
+    let mut rest = &bytes[key_end..];
+    for jump in jumps.get_mut(..usize::from(bytes[2] >> JUMPS_SHIFT))?.iter_mut().rev() {
+        let len_at = rest.len().checked_sub(2)?;
+        let jump_at = len_at.checked_sub(u16_at(rest, len_at)?)?;
+        *jump = Some(decode_jump(&rest[jump_at..len_at])?);
+        rest = &rest[..jump_at];
+    }
+    Some(ChangeRecord { common, tree, key, old: Some(decode_old(rest)?), jumps })
+}
+
+fn decode_jump(bytes: &[u8]) -> Option<Jump<'_>> {
+    let (past, version) = bytes.split_at_checked(6)?;
+    let mut id = [0; 8];
+    id[..6].copy_from_slice(past);
+    Some(Jump { past: TrxId(u64::from_le_bytes(id)), version: decode_old(version)? })
 }
 
 fn decode_old(bytes: &[u8]) -> Option<OldVersion<'_>> {
@@ -305,6 +362,35 @@ mod tests {
     }
 
     #[test]
+    fn a_jump_gives_an_older_row_from_the_old_one() {
+        let (new, old, older) = (&b"row 1003"[..], &b"row 1002"[..], &b"row 7"[..]);
+        let mut out = Vec::new();
+        let replaced = Some((header(0), old));
+        encode_change(&mut out, Kind::Update, TrxId(42), UndoPtr::NONE, TreeId(7), b"key", replaced, new);
+        let plain = out.clone();
+        let target = Header { trx: TrxId(12), ..header(4) };
+        push_jump(&mut out, TrxId(41), (target, older), old, plain.len() + 10);
+        assert_eq!(out, plain, "no room for it");
+        push_jump(&mut out, TrxId(41), (target, older), old, 1000);
+        let record = decode_change(&out).unwrap();
+        assert_eq!((record.common.kind, record.common.len), (Kind::Update, out.len()));
+        let mut row = new.to_vec();
+        record.old.unwrap().apply(&mut row).unwrap();
+        assert_eq!(row, old);
+        assert!(record.jumps[1].is_none());
+        let jump = record.jumps[0].unwrap();
+        jump.version.apply(&mut row).unwrap();
+        assert_eq!((jump.past, jump.version.header, row.as_slice()), (TrxId(41), target, older));
+        push_jump(&mut out, TrxId(30), (target, b"oldest"), old, 1000);
+        let record = decode_change(&out).unwrap();
+        let pasts = record.jumps.map(|jump| jump.unwrap().past);
+        assert_eq!((record.common.kind, pasts), (Kind::Update, [TrxId(41), TrxId(30)]));
+        for len in 0..out.len() {
+            assert!(decode_change(&out[..len]).is_none(), "{len}");
+        }
+    }
+
+    #[test]
     fn records_on_disk_keep_their_form() {
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let before = UndoPtr { page: 0x0102_0304, offset: 0x0506 };
@@ -315,6 +401,10 @@ mod tests {
         encode_change(&mut out, Kind::Update, TrxId(0xa2), before, TreeId(7), b"key", old, b"old new row");
         let common = "290002a20000000000040302010605 07000000 0300 6b6579";
         assert_eq!(hex(&out), format!("{common} 01290000000000 030000001400 0400 0300").replace(' ', ""));
+        push_jump(&mut out, TrxId(0xa0), (header(4), b"row"), b"old row", 1000);
+        let jump = "a00000000000 04290000000000 030000001400 0000 0300 1700".replace(' ', "");
+        let whole = format!("{common} 01290000000000 030000001400 0400 0300{jump}").replace(' ', "");
+        assert_eq!(hex(&out), whole.replacen("290002", "420042", 1));
         encode_end(&mut out, Kind::Commit, TrxId(0xa3), before, END_HAS_DELETES);
         assert_eq!(hex(&out), "100004a30000000000040302010605 01".replace(' ', ""));
         encode_prepare(&mut out, TrxId(0xa4), before, END_HAS_OVERFLOW, b"xid");

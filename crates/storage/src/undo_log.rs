@@ -366,6 +366,13 @@ impl UndoLog {
         Ok(result.ok_or_else(|| corrupt(ptr.page, &format!("no undo record at {}", ptr.offset)))?)
     }
 
+    /// Gives what is at `ptr` to `f` if its page is in memory. It waits for nothing but that page's latch, so another may be
+    /// held; where nothing keeps the record, `f` must look whether it still is the one meant.
+    pub(crate) fn try_read<R>(&self, ptr: UndoPtr, f: impl FnOnce(&[u8]) -> Option<R>) -> Option<R> {
+        let read = self.store.undo_try_read(PageNo(ptr.page))?;
+        read.bytes().get(ptr.offset as usize..).and_then(f)
+    }
+
     /// The next end record that purge has not passed in `segment`, if `may_pass` it. Stays before it until
     /// [`UndoLog::pass`]. Waits for pages.
     pub(crate) fn next_end(

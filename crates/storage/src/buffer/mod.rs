@@ -344,6 +344,20 @@ impl Pool {
         }
     }
 
+    /// Latches a page shared if it is resident; reads nothing.
+    pub fn try_latch_shared(&self, space: &Space, page: u32) -> Option<Shared<'_>> {
+        let Entry::Resident(index) = space.map.get(page) else { return None };
+        let frame = &self.frames[index as usize];
+        frame.lock_shared();
+        if frame.holds(space, page) {
+            frame.touch();
+            return Some(Shared { pool: self, frame: index, _not_send: std::marker::PhantomData });
+        }
+        // SAFETY: latched above.
+        unsafe { frame.unlock_shared() };
+        None
+    }
+
     /// Latches a page exclusively and gives its frame; waits for its read if it is not resident. The caller owes
     /// [`Pool::unlatch_exclusive`].
     #[inline]

@@ -1,0 +1,378 @@
+//! Old snapshots: what they see stays, and finding it takes few steps however often rows change meanwhile.
+//! KEEL_SEEDS says how many worlds, or which; KEEL_SEED tries one.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::*;
+use keel_runtime::{fiber, rand};
+use keel_storage::{Engine, Read, Savepoint, ScanRange, TreeHandle, Txn};
+use parking_lot::Mutex;
+
+type Rows = BTreeMap<u32, String>;
+
+/// Undo records read by `f`.
+fn steps<T>(engine: &Arc<Engine>, f: impl FnOnce() -> T) -> (T, u64) {
+    let before = engine.status().versions_read;
+    let result = f();
+    (result, engine.status().versions_read - before)
+}
+
+/// Reads a row in a transaction's snapshot; undo records read for it.
+fn steps_of_get(engine: &Arc<Engine>, reader: &mut Txn, tree: &TreeHandle, n: u32) -> (Option<String>, u64) {
+    steps(engine, || {
+        let row = get(reader, tree, n);
+        // What a transaction counted is told when it ends; a savepoint that begins anew would end the snapshot.
+        reader.report_counts();
+        row
+    })
+}
+
+fn rows_of(reader: &mut Txn, tree: &TreeHandle) -> Rows {
+    reader.start_statement();
+    scan_range(reader, tree, ScanRange::ALL, Read::Snapshot).unwrap().into_iter().collect()
+}
+
+/// Long enough for a snapshot to count as old.
+fn grow_old() {
+    fiber::sleep(Duration::from_secs(1));
+}
+
+#[test]
+fn an_old_snapshot_finds_a_row_that_changed_a_thousand_times_in_few_steps() {
+    with_rows(&[1, 2, 3], |engine, tree| {
+        let mut first = rr(engine);
+        first.take_snapshot();
+        grow_old();
+        let mut writer = rr(engine);
+        let mut second = rr(engine);
+        for round in 0..1000 {
+            set(&mut writer, tree, 1, &format!("{round} {}", "x".repeat(round % 50))).unwrap();
+            if round % 2 == 0 {
+                del(&mut writer, tree, 2).unwrap();
+            } else {
+                put(&mut writer, tree, 2, &round.to_string());
+            }
+            writer.commit().unwrap();
+            if round == 500 {
+                second.take_snapshot();
+                grow_old();
+            }
+        }
+        for n in 1..=2 {
+            let (row, steps) = steps_of_get(engine, &mut first, tree, n);
+            assert_eq!(row.as_deref(), Some(n.to_string().as_str()));
+            assert!(steps < 16, "{steps} steps to the oldest version of row {n}");
+        }
+        let (row, steps) = steps_of_get(engine, &mut second, tree, 1);
+        assert_eq!(row, Some(format!("500 {}", "x".repeat(0))));
+        assert!(steps < 8, "{steps} steps to the version between");
+        assert_eq!(get(&mut second, tree, 2), None);
+        assert_eq!(get(&mut rr(engine), tree, 2).as_deref(), Some("999"));
+    });
+}
+
+#[test]
+fn snapshots_that_come_and_go_do_not_make_the_way_longer() {
+    with_rows(&[1], |engine, tree| {
+        let mut old = rr(engine);
+        old.take_snapshot();
+        let mut writer = rr(engine);
+        let mut passing: Vec<Txn> = Vec::new();
+        for round in 0..3000 {
+            set(&mut writer, tree, 1, &format!("{round}")).unwrap();
+            writer.commit().unwrap();
+            if round % 20 == 0 {
+                let mut reader = rr(engine);
+                reader.take_snapshot();
+                passing.push(reader);
+                fiber::sleep(Duration::from_millis(20));
+            }
+            if passing.len() > 10 {
+                passing.remove(rand::u64() as usize % 10);
+            }
+        }
+        let (row, steps) = steps_of_get(engine, &mut old, tree, 1);
+        assert_eq!(row.as_deref(), Some("1"));
+        assert!(steps <= 64, "{steps} steps past 11 readers");
+        drop(passing);
+    });
+}
+
+#[test]
+fn a_row_that_one_transaction_changes_often_is_one_step_for_others() {
+    with_rows(&[1], |engine, tree| {
+        let mut writer = rr(engine);
+        for round in 0..1000 {
+            set(&mut writer, tree, 1, &format!("{round}")).unwrap();
+        }
+        put(&mut writer, tree, 2, "new");
+        (0..100).for_each(|round| set(&mut writer, tree, 2, &format!("{round}")).unwrap());
+        let mut reader = rr(engine);
+        let (row, steps) = steps_of_get(engine, &mut reader, tree, 1);
+        assert_eq!(row.as_deref(), Some("1"));
+        assert!(steps <= 3, "{steps} steps");
+        let (row, steps) = steps_of_get(engine, &mut reader, tree, 2);
+        assert_eq!(row, None);
+        assert!(steps <= 3, "{steps} steps to where no row was");
+        writer.rollback().unwrap();
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn commits_that_are_not_durable_yet_do_not_make_the_way_longer() {
+    with_rows(&[1], |engine, tree| {
+        let mut old = rr(engine);
+        old.take_snapshot();
+        grow_old();
+        let running = Arc::new(AtomicUsize::new(12));
+        for _ in 0..12 {
+            let (engine, tree, running) = (engine.clone(), tree.clone(), running.clone());
+            fiber::spawn(move || {
+                let mut writer = rr(&engine);
+                for _ in 0..200 {
+                    writer.start_statement();
+                    add(&mut writer, &tree, 1, 1).unwrap();
+                    writer.commit().unwrap();
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        while running.load(Ordering::SeqCst) != 0 {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        let (row, steps) = steps_of_get(engine, &mut old, tree, 1);
+        assert_eq!(row.as_deref(), Some("1"));
+        assert!(steps <= 64, "{steps} steps past 2400 changes");
+    });
+}
+
+/// A writer and what it has changed and not committed.
+struct Writer {
+    txn: Txn,
+    pending: BTreeMap<u32, Option<String>>,
+    savepoint: Option<(Savepoint, BTreeMap<u32, Option<String>>)>,
+}
+
+const ROWS: u32 = 6;
+
+fn random(n: u64) -> u64 {
+    rand::u64() % n
+}
+
+fn random_row(round: u32) -> String {
+    let len = [3, 40, 300, 3000, 6000][random(5) as usize];
+    format!("{round} {}", "abcdef".repeat(len / 6))
+}
+
+impl Writer {
+    fn change(&mut self, tree: &TreeHandle, committed: &Rows, n: u32, round: u32) {
+        let now = self.pending.get(&n).cloned().unwrap_or_else(|| committed.get(&n).cloned());
+        let new = match (now.is_some(), random(4)) {
+            (true, 0) => {
+                del(&mut self.txn, tree, n).unwrap();
+                None
+            }
+            (there, _) => {
+                let row = random_row(round);
+                self.txn.start_statement();
+                if there {
+                    set(&mut self.txn, tree, n, &row).unwrap()
+                } else {
+                    put(&mut self.txn, tree, n, &row)
+                }
+                Some(row)
+            }
+        };
+        self.pending.insert(n, new);
+    }
+
+    fn end(&mut self, committed: &mut Rows) {
+        let pending = std::mem::take(&mut self.pending);
+        self.savepoint = None;
+        if one_in(4) {
+            return self.txn.rollback().unwrap();
+        }
+        self.txn.commit().unwrap();
+        for (n, row) in pending {
+            match row {
+                Some(row) => committed.insert(n, row),
+                None => committed.remove(&n),
+            };
+        }
+    }
+}
+
+/// Writers that never meet, one after the other; readers that hold snapshots of all ages; a map for each.
+fn one_world(engine: &Arc<Engine>) {
+    let tree = new_tree(engine);
+    let mut committed = Rows::new();
+    let mut writers: Vec<Writer> =
+        (0..4).map(|_| Writer { txn: rr(engine), pending: BTreeMap::new(), savepoint: None }).collect();
+    let mut readers: Vec<(Txn, Rows)> = Vec::new();
+    for round in 0..400 {
+        let turn = random(4) as usize;
+        match random(12) {
+            0 if readers.len() < 8 => {
+                let mut reader = rr(engine);
+                reader.take_snapshot();
+                readers.push((reader, committed.clone()));
+            }
+            1 if !readers.is_empty() => drop(readers.swap_remove(random(readers.len() as u64) as usize)),
+            2 => fiber::sleep(Duration::from_millis(random(60))),
+            3 => writers[turn].end(&mut committed),
+            4 => {
+                writers[turn].savepoint = Some((writers[turn].txn.savepoint(), writers[turn].pending.clone()))
+            }
+            5 => {
+                if let Some((savepoint, pending)) = writers[turn].savepoint.take() {
+                    writers[turn].txn.rollback_to(savepoint).unwrap();
+                    // Locks stay, and so does who may write the row.
+                    let kept = std::mem::take(&mut writers[turn].pending).into_keys();
+                    let before =
+                        |n: u32| pending.get(&n).cloned().unwrap_or_else(|| committed.get(&n).cloned());
+                    writers[turn].pending = kept.map(|n| (n, before(n))).collect();
+                }
+            }
+            _ => {
+                let n = random(u64::from(ROWS)) as u32;
+                let free = writers.iter().enumerate().all(|(i, w)| i == turn || !w.pending.contains_key(&n));
+                if free {
+                    writers[turn].change(&tree, &committed, n, round);
+                }
+            }
+        }
+        if let Some((reader, rows)) = readers.last_mut().filter(|_| one_in(4)) {
+            let n = random(u64::from(ROWS)) as u32;
+            assert_eq!(get(reader, &tree, n).as_ref(), rows.get(&n), "row {n} in round {round}");
+        }
+        if one_in(16) {
+            for (reader, rows) in &mut readers {
+                assert_eq!(&rows_of(reader, &tree), rows, "in round {round}");
+            }
+        }
+    }
+    readers.clear();
+    writers.iter_mut().for_each(|writer| writer.end(&mut committed));
+    assert_eq!(rows_of(&mut rr(engine), &tree), committed);
+    let limit = keel_runtime::time::now() + Duration::from_secs(60);
+    while engine.status().history_len != 0 {
+        assert!(keel_runtime::time::now() < limit, "history is not purged");
+        fiber::sleep(Duration::from_millis(50));
+    }
+    fiber::sleep(Duration::from_secs(1));
+    assert_eq!(rows_of(&mut rr(engine), &tree), committed);
+    let entries = engine.row_estimate(&tree, ScanRange::ALL).unwrap();
+    assert_eq!(entries, committed.len() as u64, "deleted entries are left");
+}
+
+#[test]
+fn every_snapshot_sees_its_rows_as_long_as_it_lives() {
+    for seed in seeds(150) {
+        let result = std::panic::catch_unwind(|| world(seed, one_world));
+        assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
+    }
+}
+
+/// What committed, in the order of commits: the LSN and the rows written.
+type Journal = Arc<Mutex<Vec<(u64, Vec<(u32, Option<String>)>)>>>;
+
+fn crowd_writer(engine: &Arc<Engine>, tree: &TreeHandle, journal: &Journal) {
+    let mut txn = rr(engine);
+    for round in 0..40 {
+        let mut rows: BTreeMap<u32, Option<String>> = BTreeMap::new();
+        // In the order of keys, so that nobody is a victim.
+        let mut picked: Vec<u32> = (0..3).map(|_| random(4) as u32).collect();
+        picked.sort_unstable();
+        for n in picked {
+            txn.start_statement();
+            let row = format!("{round} {}", random(1 << 40));
+            if one_in(5) {
+                rows.insert(n, del(&mut txn, tree, n).ok().map(|()| None).unwrap_or(None));
+            } else if set(&mut txn, tree, n, &row).is_ok()
+                || insert(&mut txn, tree, n, &row).is_ok_and(|done| done == keel_storage::Insert::Done)
+            {
+                rows.insert(n, Some(row));
+            }
+        }
+        if one_in(6) {
+            txn.rollback().unwrap();
+        } else {
+            let lsn = txn.commit().unwrap();
+            journal.lock().push((lsn.0, rows.into_iter().collect()));
+        }
+        if one_in(4) {
+            fiber::sleep(Duration::from_micros(random(3000)));
+        }
+    }
+}
+
+/// A snapshot at a known place in the order of commits.
+fn snapshot_at(engine: &Arc<Engine>) -> (Txn, u64) {
+    loop {
+        let before = engine.status().store.durable_lsn;
+        let mut reader = rr(engine);
+        reader.take_snapshot();
+        if engine.status().store.durable_lsn == before {
+            return (reader, before);
+        }
+    }
+}
+
+fn crowd(engine: &Arc<Engine>) {
+    let tree = new_tree(engine);
+    let journal = Journal::default();
+    let running = Arc::new(AtomicUsize::new(8));
+    for _ in 0..8 {
+        let (engine, tree, journal, running) =
+            (engine.clone(), tree.clone(), journal.clone(), running.clone());
+        fiber::spawn(move || {
+            crowd_writer(&engine, &tree, &journal);
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    let mut readers: Vec<(Txn, u64)> = Vec::new();
+    let mut seen: Vec<(u64, Rows)> = Vec::new();
+    while running.load(Ordering::SeqCst) != 0 {
+        if readers.len() < 12 && one_in(3) {
+            readers.push(snapshot_at(engine));
+        }
+        if readers.len() > 3 && one_in(6) {
+            readers.swap_remove(random(readers.len() as u64) as usize);
+        }
+        for (reader, csn) in readers.iter_mut().filter(|_| one_in(3)) {
+            seen.push((*csn, rows_of(reader, &tree)));
+        }
+        fiber::sleep(Duration::from_micros(random(20_000)));
+    }
+    for (reader, csn) in &mut readers {
+        seen.push((*csn, rows_of(reader, &tree)));
+    }
+    let mut commits = std::mem::take(&mut *journal.lock());
+    commits.sort();
+    for (csn, rows) in seen {
+        let mut expected = Rows::new();
+        for (_, written) in commits.iter().take_while(|(lsn, _)| *lsn <= csn) {
+            for (n, row) in written {
+                match row {
+                    Some(row) => expected.insert(*n, row.clone()),
+                    None => expected.remove(n),
+                };
+            }
+        }
+        assert_eq!(rows, expected, "as of {csn}");
+    }
+}
+
+#[test]
+fn snapshots_beside_a_crowd_of_writers_see_a_prefix_of_the_commits() {
+    for seed in seeds(60) {
+        let result = std::panic::catch_unwind(|| world(seed, crowd));
+        assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
+    }
+}
