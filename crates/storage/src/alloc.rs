@@ -62,12 +62,22 @@ impl Core {
                 let latch = map.latch_shared();
                 let mut reserved = space.reserved.lock();
                 let found = first_free(latch.page().bytes(), group, hint, &reserved);
-                reserved.extend(found);
+                let found =
+                    found.map(|page| if page < space.ceiling.load(SeqCst) { Ok(page) } else { Err(page) });
+                if let Some(Ok(page)) = found {
+                    reserved.push(page);
+                    space.taken_end.fetch_max(page + 1, SeqCst);
+                }
                 found
             };
             let Some(page) = found else {
                 // Fails if a page was freed meanwhile; then the scan starts there.
                 let _ = space.free_hint.compare_exchange(hint, group + GROUP_PAGES, AcqRel, Acquire);
+                continue;
+            };
+            let Ok(page) = page else {
+                // The file is being cut; look again when that is over.
+                drop(space.lock_growth());
                 continue;
             };
             return self.equip(space, page, map, hint, need).inspect_err(|_| space.unreserve(page));
@@ -111,6 +121,13 @@ impl Core {
         }
         mtr.commit();
         Ok(())
+    }
+}
+
+impl Core {
+    /// Map pages that the file has.
+    pub fn group_count(&self, space: &Space) -> StoreResult<u32> {
+        Ok(groups(self.pool.latch_shared(space, 0)?.page().bytes()))
     }
 }
 

@@ -63,13 +63,15 @@ pub struct Engine {
     pub(crate) prepared: parking_lot::Mutex<Vec<crate::prepared::Recovered>>,
 }
 
-/// The fiber that purges and rolls back what nobody owns.
+/// The fibers that purge and roll back what nobody owns.
 #[derive(Default)]
 pub(crate) struct Background {
     /// No further rounds.
     pub(crate) stop: Event,
-    /// The last round is over.
+    /// The last round of purge is over.
     pub(crate) stopped: Event,
+    /// Nothing is rolled back any more.
+    pub(crate) rollback_stopped: Event,
     /// Unfinished work of recovery and of lost sessions.
     pub(crate) orphans: parking_lot::Mutex<Vec<crate::rollback::Writes>>,
     /// Rounds in a row that failed.
@@ -168,6 +170,8 @@ pub struct EngineStatus {
     pub history_len: u64,
     /// Pages of undo (gauge).
     pub undo_pages: u64,
+    /// Pages that the undo file has room for (gauge).
+    pub undo_file_pages: u64,
     /// Row lock waits so far.
     pub lock_waits: u64,
     /// Fibers waiting for a row lock (gauge).
@@ -285,6 +289,7 @@ impl Engine {
             snapshots: self.snapshots.len() as u64,
             history_len: self.undo.history_len(),
             undo_pages: self.undo.page_count(),
+            undo_file_pages: u64::from(self.store.undo_file_pages()),
             lock_waits: count(&self.waits.waits),
             lock_waiting: self.admission.waiting() as u64,
             lock_wait_nanos: count(&self.waits.nanos),
@@ -359,6 +364,7 @@ impl Engine {
     pub fn shutdown(&self) -> Result<()> {
         self.purge.stop.set();
         self.purge.stopped.wait(keel_runtime::wait::WaitEvent::Purge);
+        self.purge.rollback_stopped.wait(keel_runtime::wait::WaitEvent::Purge);
         Ok(self.store.shutdown()?)
     }
 

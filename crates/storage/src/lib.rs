@@ -45,6 +45,7 @@ mod restart;
 mod rollback;
 mod row;
 pub mod scan;
+mod shrink;
 mod snapshot;
 mod space;
 mod stats;

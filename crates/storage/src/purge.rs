@@ -1,12 +1,14 @@
 //! Purge: removes what no snapshot can see any more, in the order of commits.
 //!
-//! One background fiber. A round takes a copy of the oldest snapshot, then goes through the end records of each
+//! A round takes a copy of the oldest snapshot, then goes through the end records of each
 //! segment that this snapshot sees: everybody sees those transactions, so the versions before them are needed by
 //! nobody. A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
 //! rows the chain is walked, and entries that still bear the delete's marker are removed. Then undo pages are freed.
 //!
-//! The same fiber rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
-//! was lost without ending them. They hold their locks until then.
+//! A fiber of its own rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
+//! was lost without ending them. They hold their locks until then; a stop leaves the rest to the next start.
+//!
+//! When most of the undo file is free, its end is given back to the file system ([`crate::shrink`]).
 //!
 //! A crash makes purge start again from the last persisted place; walking a transaction twice does nothing the second
 //! time, because markers are gone. Overflow values bear no markers, so the place is persisted before they are freed: a
@@ -21,13 +23,14 @@ use std::time::Duration;
 
 use keel_base::TrxId;
 use keel_runtime::fiber;
-use keel_runtime::time;
+use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::{StoreError, StoreResult};
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::shrink::{Cut, CutDone};
 use crate::snapshot::Snapshot;
 use crate::tree::OverflowRef;
 use crate::undo::{ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change};
@@ -42,39 +45,73 @@ const READ_TRIES_MAX: u32 = 10;
 /// Transactions purged in a segment before the next has its turn.
 const BATCH: u32 = 256;
 
-/// Starts the background fiber.
+/// How often the undo file's length is looked at.
+const LENGTH_LOOK: Duration = Duration::from_secs(2);
+/// The file is too long if it has this many times the pages in use, and more than so many.
+const LONG_TIMES: u64 = 4;
+const LONG_PAGES: u64 = 1024;
+
+/// Starts the background fibers.
 pub(crate) fn start(engine: &Arc<Engine>) {
-    let engine = engine.clone();
+    let purging = engine.clone();
     fiber::spawn_service("purge", move || {
-        let mut idle_pause = IDLE_PAUSE;
-        while !engine.purge.stop.is_set() {
-            let pause = match engine.background_round() {
-                Ok(0) => idle_pause,
-                Ok(_) => {
-                    idle_pause = IDLE_PAUSE;
-                    fiber::yield_now();
-                    continue;
-                }
-                Err(error) => {
-                    engine.purge.failures.fetch_add(1, Ordering::Relaxed);
-                    engine.complain(&error);
-                    ERROR_PAUSE
-                }
-            };
-            idle_pause = (idle_pause * 2).min(IDLE_PAUSE_MAX);
-            engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
-        }
+        let engine = purging;
+        let mut length = Length { next_look: time::now(), cut: None };
+        let round = || {
+            let count = engine.background_round().and_then(|count| {
+                engine.mind_length(&mut length)?;
+                Ok(count)
+            });
+            if count.is_err() {
+                engine.purge.failures.fetch_add(1, Ordering::Relaxed);
+            }
+            count
+        };
+        until_stopped(&engine, round);
         engine.views.clear(&engine);
         engine.purge.stopped.set();
     });
+    let engine = engine.clone();
+    fiber::spawn_service("rollback", move || {
+        until_stopped(&engine, || engine.roll_back_orphans());
+        engine.purge.rollback_stopped.set();
+    });
+}
+
+/// Does rounds, with pauses where there was nothing to do.
+fn until_stopped(engine: &Engine, mut round: impl FnMut() -> Result<u64>) {
+    let mut idle_pause = IDLE_PAUSE;
+    while !engine.purge.stop.is_set() {
+        let pause = match round() {
+            Ok(0) => idle_pause,
+            Ok(_) => {
+                idle_pause = IDLE_PAUSE;
+                fiber::yield_now();
+                continue;
+            }
+            Err(Error::Ended) if engine.purge.stop.is_set() => break,
+            Err(error) => {
+                engine.complain(&error);
+                ERROR_PAUSE
+            }
+        };
+        idle_pause = (idle_pause * 2).min(IDLE_PAUSE_MAX);
+        engine.purge.stop.wait_until(WaitEvent::Purge, time::now() + pause);
+    }
+}
+
+/// What becomes of the undo file's length.
+struct Length {
+    next_look: Instant,
+    cut: Option<Cut>,
 }
 
 impl Engine {
     fn background_round(&self) -> Result<u64> {
         self.views.refresh(self);
         // None waits for the other's damage.
-        let (rolled_back, freed, purged) = (self.roll_back_orphans(), self.free_values(), self.purge_round());
-        let count = rolled_back? + freed? + purged?;
+        let (freed, purged) = (self.free_values(), self.purge_round());
+        let count = freed? + purged?;
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
@@ -122,6 +159,29 @@ impl Engine {
             }
             _ => false,
         }
+    }
+
+    /// Gives the end of the undo file back where it is much longer than what is used. Waits.
+    fn mind_length(&self, length: &mut Length) -> Result<()> {
+        let now = time::now();
+        if now < length.next_look {
+            return Ok(());
+        }
+        length.next_look = now + LENGTH_LOOK;
+        if let Some(cut) = length.cut {
+            if self.store.undo_cut(cut)? == CutDone::Over {
+                length.cut = None;
+            }
+            return Ok(());
+        }
+        let (used, there) = (self.undo.page_count(), u64::from(self.store.undo_file_pages()));
+        if there > LONG_PAGES && there > LONG_TIMES * used {
+            self.undo.leave_behind((2 * used).max(LONG_PAGES / 2) as u32)?;
+            length.cut = self.store.undo_plan_cut()?;
+            // The checkpoint stays before the last group of the log: here is one more.
+            self.undo.save_purge(0)?;
+        }
+        Ok(())
     }
 
     /// Purges what all see; says how many transactions and pages. Waits.

@@ -82,6 +82,9 @@ impl NewestTrees {
     }
 }
 
+/// Changes after which a rollback without an owner looks whether the engine stops.
+const STOP_LOOK: u64 = 256;
+
 /// What one step of undoing left to do once the latch is gone.
 enum After {
     /// Nothing.
@@ -130,10 +133,15 @@ impl Writes {
         }
     }
 
-    /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. Waits.
+    /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. What nobody owns is left where it is when
+    /// the engine stops: the next start goes on. Waits.
     pub(crate) fn undo_to(&mut self, engine: &Engine, mark: UndoMark, keep_locks: bool) -> Result<()> {
         let mut record = Vec::new();
+        let is_left = || engine.purge.stop.is_set() && self.shared.rolling_back.load(Ordering::Relaxed);
         while self.last != mark.last && !self.last.is_none() {
+            if self.changes.is_multiple_of(STOP_LOOK) && is_left() {
+                return Err(Error::Ended);
+            }
             let at = self.last;
             read_record(engine, at, &mut record)?;
             let Some(change) = decode_change(&record) else {

@@ -60,6 +60,10 @@ pub struct Space {
     pub free_hint: AtomicU32,
     /// Pages found free and not yet taken.
     pub reserved: Mutex<Vec<u32>>,
+    /// The page behind the last one found free since a cut was planned; see `shrink`.
+    pub taken_end: AtomicU32,
+    /// No page from here on may be found free: the file is being cut.
+    pub ceiling: AtomicU32,
     /// The counter in memory: value and the bound that is in the log.
     pub counter: Mutex<Option<(u64, u64)>>,
 }
@@ -114,6 +118,8 @@ impl Space {
             growing_ahead: AtomicBool::new(false),
             free_hint: AtomicU32::new(ROOT + 1),
             reserved: Mutex::default(),
+            taken_end: AtomicU32::new(0),
+            ceiling: AtomicU32::new(u32::MAX),
             counter: Mutex::new(None),
         }
     }
@@ -244,6 +250,18 @@ impl Space {
         Ok(())
     }
 
+    /// Keeps the file's length as it is while held; waits.
+    pub fn lock_growth(&self) -> impl Drop + '_ {
+        self.growing.lock()
+    }
+
+    /// Cuts off everything from `page` on, which nobody uses or has in memory. Call with the growth locked.
+    pub fn cut_to(&self, page: u32) -> StoreResult<()> {
+        let len = u64::from(page) * PAGE as u64;
+        self.pages.store(page, Release);
+        self.file.set_len(len).map_err(|e| self.io_error(page, "truncate", e))
+    }
+
     /// Gives back reservations.
     pub fn unreserve(&self, page: u32) {
         self.reserved.lock().retain(|&p| p != page);
@@ -287,6 +305,13 @@ pub fn first_free(map: &[u8], group: u32, from: u32, reserved: &[u32]) -> Option
     None
 }
 
+/// The last page in use of those that one map page records, counted from it.
+pub fn last_used(map: &[u8]) -> u32 {
+    let bits = &map[MAP_AT..MAP_AT + GROUP_PAGES as usize / 8];
+    let last = bits.iter().rposition(|byte| *byte != 0);
+    last.map_or(0, |byte| byte as u32 * 8 + bits[byte].ilog2())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,6 +335,7 @@ mod tests {
         assert_eq!(first_free(&map, 0, 2, &[]), Some(19));
         assert_eq!(first_free(&map, 0, 2, &[19]), Some(20));
         assert_eq!(first_free(&map, 0, 22, &[]), Some(23));
+        assert_eq!(last_used(&map), 22);
         map[MAP_AT..].fill(0xff);
         assert_eq!(first_free(&map, GROUP_PAGES, GROUP_PAGES, &[]), None);
         assert_eq!(map_bit(GROUP_PAGES + 9), (GROUP_PAGES, MAP_AT + 1, 2));

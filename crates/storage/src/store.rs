@@ -33,6 +33,7 @@ use crate::log::{FIRST_LSN, Log, run_writer};
 use crate::mtr::Mtr;
 use crate::recovery::{Recovered, recover};
 use crate::resize::{Resize, frames_of};
+use crate::shrink::{Cut, CutDone};
 use crate::space::{Space, tree_of};
 use crate::tree::Tree;
 
@@ -534,6 +535,21 @@ impl Store {
     /// Latches an undo page shared; waits for its read first.
     pub fn undo_read(&self, page: PageNo) -> StoreResult<UndoRead<'_>> {
         Ok(UndoRead { latch: self.core.pool.latch_shared(&*self.undo()?, page.0)? })
+    }
+
+    /// Pages that the undo file has room for.
+    pub fn undo_file_pages(&self) -> u32 {
+        self.undo().map_or(0, |space| space.pages())
+    }
+
+    /// Where the undo file could be cut, if that is worth while. Waits.
+    pub(crate) fn undo_plan_cut(&self) -> StoreResult<Option<Cut>> {
+        self.core.plan_cut(&self.undo()?)
+    }
+
+    /// Cuts the undo file as planned. Waits.
+    pub(crate) fn undo_cut(&self, cut: Cut) -> StoreResult<CutDone> {
+        self.core.cut(&self.undo()?, cut)
     }
 
     /// Latches an undo page shared if it is in memory. Waits for nothing but the latch, so another may be held.

@@ -461,6 +461,17 @@ impl UndoLog {
         Ok(free.len() as u64)
     }
 
+    /// Gives segments whose last page stands behind `page` a new one, so that the old one can be freed. Waits.
+    pub(crate) fn leave_behind(&self, page: u32) -> StoreResult<()> {
+        for segment in 0..self.segments.len() {
+            let tail = self.segments[segment].state.lock().tail.as_ref().map(|tail| tail.page);
+            if let Some(tail) = tail.filter(|tail| tail.0 >= page) {
+                self.roll_over(segment, Some(tail), Need::New)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The first `seq` that somebody may still need.
     fn needed_from(&self, segment: usize, purge: &PurgeState) -> u64 {
         let state = self.segments[segment].state.lock();

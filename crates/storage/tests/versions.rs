@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
+use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::{fiber, rand};
 use keel_storage::{Engine, Read, Savepoint, ScanRange, TreeHandle, Txn};
 use parking_lot::Mutex;
@@ -273,7 +274,7 @@ fn one_world(engine: &Arc<Engine>) {
 
 #[test]
 fn every_snapshot_sees_its_rows_as_long_as_it_lives() {
-    for seed in seeds(150) {
+    for seed in seeds(60) {
         let result = std::panic::catch_unwind(|| world(seed, one_world));
         assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
     }
@@ -371,8 +372,89 @@ fn crowd(engine: &Arc<Engine>) {
 
 #[test]
 fn snapshots_beside_a_crowd_of_writers_see_a_prefix_of_the_commits() {
-    for seed in seeds(60) {
+    for seed in seeds(25) {
         let result = std::panic::catch_unwind(|| world(seed, crowd));
         assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
+    }
+}
+
+/// A bank of rows whose undo fills many pages while a reader is old; gives how long the undo file was then.
+fn grow_undo(engine: &Arc<Engine>, tree: &TreeHandle) -> u64 {
+    let mut old = rr(engine);
+    old.take_snapshot();
+    let mut writer = rr(engine);
+    for round in 0..2500 {
+        let row = format!("{round} {}", ["x", "y"][round % 2].repeat(3500));
+        (1..=3).for_each(|n| set(&mut writer, tree, n, &row).unwrap());
+        writer.commit().unwrap();
+    }
+    engine.status().undo_file_pages
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let limit = keel_runtime::time::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(keel_runtime::time::now() < limit, "{what}");
+        fiber::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_undo_file_is_short_again_after_a_long_reader() {
+    with_rows(&[1, 2, 3], |engine, tree| {
+        let peak = grow_undo(engine, tree);
+        assert!(peak > 1500, "only {peak} pages: too short to be cut");
+        let short = || engine.status().undo_file_pages <= 1024;
+        wait_until("the undo file stays long", short);
+        assert!(engine.status().undo_pages <= 64);
+        let again = grow_undo(engine, tree);
+        assert!(again > 1500);
+        wait_until("the undo file stays long the second time", short);
+        assert!(get(&mut rr(engine), tree, 3).unwrap().starts_with("2499 "));
+    });
+}
+
+#[test]
+fn a_crash_around_the_cut_of_the_undo_file_loses_nothing() {
+    for seed in seeds(3) {
+        let disk = Disk::new(seed);
+        let mut grown = false;
+        let first = sim::run(Options::new(seed).with_disk(&disk), || {
+            let engine = Engine::open(config()).unwrap();
+            let tree = new_tree(&engine);
+            let mut writer = rr(&engine);
+            (1..=3).for_each(|n| put(&mut writer, &tree, n, "first"));
+            writer.commit().unwrap();
+            grow_undo(&engine, &tree);
+            let long = engine.status().undo_file_pages;
+            wait_until("the undo file stays long", || engine.status().undo_file_pages < long);
+            grown = true;
+            set(&mut writer, &tree, 1, "unfinished").unwrap();
+            // Undo that lies where the cut was, and a crash at some moment of it.
+            let mut second = rr(&engine);
+            let rounds = random(400);
+            for _ in 0..rounds {
+                set(&mut second, &tree, 2, &random_row(1)).unwrap();
+            }
+            set(&mut second, &tree, 2, "second").unwrap();
+            second.commit().unwrap();
+            fiber::sleep(Duration::from_millis(random(3000)));
+            sim::crash_now()
+        });
+        let _: sim::Outcome<()> = first;
+        assert!(grown, "seed {seed}");
+        disk.crash(seed);
+        sim::run(Options::new(seed + 1000).with_disk(&disk), || {
+            let engine = Engine::open(config()).unwrap();
+            let tree = engine.tree(engine.trees().unwrap()[0].0).unwrap();
+            let mut reader = rr(&engine);
+            assert!(get(&mut reader, &tree, 1).unwrap().starts_with("2499 "), "seed {seed}");
+            assert_eq!(get(&mut reader, &tree, 2).as_deref(), Some("second"), "seed {seed}");
+            reader.commit().unwrap();
+            grow_undo(&engine, &tree);
+            assert_eq!(engine.check_tree(&tree).unwrap(), Vec::<String>::new());
+            engine.shutdown().unwrap();
+        })
+        .done();
     }
 }

@@ -347,7 +347,7 @@ impl Pool {
     /// Latches a page shared if it is resident; reads nothing.
     pub fn try_latch_shared(&self, space: &Space, page: u32) -> Option<Shared<'_>> {
         let Entry::Resident(index) = space.map.get(page) else { return None };
-        let frame = &self.frames[index as usize];
+        let frame = self.frame(index);
         frame.lock_shared();
         if frame.holds(space, page) {
             frame.touch();
@@ -576,6 +576,27 @@ impl Pool {
         if ours {
             self.give_back(index);
         }
+    }
+
+    /// Forgets the pages of a space from `page` on; false if one of them is in use or newer than the file.
+    pub fn discard_from(&self, space: &Space, page: u32) -> bool {
+        let mut all = true;
+        for index in space.map.resident() {
+            let frame = self.frame(index);
+            frame.lock_exclusive();
+            let meant = frame.tree.load(Relaxed) == space.id.0 && frame.page.load(Relaxed) >= page;
+            let idle = frame.pins.load(Acquire) == 0 && !frame.is_dirty();
+            if meant && idle {
+                self.forget(space, index);
+            }
+            // SAFETY: latched above.
+            unsafe { frame.unlock_exclusive() };
+            if meant && idle {
+                self.give_back(index);
+            }
+            all &= !meant || idle;
+        }
+        all
     }
 
     /// Takes a frame's identity away; its exclusive latch is held.
