@@ -79,3 +79,47 @@ fn large_transactions_take_bounded_memory() {
         assert!(peak < limit, "{sql}: {peak} MiB resident with a pool of {POOL_MIB}");
     }
 }
+
+/// A number that the server tells.
+fn number(client: &mut keel_testkit::client::Client, sql: &str) -> u64 {
+    let text = client.one(sql).expect(sql).scalar().expect(sql);
+    text.parse().expect(sql)
+}
+
+#[test]
+fn a_long_reader_sees_its_rows_and_its_undo_goes_with_it() {
+    let server = start();
+    let mut writer = server.client().expect("connects");
+    for sql in [
+        "CREATE DATABASE h",
+        "USE h",
+        "CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, s VARCHAR(200) NOT NULL, KEY (k))",
+    ] {
+        writer.run(sql).expect(sql);
+    }
+    let rows: Vec<String> = (1..=1000).map(|n| format!("({n}, {n}, REPEAT('a', 200))")).collect();
+    writer.run(&format!("INSERT INTO t VALUES {}", rows.join(", "))).expect("rows");
+    let mut reader = server.client_in("h").expect("connects");
+    reader.run("START TRANSACTION WITH CONSISTENT SNAPSHOT").expect("snapshot");
+    let seen = ["SELECT SUM(k) FROM t", "SELECT COUNT(*) FROM t FORCE INDEX (k) WHERE k <= 1000"];
+    let undo = server.dir.join("data/trees/undo.kt");
+    let undo_mib = || std::fs::metadata(&undo).expect("undo").len() >> 20;
+    for round in 0..120 {
+        let letter = char::from(b'b' + round % 20);
+        writer.run(&format!("UPDATE t SET k = k + 1, s = REPEAT('{letter}', 200)")).expect("update");
+        if round % 40 == 39 {
+            assert_eq!(seen.map(|sql| number(&mut reader, sql)), [500_500, 1000], "in round {round}");
+        }
+    }
+    let peak = undo_mib();
+    assert!(peak > 24, "{peak} MiB of undo are too few to tell anything");
+    reader.run("COMMIT").expect("ends");
+    let history = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+                   WHERE VARIABLE_NAME = 'Innodb_history_list_length'";
+    let start = std::time::Instant::now();
+    while number(&mut writer, history) != 0 || undo_mib() > 16 {
+        assert!(start.elapsed().as_secs() < 60, "{} MiB of undo are left", undo_mib());
+        std::thread::yield_now();
+    }
+    assert_eq!(seen.map(|sql| number(&mut reader, sql)), [620_500, 880]);
+}

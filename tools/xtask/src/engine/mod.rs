@@ -6,6 +6,7 @@
 //! `--quick` makes all of it small and short: it shows that the command works, and its figures are printed, not written.
 
 mod figures;
+mod history;
 mod pressure;
 
 use std::fs;
@@ -27,7 +28,8 @@ struct Part {
 }
 
 /// All claims, in the order of the document.
-const PARTS: &[Part] = &[Part { name: "pressure", run: pressure::run }];
+const PARTS: &[Part] =
+    &[Part { name: "pressure", run: pressure::run }, Part { name: "history", run: history::run }];
 
 /// The document.
 const DOCUMENT: &str = "docs/engine.md";
