@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::admission::Room;
 use crate::counters::Counters;
 use crate::monitor::deadlocks::Deadlocks;
+use crate::monitor::figures::LastReport;
 use crate::monitor::history;
 use crate::monitor::names::Names;
 use crate::registry::Registry;
@@ -53,9 +54,12 @@ pub struct ServerState {
     pub names: Names,
     /// Room for the statements of open transactions.
     pub histories: Arc<history::Room>,
+    /// What the engine had counted when it last reported.
+    pub last_report: Mutex<LastReport>,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
     database: OnceLock<Arc<Database>>,
+    cut_reports: AtomicU64,
     next_connection: AtomicU64,
     next_query: AtomicU64,
     /// The most connections there have been at once.
@@ -90,8 +94,10 @@ impl ServerState {
             deadlocks: Deadlocks::default(),
             names: Names::default(),
             histories: Arc::default(),
+            last_report: Mutex::default(),
             stage: Mutex::default(),
             database: OnceLock::new(),
+            cut_reports: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),
             next_query: AtomicU64::new(1),
             most_connections: AtomicU64::new(0),
@@ -128,6 +134,16 @@ impl ServerState {
     /// The most connections there have been at once.
     pub fn most_connections(&self) -> u64 {
         self.most_connections.load(Ordering::Relaxed)
+    }
+
+    /// Counts a report of the engine that had no room for all transactions.
+    pub fn note_cut_report(&self) {
+        self.cut_reports.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports of the engine that had no room for all transactions.
+    pub fn cut_reports(&self) -> u64 {
+        self.cut_reports.load(Ordering::Relaxed)
     }
 
     /// FLUSH STATUS: the most connections are those of now.

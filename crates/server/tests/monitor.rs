@@ -275,3 +275,152 @@ fn waits_are_shown_while_they_last() {
     });
     running.stop();
 }
+
+/// A deadlock behind it, and a row lock, a gap lock and a snapshot that somebody holds; two sessions wait.
+fn busy(running: &Running) -> (Client, Vec<Client>, Vec<std::thread::JoinHandle<()>>) {
+    let mut watcher = prepare(running, 3);
+    let update = |id: u32| format!("UPDATE t SET k = k + 1 WHERE id = {id}");
+    let (a, b) = (begin(running, &[&update(1)]), begin(running, &[&update(2)]));
+    cross(&mut watcher, vec![(a, update(2)), (b, update(1))]);
+    let holder = begin(
+        running,
+        &["SELECT * FROM t WHERE id = 1 FOR UPDATE", "SELECT * FROM t WHERE id > 10 FOR UPDATE"],
+    );
+    let reader = begin(running, &["SELECT * FROM t"]);
+    let threads = [update(1), "INSERT INTO t VALUES (11, 1, 'x')".to_string()].into_iter().map(|sql| {
+        let mut waiter = begin(running, &[&update(2 + u32::from(sql.starts_with('I')))]);
+        std::thread::spawn(move || drop(waiter.query(&sql)))
+    });
+    let threads: Vec<_> = threads.collect();
+    eventually("both wait", || waiting(&mut watcher) == 2);
+    (watcher, vec![holder, reader], threads)
+}
+
+fn end(mut holders: Vec<Client>, threads: Vec<std::thread::JoinHandle<()>>) {
+    holders.iter_mut().for_each(|holder| drop(holder.query("ROLLBACK").unwrap()));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+fn status_text(watcher: &mut Client, form: &str) -> String {
+    let found = rows(watcher, &format!("SHOW ENGINE INNODB STATUS{form}"));
+    assert_eq!((found.len(), &*found[0][0], &*found[0][1]), (1, "InnoDB", ""));
+    found[0][2].clone()
+}
+
+#[test]
+fn the_report_reads_as_innodbs_to_what_reads_those() {
+    let running = start();
+    let (mut watcher, holders, threads) = busy(&running);
+    let text = status_text(&mut watcher, "");
+    let headings = [
+        "BACKGROUND THREAD",
+        "SEMAPHORES",
+        "LATEST DETECTED DEADLOCK",
+        "TRANSACTIONS",
+        "FILE I/O",
+        "LOG",
+        "BUFFER POOL AND MEMORY",
+        "ROW OPERATIONS",
+    ];
+    let mut place = 0;
+    for heading in headings {
+        let rule = "-".repeat(heading.len());
+        let at = text[place..].find(&format!("\n{rule}\n{heading}\n{rule}\n"));
+        place += at.unwrap_or_else(|| panic!("no {heading} behind octet {place} of\n{text}"));
+    }
+    // What innotop, pt-deadlock-logger, and exporters look for, as their expressions do.
+    for expression in [
+        r"^\d{4}-\d\d-\d\d +\d+:\d\d:\d\d 0x[0-9a-f]+ INNODB MONITOR OUTPUT$",
+        r"^Per second averages calculated from the last (\d+) seconds$",
+        r"^\d{4}-\d\d-\d\d +\d+:\d\d:\d\d 0x[0-9a-f]+$",
+        r"^\*\*\* \(1\) TRANSACTION:$",
+        r"^TRANSACTION (\d+), ACTIVE (\d+) sec updating or deleting$",
+        r"^mysql tables in use (\d+), locked (\d+)$",
+        r"^LOCK WAIT (\d+) lock struct\(s\), heap size (\d+), (\d+) row lock\(s\), undo log entries (\d+)$",
+        r"^(?:MySQL|MariaDB) thread id (\d+), OS thread handle (\S+), query id (\d+) localhost 127\.0\.0\.1 root Updating$",
+        r"^\*\*\* WAITING FOR THIS LOCK TO BE GRANTED:$",
+        r"^RECORD LOCKS space id (\d+) page no (\d+) n bits (\d+) index PRIMARY of table `test`\.`t` trx id (\d+) lock_mode X locks rec but not gap waiting$",
+        r"^\*\*\* CONFLICTING WITH:$",
+        r"^\*\*\* WE ROLL BACK TRANSACTION \(1\)$",
+        r"^Trx id counter (\d+)$",
+        r"^Purge done for trx's n:o < (\d+) undo n:o < (\d+)",
+        r"^History list length (\d+)$",
+        r"^---TRANSACTION (\d+), ACTIVE (\d+) sec inserting$",
+        r"^---TRANSACTION \(0x[0-9a-f]+\), ACTIVE (\d+) sec$",
+        r"^------- TRX HAS BEEN WAITING (\d+) us FOR THIS LOCK TO BE GRANTED:$",
+        r"lock_mode X locks gap before rec insert intention waiting$",
+        r"^ 0: len 4; hex 80000001; asc +;;$",
+        r"^(\d+) OS file reads, (\d+) OS file writes, (\d+) OS fsyncs$",
+        r"^(\d+\.\d+) reads/s, (\d+) avg bytes/read, (\d+\.\d+) writes/s, (\d+\.\d+) fsyncs/s$",
+        r"^Log sequence number +(\d+)$",
+        r"^Log flushed up to +(\d+)$",
+        r"^Pages flushed up to +(\d+)$",
+        r"^Last checkpoint at +(\d+)$",
+        r"^Total large memory allocated (\d+)",
+        r"^Buffer pool size +(\d+)$",
+        r"^Free buffers +(\d+)$",
+        r"^Database pages +(\d+)$",
+        r"^Modified db pages +(\d+)$",
+        r"^Pages read (\d+), created (\d+), written (\d+)$",
+        r"^Buffer pool hit rate (\d+) / (\d+)",
+        r"^(\d+) queries inside InnoDB, (\d+) queries in queue$",
+        r"^(\d+) read views open inside InnoDB$",
+        r"^Number of rows inserted (\d+), updated (\d+), deleted (\d+), read (\d+)$",
+        r"^(\d+\.\d+) inserts/s, (\d+\.\d+) updates/s, (\d+\.\d+) deletes/s, (\d+\.\d+) reads/s$",
+        r"^END OF INNODB MONITOR OUTPUT$",
+    ] {
+        let found = regex::Regex::new(&format!("(?m){expression}")).unwrap().is_match(&text);
+        assert!(found, "nothing fits {expression} in\n{text}");
+    }
+    let inserted = regex::Regex::new(r"rows inserted (\d+)").unwrap().captures(&text).unwrap()[1].to_string();
+    assert_eq!(
+        rows(&mut watcher, "SHOW GLOBAL STATUS LIKE 'Innodb_rows_inserted'"),
+        [["Innodb_rows_inserted", &inserted]]
+    );
+    end(holders, threads);
+    running.stop();
+}
+
+#[test]
+fn the_json_form_has_the_fields_that_are_described() {
+    let running = start();
+    let (mut watcher, holders, threads) = busy(&running);
+    let text = status_text(&mut watcher, " FORMAT=JSON");
+    let parsed: serde_json::Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let mut found = std::collections::BTreeSet::new();
+    fields(&parsed, "", &mut found);
+    let page = include_str!("../../../docs/STATUS.md");
+    let described = page.split("\n### JSON").nth(1).unwrap().split("\n## ").next().unwrap();
+    let described: std::collections::BTreeSet<String> = described
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_string()))
+        .collect();
+    assert_eq!(found, described);
+    let list = parsed["transactions"]["list"].as_array().unwrap();
+    assert_eq!(list.iter().filter(|trx| trx["state"] == "LOCK WAIT").count(), 2);
+    assert_eq!(
+        (parsed["locks"]["waiting"].as_u64(), parsed["latest_deadlock"]["deadlock_id"].as_u64()),
+        (Some(2), Some(1))
+    );
+    assert_eq!(code(watcher.query("SHOW ENGINE INNODB STATUS FORMAT=XML")), 1791);
+    end(holders, threads);
+    running.stop();
+}
+
+/// The paths of all fields; what is null in one place is not in others.
+fn fields(value: &serde_json::Value, path: &str, out: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (name, value) in map {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                fields(value, &path, out);
+                out.insert(path);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            items.iter().for_each(|item| fields(item, &format!("{path}[]"), out))
+        }
+        _ => {}
+    }
+}

@@ -80,6 +80,11 @@ impl Admission {
         self.waiting.fetch_add(1, Relaxed);
     }
 
+    /// How many have entered, and how many stand before the door.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.inside.load(Relaxed), self.held.load(Relaxed))
+    }
+
     /// How many wait for a lock now.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)

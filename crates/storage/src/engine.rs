@@ -178,6 +178,16 @@ pub struct EngineStatus {
     pub lock_waiting: u64,
     /// Nanoseconds spent waiting for row locks.
     pub lock_wait_nanos: u64,
+    /// Nanoseconds of the longest of those waits.
+    pub lock_wait_nanos_max: u64,
+    /// Transactions that may take locks (gauge).
+    pub trx_inside: u64,
+    /// Transactions that wait until they may (gauge).
+    pub trx_queued: u64,
+    /// The id that the next transaction gets that writes (gauge).
+    pub next_trx_id: u64,
+    /// Every snapshot knows the transactions below (gauge).
+    pub purge_limit: u64,
     /// Deadlocks found.
     pub deadlocks: u64,
     /// Row lock waits that timed out.
@@ -284,6 +294,8 @@ impl Engine {
     /// Counters.
     pub fn status(&self) -> EngineStatus {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (inside, queued) = self.admission.counts();
+        let next_trx_id = self.table.next_id();
         let mut status = EngineStatus {
             trx_active: self.active.len() as u64,
             snapshots: self.snapshots.len() as u64,
@@ -293,6 +305,11 @@ impl Engine {
             lock_waits: count(&self.waits.waits),
             lock_waiting: self.admission.waiting() as u64,
             lock_wait_nanos: count(&self.waits.nanos),
+            lock_wait_nanos_max: count(&self.waits.nanos_max),
+            trx_inside: inside as u64,
+            trx_queued: queued as u64,
+            next_trx_id,
+            purge_limit: self.snapshots.oldest_next().unwrap_or(next_trx_id).min(next_trx_id),
             deadlocks: count(&self.waits.deadlocks),
             lock_timeouts: count(&self.waits.timeouts),
             store: self.store.status(),

@@ -79,6 +79,11 @@ impl FlushState {
         core.log.flusher.request();
     }
 
+    /// Pages hold everything before this LSN.
+    pub fn clean(&self) -> u64 {
+        self.clean.load(SeqCst)
+    }
+
     /// Waits until pages hold everything before `lsn`, and the checkpoint says so.
     pub fn flush_to(&self, core: &Core, lsn: u64) -> StoreResult<()> {
         core.log.wait_durable(lsn)?;

@@ -123,6 +123,8 @@ pub(crate) struct WaitStats {
     pub(crate) waits: AtomicU64,
     /// Nanoseconds waited.
     pub(crate) nanos: AtomicU64,
+    /// The longest wait.
+    pub(crate) nanos_max: AtomicU64,
     /// Victims.
     pub(crate) deadlocks: AtomicU64,
     /// Waits that ended by their deadline.
@@ -145,7 +147,9 @@ pub(crate) fn wait(
     engine.admission.wait_ends(is_stuck);
     interrupt.set_waiter(None);
     let (state, target) = me.wait.finish();
-    stats.nanos.fetch_add(time::now().since(began).as_nanos() as u64, Ordering::Relaxed);
+    let nanos = time::now().since(began).as_nanos() as u64;
+    stats.nanos.fetch_add(nanos, Ordering::Relaxed);
+    stats.nanos_max.fetch_max(nanos, Ordering::Relaxed);
     if state == GRANTED {
         return Ok(());
     }

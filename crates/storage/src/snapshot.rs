@@ -208,6 +208,13 @@ impl SnapshotSet {
         self.shards.iter().filter_map(oldest).min()
     }
 
+    /// The lowest id that one of them does not know to have begun.
+    pub(crate) fn oldest_next(&self) -> Option<u64> {
+        let oldest =
+            |shard: &Mutex<Shard>| shard.lock().entries.iter().filter(|e| e.taken && e.reads).map(|e| e.next).min();
+        self.shards.iter().filter_map(oldest).min()
+    }
+
     /// How many readers use one.
     pub(crate) fn len(&self) -> usize {
         let count = |shard: &Mutex<Shard>| shard.lock().entries.iter().filter(|e| e.taken && e.reads).count();

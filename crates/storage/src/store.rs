@@ -111,6 +111,8 @@ pub struct StoreStatus {
     pub read_requests: u64,
     /// Pages read from files.
     pub reads: u64,
+    /// Pages made anew.
+    pub creates: u64,
     /// Pages written to files.
     pub writes: u64,
     /// Bytes written to files of pages.
@@ -135,6 +137,8 @@ pub struct StoreStatus {
     pub lsn: u64,
     /// Durable end of the log (gauge).
     pub durable_lsn: u64,
+    /// Pages hold everything before it (gauge).
+    pub flushed_lsn: u64,
     /// Where recovery would start (gauge).
     pub checkpoint_lsn: u64,
     /// Bytes of redo that recovery may have to read at most (gauge).
@@ -499,6 +503,7 @@ impl Store {
             pages_beyond: pool.stray_count() as u64,
             read_requests: pool.counters.requests.total(),
             reads: load(&pool.counters.reads),
+            creates: load(&pool.counters.creates),
             writes: load(&self.flush.pages_written),
             page_bytes: load(&self.flush.page_bytes),
             doublewrite_bytes: load(&self.flush.doublewrite_bytes),
@@ -511,6 +516,7 @@ impl Store {
             log_waits: load(&log.space_wait_count),
             lsn: log.appended(),
             durable_lsn: log.durable(),
+            flushed_lsn: self.flush.clean().max(log.checkpoint()),
             checkpoint_lsn: log.checkpoint(),
             redo_capacity: log.capacity(),
             doublewrite_batches: load(&self.flush.batches),

@@ -5,6 +5,9 @@
 //! all else is made when somebody asks, or when a deadlock is found.
 
 pub mod deadlocks;
+pub mod figures;
 pub mod history;
+pub mod json;
 pub mod names;
+pub mod text;
 pub mod transactions;

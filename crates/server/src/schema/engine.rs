@@ -1,44 +1,310 @@
-//! The INNODB_ tables, from the engine's own status.
+//! INNODB_METRICS, INNODB_BUFFER_POOL_STATS, and InnoDB's dictionary: what they say is the engine's own status.
+//!
+//! A metric is listed where the engine has the figure. Numbers of tables are the catalog's, numbers of indexes and spaces
+//! those of trees: each index is a file.
 
+use keel_base::{SqlResult, TreeId};
+use keel_query::catalog::{IndexDef, IndexKind, TableDef};
+use keel_storage::EngineStatus;
 use keel_value::Value;
 
-use super::{RowMaker, View, number, text};
-use crate::show::status;
+use super::{RowMaker, View, number, second, text};
+use crate::monitor::figures::{file_syncs, file_writes};
+use crate::monitor::transactions::unix_of;
+
+/// Octets of a page.
+const PAGE_BYTES: u64 = 16 << 10;
 
 /// Makes the rows of one of these tables; those about what this engine does not have stay empty.
-pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
     match rows.table() {
         "INNODB_METRICS" => metrics(view, rows),
         "INNODB_BUFFER_POOL_STATS" => pool(view, rows),
+        "INNODB_SYS_TABLES"
+        | "INNODB_SYS_INDEXES"
+        | "INNODB_SYS_FIELDS"
+        | "INNODB_SYS_TABLESPACES"
+        | "INNODB_SYS_TABLESTATS" => return dictionary(view, rows),
         _ => {}
     }
+    Ok(())
+}
+
+/// A counter, its part of the engine, whether it only grows, what it counts.
+type Metric = (&'static str, &'static str, bool, fn(&EngineStatus) -> u64, &'static str);
+
+fn data_pages(status: &EngineStatus) -> u64 {
+    status.store.pages_total.saturating_sub(status.store.pages_free)
+}
+
+/// MariaDB's names for what the engine counts, in its order.
+const METRICS: &[Metric] = &[
+    ("lock_deadlocks", "lock", false, |s| s.deadlocks, "deadlocks"),
+    ("lock_timeouts", "lock", false, |s| s.lock_timeouts, "waits for row locks that timed out"),
+    (
+        "lock_row_lock_current_waits",
+        "lock",
+        false,
+        |s| s.lock_waiting,
+        "transactions that wait for a row lock",
+    ),
+    (
+        "lock_row_lock_time",
+        "lock",
+        true,
+        |s| s.lock_wait_nanos / 1_000_000,
+        "milliseconds of waiting for row locks",
+    ),
+    (
+        "lock_row_lock_time_max",
+        "lock",
+        false,
+        |s| s.lock_wait_nanos_max / 1_000_000,
+        "milliseconds of the longest wait",
+    ),
+    ("lock_row_lock_waits", "lock", true, |s| s.lock_waits, "waits for row locks"),
+    (
+        "lock_row_lock_time_avg",
+        "lock",
+        false,
+        average_wait,
+        "milliseconds of a wait for a row lock, on average",
+    ),
+    ("buffer_pool_size", "server", false, |s| s.store.pages_total * PAGE_BYTES, "octets of the buffer pool"),
+    ("buffer_pool_reads", "buffer", true, |s| s.store.reads, "pages read because they were not in memory"),
+    ("buffer_pool_read_requests", "buffer", true, |s| s.store.read_requests, "page accesses"),
+    (
+        "buffer_pool_write_requests",
+        "buffer",
+        true,
+        |s| s.store.log_requests,
+        "mini-transactions that changed pages",
+    ),
+    ("buffer_pool_wait_free", "buffer", true, |s| s.store.free_waits, "waits for a free frame"),
+    ("buffer_pool_pages_total", "buffer", false, |s| s.store.pages_total, "frames"),
+    ("buffer_pool_pages_data", "buffer", false, data_pages, "frames with a page"),
+    ("buffer_pool_bytes_data", "buffer", false, |s| data_pages(s) * PAGE_BYTES, "octets of those"),
+    ("buffer_pool_pages_dirty", "buffer", false, |s| s.store.pages_dirty, "pages newer than their file"),
+    ("buffer_pool_bytes_dirty", "buffer", false, |s| s.store.pages_dirty * PAGE_BYTES, "octets of those"),
+    ("buffer_pool_pages_free", "buffer", false, |s| s.store.pages_free, "frames without a page"),
+    ("buffer_pages_created", "buffer", true, |s| s.store.creates, "pages made anew"),
+    ("buffer_pages_written", "buffer", true, |s| s.store.writes, "pages written"),
+    ("buffer_pages_read", "buffer", true, |s| s.store.reads, "pages read"),
+    ("buffer_data_reads", "buffer", true, |s| s.store.reads * PAGE_BYTES, "octets of pages read"),
+    ("buffer_data_written", "buffer", true, bytes_written, "octets written, those of the log included"),
+    ("buffer_LRU_batch_evict_total_pages", "buffer", true, |s| s.store.evictions, "pages evicted"),
+    ("os_data_reads", "os", true, |s| s.store.reads, "reads of files"),
+    ("os_data_writes", "os", true, file_writes, "writes of files"),
+    ("os_data_fsyncs", "os", true, file_syncs, "syncs of files"),
+    ("os_log_bytes_written", "os", true, |s| s.store.log_bytes, "octets of the log"),
+    ("trx_rw_commits", "transaction", true, |s| s.commits, "transactions with changes that were committed"),
+    (
+        "trx_rollbacks",
+        "transaction",
+        true,
+        |s| s.rollbacks,
+        "transactions with changes that were rolled back",
+    ),
+    (
+        "trx_rseg_history_len",
+        "transaction",
+        false,
+        |s| s.history_len,
+        "ended transactions that are not purged",
+    ),
+    ("trx_rseg_current_size", "transaction", false, |s| s.undo_pages, "pages of undo"),
+    ("log_lsn_last_flush", "recovery", false, |s| s.store.durable_lsn, "durable end of the log"),
+    ("log_lsn_last_checkpoint", "recovery", false, |s| s.store.checkpoint_lsn, "where recovery would start"),
+    ("log_lsn_current", "recovery", false, |s| s.store.lsn, "end of the log"),
+    ("log_lsn_checkpoint_age", "recovery", false, checkpoint_age, "octets of log since the checkpoint"),
+    (
+        "log_lsn_buf_pool_oldest",
+        "recovery",
+        false,
+        |s| s.store.flushed_lsn,
+        "pages hold everything before it",
+    ),
+    ("log_waits", "recovery", true, |s| s.store.log_waits, "waits for room in the log"),
+    ("log_write_requests", "recovery", true, |s| s.store.log_requests, "mini-transactions in the log"),
+    ("log_writes", "recovery", true, |s| s.store.log_writes, "writes of the log"),
+    (
+        "innodb_dblwr_writes",
+        "server",
+        true,
+        |s| s.store.doublewrite_batches,
+        "batches through the doublewrite file",
+    ),
+    (
+        "innodb_dblwr_pages_written",
+        "server",
+        true,
+        |s| s.store.doublewrite_pages,
+        "pages through the doublewrite file",
+    ),
+    ("innodb_page_size", "server", false, |_| PAGE_BYTES, "octets of a page"),
+];
+
+fn average_wait(status: &EngineStatus) -> u64 {
+    (status.lock_wait_nanos / 1_000_000).checked_div(status.lock_waits).unwrap_or(0)
+}
+
+fn bytes_written(status: &EngineStatus) -> u64 {
+    status.store.writes * PAGE_BYTES + status.store.log_bytes
+}
+
+fn checkpoint_age(status: &EngineStatus) -> u64 {
+    status.store.lsn.saturating_sub(status.store.checkpoint_lsn)
 }
 
 fn metrics(view: &View<'_>, rows: &mut RowMaker<'_>) {
-    for (name, value) in status::engine(&view.state.engine.status()) {
-        let Ok(count) = value.parse::<u64>() else { continue };
+    let status = view.state.engine.status();
+    let seconds = view.state.uptime();
+    for (name, part, grows, figure, comment) in METRICS {
+        let count = figure(&status);
+        let average = count as f64 / seconds.max(1) as f64;
         rows.row([
-            ("NAME", text(name.trim_start_matches("Innodb_").to_lowercase())),
-            ("SUBSYSTEM", text("engine")),
+            ("NAME", text(name)),
+            ("SUBSYSTEM", text(part)),
             ("COUNT", number(count)),
-            ("TYPE", text("value")),
-            ("COMMENT", text("")),
+            ("AVG_COUNT", if *grows { Value::Double(average) } else { Value::Null }),
+            ("COUNT_RESET", number(count)),
+            ("AVG_COUNT_RESET", if *grows { Value::Double(average) } else { Value::Null }),
+            ("TIME_ENABLED", second(view, unix_of(view.state.started))),
+            ("TIME_ELAPSED", number(seconds)),
+            ("ENABLED", Value::Int(1)),
+            ("TYPE", text(if *grows { "status_counter" } else { "value" })),
+            ("COMMENT", text(comment)),
         ]);
     }
 }
 
 fn pool(view: &View<'_>, rows: &mut RowMaker<'_>) {
-    let store = view.state.engine.status().store;
+    let status = view.state.engine.status();
+    let store = &status.store;
     let hits = store.read_requests.saturating_sub(store.reads);
+    let seconds = view.state.uptime().max(1) as f64;
+    let rate = |count: u64| Value::Double(count as f64 / seconds);
     rows.row([
         ("POOL_ID", number(0)),
         ("POOL_SIZE", number(store.pages_total)),
         ("FREE_BUFFERS", number(store.pages_free)),
-        ("DATABASE_PAGES", number(store.pages_total.saturating_sub(store.pages_free))),
+        ("DATABASE_PAGES", number(data_pages(&status))),
         ("MODIFIED_DATABASE_PAGES", number(store.pages_dirty)),
         ("NUMBER_PAGES_READ", number(store.reads)),
+        ("NUMBER_PAGES_CREATED", number(store.creates)),
         ("NUMBER_PAGES_WRITTEN", number(store.writes)),
+        ("PAGES_READ_RATE", rate(store.reads)),
+        ("PAGES_CREATE_RATE", rate(store.creates)),
+        ("PAGES_WRITTEN_RATE", rate(store.writes)),
         ("NUMBER_PAGES_GET", number(store.read_requests)),
         ("HIT_RATE", Value::UInt((hits * 1000).checked_div(store.read_requests).unwrap_or(0))),
     ]);
+}
+
+/// Bits of INNODB_SYS_INDEXES.TYPE.
+const CLUSTERED: u64 = 1;
+const UNIQUE: u64 = 2;
+
+/// Columns of each table that are InnoDB's own: row number, transaction, roll pointer.
+const HIDDEN_COLUMNS: u64 = 3;
+
+fn dictionary(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+    let catalog = view.state.database().catalog();
+    for table in catalog.schemas().flat_map(|schema| schema.tables()) {
+        match rows.table() {
+            "INNODB_SYS_TABLES" => table_row(table, rows),
+            "INNODB_SYS_INDEXES" => index_rows(table, rows),
+            "INNODB_SYS_FIELDS" => table.indexes.iter().for_each(|index| field_rows(table, index, rows)),
+            "INNODB_SYS_TABLESPACES" => space_rows(view, table, rows),
+            _ => stats_row(view, table, rows)?,
+        }
+    }
+    Ok(())
+}
+
+fn name_of(table: &TableDef) -> String {
+    format!("{}/{}", table.schema, table.name)
+}
+
+fn space_of(tree: TreeId) -> Value {
+    number(u64::from(tree.0))
+}
+
+fn table_row(table: &TableDef, rows: &mut RowMaker<'_>) {
+    rows.row([
+        ("TABLE_ID", number(table.id)),
+        ("NAME", text(name_of(table))),
+        ("FLAG", number(33)),
+        ("N_COLS", number(table.columns.len() as u64 + HIDDEN_COLUMNS)),
+        ("SPACE", space_of(table.tree_id)),
+        ("ROW_FORMAT", text("Dynamic")),
+        ("SPACE_TYPE", text("Single")),
+    ]);
+}
+
+fn index_rows(table: &TableDef, rows: &mut RowMaker<'_>) {
+    let mut add = |name: &str, tree: TreeId, kind: u64, fields: usize| {
+        rows.row([
+            ("INDEX_ID", space_of(tree)),
+            ("NAME", text(name)),
+            ("TABLE_ID", number(table.id)),
+            ("TYPE", number(kind)),
+            ("N_FIELDS", number(fields as u64)),
+            ("SPACE", space_of(tree)),
+            ("MERGE_THRESHOLD", number(50)),
+        ]);
+    };
+    if table.clustered.is_none() {
+        add("GEN_CLUST_INDEX", table.tree_id, CLUSTERED, 0);
+    }
+    for (position, index) in table.indexes.iter().enumerate() {
+        let clustered = if table.clustered == Some(position) { CLUSTERED } else { 0 };
+        let unique = if index.kind == IndexKind::Plain { 0 } else { UNIQUE };
+        add(&index.name, index.tree_id, clustered | unique, index.parts.len());
+    }
+}
+
+fn field_rows(table: &TableDef, index: &IndexDef, rows: &mut RowMaker<'_>) {
+    for (position, part) in index.parts.iter().enumerate() {
+        rows.row([
+            ("INDEX_ID", space_of(index.tree_id)),
+            ("NAME", text(&table.columns[part.column].name)),
+            ("POS", number(position as u64)),
+        ]);
+    }
+}
+
+/// A row for each file: that of the rows under the table's name, those of other indexes under theirs behind it.
+fn space_rows(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) {
+    let mut add = |name: String, tree: TreeId| {
+        let pages = view.state.engine.tree(tree).map_or(0, |tree| view.state.engine.tree_pages(&tree));
+        rows.row([
+            ("SPACE", space_of(tree)),
+            ("NAME", text(name)),
+            ("FLAG", number(21)),
+            ("PAGE_SIZE", number(PAGE_BYTES)),
+            ("FILENAME", text(format!("./trees/t{tree}.kt"))),
+            ("FS_BLOCK_SIZE", number(4096)),
+            ("FILE_SIZE", number(pages * PAGE_BYTES)),
+            ("ALLOCATED_SIZE", number(pages * PAGE_BYTES)),
+        ]);
+    };
+    add(name_of(table), table.tree_id);
+    for index in table.indexes.iter().filter(|index| index.tree_id != table.tree_id) {
+        add(format!("{}#{}", name_of(table), index.name), index.tree_id);
+    }
+}
+
+fn stats_row(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+    let pages = |tree| view.state.engine.tree(tree).map_or(0, |tree| view.state.engine.tree_pages(&tree));
+    let others = table.indexes.iter().map(|index| index.tree_id).filter(|tree| *tree != table.tree_id);
+    rows.row([
+        ("TABLE_ID", number(table.id)),
+        ("NAME", text(name_of(table))),
+        ("STATS_INITIALIZED", number(1)),
+        ("NUM_ROWS", number(table.row_estimate()?)),
+        ("CLUST_INDEX_SIZE", number(pages(table.tree_id))),
+        ("OTHER_INDEX_SIZE", number(others.map(pages).sum())),
+    ]);
+    Ok(())
 }

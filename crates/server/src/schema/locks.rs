@@ -71,15 +71,20 @@ fn setting(open: &Open, name: &str) -> bool {
 
 /// What the running statement does in the engine; empty where none runs.
 pub fn operation(open: &Open) -> &'static str {
-    let state = open.session.as_ref().map_or("", |session| session.state);
-    match (&open.locking, state) {
-        (Some(trx), _) if trx.rolling_back => "rollback",
-        (_, "Rollback") => "rollback",
-        (_, "") => "",
-        (_, "Update") => "inserting",
-        (_, "Updating") => "updating or deleting",
-        (_, "Commit") => "committing",
-        (_, "Sending data") => "fetching rows",
+    match &open.locking {
+        Some(trx) if trx.rolling_back => "rollback",
+        _ => operation_in(open.session.as_ref().map_or("", |session| session.state)),
+    }
+}
+
+/// What a statement does in the engine whose session is in that state.
+pub fn operation_in(state: &str) -> &'static str {
+    match state {
+        "Rollback" => "rollback",
+        "Update" => "inserting",
+        "Updating" => "updating or deleting",
+        "Commit" => "committing",
+        "Sending data" => "fetching rows",
         _ => "",
     }
 }

@@ -80,6 +80,10 @@ const LONGTEXT_CHARS: u32 = 65_535 * 3;
 
 /// Reads a type as `columns.tsv` writes it.
 fn read_type(text: &str) -> SqlType {
+    if let Some(members) = text.strip_prefix("enum('").and_then(|rest| rest.strip_suffix("')")) {
+        let members = members.split("','").map(String::from).collect();
+        return SqlType::members_of(TypeKind::Enum, members, COLLATION);
+    }
     let (name, rest) = text.split_once(['(', ' ']).unwrap_or((text, ""));
     let number = rest.split([')', ',']).next().and_then(|n| n.parse::<u32>().ok());
     let ty = match name {
@@ -89,7 +93,6 @@ fn read_type(text: &str) -> SqlType {
             return SqlType::new(TypeKind::LongText).with_collation(COLLATION).with_length(length);
         }
         "decimal" => return SqlType::decimal(number.unwrap_or(10), 6),
-        "enum" => return SqlType::varchar(16, COLLATION),
         "bigint" => SqlType::new(TypeKind::BigInt),
         "int" => SqlType::new(TypeKind::Int),
         "smallint" => SqlType::new(TypeKind::SmallInt),
@@ -148,7 +151,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
             locks::fill(view, &mut maker);
         }
         name if name.starts_with("KEEL_DEADLOCK") => deadlocks::fill(view, &mut maker),
-        name if name.starts_with("INNODB_") => engine::fill(view, &mut maker),
+        name if name.starts_with("INNODB_") => engine::fill(view, &mut maker)?,
         _ => server::fill(view, &mut maker)?,
     }
     Ok(maker.rows)
@@ -188,9 +191,20 @@ impl<'a> RowMaker<'a> {
         for (name, value) in cells {
             let place = self.table.column_index(name);
             let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
-            row[place] = value;
+            row[place] = stored(&self.table.columns[place].ty, value);
         }
         self.rows.push(row);
+    }
+}
+
+/// A value as a column keeps it: members of ENUM by their number.
+fn stored(ty: &SqlType, value: Value) -> Value {
+    match &value {
+        Value::Bytes(name) if ty.has_members() => {
+            let place = ty.members().iter().position(|member| member.as_bytes() == &**name);
+            Value::UInt(place.map_or(0, |place| place as u64 + 1))
+        }
+        _ => value,
     }
 }
 
@@ -274,5 +288,6 @@ mod tests {
         assert_eq!(read_type("varchar(64)").sql_name(), "varchar(64)");
         assert_eq!(read_type("datetime").kind, TypeKind::DateTime);
         assert_eq!(read_type("decimal(9,6)").sql_name(), "decimal(9,6)");
+        assert_eq!(read_type("enum('S','S,GAP')").members(), ["S", "S,GAP"]);
     }
 }

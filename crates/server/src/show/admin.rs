@@ -1,7 +1,5 @@
 //! SHOW about the server itself: processes, warnings, variables, status, grants, the engine's report.
 
-use std::fmt::Write;
-
 use keel_base::{Level, SqlResult, errors};
 use keel_query::xa::PreparedBranch;
 use keel_sql::ast::{Account, ShowKind, ShowLimit, VarScope};
@@ -12,6 +10,7 @@ use keel_runtime::wait::WaitEvent;
 
 use super::{Plain, Rows, integer, status, unsigned, unsupported, varchar};
 use crate::core::Core;
+use crate::monitor;
 use crate::registry::Activity;
 use crate::schema::{self, View, maybe, number, text};
 
@@ -65,7 +64,7 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::Errors(limit) => Ok(warnings(core, *limit, true)),
         ShowKind::CountWarnings => Ok(count("@@session.warning_count", core.sql.diagnostics.warning_count)),
         ShowKind::CountErrors => Ok(count("@@session.error_count", core.sql.diagnostics.error_count)),
-        ShowKind::Engine { engine, what } => engine_report(core, engine.as_deref(), what),
+        ShowKind::Engine { engine, what, json } => engine_report(core, engine.as_deref(), what, *json),
         ShowKind::Grants(account) => grants(core, account.as_ref()),
         ShowKind::CreateUser(account) => create_user(core, account.as_ref()),
         ShowKind::Privileges => Ok(privileges()),
@@ -366,7 +365,7 @@ fn replica_status() -> Rows {
 }
 
 /// SHOW ENGINE.
-fn engine_report(core: &Core, engine: Option<&str>, what: &str) -> SqlResult<Rows> {
+fn engine_report(core: &Core, engine: Option<&str>, what: &str, json: bool) -> SqlResult<Rows> {
     let columns = vec![
         Plain("Type", varchar(10), false),
         Plain("Name", varchar(512), false),
@@ -376,69 +375,12 @@ fn engine_report(core: &Core, engine: Option<&str>, what: &str) -> SqlResult<Row
         return Err(errors::unknown_storage_engine(name));
     }
     let rows = if what.eq_ignore_ascii_case("STATUS") {
-        vec![vec![text("InnoDB"), text(""), text(report(core))]]
+        let report = if json { monitor::json::report } else { monitor::text::report };
+        vec![vec![text("InnoDB"), text(""), text(report(&core.state, &*core.sql.vars.time_zone))]]
     } else {
         Vec::new()
     };
     Ok(Rows::plain(columns, rows))
-}
-
-/// The sections of SHOW ENGINE INNODB STATUS that have something to say here, under their known headings.
-fn report(core: &Core) -> String {
-    let engine = &core.state.engine;
-    let status = engine.status();
-    let store = &status.store;
-    let mut out = String::from("\n=====================================\nINNODB MONITOR OUTPUT\n");
-    out.push_str("=====================================\n");
-    heading(&mut out, "TRANSACTIONS");
-    line(&mut out, "History list length", status.history_len);
-    line(&mut out, "Active read-write transactions", status.trx_active);
-    line(&mut out, "Row lock waits", status.lock_waits);
-    line(&mut out, "Row lock waits now", status.lock_waiting);
-    line(&mut out, "Row lock wait timeouts", status.lock_timeouts);
-    line(&mut out, "Deadlocks", status.deadlocks);
-    heading(&mut out, "LOG");
-    line(&mut out, "Log sequence number", store.lsn);
-    line(&mut out, "Log flushed up to  ", store.durable_lsn);
-    line(&mut out, "Last checkpoint at ", store.checkpoint_lsn);
-    line(&mut out, "Log writes         ", store.log_writes);
-    line(&mut out, "Log space waits    ", store.log_waits);
-    heading(&mut out, "BUFFER POOL AND MEMORY");
-    line(&mut out, "Buffer pool size  ", store.pages_total);
-    line(&mut out, "Free buffers      ", store.pages_free);
-    line(&mut out, "Modified db pages ", store.pages_dirty);
-    line(&mut out, "Pages read        ", store.reads);
-    line(&mut out, "Pages written     ", store.writes);
-    line(&mut out, "Page requests     ", store.read_requests);
-    line(&mut out, "Waits for a frame ", store.free_waits);
-    heading(&mut out, "ROW OPERATIONS");
-    line(&mut out, "Number of rows inserted", status.rows_inserted);
-    line(&mut out, "Number of rows updated ", status.rows_updated);
-    line(&mut out, "Number of rows deleted ", status.rows_deleted);
-    line(&mut out, "Number of rows read    ", status.rows_read);
-    heading(&mut out, "WAITS");
-    for total in keel_runtime::wait::totals().iter().filter(|total| total.count > 0) {
-        out.push_str(&format!(
-            "{}: {} waits, {} ms\n",
-            total.event.name(),
-            total.count,
-            total.nanos / 1_000_000
-        ));
-    }
-    out.push_str(
-        "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n",
-    );
-    out
-}
-
-fn heading(out: &mut String, name: &str) {
-    let rule = "-".repeat(name.len());
-    // Writing into a String cannot fail.
-    let _ = writeln!(out, "{rule}\n{name}\n{rule}");
-}
-
-fn line(out: &mut String, name: &str, value: u64) {
-    let _ = writeln!(out, "{name} {value}");
 }
 
 #[cfg(test)]

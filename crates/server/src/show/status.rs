@@ -60,6 +60,7 @@ fn known(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, St
         found.push((name, value.to_string()));
     }
     found.extend(engine(&state.engine.status()));
+    found.push(("Innodb_truncated_status_writes", state.cut_reports().to_string()));
     found
 }
 
@@ -100,11 +101,14 @@ pub fn engine(status: &EngineStatus) -> Vec<(&'static str, String)> {
         ("Innodb_lsn_last_checkpoint", store.checkpoint_lsn),
         ("Innodb_os_log_written", store.log_bytes),
         ("Innodb_page_size", PAGE_BYTES),
+        ("Innodb_max_trx_id", status.next_trx_id),
+        ("Innodb_pages_created", store.creates),
         ("Innodb_pages_read", store.reads),
         ("Innodb_pages_written", store.writes),
         ("Innodb_row_lock_current_waits", status.lock_waiting),
         ("Innodb_row_lock_time", millis),
         ("Innodb_row_lock_time_avg", millis.checked_div(status.lock_waits).unwrap_or(0)),
+        ("Innodb_row_lock_time_max", status.lock_wait_nanos_max / 1_000_000),
         ("Innodb_row_lock_waits", status.lock_waits),
         ("Innodb_rows_read", status.rows_read),
         ("Innodb_rows_inserted", status.rows_inserted),

@@ -176,12 +176,14 @@ pub enum ShowKind {
     CountErrors,
     /// `[STORAGE] ENGINES`
     Engines,
-    /// ENGINE name STATUS | MUTEX | LOGS
+    /// `ENGINE name STATUS [FORMAT=JSON] | MUTEX | LOGS`
     Engine {
         /// The engine; none is ALL.
         engine: Option<String>,
         /// STATUS, MUTEX or LOGS.
         what: String,
+        /// FORMAT=JSON.
+        json: bool,
     },
     /// CHARACTER SET
     CharacterSets,

@@ -221,8 +221,16 @@ impl Parser<'_> {
 
     fn show_engine(&mut self) -> SqlResult<ShowKind> {
         let engine = if self.accept_kw(Kw::ALL) { None } else { Some(self.ident_or_text()?) };
-        let what = self.expect_any(&[Kw::STATUS, Kw::MUTEX, Kw::LOGS])?.name().to_owned();
-        Ok(ShowKind::Engine { engine, what })
+        let what = self.expect_any(&[Kw::STATUS, Kw::MUTEX, Kw::LOGS])?;
+        let json = what == Kw::STATUS && self.at_kw(Kw::FORMAT) && self.engine_format()?;
+        Ok(ShowKind::Engine { engine, what: what.name().to_owned(), json })
+    }
+
+    /// FORMAT=JSON behind SHOW ENGINE ... STATUS.
+    fn engine_format(&mut self) -> SqlResult<bool> {
+        self.advance();
+        self.expect(Tok::Eq)?;
+        self.explain_format()
     }
 
     fn show_routine(&mut self, kw: Kw) -> SqlResult<ShowKind> {

@@ -212,7 +212,7 @@ impl Parser<'_> {
     }
 
     /// FORMAT's value: JSON or TRADITIONAL.
-    fn explain_format(&mut self) -> SqlResult<bool> {
+    pub(super) fn explain_format(&mut self) -> SqlResult<bool> {
         let name = self.ident_or_text()?;
         if name.eq_ignore_ascii_case("json") {
             return Ok(true);

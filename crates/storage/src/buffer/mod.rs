@@ -144,6 +144,8 @@ impl Frame {
 pub struct Counters {
     /// Pages read from files.
     pub reads: AtomicU64,
+    /// Pages made anew.
+    pub creates: AtomicU64,
     /// Pages evicted.
     pub evictions: AtomicU64,
     /// Waits for a free frame.
@@ -416,6 +418,7 @@ impl Pool {
                 owned.bytes()[..AT_TREE].fill(0);
                 format_page(owned.bytes(), space.id.0, page, KIND_FREE);
                 let frame = owned.publish(space, page, 1, Touched::ALL);
+                self.counters.creates.fetch_add(1, Relaxed);
                 self.wake_loaders(space, page);
                 return Ok(Pin { pool: self.clone(), frame });
             }
