@@ -7,6 +7,7 @@
 //! forgotten when trees are dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use keel_sql::digest::{self, Digest};
@@ -22,7 +23,7 @@ use crate::session::Session;
 const SHARDS: usize = 16;
 /// Digests in a shard.
 const ENTRIES_MAX: usize = 512;
-/// Octets that the plans in a shard may take, about.
+/// Octets that the plans in a shard may take, about, unless it is said otherwise.
 const SHARD_BYTES_MAX: usize = 2 << 20;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
@@ -53,7 +54,7 @@ impl Scan {
 }
 
 /// What a plan takes, about, by its text.
-fn plan_bytes(sql: &[u8]) -> usize {
+pub(crate) fn plan_bytes(sql: &[u8]) -> usize {
     2048 + 16 * sql.len()
 }
 
@@ -78,10 +79,10 @@ struct Shard {
 
 impl Shard {
     /// Forgets what was used least recently until the rest fits.
-    fn shrink(&mut self) {
+    fn shrink(&mut self, bytes_max: usize) {
         let size = |entry: &Entry| entry.variants.iter().map(|variant| variant.bytes).sum::<usize>();
         let mut bytes: usize = self.entries.values().map(size).sum();
-        while bytes > SHARD_BYTES_MAX {
+        while bytes > bytes_max {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
             let Some(gone) = oldest.and_then(|key| self.entries.remove(&key)) else { break };
             bytes -= size(&gone);
@@ -105,14 +106,34 @@ pub(crate) struct PlanCache {
     /// Plans of prepared statements, by their whole text: a thousand sessions that prepare the same share one plan.
     prepared: [Mutex<PreparedShard>; SHARDS],
     hasher: foldhash::fast::RandomState,
+    shard_bytes_max: AtomicUsize,
 }
 
 impl PlanCache {
+    /// Changes how many octets all plans may take, about.
+    pub fn set_bytes_max(&self, bytes: usize) {
+        self.shard_bytes_max.store(bytes / (2 * SHARDS), Ordering::Relaxed);
+    }
+
+    /// Octets that all plans take, about.
+    pub fn bytes(&self) -> usize {
+        let texts = self.shards.iter().flat_map(|shard| {
+            let shard = shard.lock();
+            shard.entries.values().flat_map(|e| &e.variants).map(|v| v.bytes).collect::<Vec<_>>()
+        });
+        let prepared = self
+            .prepared
+            .iter()
+            .map(|shard| shard.lock().plans.keys().map(|key| plan_bytes(&key.0)).sum::<usize>());
+        texts.sum::<usize>() + prepared.sum::<usize>()
+    }
+
     pub fn new() -> PlanCache {
         PlanCache {
             shards: std::array::from_fn(|_| Mutex::default()),
             prepared: std::array::from_fn(|_| Mutex::default()),
             hasher: foldhash::fast::RandomState::default(),
+            shard_bytes_max: AtomicUsize::new(SHARD_BYTES_MAX),
         }
     }
 
@@ -145,12 +166,17 @@ impl PlanCache {
         }
         shard.plans.insert(key, (plan.clone(), now));
         let mut bytes: usize = shard.plans.keys().map(|(text, _)| plan_bytes(text)).sum();
-        while bytes > SHARD_BYTES_MAX {
+        while bytes > self.shard_bytes_max.load(Ordering::Relaxed) {
             let oldest = shard.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
             bytes -= plan_bytes(&oldest.0);
             shard.plans.remove(&oldest);
         }
+    }
+
+    /// Forgets the plans of prepared statements; those that statements have live on.
+    pub fn forget_prepared(&self) {
+        self.prepared.iter().for_each(|shard| shard.lock().plans.clear());
     }
 
     fn prepared_shard(&self, key: &PreparedKey) -> &Mutex<PreparedShard> {
@@ -219,7 +245,7 @@ impl PlanCache {
             entry.variants.remove(0);
         }
         entry.variants.push(Variant { bytes: plan_bytes(sql), fixed, plan: plan.clone() });
-        shard.shrink();
+        shard.shrink(self.shard_bytes_max.load(Ordering::Relaxed));
     }
 
     /// Forgets the plans that no longer fit the catalog: they keep trees that were dropped, and their files, open.

@@ -1,7 +1,7 @@
 //! The face to the server: statements become plans here, and plans run.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use keel_base::{SqlError, SqlResult, errors};
@@ -17,11 +17,15 @@ use crate::catalog::{Catalog, TableDef, show_create};
 use crate::dml::{delete, insert, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::{SharedWaits, TableLock};
+use crate::memory::Allowance;
 use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
 use crate::point::PointSelect;
 use crate::select;
 use crate::session::Session;
 use crate::xa::Branches;
+
+/// A plan that a statement gets in any case; `max_prepared_stmt_count` bounds their number.
+const SMALL_PLAN_BYTES: usize = 16 << 10;
 
 /// All databases of a server.
 pub struct Database {
@@ -145,6 +149,37 @@ impl Database {
         self.plans.find_prepared(session, sql).filter(|plan| plan.is_current(&self.catalog.load()))
     }
 
+    /// Takes what the plan of a prepared text takes of the memory that sessions share, until its last statement is gone; 1037
+    /// where there is not enough.
+    pub fn charge_prepared(&self, sql: &[u8], plan: &Plan, host: &Arc<dyn Host>) -> SqlResult<()> {
+        if plan.memory.get().is_some() {
+            return Ok(());
+        }
+        let bytes = cache::plan_bytes(sql);
+        let taken = Allowance::of_all(bytes as u64, host.clone()).or_else(|| {
+            self.plans.forget_prepared();
+            Allowance::of_all(bytes as u64, host.clone())
+        });
+        match taken {
+            // Whoever charges it at the same time has done so.
+            Some(taken) => _ = plan.memory.set(taken),
+            // Those whose statements are ordinary do not suffer from what others hold.
+            None if bytes <= SMALL_PLAN_BYTES => {}
+            None => return Err(errors::outofmemory(bytes)),
+        }
+        Ok(())
+    }
+
+    /// Changes how many octets the cached plans may take, about.
+    pub fn set_plan_bytes_max(&self, bytes: usize) {
+        self.plans.set_bytes_max(bytes);
+    }
+
+    /// Octets that the cached plans take, about.
+    pub fn plan_bytes(&self) -> usize {
+        self.plans.bytes()
+    }
+
     /// Lets other sessions that prepare the same text share `plan`.
     pub fn share_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
         if plan.cacheable {
@@ -251,6 +286,7 @@ impl Database {
             dependencies,
             body,
             seen_version: AtomicU64::new(catalog.version),
+            memory: OnceLock::new(),
             successor: ArcSwapOption::empty(),
         })
     }

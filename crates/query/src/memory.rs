@@ -21,8 +21,9 @@ const START_BYTES: u64 = 64 << 10;
 /// The memory of a server for work on rows, and the places of its temporary files.
 #[derive(Debug)]
 pub struct WorkMemory {
-    total: u64,
+    total: AtomicU64,
     taken: AtomicU64,
+    most: AtomicU64,
     files: Arc<AtomicU64>,
 }
 
@@ -50,12 +51,32 @@ impl Default for WorkMemory {
 impl WorkMemory {
     /// So many octets for all, beside what each has at the start.
     pub fn new(total: u64) -> WorkMemory {
-        WorkMemory { total, taken: AtomicU64::new(0), files: Arc::default() }
+        WorkMemory { total: total.into(), taken: 0.into(), most: 0.into(), files: Arc::default() }
     }
 
     fn take(&self, step: u64) -> bool {
-        let take = |taken: u64| (step <= self.total.saturating_sub(taken) / 2).then_some(taken + step);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        let total = self.total.load(Ordering::Relaxed);
+        let take = |taken: u64| (step <= total.saturating_sub(taken) / 2).then_some(taken + step);
+        let before = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        if let Ok(before) = before {
+            self.most.fetch_max(before + step, Ordering::Relaxed);
+        }
+        before.is_ok()
+    }
+
+    /// Changes how many octets there are for all; what is taken beyond stays until it is given back.
+    pub fn set_total(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Octets for all.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// The most octets that were taken at once.
+    pub fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
     }
 
     /// A place for one more temporary file, if there is one.
@@ -83,6 +104,11 @@ impl Allowance {
     /// An allowance that may grow to `wanted` octets.
     pub fn new(wanted: u64, host: Arc<dyn Host>) -> Allowance {
         Allowance { host, granted: START_BYTES, wanted }
+    }
+
+    /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
+    pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
+        host.work_memory().take(bytes).then(|| Allowance { host, granted: START_BYTES + bytes, wanted: 0 })
     }
 
     /// Whether `used` octets may be used; takes more if that helps.

@@ -1,7 +1,7 @@
 //! A bound and optimised statement, ready to run any number of times.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use keel_sql::Literal;
@@ -10,6 +10,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::bind::Binder;
 use crate::catalog::{Catalog, TableDef};
+use crate::memory::Allowance;
 use crate::result::ResultColumns;
 
 /// Which statement, as status counters (`Com_select`) and the rules about transactions tell them apart.
@@ -134,6 +135,8 @@ pub struct Plan {
     pub(crate) body: Body,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
+    /// What it takes of the memory that sessions share, where a statement was prepared from it: as long as it lives.
+    pub(crate) memory: OnceLock<Allowance>,
 }
 
 /// What binding says about the plan's use for other executions.

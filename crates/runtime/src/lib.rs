@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod blocking;
+mod cgroup;
 pub mod fiber;
 pub mod fs;
 pub mod latch;

@@ -4,24 +4,25 @@ use std::path::Path;
 
 /// Memory this process may use: the smallest of the machine's and the limits of its control groups.
 pub fn memory_bytes() -> u64 {
-    let machine = read("/proc/meminfo").and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
-    });
-    machine.into_iter().chain(group_limits()).min().unwrap_or(1 << 30)
+    let limit = crate::cgroup::memory_limit(Path::new("/")).unwrap_or(u64::MAX);
+    machine_memory_bytes().min(limit)
 }
 
-/// Limits of the process's control group and those above it, and of version 1's memory controller.
-fn group_limits() -> Vec<u64> {
-    let own = read("/proc/self/cgroup").unwrap_or_default();
-    let path =
-        own.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/").trim_start_matches('/').to_string();
-    let root = Path::new("/sys/fs/cgroup");
-    let folder = root.join(path);
-    let mut files: Vec<_> =
-        folder.ancestors().take_while(|a| a.starts_with(root)).map(|a| a.join("memory.max")).collect();
-    files.push(root.join("memory/memory.limit_in_bytes"));
-    files.iter().filter_map(|f| std::fs::read_to_string(f).ok()?.trim().parse().ok()).collect()
+/// The machine's memory, whatever this process may use of it.
+pub fn machine_memory_bytes() -> u64 {
+    read("/proc/meminfo").and_then(|text| field(&text, "MemTotal:")).unwrap_or(1 << 30)
+}
+
+/// Memory that is this process's own now, as its control group counts it: without files that it maps, with page tables.
+pub fn memory_used_bytes() -> u64 {
+    let text = read("/proc/self/status").unwrap_or_default();
+    ["RssAnon:", "VmPTE:"].iter().filter_map(|name| field(&text, name)).sum()
+}
+
+/// A field of one of the kernel's texts that counts kibibytes, in bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// Cores this process may use.

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use keel_query::{Interrupt, InterruptState};
 use keel_runtime::fiber::{self, Fiber};
@@ -21,14 +22,15 @@ use parking_lot::Mutex;
 
 /// Octets that many share.
 pub struct Room {
-    bytes_max: u64,
-    urgent_bytes_max: u64,
+    bytes_max: AtomicU64,
+    urgent_bytes_max: AtomicU64,
     line: Mutex<Line>,
 }
 
 #[derive(Default)]
 struct Line {
     used_bytes: u64,
+    most_bytes: u64,
     last_ticket: u64,
     /// The share that may go beyond the bound.
     beyond: Option<u64>,
@@ -50,7 +52,11 @@ struct Waiter {
 impl Room {
     /// Room for `bytes_max`, and for `urgent_bytes_max` with those who are urgent.
     pub fn new(bytes_max: u64, urgent_bytes_max: u64) -> Room {
-        Room { bytes_max, urgent_bytes_max, line: Mutex::default() }
+        Room {
+            bytes_max: bytes_max.into(),
+            urgent_bytes_max: urgent_bytes_max.into(),
+            line: Mutex::default(),
+        }
     }
 
     /// A share that has nothing yet; its age counts from here.
@@ -60,18 +66,36 @@ impl Room {
         Share { room: self.clone(), ticket: line.last_ticket, bytes: 0 }
     }
 
+    /// Changes the bounds; what shares have beyond them they keep until they end.
+    pub fn set_bytes_max(&self, bytes_max: u64, urgent_bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Relaxed);
+        self.urgent_bytes_max.store(urgent_bytes_max, Relaxed);
+        self.serve(self.line.lock());
+    }
+
+    /// The larger bound.
+    pub fn bytes_max(&self) -> u64 {
+        self.urgent_bytes_max.load(Relaxed)
+    }
+
+    /// The most that all shares had at once.
+    pub fn most_bytes(&self) -> u64 {
+        self.line.lock().most_bytes
+    }
+
     /// What all shares have.
     pub fn used_bytes(&self) -> u64 {
         self.line.lock().used_bytes
     }
 
     fn grant(&self, line: &mut Line, place: Place, bytes: u64) -> bool {
-        let max = if place.patient { self.bytes_max } else { self.urgent_bytes_max };
+        let max = if place.patient { &self.bytes_max } else { &self.urgent_bytes_max }.load(Relaxed);
         let fits = line.used_bytes + bytes <= max;
         if !fits && *line.beyond.get_or_insert(place.ticket) != place.ticket {
             return false;
         }
         line.used_bytes += bytes;
+        line.most_bytes = line.most_bytes.max(line.used_bytes);
         true
     }
 

@@ -12,6 +12,7 @@ use keel_wire::reply::StateChange;
 
 use crate::admission::Share;
 use crate::counters::Counter;
+use crate::memory;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::state::ServerState;
@@ -43,6 +44,22 @@ const LONG_TEXT: usize = 64 << 10;
 /// How much less a text takes whose rows stay text.
 const ROWS_SHARE: u64 = 20;
 
+/// What the tree and the plan of a text take, about: what stands between quotes is copied, all else becomes nodes.
+fn tree_bytes(text: &[u8]) -> u64 {
+    let (mut nodes, mut quote, mut skip) = (0u64, None, false);
+    for byte in text {
+        match (quote, byte) {
+            _ if skip => skip = false,
+            (Some(_), b'\\') => skip = true,
+            (Some(open), byte) if open == *byte => quote = None,
+            (None, b'\'' | b'"') => quote = Some(*byte),
+            (None, _) => nodes += 1,
+            _ => {}
+        }
+    }
+    (text.len() as u64 - nodes) * 3 + nodes * memory::TEXT_FACTOR
+}
+
 /// The value of an expression with its type.
 pub struct Evaluated {
     /// The value.
@@ -59,6 +76,11 @@ impl Core {
             return Ok(());
         }
         let bytes = text.len() as u64 / if stays_text { ROWS_SHARE } else { 1 };
+        let state = &self.state;
+        let needed = tree_bytes(text) / if stays_text { ROWS_SHARE } else { 1 };
+        if needed > state.keeper.budget(state).limit / 2 {
+            return Err(errors::outofmemory(needed));
+        }
         // A text within a text waits for nobody: others may wait for what the outer one has.
         let urgent = self.text_room.is_some() || self.sql.holds_locks();
         let room = self.text_room.get_or_insert_with(|| self.state.long_texts.share());
@@ -286,4 +308,16 @@ fn select_of(expr: Expr) -> SqlResult<Statement> {
         }
     }
     Ok(parsed.statement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tree_bytes;
+
+    #[test]
+    fn a_long_literal_is_no_large_tree() {
+        let literal = format!("SELECT '{}\\'{}'", "x".repeat(1000), "y".repeat(1000));
+        assert!(tree_bytes(literal.as_bytes()) < 7000);
+        assert_eq!(tree_bytes(&b"1,".repeat(1000)), 80_000);
+    }
 }

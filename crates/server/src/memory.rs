@@ -1,45 +1,261 @@
-//! How much memory there is to use: the container's limit, or the machine's memory.
+//! One budget for the server's memory: how much there is, who gets how much of it, and who has it now.
+//!
+//! `keel_memory_limit` is the whole; by default four fifths of what the container, or the machine, has. The rest is for what a
+//! container is charged beside: the kernel's buffers, the program's own pages, what the allocator keeps for a moment.
+//! [`Budget`] divides the whole. Everything but the buffer pool gets a bound; the pool gets what these leave, half of the
+//! memory at most. Bounds are bounds: nobody takes memory before it is used.
+//!
+//! Small things have no bound of their own (metadata of many tables, the state of sessions, row locks). For them the
+//! [`Keeper`] looks at what the process really has: where that goes beyond the whole it takes the difference from the pool, and
+//! gives it back when there is room again. A pool whose size somebody chose is left alone; then the others get less.
 
-use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::Duration;
 
-use keel_runtime::fs::{File, OpenOptions};
+use keel_runtime::sync::Event;
+use keel_runtime::wait::WaitEvent;
+use keel_runtime::{fiber, system, time};
 
+use crate::schema::{RowMaker, View, number, text};
+use crate::state::ServerState;
+use crate::variables::{Setting, table};
+
+const MIB: u64 = 1 << 20;
+/// What a server has before anybody connects, beside its pool: log and flush buffers, transaction table, threads.
+const BASE_BYTES: u64 = 40 * MIB;
+/// What a connection that does something takes, about: its stack, buffers, session and transaction.
+pub const CONNECTION_BYTES: u64 = 48 << 10;
+/// Connections that a server has room for, however small it is.
+const CONNECTIONS_MIN: u64 = 1200;
 /// The least pool that a server takes by itself.
-const POOL_BYTES_MIN: u64 = 128 << 20;
+const POOL_BYTES_MIN: u64 = 8 * MIB;
+/// What the tree and the plan of a text take, in texts.
+pub const TEXT_FACTOR: u64 = 40;
 
-/// The pool of a server that was not told its size: half of the memory. Its pages take memory as they are used.
-pub fn default_pool_bytes() -> u64 {
-    memory_bytes().map_or(POOL_BYTES_MIN, |bytes| (bytes / 2).max(POOL_BYTES_MIN)) & !((1 << 20) - 1)
+/// How often the keeper looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Steps in which the pool is given back what it lent.
+const STEPS: u64 = 16;
+/// How long there must be room before the pool grows again.
+const CALM: Duration = Duration::from_secs(2);
+
+/// How the whole is divided, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// All of it.
+    pub limit: u64,
+    /// The buffer pool.
+    pub pool: u64,
+    /// Rows that statements keep, user variables, prepared statements.
+    pub work: u64,
+    /// Long packets.
+    pub packets: u64,
+    /// Long texts that become trees, as memory.
+    pub texts: u64,
+    /// Cached plans.
+    pub plans: u64,
+    /// Connections.
+    pub connections: u64,
+    /// Whether what the pool leaves is less than the least that the others need.
+    pub overdrawn: bool,
 }
 
-/// The machine's memory, whatever the container may use of it.
-pub fn machine_bytes() -> u64 {
-    read("/proc/meminfo").and_then(|text| total_of(&text)).unwrap_or(POOL_BYTES_MIN)
+/// The whole where nobody said how much: four fifths of what there is.
+pub fn default_limit() -> u64 {
+    (system::memory_bytes() / 5 * 4) & !(MIB - 1)
 }
 
-fn memory_bytes() -> Option<u64> {
-    let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
-    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let container = limits.into_iter().find_map(read).and_then(|text| text.trim().parse::<u64>().ok());
-    match (machine, container) {
-        (Some(machine), Some(container)) => Some(machine.min(container)),
-        (machine, container) => machine.or(container),
+impl Budget {
+    /// Divides `limit`, of which the pool has `pinned` where somebody chose its size.
+    pub fn of(limit: u64, pinned: Option<u64>) -> Budget {
+        let least = limit / 8;
+        let rest = limit.saturating_sub(BASE_BYTES);
+        let share = match pinned {
+            // What would be left to the others if the pool were chosen here: half.
+            None => rest / 2,
+            Some(pool) => rest.saturating_sub(pool).clamp(least.min(rest), rest / 2 + least),
+        };
+        let part = |of: u64, low: u64, high: u64| (share / of).clamp(low, high);
+        let mut budget = Budget {
+            limit,
+            pool: 0,
+            work: part(5, 4 * MIB, 16 << 30),
+            packets: part(5, 8 * MIB, 1 << 30),
+            texts: part(5, 8 * MIB, 4 << 30),
+            plans: part(16, 2 * MIB, 256 * MIB),
+            connections: part(5, CONNECTIONS_MIN * CONNECTION_BYTES, 1 << 40),
+            overdrawn: false,
+        };
+        let half = limit / 8 * 5;
+        budget.pool = pinned.unwrap_or_else(|| {
+            let left = rest.saturating_sub(budget.others());
+            left.clamp(POOL_BYTES_MIN, half.max(POOL_BYTES_MIN)) & !(MIB - 1)
+        });
+        budget.overdrawn = budget.pool + BASE_BYTES + budget.others() > limit;
+        budget
+    }
+
+    /// What all but the pool and the base have together.
+    fn others(&self) -> u64 {
+        self.work + self.packets + self.texts + self.plans + self.connections
+    }
+
+    /// Connections that there is room for.
+    pub fn connections_max(&self) -> u64 {
+        self.connections / CONNECTION_BYTES
+    }
+
+    /// What to tell whoever started the server, if anything.
+    pub fn note(&self) -> Option<String> {
+        let others = self.limit.saturating_sub(self.pool);
+        self.overdrawn.then(|| {
+            format!(
+                "innodb_buffer_pool_size={}M leaves {}M of keel_memory_limit={}M to all else, which may need {}M",
+                self.pool / MIB,
+                others / MIB,
+                self.limit / MIB,
+                (BASE_BYTES + self.others()) / MIB
+            )
+        })
     }
 }
 
-/// `MemTotal` of /proc/meminfo in octets.
-fn total_of(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
-    Some(kib << 10)
+/// Watches over the budget of a running server.
+#[derive(Default)]
+pub struct Keeper {
+    limit: AtomicU64,
+    /// The pool's size was chosen by somebody.
+    pinned: AtomicBool,
+    most: AtomicU64,
+    stop: Event,
 }
 
-/// The first page of a file of the kernel's, whose length cannot be asked for.
-pub fn read(path: &str) -> Option<String> {
-    let file = File::open(Path::new(path), &OpenOptions::reading()).ok()?;
-    let mut bytes = vec![0; 4096];
-    let length = file.read_some_at(&mut bytes, 0).ok()?;
-    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+impl Keeper {
+    /// A keeper of `limit` bytes; `pinned` says that the pool's size was chosen.
+    pub fn new(limit: u64, pinned: bool) -> Keeper {
+        Keeper { limit: limit.into(), pinned: pinned.into(), ..Keeper::default() }
+    }
+
+    /// The division now.
+    pub fn budget(&self, state: &ServerState) -> Budget {
+        let pinned = self.pinned.load(Relaxed).then(|| state.engine.pool_bytes());
+        Budget::of(self.limit.load(Relaxed), pinned)
+    }
+
+    /// Another whole, or another choice of the pool's size: all bounds follow.
+    pub fn change(&self, state: &ServerState, limit: Option<u64>, pinned: Option<bool>) {
+        if let Some(limit) = limit {
+            self.limit.store(limit, Relaxed);
+        }
+        if let Some(pinned) = pinned {
+            self.pinned.store(pinned, Relaxed);
+        }
+        self.apply(state);
+    }
+
+    /// Tells everybody its bound.
+    pub fn apply(&self, state: &ServerState) {
+        let budget = self.budget(state);
+        state.database().host().work_memory().set_total(budget.work);
+        state.long_packets.set_bytes_max(budget.packets / 2, budget.packets);
+        state.long_texts.set_bytes_max(budget.texts / TEXT_FACTOR / 2, budget.texts / TEXT_FACTOR);
+        state.database().set_plan_bytes_max(budget.plans as usize);
+    }
+
+    /// Watches until [`Keeper::stop`]; on a fiber of its own.
+    pub fn watch(&self, state: &ServerState) {
+        let mut calm_since = time::now();
+        while !self.stop.is_set() {
+            let used = system::memory_used_bytes();
+            self.most.fetch_max(used, Relaxed);
+            if !self.pinned.load(Relaxed) {
+                self.balance(state, used, &mut calm_since);
+            }
+            self.stop.wait_until(WaitEvent::Idle, time::now() + LOOK);
+        }
+    }
+
+    /// Takes from the pool what the process has beyond the whole, or gives some back.
+    fn balance(&self, state: &ServerState, used: u64, calm_since: &mut time::Instant) {
+        let budget = self.budget(state);
+        let now = state.engine.pool_bytes();
+        let step = (budget.pool / STEPS).max(MIB) & !(MIB - 1);
+        let target = if used > budget.limit {
+            let beyond = (used - budget.limit).next_multiple_of(MIB);
+            now.saturating_sub(beyond + step).max(POOL_BYTES_MIN).min(now)
+        } else if now > budget.pool {
+            budget.pool
+        } else if now < budget.pool && used + 2 * step < budget.limit {
+            match calm_since.elapsed() > CALM {
+                true => (now + step).min(budget.pool),
+                false => return,
+            }
+        } else {
+            now
+        };
+        *calm_since = time::now();
+        if target != now {
+            // What a disk that fails, or the end of the server, cuts short is tried again.
+            let _ = state.engine.resize_pool(target, &|| self.stop.is_set());
+            state
+                .globals
+                .set(table().id("innodb_buffer_pool_size"), Setting::UInt(state.engine.pool_bytes()));
+        }
+    }
+
+    /// Ends [`Keeper::watch`].
+    pub fn stop(&self) {
+        self.stop.set();
+    }
+}
+
+/// Starts the fiber that watches.
+pub fn start(state: &Arc<ServerState>) {
+    let state = state.clone();
+    fiber::spawn(move || state.keeper.watch(&state));
+}
+
+/// The rows of `information_schema.KEEL_MEMORY`.
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    let state = view.state;
+    let budget = state.keeper.budget(state);
+    let work = state.database().host().work_memory();
+    let store = state.engine.status().store;
+    let pool = state.engine.pool_bytes();
+    let pool_used = store.pages_total.saturating_sub(store.pages_free) * (pool / store.pages_total.max(1));
+    let plans = state.database().plan_bytes() as u64;
+    let connections = state.registry.len() as u64;
+    let used = system::memory_used_bytes();
+    let most = state.keeper.most.load(Relaxed).max(used);
+    let packets = &state.long_packets;
+    let texts = &state.long_texts;
+    for (name, bound, used, most) in [
+        ("buffer pool", pool, pool_used, None),
+        ("work memory", budget.work, work.taken(), Some(work.most())),
+        ("long packets", packets.bytes_max(), packets.used_bytes(), Some(packets.most_bytes())),
+        (
+            "long texts",
+            texts.bytes_max() * TEXT_FACTOR,
+            texts.used_bytes() * TEXT_FACTOR,
+            Some(texts.most_bytes() * TEXT_FACTOR),
+        ),
+        ("cached plans", budget.plans, plans, None),
+        (
+            "connections",
+            budget.connections,
+            connections * CONNECTION_BYTES,
+            Some(state.most_connections() * CONNECTION_BYTES),
+        ),
+        ("process", budget.limit, used, Some(most)),
+    ] {
+        rows.row([
+            ("CONSUMER", text(name)),
+            ("BYTES_MAX", number(bound)),
+            ("BYTES_USED", number(used)),
+            ("BYTES_MOST", most.map_or(keel_value::Value::Null, number)),
+        ]);
+    }
 }
 
 #[cfg(test)]
@@ -47,8 +263,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_from_the_kernels_text() {
-        assert_eq!(total_of("MemTotal:       24689764 kB\nMemFree: 1 kB\n"), Some(24_689_764 << 10));
-        assert_eq!(total_of("nothing"), None);
+    fn the_parts_are_no_more_than_the_whole() {
+        for limit in [180, 205, 410, 1024, 4096, 19 << 10, 200 << 10].map(|mib| mib * MIB) {
+            let budget = Budget::of(limit, None);
+            assert!(!budget.overdrawn, "{budget:?}");
+            assert!(budget.pool >= limit / 6, "{budget:?}");
+            assert!(budget.connections_max() >= CONNECTIONS_MIN);
+            assert_eq!(budget.note(), None);
+        }
+        let (small, large) = (Budget::of(410 * MIB, None), Budget::of(50 << 30, None));
+        assert!(large.work > 4 << 30 && small.work < 64 * MIB, "{small:?} {large:?}");
+    }
+
+    #[test]
+    fn a_pool_that_was_chosen_is_obeyed_and_the_others_get_less() {
+        let budget = Budget::of(1024 * MIB, Some(700 * MIB));
+        assert_eq!((budget.pool, budget.overdrawn), (700 * MIB, false));
+        assert!(budget.work < Budget::of(1024 * MIB, None).work);
+        let all = Budget::of(1024 * MIB, Some(1000 * MIB));
+        assert_eq!(all.pool, 1000 * MIB);
+        let note = all.note().expect("nothing is left");
+        assert!(
+            note.starts_with("innodb_buffer_pool_size=1000M leaves 24M of keel_memory_limit=1024M"),
+            "{note}"
+        );
     }
 }

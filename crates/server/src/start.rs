@@ -18,7 +18,7 @@ use keel_runtime::{Runtime, fiber, system, time};
 use keel_storage::Engine;
 
 use crate::host::ServerHost;
-use crate::memory;
+use crate::memory::{self, Budget, Keeper};
 use crate::monitor::deadlocks::Watch;
 use crate::options::{OptionError, Options};
 use crate::service::{SqlService, connections_max};
@@ -113,7 +113,11 @@ pub struct Server {
 
 /// Starts a server in a running runtime; called from outside its fibers.
 pub fn start(options: Options, runtime: &Runtime) -> Result<Server, StartError> {
-    runtime.block_on(|| start_on_fiber(options))
+    runtime.block_on(|| {
+        let server = start_on_fiber(options)?;
+        memory::start(&server.state);
+        Ok(server)
+    })
 }
 
 /// The same from a fiber, real or simulated.
@@ -126,7 +130,8 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let engine =
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
     let globals = options.globals(facts(&options, &folder, &addresses));
-    let state = Arc::new(ServerState::new(engine.clone(), globals));
+    let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
+    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper));
     let server_host = Arc::new(ServerHost::default());
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;
@@ -134,15 +139,22 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.set_database(database);
     Watch::start(&state);
     state.timeouts.start();
-    let notes = fit_connections(&state).into_iter().collect();
+    state.keeper.apply(&state);
+    let budget = state.keeper.budget(&state);
+    let notes = fit_connections(&state, &options, &budget).into_iter().chain(budget.note()).collect();
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
     Ok(Server { state, net, addresses, notes, _lock: lock })
 }
 
-/// Lowers `max_connections` to what the process may open files for, as MariaDB does; gives a note where it did.
-fn fit_connections(state: &ServerState) -> Option<String> {
-    let configured = state.globals.named("max_connections").as_u64();
+/// Lowers `max_connections` to what the process may open files for, as MariaDB does, and gives a note where it did; a number
+/// that nobody chose also to what there is memory for.
+fn fit_connections(state: &ServerState, options: &Options, budget: &Budget) -> Option<String> {
+    let mut configured = state.globals.named("max_connections").as_u64();
+    if !options.is_set("max_connections") && budget.connections_max() < configured {
+        configured = budget.connections_max();
+        state.globals.set(table().id("max_connections"), Setting::UInt(configured));
+    }
     let max = connections_max(state, configured);
     if max == configured {
         return None;
@@ -198,7 +210,6 @@ pub fn shown(address: &Address) -> String {
 
 /// Variables that describe this server.
 fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'static str, Setting)> {
-    let host = memory::read("/proc/sys/kernel/hostname").unwrap_or_default();
     let port = addresses.iter().find_map(|address| match address {
         Address::Tcp(address) => Some(address.port()),
         Address::Unix(_) => None,
@@ -209,9 +220,10 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'stat
     }
     vec![
         ("datadir", Setting::Text(datadir.into())),
-        ("hostname", Setting::text(host.trim())),
+        ("hostname", Setting::text(&system::host_name())),
         ("innodb_buffer_pool_size", Setting::UInt(options.pool_bytes())),
         ("innodb_buffer_pool_size_max", Setting::UInt(options.pool_bytes_max())),
+        ("keel_memory_limit", Setting::UInt(options.memory_limit())),
         ("port", Setting::UInt(u64::from(port.unwrap_or(0)))),
         ("socket", Setting::Text(options.socket().display().to_string().into())),
         ("version", Setting::text(VERSION)),
@@ -266,6 +278,7 @@ impl Server {
             fiber::sleep(Duration::from_millis(5));
         }
         self.state.timeouts.stop();
+        self.state.keeper.stop();
         for address in &self.addresses {
             if let Address::Unix(path) = address {
                 // The socket's file may be gone already.

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::admission::Room;
 use crate::counters::Counters;
+use crate::memory::Keeper;
 use crate::monitor::deadlocks::Deadlocks;
 use crate::monitor::figures::LastReport;
 use crate::monitor::history;
@@ -34,6 +35,8 @@ pub struct ServerState {
     pub engine: Arc<Engine>,
     /// Global variables.
     pub globals: Globals,
+    /// Who divides the memory.
+    pub keeper: Keeper,
     /// Who is connected.
     pub registry: Registry,
     /// Counters.
@@ -68,29 +71,20 @@ pub struct ServerState {
     status_flushed: AtomicU64,
 }
 
-/// Bytes of long texts that may be in work at once. A tree and its plan take some forty times the text.
-const LONG_TEXTS_MAX: u64 = 8 << 20;
-/// The same with those whose locks others wait for.
-const URGENT_TEXTS_MAX: u64 = 32 << 20;
-
-/// Bytes of long packets that may be on their way or in work at once.
-const LONG_PACKETS_MAX: u64 = 32 << 20;
-/// The same with those whose locks others wait for.
-const URGENT_PACKETS_MAX: u64 = 256 << 20;
-
 impl ServerState {
-    /// The state of a server that starts over `engine`.
-    pub fn new(engine: Arc<Engine>, globals: Globals) -> ServerState {
+    /// The state of a server that starts over `engine`; its keeper says later who gets how much memory.
+    pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper) -> ServerState {
         ServerState {
             engine,
             globals,
+            keeper,
             registry: Registry::default(),
             counters: Counters::new(),
             timeouts: Arc::new(Timeouts::new()),
             started: time::now(),
             stop_requested: Event::default(),
-            long_texts: Arc::new(Room::new(LONG_TEXTS_MAX, URGENT_TEXTS_MAX)),
-            long_packets: Arc::new(Room::new(LONG_PACKETS_MAX, URGENT_PACKETS_MAX)),
+            long_texts: Arc::new(Room::new(0, 0)),
+            long_packets: Arc::new(Room::new(0, 0)),
             deadlocks: Deadlocks::default(),
             names: Names::default(),
             histories: Arc::default(),

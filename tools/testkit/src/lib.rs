@@ -4,6 +4,7 @@
 //! The client here shares no code with `keel-wire`: a mistake made twice would otherwise cancel out.
 
 pub mod client;
+pub mod container;
 pub mod definitions;
 pub mod differential;
 pub mod history;

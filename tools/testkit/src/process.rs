@@ -37,6 +37,7 @@ pub struct Server {
     pub port: u16,
     child: Option<Child>,
     options: Vec<String>,
+    wrapper: Vec<String>,
 }
 
 /// The longest that a server may take to answer its first connection.
@@ -93,7 +94,7 @@ impl Server {
             }
         }
         let options = options.iter().map(|option| option.to_string()).collect();
-        Ok(Server { engine, dir, port: free_port(), child: None, options })
+        Ok(Server { engine, dir, port: free_port(), child: None, options, wrapper: Vec::new() })
     }
 
     /// Starts the process and waits until it answers.
@@ -101,7 +102,7 @@ impl Server {
         let log = File::options().create(true).append(true).open(self.dir.join("server.log"))?;
         let mut command = match self.engine {
             Engine::Keel => {
-                let mut command = Command::new(keel_binary());
+                let mut command = self.keel_command();
                 command.arg("serve");
                 command
             }
@@ -140,6 +141,20 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn keel_command(&self) -> Command {
+        let Some((program, words)) = self.wrapper.split_first() else {
+            return Command::new(keel_binary());
+        };
+        let mut command = Command::new(program);
+        command.args(words).arg(keel_binary());
+        command
+    }
+
+    /// Words before the command of later launches of Keel, which must end by running it in their own process.
+    pub fn set_wrapper(&mut self, words: Vec<String>) {
+        self.wrapper = words;
     }
 
     /// Options of later launches.

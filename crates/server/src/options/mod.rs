@@ -11,12 +11,12 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use keel_runtime::ReactorChoice;
 use keel_runtime::fs::Fault;
 use keel_runtime::net::Address;
+use keel_runtime::{ReactorChoice, system};
 use keel_storage::EngineConfig;
 
-use crate::memory;
+use crate::memory::{self, Budget};
 use crate::variables::{Argument, Effect, Globals, Kind, Setting, VarId, apply, table, value};
 
 /// Why options cannot be used; one line.
@@ -328,11 +328,24 @@ impl Options {
         config
     }
 
-    /// The pool's size: what was asked for, else a share of the machine's memory.
+    /// All memory that the server may use: what was asked for, else a share of what there is.
+    pub fn memory_limit(&self) -> u64 {
+        match self.number("keel_memory_limit") {
+            0 => memory::default_limit(),
+            asked => asked,
+        }
+    }
+
+    /// Whether somebody chose the value of a variable.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.setting(name).is_some()
+    }
+
+    /// The pool's size: what was asked for, else its part of the memory.
     pub fn pool_bytes(&self) -> u64 {
         match self.setting("innodb_buffer_pool_size") {
             Some(setting) => setting.as_u64(),
-            None => memory::default_pool_bytes(),
+            None => Budget::of(self.memory_limit(), None).pool,
         }
     }
 
@@ -340,7 +353,7 @@ impl Options {
     /// container may be given more. It is address space alone.
     pub fn pool_bytes_max(&self) -> u64 {
         let asked = self.setting("innodb_buffer_pool_size_max").map(Setting::as_u64);
-        let max = asked.map_or_else(memory::machine_bytes, |asked| asked.min(POOL_ADDRESSES_MAX));
+        let max = asked.map_or_else(system::machine_memory_bytes, |asked| asked.min(POOL_ADDRESSES_MAX));
         max.max(self.pool_bytes()) & !((1 << 20) - 1)
     }
 

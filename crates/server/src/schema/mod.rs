@@ -18,6 +18,7 @@ use keel_query::Session;
 use keel_query::catalog::TableDef;
 use keel_value::{CollationId, DateTime, SqlType, TypeKind, Value};
 
+use crate::memory;
 use crate::state::ServerState;
 
 /// Databases that are not in the catalog.
@@ -147,6 +148,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" => {
             objects::fill(view, wanted, &mut maker)?;
         }
+        "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);
         }

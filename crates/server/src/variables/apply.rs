@@ -149,6 +149,10 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
             .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
         "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
         "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,
+        "keel_memory_limit" => return size::limit(core, setting.as_u64()),
+        "thread_pool_size" => {
+            return Err(errors::not_supported_yet("changing thread_pool_size while the server runs"));
+        }
         "innodb_log_file_size" => size::redo(core, setting.as_u64())?,
         _ => {}
     }

@@ -9,10 +9,14 @@ use keel_value::Value;
 use super::Variable;
 use super::value::{self, Accepted};
 use crate::core::Core;
+use crate::memory;
 use crate::variables::Setting;
 
 /// The least pool that SET takes, as in MariaDB with pages of 16 KiB.
 const POOL_BYTES_MIN: u64 = 6 << 20;
+
+/// The least that a server can work with.
+const LIMIT_MIN: u64 = 64 << 20;
 
 /// The size that a pool is asked to have: whole mebibytes.
 pub fn accept_pool(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
@@ -35,7 +39,16 @@ pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
     match resized {
         Err(Error::Store(StoreError::Io { op: "map", .. })) => Err(errors::ee_outofmemory(needed)),
         other => finish(core, other),
-    }
+    }?;
+    core.state.keeper.change(&core.state, None, Some(true));
+    Ok(())
+}
+
+/// Gives the server so many octets in all, or with 0 its share of what there is; the pool follows where nobody chose its size.
+pub fn limit(core: &Core, bytes: u64) -> SqlResult<Setting> {
+    let bytes = if bytes == 0 { memory::default_limit() } else { bytes.max(LIMIT_MIN) };
+    core.state.keeper.change(&core.state, Some(bytes), None);
+    Ok(Setting::UInt(bytes))
 }
 
 /// Gives the redo log so many octets before writers wait; for fewer, the statement waits until pages are written.

@@ -277,7 +277,8 @@ impl Drop for Owned<'_> {
 impl Pool {
     /// A pool of `count` frames that may grow to `reserved`.
     pub fn new(count: u32, reserved: u32) -> std::io::Result<Pool> {
-        let arena = Arena::new(reserved.max(count))?;
+        // Where address space is limited, the pool cannot grow.
+        let arena = Arena::new(reserved.max(count)).or_else(|_| Arena::new(count))?;
         arena.commit(0, count)?;
         Ok(Pool {
             arena,

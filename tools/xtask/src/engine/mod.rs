@@ -7,6 +7,7 @@
 
 mod figures;
 mod history;
+mod memory;
 mod pressure;
 
 use std::fs;
@@ -29,7 +30,11 @@ struct Part {
 
 /// All claims, in the order of the document.
 const PARTS: &[Part] =
-    &[Part { name: "pressure", run: pressure::run }, Part { name: "history", run: history::run }];
+    &[
+        Part { name: "pressure", run: pressure::run },
+        Part { name: "history", run: history::run },
+        Part { name: "memory", run: memory::run },
+    ];
 
 /// The document.
 const DOCUMENT: &str = "docs/engine.md";

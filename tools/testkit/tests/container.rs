@@ -1,0 +1,123 @@
+//! Little memory and many clients: the kernel never has to kill, and sizes change under load without a stall.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use keel_testkit::container::Container;
+use keel_testkit::process::{Engine, Server};
+
+const MIB: u64 = 1 << 20;
+const ROWS: u32 = 100_000;
+
+fn sysbench(server: &Server, clients: u32, seconds: u32, word: &str) -> Child {
+    Command::new("sysbench")
+        .arg("oltp_read_write")
+        .arg(format!("--mysql-socket={}", server.socket().display()))
+        .args(["--mysql-user=root", "--mysql-db=sbtest", "--db-driver=mysql", "--tables=2"])
+        .args(["--mysql-ignore-errors=1213"])
+        .arg(format!("--table-size={ROWS}"))
+        .arg(format!("--threads={clients}"))
+        .arg(format!("--time={seconds}"))
+        .arg(word)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sysbench is installed")
+}
+
+fn finish(child: Child, server: &Server) {
+    let output = child.wait_with_output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", server.log_tail());
+}
+
+fn load(server: &Server) {
+    server.client().expect("connects").run("CREATE DATABASE sbtest").expect("database");
+    finish(sysbench(server, 2, 0, "prepare"), server);
+}
+
+#[test]
+fn a_small_container_serves_many_clients() {
+    let Some(container) = Container::new(256 * MIB) else {
+        eprintln!("no control group can be made here");
+        return;
+    };
+    let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
+    server.stop().expect("stops");
+    server.set_wrapper(container.wrapper());
+    server.launch().expect("keel starts in the container");
+    let mut client = server.client().expect("connects");
+    let limit = client.one("SELECT @@keel_memory_limit").expect("known").scalar().expect("a number");
+    let limit: u64 = limit.parse().expect("a number");
+    assert!(limit < 256 * MIB && limit > 150 * MIB, "{limit}");
+    load(&server);
+    let run = sysbench(&server, 400, 8, "run");
+    // Sorts, keys and long packets beside them.
+    for size in [1, 2, 4, 8].iter().cycle().take(24) {
+        let long = format!("SELECT LENGTH('{}')", "x".repeat(*size << 20));
+        client.run(&long).expect("a long packet");
+        client
+            .run("SELECT c, pad FROM sbtest.sbtest1 ORDER BY pad, c LIMIT 90000, 1")
+            .expect("a sort beyond its memory");
+        client.run("SELECT COUNT(DISTINCT c) FROM sbtest.sbtest2").expect("a set beyond its memory");
+    }
+    finish(run, &server);
+    assert_eq!(container.kills(), 0);
+    let rows = client.one("SELECT * FROM information_schema.KEEL_MEMORY").expect("shown").strings();
+    let process = rows.iter().find(|row| row[0] == "process").expect("the whole");
+    assert_eq!(process[1], limit.to_string());
+    assert!(process[3].parse::<u64>().expect("a number") < 256 * MIB, "{rows:?}");
+    server.stop().expect("stops");
+}
+
+/// Statements of one client, as long as `go_on` says; the longest that it waited for an answer.
+fn longest_wait(server: &Server, go_on: &AtomicBool) -> Duration {
+    let mut client = server.client_in("sbtest").expect("connects");
+    let mut longest = Duration::ZERO;
+    let mut id = 1;
+    while go_on.load(Ordering::SeqCst) {
+        id = (id * 7919 + 13) % ROWS + 1;
+        let sql = format!("UPDATE sbtest1 SET pad = REVERSE(pad) WHERE id = {id}");
+        let start = Instant::now();
+        client.run(&sql).expect("it is served");
+        longest = longest.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    longest
+}
+
+#[test]
+fn sizes_change_under_load_and_through_a_kill() {
+    let mut server =
+        Server::start(Engine::Keel, &["--workers=2", "--innodb-buffer-pool-size=128M"]).expect("starts");
+    load(&server);
+    let run = sysbench(&server, 32, 8, "run");
+    let go_on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| longest_wait(&server, &go_on));
+        let mut client = server.client().expect("connects");
+        for (pool, redo) in [(8, 64), (256, 256), (16, 32), (64, 1024), (6, 64), (128, 128)] {
+            client.run(&format!("SET GLOBAL innodb_buffer_pool_size = {}", pool * MIB)).expect("resized");
+            let size = client.one("SELECT @@innodb_buffer_pool_size").expect("known").scalar();
+            assert_eq!(size, Some((pool * MIB).to_string()));
+            client.run(&format!("SET GLOBAL innodb_log_file_size = {}", redo * MIB)).expect("resized");
+        }
+        go_on.store(false, Ordering::SeqCst);
+        // How long depends on the machine; that it does not wait for the whole of a resize is the promise.
+        let longest = waiting.join().expect("served");
+        assert!(longest < Duration::from_secs(10), "{longest:?}");
+    });
+    finish(run, &server);
+    let mut dying = server.client().expect("connects");
+    let shrinks =
+        std::thread::spawn(move || dying.run("SET GLOBAL innodb_buffer_pool_size = 6291456").is_ok());
+    server.kill();
+    let _ = shrinks.join();
+    server.launch().expect("starts again");
+    let mut client = server.client_in("sbtest").expect("connects");
+    let checked = client.one("CHECK TABLE sbtest1").expect("checked").strings();
+    assert_eq!(checked[0][3], "OK");
+    let count = client.one("SELECT COUNT(*) FROM sbtest1").expect("counted").scalar();
+    assert_eq!(count, Some(ROWS.to_string()));
+    server.stop().expect("stops");
+}
