@@ -1,4 +1,5 @@
-//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a disk that no longer keeps its word.
+//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a disk that no longer keeps its word;
+//! `keel check` verifies the data folder of a stopped one, `keel salvage` reads what is left of a damaged one.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use keel_runtime::net::Address;
 use keel_runtime::signal::{Signal, Signals};
 use keel_runtime::{Config, Runtime, fiber};
+use keel_server::inspect::{self, InspectOptions};
 use keel_server::options::Options;
 use keel_server::start::{self, Ended, Server};
 
@@ -20,6 +22,8 @@ Keel, an OLTP database server that speaks MariaDB's protocol.
 
 usage: keel serve [--datadir=DIR] [--port=N] [--socket=PATH] [--defaults-file=FILE] [--reactor=auto|io_uring|epoll]
                   [--workers=N] [--any-system-variable=VALUE ...]
+       keel check DIR         verifies the data folder of a stopped server; keel check --help
+       keel salvage DIR OUT   writes what can be read of a damaged data folder as SQL; keel salvage --help
        keel --version
 
 Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder. Option names are MariaDB's.";
@@ -38,6 +42,9 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.split_first() {
+        Some((command, rest)) if command == "check" || command == "salvage" => {
+            return inspect_folder(command == "salvage", rest);
+        }
         Some((command, rest)) if command == "serve" && !rest.iter().any(|arg| arg == "--help") => serve(rest),
         Some((flag, _)) if flag == "--version" || flag == "-V" => {
             say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
@@ -91,6 +98,47 @@ fn serve(args: &[String]) -> Result<(), String> {
     runtime.block_on(|| server.stop()).map_err(|error| error.to_string())?;
     say!("keel: stopped");
     Ok(())
+}
+
+/// Exit code of an inspection that was not possible.
+const CANNOT: u8 = 2;
+
+/// Findings go to the standard output, everything else beside it.
+struct Terminal;
+
+impl inspect::check::Lines for Terminal {
+    fn out(&self, line: &str) {
+        say!("{line}");
+    }
+
+    fn aside(&self, line: &str) {
+        eprintln!("keel: {line}");
+    }
+}
+
+/// `keel check`, or `keel salvage`.
+fn inspect_folder(is_salvage: bool, args: &[String]) -> ExitCode {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        say!("{}", if is_salvage { inspect::SALVAGE_USAGE } else { inspect::CHECK_USAGE });
+        return ExitCode::SUCCESS;
+    }
+    let parsed = InspectOptions::parse(args, is_salvage).map_err(|error| error.to_string());
+    let done = parsed.and_then(|options| {
+        let runtime = Runtime::start(Config::default()).map_err(|error| error.to_string())?;
+        let lines: Arc<dyn inspect::check::Lines> = Arc::new(Terminal);
+        let run = || match &options.out {
+            Some(out) => inspect::salvage(&options, out, &lines),
+            None => inspect::check(&options, &lines),
+        };
+        runtime.block_on(run).map_err(|error| error.to_string())
+    });
+    match done {
+        Ok(verdict) => ExitCode::from(verdict as u8),
+        Err(text) => {
+            eprintln!("keel: {text}");
+            ExitCode::from(CANNOT)
+        }
+    }
 }
 
 /// Waits for a signal, SHUTDOWN or the end of the log.

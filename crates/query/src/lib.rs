@@ -23,6 +23,7 @@ pub mod expr;
 pub mod func;
 mod group;
 pub mod host;
+pub mod inspect;
 mod interrupt;
 mod join;
 mod lock_tables;

@@ -14,6 +14,7 @@ pub mod admission;
 pub mod core;
 pub mod counters;
 pub mod host;
+pub mod inspect;
 pub mod memory;
 pub mod monitor;
 pub mod options;

@@ -26,7 +26,7 @@ use crate::state::{ServerState, VERSION};
 use crate::variables::{Setting, table};
 
 /// The version of the data folder's contents that this server reads and writes.
-const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 1;
 
 /// How long a stop waits for sessions to end.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(20);

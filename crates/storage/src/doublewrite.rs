@@ -32,7 +32,8 @@ use crate::space::Space;
 
 /// Pages of one batch.
 pub const BATCH: usize = 128;
-const NAME: &str = "doublewrite.kd";
+/// The file's name.
+pub const NAME: &str = "doublewrite.kd";
 const MAGIC: u64 = u64::from_le_bytes(*b"KeelDblW");
 const FORMAT: u32 = 1;
 const AT_CRC: usize = 8;
@@ -136,6 +137,14 @@ impl Patch<'_> {
         }
         PageRef::new(page).crc_ok()
     }
+}
+
+/// What is in the file, read and nothing else.
+pub fn read_all(dir: &Path) -> StoreResult<AlignedBuf> {
+    let file = File::open(&dir.join(NAME), &OpenOptions::reading()).map_err(fail("open"))?;
+    let mut bytes = AlignedBuf::new(FILE_BYTES);
+    file.read_some_at(&mut bytes, 0).map_err(fail("read"))?;
+    Ok(bytes)
 }
 
 /// The batch in the file's `bytes`; nothing if it is not whole.

@@ -24,6 +24,7 @@ pub mod fault;
 mod flush;
 mod flush_batch;
 pub mod fuzz;
+pub mod inspect;
 mod layout;
 mod lock;
 mod lock_gap;

@@ -1,10 +1,14 @@
 //! Recovery: applies the log from the checkpoint on to pages that are older than it.
 //!
-//! The log is read window by window. The changes of a window are sorted by page, so that each page is read once in a window,
-//! many at a time and in the order of the files; what is known to be newer than the window is not read at all. A page takes
-//! a group if its LSN lies before the group's end. Pages are independent of each other here: one may leave memory with a
-//! group whose other pages are still old. Files that are gone belong to dropped trees: their records are skipped. Applying
-//! is idempotent, and the checkpoint stays until all is done: a crash in the middle only starts over.
+//! Three stages run beside each other. The *reader* reads the log ahead, several requests at a time. The *parser* checks
+//! the chain of groups and notes, window by window, which bytes change which page, in as many parts as there are
+//! appliers; a page always falls into the same part. Each *applier* sorts its part of a window by page, has pages read many
+//! at a time and in the order of the files, and applies what they lack; what is known to be newer than the window is not
+//! read at all. Between the stages lies one window at most, so memory is bounded by three windows beside the pool.
+//!
+//! A page takes a group if its LSN lies before the group's end. Pages are independent of each other here: one may leave
+//! memory with a group whose other pages are still old. Files that are gone belong to dropped trees: their records are
+//! skipped. Applying is idempotent, and the checkpoint stays until all is done: a crash in the middle only starts over.
 //!
 //! A page whose bytes are damaged is passed over and stays as it is: its table cannot be read there, others can. Only what
 //! no tree can do without ends the start: undo pages and the registry.
@@ -14,30 +18,39 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hashbrown::HashMap;
 use keel_base::Lsn;
+use keel_runtime::fiber;
+use keel_runtime::sync::{Receiver, Semaphore, Sender, channel};
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::record::{Malformed, Record, Records};
-use crate::log::scan::{Batch, Scan};
+use crate::log::scan::{Batch, Scan, read_ahead};
 use crate::page::touched::Touched;
 use crate::page::{PageMut, PageRef};
 use crate::registry::REGISTRY;
 use crate::space::Space;
 use crate::store::UserRecord;
 
-/// Bytes of log whose changes are sorted together: a quarter of the pool within these bounds.
+/// Bytes of log whose changes are sorted together: a part of the pool within these bounds.
 const WINDOW_MIN: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 20;
-/// Pages read together at most.
-const PREFETCH: usize = 256;
+/// The part of the pool that a window takes.
+const WINDOW_SHARE: usize = 8;
+/// Pages read together at most by one applier.
+const PREFETCH: usize = 128;
 /// Damaged pages that are named one by one.
 const DAMAGE_LINES_MAX: u64 = 20;
-/// Pages whose LSN is remembered between windows.
-const KNOWN_MAX: usize = 1 << 20;
+/// Pages whose LSN an applier remembers between windows.
+const KNOWN_MAX: usize = 1 << 19;
+/// Appliers: while one waits for pages another has work.
+const APPLIERS_PER_WORKER: usize = 2;
 
 /// What recovery did.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,122 +63,336 @@ pub struct Recovered {
     pub mended: u64,
 }
 
-/// A group that changes a page.
-struct Change {
+/// What a group does to one page.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
     /// Tree and page.
-    at: (u32, u32),
-    /// Index of the group in its batch.
-    group: usize,
+    pub at: (u32, u32),
+    /// Where in the batch its first record of the page begins, and where the last ends.
+    pub from: u32,
+    until: u32,
+    /// Where the group begins and ends.
+    group: u32,
+    group_end: u32,
 }
 
 /// The changes of one page in a window, in the order of the log.
 type Run<'c> = &'c [Change];
 
-fn malformed(lsn: u64) -> impl Fn(Malformed) -> StoreError {
-    move |_| StoreError::Corrupt { file: "redo".into(), page: 0, what: format!("malformed group at {lsn}") }
+/// Groups of the log, and what they do to pages, in parts.
+pub struct Window {
+    /// The groups.
+    pub batch: Batch,
+    /// Changes by part, in the order of the log; each part is taken once.
+    parts: Vec<Mutex<Vec<Change>>>,
+    /// User records: end of their group, kind, first byte and length.
+    users: Vec<(u32, u8, u32, u32)>,
+    /// End of the last group in the stream.
+    end: u64,
 }
 
-/// Applies the log from `checkpoint`; leaves `core.log` at its end.
+fn malformed(lsn: u64) -> StoreError {
+    StoreError::Corrupt { file: "redo".into(), page: 0, what: format!("malformed group at {lsn}") }
+}
+
+/// Applies the log from `checkpoint`; leaves `core.log` at its end. Waits.
 pub fn recover(
-    core: &Core,
+    core: &Arc<Core>,
     checkpoint: u64,
     replay: &mut dyn FnMut(&UserRecord<'_>),
 ) -> StoreResult<Recovered> {
     core.log.segments.sync()?;
-    let window = (core.pool.len() * PAGE / 4).clamp(WINDOW_MIN, WINDOW_MAX);
-    let mut scan = Scan::new(&core.log.segments, checkpoint);
-    let mut recovery = Recovery { core, touched: BTreeMap::new(), known: HashMap::new(), damaged: 0 };
+    let workers = keel_runtime::worker_count().max(1);
+    let appliers = Appliers::start(core, workers * APPLIERS_PER_WORKER, workers);
+    let windows = start_parser(core, checkpoint, appliers.parts());
     let mut done = Recovered::default();
-    loop {
-        let batch = scan.batch(window)?;
-        // What was read is on the device: pages that take it may be flushed.
-        core.log.recovered_to(scan.position(), scan.last_crc(), scan.last_start());
-        if batch.len() == 0 {
-            recovery.sync_touched()?;
-            return Ok(done);
+    let mut result = Ok(());
+    while let Some(window) = windows.recv() {
+        result = window.and_then(|window| {
+            done.groups += window.batch.len() as u64;
+            done.bytes += window.end - window.batch.start();
+            window.replay(replay);
+            appliers.give(window)
+        });
+        if result.is_err() {
+            break;
         }
-        recovery.apply(&batch, &changes(&batch, replay)?)?;
-        done.groups += batch.len() as u64;
-        done.bytes += scan.position() - batch.group(0).0;
     }
+    drop(windows);
+    let applied = appliers.finish();
+    result.and(applied)?;
+    // Pages became dirty in their own order, not in the log's.
+    core.log.with_dirty(|queue, _| queue.make_contiguous().sort_by_key(|e| e.first_redo));
+    Ok(done)
 }
 
-/// The changes of a window, sorted by page; hands user records to `replay`.
-fn changes(batch: &Batch, replay: &mut dyn FnMut(&UserRecord<'_>)) -> StoreResult<Vec<Change>> {
-    let mut all: Vec<Change> = Vec::with_capacity(batch.len() * 2);
-    for index in 0..batch.len() {
-        let (lsn, group) = batch.group(index);
-        let first = all.len();
-        for record in Records::new(group) {
-            match record.map_err(malformed(lsn))? {
-                Record::Page { at, .. } if all[first..].iter().all(|c| c.at != at) => {
-                    all.push(Change { at, group: index });
-                }
+/// Starts the reader and the parser; gives windows until the end of the log.
+fn start_parser(core: &Arc<Core>, checkpoint: u64, parts: usize) -> Receiver<StoreResult<Window>> {
+    let bytes = (core.pool.len() * PAGE / WINDOW_SHARE).clamp(WINDOW_MIN, WINDOW_MAX);
+    let (sender, receiver) = channel(1);
+    let core = core.clone();
+    fiber::spawn_service("redo parser", move || {
+        let mut scan = Scan::ahead(checkpoint, read_ahead(&core, checkpoint));
+        loop {
+            let window = next_window(&mut scan, bytes, parts);
+            // What was read is on the device: pages that take it may be flushed.
+            core.log.recovered_to(scan.position(), scan.last_crc(), scan.last_start());
+            let last = match &window {
+                Ok(window) if window.batch.len() == 0 => return,
+                Ok(_) => false,
+                Err(_) => true,
+            };
+            if sender.send(window).is_err() || last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn next_window(scan: &mut Scan<'_>, bytes: usize, parts: usize) -> StoreResult<Window> {
+    let batch = scan.batch(bytes)?;
+    Window::new(batch, scan.position(), parts)
+}
+
+impl Window {
+    /// Finds the changes of a batch.
+    pub fn new(batch: Batch, end: u64, parts: usize) -> StoreResult<Window> {
+        let room = batch.len() * 2 / parts + 16;
+        let mut window = Window { batch, parts: Vec::new(), users: Vec::new(), end };
+        let mut by_part: Vec<Vec<Change>> = (0..parts).map(|_| Vec::with_capacity(room)).collect();
+        let mut of_group: Vec<Change> = Vec::new();
+        for index in 0..window.batch.len() {
+            window.note(index, &mut of_group)?;
+            for change in of_group.drain(..) {
+                by_part[part_of(change.at, parts)].push(change);
+            }
+        }
+        window.parts = by_part.into_iter().map(Mutex::new).collect();
+        Ok(window)
+    }
+
+    /// Notes which pages a group changes.
+    fn note(&mut self, index: usize, of_group: &mut Vec<Change>) -> StoreResult<()> {
+        let (lsn, bytes) = self.batch.group(index);
+        let group = (lsn - self.batch.start()) as u32;
+        let group_end = group + bytes.len() as u32;
+        let mut records = Records::new(bytes);
+        loop {
+            let from = group + records.position() as u32;
+            let Some(record) = records.next() else { return Ok(()) };
+            let until = group + records.position() as u32;
+            match record.map_err(|Malformed| malformed(lsn))? {
+                Record::Page { at, .. } => match of_group.iter_mut().rev().find(|change| change.at == at) {
+                    Some(change) => change.until = until,
+                    None => of_group.push(Change { at, from, until, group, group_end }),
+                },
                 Record::User(kind, payload) => {
-                    replay(&UserRecord { lsn: Lsn(lsn + group.len() as u64), kind, payload });
+                    let len = payload.len() as u32;
+                    self.users.push((group_end, kind, until - len, len));
                 }
-                _ => {}
+                Record::Start => {}
             }
         }
     }
-    all.sort_unstable_by_key(|c| (c.at, c.group));
-    Ok(all)
+
+    /// Hands user records on.
+    fn replay(&self, replay: &mut dyn FnMut(&UserRecord<'_>)) {
+        for (end, kind, at, len) in &self.users {
+            let payload = &self.batch.bytes()[*at as usize..][..*len as usize];
+            replay(&UserRecord { lsn: Lsn(self.batch.start() + u64::from(*end)), kind: *kind, payload });
+        }
+    }
+
+    /// Takes the changes of a part, sorted by page.
+    pub fn take_sorted(&self, part: usize) -> Vec<Change> {
+        let mut changes = std::mem::take(&mut *self.parts[part].lock());
+        changes.sort_unstable_by_key(|c| (u64::from(c.at.0) << 32 | u64::from(c.at.1), c.from));
+        changes
+    }
+
+    /// End in the stream of the group of a change.
+    pub fn end_of(&self, change: &Change) -> u64 {
+        self.batch.start() + u64::from(change.group_end)
+    }
+
+    fn start_of(&self, change: &Change) -> u64 {
+        self.batch.start() + u64::from(change.group)
+    }
+
+    fn records(&self, change: &Change) -> Records<'_> {
+        Records::of_part(&self.batch.bytes()[change.from as usize..change.until as usize])
+    }
+
+    /// Whether the first that the group does to the page is to write the whole of it.
+    pub fn is_rewritten(&self, change: &Change) -> bool {
+        matches!(self.records(change).next(), Some(Ok(Record::Page { change, .. })) if change.is_whole())
+    }
+
+    /// Does to the page what the group did to it; gives what that touched.
+    pub fn apply(&self, change: &Change, bytes: &mut [u8]) -> StoreResult<Touched> {
+        let mut touched = Touched::NONE;
+        for record in self.records(change) {
+            let record = record.map_err(|Malformed| malformed(self.start_of(change)))?;
+            let Record::Page { at, change: what } = record else { continue };
+            if at == change.at {
+                let changed = what.apply(at, bytes).map_err(|_| StoreError::Corrupt {
+                    file: crate::space::file_name(keel_base::TreeId(at.0)),
+                    page: at.1,
+                    what: format!("redo at {} does not fit: {what:?}", self.start_of(change)),
+                })?;
+                touched = touched.and(changed);
+            }
+        }
+        Ok(touched)
+    }
 }
 
-struct Recovery<'c> {
+/// The part of a page: neighbours stay together.
+fn part_of(at: (u32, u32), parts: usize) -> usize {
+    (at.0.wrapping_mul(7).wrapping_add(at.1 >> 3)) as usize % parts
+}
+
+/// The appliers, each with the windows that wait for it.
+struct Appliers {
+    windows: Vec<Sender<Arc<Window>>>,
+    ended: Arc<Semaphore>,
+    failure: Arc<Mutex<Option<StoreError>>>,
+}
+
+/// Pages that were passed over.
+type Damaged = Arc<AtomicU64>;
+
+impl Appliers {
+    fn start(core: &Arc<Core>, parts: usize, workers: usize) -> Appliers {
+        let ended = Arc::new(Semaphore::new(0));
+        let failure: Arc<Mutex<Option<StoreError>>> = Arc::default();
+        let damaged = Damaged::default();
+        let at_once = PREFETCH.min(core.pool.len() / 4 / parts).max(1);
+        let mut windows = Vec::with_capacity(parts);
+        for part in 0..parts {
+            let (sender, receiver) = channel::<Arc<Window>>(1);
+            windows.push(sender);
+            let (core, ended, failure) = (core.clone(), ended.clone(), failure.clone());
+            let damaged = damaged.clone();
+            fiber::spawn_on(part % workers, move || {
+                let _ended = Ended { ended: &ended, failure: &failure };
+                let (touched, known) = (BTreeMap::new(), HashMap::new());
+                let applier = Applier { core: &core, at_once, touched, known, damaged };
+                if let Err(e) = applier.run(part, &receiver) {
+                    failure.lock().get_or_insert(e);
+                }
+            });
+        }
+        Appliers { windows, ended, failure }
+    }
+
+    fn parts(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Hands a window to all; waits where one is behind.
+    fn give(&self, window: Window) -> StoreResult<()> {
+        let window = Arc::new(window);
+        for sender in &self.windows {
+            if sender.send(window.clone()).is_err() {
+                break;
+            }
+        }
+        self.failure.lock().clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits until all is applied and files are synced.
+    fn finish(self) -> StoreResult<()> {
+        let count = self.windows.len() as u64;
+        drop(self.windows);
+        self.ended.acquire(count, WaitEvent::PageRead);
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// Says that an applier has ended, and if it panicked, that recovery has failed.
+struct Ended<'e> {
+    ended: &'e Semaphore,
+    failure: &'e Mutex<Option<StoreError>>,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "a page and its redo contradict each other; see the panic above".to_string();
+            self.failure.lock().get_or_insert(StoreError::Unusable(why));
+        }
+        self.ended.release(1);
+    }
+}
+
+/// Applies one part of each window.
+struct Applier<'c> {
     core: &'c Core,
+    /// Pages read together.
+    at_once: usize,
     /// Files that the log names.
     touched: BTreeMap<u32, Arc<Space>>,
     /// LSNs of pages as they were last seen.
     known: HashMap<(u32, u32), u64>,
-    /// Pages passed over.
-    damaged: u64,
+    damaged: Damaged,
 }
 
-impl Recovery<'_> {
-    /// Applies one window.
-    fn apply(&mut self, batch: &Batch, changes: &[Change]) -> StoreResult<()> {
-        let at_once = PREFETCH.min(self.core.pool.len() / 4);
-        let mut wanted: Vec<(Arc<Space>, u32)> = Vec::with_capacity(at_once);
-        let mut runs: Vec<Run<'_>> = Vec::with_capacity(at_once);
+impl Applier<'_> {
+    fn run(mut self, part: usize, windows: &Receiver<Arc<Window>>) -> StoreResult<()> {
+        while let Some(window) = windows.recv() {
+            self.apply(&window, &window.take_sorted(part))?;
+        }
+        let mut spaces = self.touched.values().filter(|space| !space.is_dropped());
+        spaces.try_for_each(|space| space.file.sync_data().map_err(|e| space.io_error(0, "sync", e)))
+    }
+
+    /// Applies its part of one window.
+    fn apply(&mut self, window: &Window, changes: &[Change]) -> StoreResult<()> {
+        let mut wanted: Vec<(Arc<Space>, u32)> = Vec::with_capacity(self.at_once);
+        let mut runs: Vec<Run<'_>> = Vec::with_capacity(self.at_once);
         for run in changes.chunk_by(|a, b| a.at == b.at) {
-            let Some(space) = self.space_of(batch, run)? else { continue };
+            let Some(space) = self.space_of(window, run)? else { continue };
             wanted.push((space, run[0].at.1));
             runs.push(run);
-            if wanted.len() == at_once {
-                self.apply_runs(batch, &mut wanted, &mut runs)?;
+            if wanted.len() == self.at_once {
+                self.apply_runs(window, &mut wanted, &mut runs)?;
             }
         }
-        self.apply_runs(batch, &mut wanted, &mut runs)?;
-        // Pages became dirty in their own order, not in the log's.
-        self.core.log.with_dirty(|queue, _| queue.make_contiguous().sort_by_key(|e| e.first_redo));
-        Ok(())
+        self.apply_runs(window, &mut wanted, &mut runs)
     }
 
     /// The file of a page that may be older than its changes.
-    fn space_of(&mut self, batch: &Batch, run: Run<'_>) -> StoreResult<Option<Arc<Space>>> {
+    fn space_of(&mut self, window: &Window, run: Run<'_>) -> StoreResult<Option<Arc<Space>>> {
         let at = run[0].at;
-        let Some(space) = self.core.space(at.0).filter(|space| !space.lost) else { return Ok(None) };
-        if self.known.get(&at).is_some_and(|lsn| *lsn >= end_of(batch, &run[run.len() - 1])) {
+        if self.known.get(&at).is_some_and(|lsn| *lsn >= window.end_of(&run[run.len() - 1])) {
             return Ok(None);
         }
+        let space = match self.touched.get(&at.0) {
+            Some(space) => space.clone(),
+            None => {
+                let Some(space) = self.core.space(at.0).filter(|space| !space.lost) else { return Ok(None) };
+                self.touched.insert(at.0, space.clone());
+                space
+            }
+        };
         // The file's length may be lost where its pages' redo is not.
         space.grow_for(at.1)?;
-        self.touched.entry(at.0).or_insert_with(|| space.clone());
         Ok(Some(space))
     }
 
     /// Reads these pages together and brings them up to the end of the window.
     fn apply_runs(
         &mut self,
-        batch: &Batch,
+        window: &Window,
         wanted: &mut Vec<(Arc<Space>, u32)>,
         runs: &mut Vec<Run<'_>>,
     ) -> StoreResult<()> {
         self.core.pool.read_together(wanted)?;
         for ((space, page), run) in wanted.drain(..).zip(runs.drain(..)) {
             let done = self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
-                let result = self.apply_run(batch, &space, frame, run);
+                let result = self.apply_run(window, &space, frame, run);
                 // SAFETY: latched above, and nobody else gives the latch up.
                 unsafe { self.core.pool.unlatch_exclusive(frame) };
                 result
@@ -181,79 +408,40 @@ impl Recovery<'_> {
                 self.known.insert(run[0].at, lsn);
             }
         }
+        fiber::tick();
         Ok(())
     }
 
     /// Leaves a damaged page as it is on the device, where every reader meets the damage.
-    fn pass_over(&mut self, space: &Space, page: u32, why: &StoreError) {
+    fn pass_over(&self, space: &Space, page: u32, why: &StoreError) {
         self.core.pool.forget_page(space, page);
-        self.damaged += 1;
-        match self.damaged {
-            ..=DAMAGE_LINES_MAX => eprintln!("keel: a damaged page is left out of recovery: {why}"),
-            n if n == DAMAGE_LINES_MAX + 1 => eprintln!("keel: more damaged pages are left out of recovery"),
+        match self.damaged.fetch_add(1, Relaxed) {
+            0..DAMAGE_LINES_MAX => eprintln!("keel: a damaged page is left out of recovery: {why}"),
+            DAMAGE_LINES_MAX => eprintln!("keel: more damaged pages are left out of recovery"),
             _ => {}
         }
     }
 
     /// Applies what the latched page lacks; gives its LSN then.
-    fn apply_run(&self, batch: &Batch, space: &Space, frame: u32, run: Run<'_>) -> StoreResult<u64> {
+    fn apply_run(&self, window: &Window, space: &Space, frame: u32, run: Run<'_>) -> StoreResult<u64> {
         // SAFETY: the caller holds the exclusive latch, and this is the only slice of the page meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.core.pool.bytes(frame), PAGE) };
         let before = PageRef::new(bytes).lsn();
-        let lacking = &run[run.partition_point(|change| end_of(batch, change) <= before)..];
-        if before == 0 && PageRef::new(bytes).is_zero() && !lacking.first().is_some_and(|c| begins(batch, c))
-        {
+        let lacking = &run[run.partition_point(|change| window.end_of(change) <= before)..];
+        let begins = |first: &Change| window.is_rewritten(first);
+        if before == 0 && PageRef::new(bytes).is_zero() && !lacking.first().is_some_and(begins) {
             return Err(space.corrupt(run[0].at.1, "nothing is there"));
         }
         for change in lacking {
-            let touched = apply_group(batch, change, bytes)?;
+            let touched = window.apply(change, bytes)?;
             self.core.pool.frame(frame).touch_bytes(touched);
         }
         let (Some(first), Some(last)) = (lacking.first(), lacking.last()) else { return Ok(before) };
-        let (first_redo, end) = (batch.group(first.group).0, end_of(batch, last));
+        let (first_redo, end) = (window.start_of(first), window.end_of(last));
         self.core.log.with_dirty(|queue, _| {
             PageMut::new(bytes).set_lsn(end);
             self.core.pool.mark_dirty(frame, first_redo, queue);
         });
         Ok(end)
     }
-
-    fn sync_touched(&self) -> StoreResult<()> {
-        let mut spaces = self.touched.values().filter(|space| !space.is_dropped());
-        spaces.try_for_each(|space| space.file.sync_data().map_err(|e| space.io_error(0, "sync", e)))
-    }
-}
-
-/// End in the stream of the group of a change.
-fn end_of(batch: &Batch, change: &Change) -> u64 {
-    let (lsn, group) = batch.group(change.group);
-    lsn + group.len() as u64
-}
-
-/// Whether the group gave the page all of its content.
-fn begins(batch: &Batch, change: &Change) -> bool {
-    let mut records = Records::new(batch.group(change.group).1);
-    let first = records.find_map(|record| match record {
-        Ok(Record::Page { at, change: what }) if at == change.at => Some(what.is_whole()),
-        _ => None,
-    });
-    first == Some(true)
-}
-
-/// Does to the page what the group did to it; gives what that touched.
-fn apply_group(batch: &Batch, change: &Change, bytes: &mut [u8]) -> StoreResult<Touched> {
-    let (lsn, group) = batch.group(change.group);
-    let mut touched = Touched::NONE;
-    for record in Records::new(group) {
-        let Record::Page { at, change: what } = record.map_err(malformed(lsn))? else { continue };
-        if at == change.at {
-            let changed = what.apply(at, bytes).map_err(|_| StoreError::Corrupt {
-                file: crate::space::file_name(keel_base::TreeId(at.0)),
-                page: at.1,
-                what: format!("redo at {lsn} does not fit: {what:?}"),
-            })?;
-            touched = touched.and(changed);
-        }
-    }
-    Ok(touched)
 }

@@ -27,8 +27,8 @@ use crate::fault::{StoreError, StoreResult};
 use crate::mtr::{Mtr, UndoWrite};
 use crate::store::{PinnedPage, Store, UNDO_CAPACITY, UNDO_DIRECTORY};
 use crate::undo::{Common, Kind, UndoPtr, decode_common, prepared_name};
+use layout::PAGE_HEADER_BYTES;
 
-const PAGE_HEADER_BYTES: usize = 18;
 /// Longest undo record.
 pub(crate) const RECORD_MAX: usize = UNDO_CAPACITY - PAGE_HEADER_BYTES;
 
@@ -40,6 +40,55 @@ const ENTRY_BYTES: usize = 12;
 const SEGMENTS: usize = 32;
 /// Ids are persisted in strides of this many.
 const TRX_STRIDE: u64 = 1 << 16;
+
+/// The form of the directory and of the pages, for who reads them without a log.
+pub(crate) mod layout {
+    use super::{ENTRY_BYTES, LIMIT_OFFSET, MAGIC, SEGMENTS, UndoPtr, entry_offset, word32, word64};
+
+    /// Bytes before the records of a page.
+    pub(crate) const PAGE_HEADER_BYTES: usize = 18;
+
+    /// What a page says of itself.
+    pub(crate) struct PageHead {
+        /// Its segment.
+        pub(crate) segment: u16,
+        /// Its number in the segment.
+        pub(crate) seq: u64,
+        /// See the module.
+        pub(crate) low: u64,
+    }
+
+    impl PageHead {
+        /// Reads it from the bytes in use.
+        pub(crate) fn read(bytes: &[u8]) -> Option<PageHead> {
+            let segment = u16::from_le_bytes(bytes.first_chunk().copied()?);
+            Some(PageHead { segment, seq: word64(bytes, 2)?, low: word64(bytes, 10)? })
+        }
+    }
+
+    /// A segment as the directory has it.
+    #[derive(Clone, Copy)]
+    pub(crate) struct DirectoryEntry {
+        /// Its first page; 0 for none.
+        pub(crate) head: u32,
+        /// Where purge stood.
+        pub(crate) at: UndoPtr,
+    }
+
+    /// The limit of transaction ids and the segments; none if this is no directory.
+    pub(crate) fn read_directory(bytes: &[u8]) -> Option<(u64, Vec<DirectoryEntry>)> {
+        let count = usize::from(u16::from_le_bytes(bytes.get(4..)?.first_chunk().copied()?));
+        if word32(bytes, 0)? != MAGIC || count == 0 || count > 16 * SEGMENTS {
+            return None;
+        }
+        let entry = |number: usize| -> Option<DirectoryEntry> {
+            let entry = bytes.get(entry_offset(number)..entry_offset(number) + ENTRY_BYTES)?;
+            let at = UndoPtr::from_bytes(entry[4..10].try_into().ok()?);
+            Some(DirectoryEntry { head: word32(entry, 0)?, at })
+        };
+        Some((word64(bytes, LIMIT_OFFSET)?, (0..count).map(entry).collect::<Option<_>>()?))
+    }
+}
 
 /// The undo log; see the module.
 pub(crate) struct UndoLog {

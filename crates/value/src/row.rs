@@ -138,6 +138,28 @@ impl Layout {
         Layout { columns, places, extents }
     }
 
+    /// What is wrong with the form of a row of this layout, in words.
+    pub fn problem(&self, bytes: &[u8]) -> Option<String> {
+        let Some(header) = bytes.first_chunk().map(|b: &[u8; HEADER_BYTES]| u16::from_le_bytes(*b)) else {
+            return Some(format!("a row of {} bytes", bytes.len()));
+        };
+        let count = usize::from(header & !WIDE_ENDS);
+        if count > self.places.len() {
+            return Some(format!("a row of {count} columns, the table has {}", self.places.len()));
+        }
+        let row = RowRef::new(self, bytes);
+        let mut last = 0;
+        for nth in 0..usize::from(self.extents[count].variable_count) {
+            match row.end(nth) {
+                Some(end) if end >= last => last = end,
+                _ => return Some(format!("the ends of its texts do not ascend at number {nth}")),
+            }
+        }
+        let expected = row.variable_start as usize + last;
+        (bytes.len() != expected)
+            .then(|| format!("a row of {} bytes, its columns make {expected}", bytes.len()))
+    }
+
     /// Its columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns

@@ -229,6 +229,25 @@ impl Server {
         }
     }
 
+    /// `keel check` over the folder of a server that does not run; the error is what it found.
+    pub fn check(&self) -> Result<(), String> {
+        assert!(self.child.is_none() && self.engine == Engine::Keel, "only a stopped Keel can be checked");
+        let output = Command::new(keel_binary())
+            .arg("check")
+            .arg(self.dir.join("data"))
+            .arg("--silent")
+            .output()
+            .map_err(|error| error.to_string())?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "keel check: {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
+    }
+
     /// SIGTERM, then waits for a clean end.
     pub fn stop(&mut self) -> io::Result<ExitStatus> {
         let mut child = self.child.take().ok_or_else(|| io::Error::other("not running"))?;

@@ -28,6 +28,9 @@ fn acknowledged_transactions_survive_kill_9() {
         }
         server.kill();
         let told = load.finish();
+        server.check().unwrap_or_else(|what| {
+            panic!("seed {seed}, round {round}: {what}; data kept in {}", server.dir.display())
+        });
         server.launch().unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
         let mut client = server.client().expect("connects");
         acknowledged = ledger::verify(&mut client, &told).unwrap_or_else(|what| {
@@ -35,6 +38,7 @@ fn acknowledged_transactions_survive_kill_9() {
         });
     }
     assert!(server.stop().expect("stops").success());
+    server.check().expect("nothing is wrong after a clean stop");
     server.launch().expect("starts after a clean stop");
     ledger::verify(&mut server.client().expect("connects"), &acknowledged)
         .expect("the same after a clean stop");

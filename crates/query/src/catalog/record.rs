@@ -74,11 +74,24 @@ impl TableRecord {
 
     /// Opens its trees and works out what statements need.
     pub(crate) fn open(self, engine: &Arc<Engine>, shared: Arc<Shared>) -> SqlResult<TableDef> {
-        let handle = |id: TreeId| -> SqlResult<TreeHandle> {
-            engine
-                .tree(id)
-                .ok_or_else(|| errors::get_errno(194, "Tablespace is missing for a table", "InnoDB"))
+        let handle = |id: TreeId| -> SqlResult<Option<TreeHandle>> {
+            let missing = || errors::get_errno(194, "Tablespace is missing for a table", "InnoDB");
+            engine.tree(id).map(Some).ok_or_else(missing)
         };
+        let table = self.describe(&handle, shared)?;
+        Ok(TableDef { engine: Some(engine.clone()), ..table })
+    }
+
+    /// The definition without an engine: how rows and entries are read and made, and nothing that could run on them.
+    pub fn offline(self) -> TableDef {
+        self.describe(&|_| Ok(None), Arc::default()).expect("no tree is looked for")
+    }
+
+    fn describe(
+        self,
+        handle: &dyn Fn(TreeId) -> SqlResult<Option<TreeHandle>>,
+        shared: Arc<Shared>,
+    ) -> SqlResult<TableDef> {
         let layout = layout_of(&self.columns);
         let clustered = self.clustered();
         let clustered_columns: Vec<usize> =
@@ -93,7 +106,7 @@ impl TableRecord {
             let own = clustered == Some(position);
             let tree = handle(index.tree_id)?;
             if !own {
-                tree.set_auxiliary();
+                tree.iter().for_each(TreeHandle::set_auxiliary);
             }
             indexes.push(open_index(index, tree, own, &self.columns, &layout, &clustered_columns));
         }
@@ -107,11 +120,11 @@ impl TableRecord {
             clustered,
             auto_increment,
             tree_id: self.tree_id,
-            tree: Some(tree),
+            tree,
             layout,
             options: self.options,
             created: self.created,
-            engine: Some(engine.clone()),
+            engine: None,
             shared,
         })
     }
@@ -119,7 +132,7 @@ impl TableRecord {
 
 fn open_index(
     record: IndexRecord,
-    tree: TreeHandle,
+    tree: Option<TreeHandle>,
     clustered: bool,
     columns: &[ColumnDef],
     layout: &Arc<Layout>,
@@ -148,7 +161,7 @@ fn open_index(
         comment: record.comment,
         using: record.using,
         tree_id: record.tree_id,
-        tree: Some(tree),
+        tree,
         encoders,
         entry_layout,
         entry_columns,

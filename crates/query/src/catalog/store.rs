@@ -18,7 +18,7 @@ use super::{Catalog, Schema};
 use crate::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
-const CATALOG_NOTE: &[u8] = b"catalog";
+pub(crate) const CATALOG_NOTE: &[u8] = b"catalog";
 
 /// Databases that a new server has.
 const FIRST_SCHEMAS: [&str; 2] = ["mysql", "test"];
@@ -118,7 +118,7 @@ fn table_key(schema: &str, name: &str) -> Vec<u8> {
     [&[2], schema.as_bytes(), &[0], name.as_bytes()].concat()
 }
 
-fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {
+pub(crate) fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {
     let names = std::str::from_utf8(names).map_err(|_| damaged())?;
     let (schema, name) = names.split_once('\0').ok_or_else(damaged)?;
     codec::decode_table(schema, name, row).ok_or_else(damaged)
@@ -153,6 +153,6 @@ pub fn table_note(id: u64) -> Vec<u8> {
     format!("table {id}").into_bytes()
 }
 
-fn is_of_table(note: &[u8]) -> bool {
+pub(crate) fn is_of_table(note: &[u8]) -> bool {
     note.starts_with(b"table ")
 }

@@ -24,7 +24,7 @@ use keel_value::Value;
 
 pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
-pub(crate) use entries::{EntryBuffers, write_entry};
+pub(crate) use entries::{EntryBuffers, write_clustered_key, write_entry};
 pub(crate) use filter::single_table;
 pub(crate) use insert::InsertPlan;
 pub(crate) use rows::{RowBuffers, Written, duplicate_error, insert as insert_row};

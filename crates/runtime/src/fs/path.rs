@@ -115,8 +115,26 @@ pub fn lock_file(path: &Path) -> io::Result<FileLock> {
     either(simulated, || lock_real(path)).map(|held| FileLock { held })
 }
 
+/// Takes the lock of a file that is there, without writing anywhere; none if there is no such file, `WouldBlock` when another
+/// holds it.
+pub fn lock_existing(path: &Path) -> io::Result<Option<FileLock>> {
+    let simulated = |w: &World| match w.exists(path) {
+        true => w.lock_file(path).map(|()| Some(Held::Sim(path.to_path_buf()))),
+        false => Ok(None),
+    };
+    let real = || match std::fs::File::open(path) {
+        Ok(file) => hold(file).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    };
+    Ok(either(simulated, real)?.map(|held| FileLock { held }))
+}
+
 fn lock_real(path: &Path) -> io::Result<Held> {
-    let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    hold(std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
+}
+
+fn hold(file: std::fs::File) -> io::Result<Held> {
     // SAFETY: plain system call.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Err(io::Error::last_os_error());

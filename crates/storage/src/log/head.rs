@@ -27,6 +27,32 @@ pub struct Checkpoint {
     pub segment_bytes: u64,
 }
 
+/// A slot as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotState {
+    /// Never written.
+    Empty,
+    /// Whole.
+    Valid(Checkpoint),
+    /// Neither.
+    Broken,
+}
+
+/// Both slots, read and nothing else.
+pub fn read_slots(dir: &Path) -> StoreResult<[SlotState; 2]> {
+    let file = File::open(&dir.join(NAME), &OpenOptions::reading()).map_err(fail("open"))?;
+    let mut both = AlignedBuf::new(2 * BLOCK);
+    file.read_some_at(&mut both, 0).map_err(fail("read"))?;
+    let state = |slot: &[u8]| -> StoreResult<SlotState> {
+        Ok(match decode(slot)? {
+            Some(checkpoint) => SlotState::Valid(checkpoint),
+            None if slot.iter().all(|b| *b == 0) => SlotState::Empty,
+            None => SlotState::Broken,
+        })
+    };
+    Ok([state(&both[..BLOCK])?, state(&both[BLOCK..])?])
+}
+
 /// The open file.
 pub struct Head {
     file: File,

@@ -205,12 +205,23 @@ pub struct Change<'a> {
 pub struct Records<'a> {
     rest: &'a [u8],
     last: (u32, u32),
+    len: usize,
 }
 
 impl<'a> Records<'a> {
     /// Reads `group`, head included.
     pub fn new(group: &'a [u8]) -> Records<'a> {
-        Records { rest: &group[GROUP_HEAD..], last: (0, 0) }
+        Records { rest: &group[GROUP_HEAD..], last: (0, 0), len: group.len() }
+    }
+
+    /// Reads a part of a group that begins with a record which names its page.
+    pub fn of_part(bytes: &'a [u8]) -> Records<'a> {
+        Records { rest: bytes, last: (0, 0), len: bytes.len() }
+    }
+
+    /// Offset of the next record in what is read.
+    pub fn position(&self) -> usize {
+        self.len - self.rest.len()
     }
 
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {

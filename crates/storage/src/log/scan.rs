@@ -1,17 +1,59 @@
 //! Reads the log at recovery: every whole group from the checkpoint on, until the chain of checksums breaks.
 
+use std::sync::Arc;
+
+use keel_runtime::fiber;
 use keel_runtime::fs::AlignedBuf;
+use keel_runtime::sync::{Receiver, Sender, channel};
 
 use super::record::{GROUP_HEAD, check_group, group_len};
 use super::segments::{BLOCK, Segments};
+use crate::core::Core;
 use crate::fault::StoreResult;
 
 const WINDOW: usize = 1 << 20;
+/// Bytes that are read together ahead of the scan, and how often.
+const AHEAD: usize = 8 << 20;
+const AHEAD_COUNT: usize = 2;
+
+/// Where the bytes of the log come from.
+enum Source<'s> {
+    Files(&'s Segments, AlignedBuf),
+    Ahead(Ahead),
+}
+
+/// Blocks that a service reads ahead.
+pub struct Ahead {
+    blocks: Receiver<StoreResult<(AlignedBuf, usize)>>,
+    /// Takes buffers back.
+    empty: Sender<AlignedBuf>,
+}
+
+/// Starts reading the log from the block of `lsn` on, until nobody wants more.
+pub fn read_ahead(core: &Arc<Core>, lsn: u64) -> Ahead {
+    let (full, blocks) = channel(AHEAD_COUNT);
+    let (empty, again) = channel(AHEAD_COUNT + 1);
+    let core = core.clone();
+    fiber::spawn_service("redo reader", move || {
+        let mut at = lsn / BLOCK as u64 * BLOCK as u64;
+        let bytes = AHEAD.min(core.log.segments.bytes as usize);
+        loop {
+            let mut buffer = again.try_recv().unwrap_or_else(|| AlignedBuf::new(bytes));
+            let read = core.log.segments.read(at, &mut buffer);
+            let got = *read.as_ref().unwrap_or(&0);
+            at += got as u64;
+            let last = got < bytes;
+            if full.send(read.map(|got| (buffer, got))).is_err() || last {
+                return;
+            }
+        }
+    });
+    Ahead { blocks, empty }
+}
 
 /// A reader of groups.
 pub struct Scan<'s> {
-    segments: &'s Segments,
-    read: AlignedBuf,
+    source: Source<'s>,
     /// Bytes of the stream from `start` on.
     bytes: Vec<u8>,
     start: u64,
@@ -38,6 +80,16 @@ impl Batch {
         self.bounds.len() - 1
     }
 
+    /// Where the first group begins in the stream.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// All groups.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Start in the stream and bytes of a group.
     pub fn group(&self, index: usize) -> (u64, &[u8]) {
         let (from, to) = (self.bounds[index], self.bounds[index + 1]);
@@ -48,10 +100,18 @@ impl Batch {
 impl<'s> Scan<'s> {
     /// Starts at `lsn`, a group's first byte (or the end of the stream).
     pub fn new(segments: &'s Segments, lsn: u64) -> Scan<'s> {
+        Self::from(Source::Files(segments, AlignedBuf::new(WINDOW)), lsn)
+    }
+
+    /// The same from blocks that [`read_ahead`] reads from there on.
+    pub fn ahead(lsn: u64, ahead: Ahead) -> Scan<'static> {
+        Scan::from(Source::Ahead(ahead), lsn)
+    }
+
+    fn from(source: Source<'s>, lsn: u64) -> Scan<'s> {
         let start = lsn / BLOCK as u64 * BLOCK as u64;
         Scan {
-            segments,
-            read: AlignedBuf::new(WINDOW),
+            source,
             bytes: Vec::new(),
             start,
             at: (lsn - start) as usize,
@@ -76,10 +136,23 @@ impl<'s> Scan<'s> {
         self.last_start
     }
 
-    /// Loads one more window; false at the end of the files.
+    /// Loads more; false at the end of the files.
     fn load(&mut self) -> StoreResult<bool> {
-        let got = self.segments.read(self.loaded, &mut self.read)?;
-        self.bytes.extend_from_slice(&self.read[..got]);
+        let got = match &mut self.source {
+            Source::Files(segments, read) => {
+                let got = segments.read(self.loaded, read)?;
+                self.bytes.extend_from_slice(&read[..got]);
+                got
+            }
+            Source::Ahead(ahead) => {
+                let Some(block) = ahead.blocks.recv() else { return Ok(false) };
+                let (buffer, got) = block?;
+                self.bytes.extend_from_slice(&buffer[..got]);
+                // Where nobody waits for it, it is not needed.
+                let _ = ahead.empty.try_send(buffer);
+                got
+            }
+        };
         self.loaded += got as u64;
         Ok(got > 0)
     }
@@ -119,7 +192,7 @@ impl<'s> Scan<'s> {
     /// The next groups, up to about `bytes_max`; none at the end of the stream.
     pub fn batch(&mut self, bytes_max: usize) -> StoreResult<Batch> {
         let skipped = self.at;
-        self.bytes.reserve(bytes_max + WINDOW);
+        self.bytes.reserve(bytes_max + AHEAD);
         let mut bounds = vec![0];
         while self.at - skipped < bytes_max && self.pass()? {
             bounds.push(self.at - skipped);

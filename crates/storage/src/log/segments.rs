@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use keel_runtime::fs::{self, AlignedBuf, File, OpenOptions, Sync};
+use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
 use keel_runtime::sync::Mutex as FiberMutex;
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
@@ -18,6 +18,8 @@ use crate::fault::{StoreError, StoreResult};
 /// Direct I/O moves whole blocks of this size.
 pub const BLOCK: usize = 4096;
 const ZERO_CHUNK: usize = 1 << 20;
+/// Bytes of one request when the log is read.
+const READ_PIECE: usize = 1 << 20;
 /// A file being made.
 const UNFINISHED: &str = "redo.new";
 
@@ -78,6 +80,23 @@ impl Segments {
     /// Name of the file that holds `lsn`.
     pub fn name_at(&self, lsn: u64) -> String {
         name(lsn / self.bytes)
+    }
+
+    /// Opens what is in `dir`, to be read and nothing else.
+    pub fn open_for_reading(dir: &Path, bytes: u64) -> StoreResult<Segments> {
+        let all = Segments {
+            dir: dir.to_owned(),
+            bytes,
+            direct: true,
+            open: Mutex::default(),
+            making: FiberMutex::new(()),
+        };
+        let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
+        for number in entries.iter().filter_map(|e| number_of(e)) {
+            let file = all.open_file(number, &OpenOptions::reading())?;
+            all.open.lock().insert(number, file);
+        }
+        Ok(all)
     }
 
     /// Makes durable what is in the files, and their names.
@@ -201,19 +220,37 @@ impl Segments {
         }
     }
 
-    /// Reads up to `out.len()` bytes of the stream at `lsn` (both whole blocks); gives what there is.
+    /// Reads up to `out.len()` bytes of the stream at `lsn` (both whole blocks), several requests at a time; gives what there
+    /// is.
     pub fn read(&self, lsn: u64, out: &mut [u8]) -> StoreResult<usize> {
-        let mut done = 0;
-        while done < out.len() {
-            let at = lsn + done as u64;
+        let (mut files, mut at) = (Vec::new(), lsn);
+        let end = lsn + out.len() as u64;
+        while at < end {
             let Some(file) = self.file(at) else { break };
+            let len = (end - at).min(self.bytes - at % self.bytes).min(READ_PIECE as u64);
+            files.push((file, at, len as usize));
+            at += len;
+        }
+        let mut batch = IoBatch::new();
+        let mut rest = &mut *out;
+        for (file, at, len) in &files {
+            let (piece, behind) = rest.split_at_mut(*len);
+            batch.push_read(file, piece, at % self.bytes);
+            rest = behind;
+        }
+        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        let mut done = 0;
+        for (result, (file, at, len)) in results.into_iter().zip(&files) {
             let offset = at % self.bytes;
-            let len = (out.len() - done).min((self.bytes - offset) as usize);
-            let got = file
-                .read_some_at(&mut out[done..done + len], offset)
-                .map_err(|e| StoreError::io(&name(at / self.bytes), offset, "read", e))?;
+            let got = match result {
+                Ok(()) => *len,
+                // A file that was cut short, or an error to be met again.
+                Err(_) => file
+                    .read_some_at(&mut out[done..done + len], offset)
+                    .map_err(|e| StoreError::io(&name(at / self.bytes), offset, "read", e))?,
+            };
             done += got;
-            if got < len {
+            if got < *len {
                 break;
             }
         }

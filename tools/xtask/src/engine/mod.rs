@@ -9,6 +9,7 @@ mod figures;
 mod history;
 mod memory;
 mod pressure;
+mod recovery;
 
 use std::fs;
 use std::process::Command;
@@ -33,6 +34,7 @@ const PARTS: &[Part] =
     &[
         Part { name: "pressure", run: pressure::run },
         Part { name: "history", run: history::run },
+        Part { name: "recovery", run: recovery::run },
         Part { name: "memory", run: memory::run },
     ];
 

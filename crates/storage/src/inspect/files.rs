@@ -1,0 +1,246 @@
+//! The files of a folder, and pages as the next start would find them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use keel_base::TreeId;
+use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions};
+use keel_runtime::rand;
+
+use super::cache::Cache;
+use super::log::LogFacts;
+use super::{Limits, Report};
+use crate::fault::{StoreError, StoreResult};
+use crate::layout::PAGE;
+use crate::page::PageRef;
+use crate::space::{file_name, tree_of};
+
+/// Pages read by one request.
+const RUN: usize = 16;
+/// Names tried for a temporary file.
+const NAMES_MAX: u32 = 100;
+
+/// The file of a tree.
+struct PageFile {
+    file: File,
+    /// Whole pages in it, and those that the log puts behind its end.
+    pages: u32,
+    /// Bytes behind the last whole page.
+    rest: u64,
+}
+
+/// Copies of pages that the log changes, in a temporary file without a name.
+#[derive(Default)]
+struct Overlay {
+    file: Option<File>,
+    places: HashMap<(u32, u32), u32>,
+}
+
+/// A data folder, opened for reading.
+pub struct Folder {
+    pub(super) dir: PathBuf,
+    pub(super) limits: Limits,
+    files: BTreeMap<u32, PageFile>,
+    overlay: Overlay,
+    cache: Cache,
+    /// What the log says.
+    pub log: LogFacts,
+}
+
+impl Folder {
+    /// Opens the folder and applies its log to copies. An error means that nothing can be read here at all. Waits.
+    pub fn open(dir: &Path, limits: Limits, report: &Report) -> StoreResult<Folder> {
+        let trees = dir.join("trees");
+        let entries = fs::read_dir(&trees).map_err(|e| StoreError::io("trees", 0, "list", e))?;
+        let mut files = BTreeMap::new();
+        for name in &entries {
+            let Some(id) = tree_of(name) else {
+                report.note("orphan", &format!("trees/{name}"), None, "a file that no tree owns");
+                continue;
+            };
+            match open_pages(&trees.join(name)) {
+                Ok(file) => {
+                    if file.rest != 0 {
+                        let text = format!("ends {} bytes into a page", file.rest);
+                        report.damage("length", name, Some(file.pages), text);
+                    }
+                    files.insert(id.0, file);
+                }
+                Err(e) => report.damage("unreadable", name, None, e.to_string()),
+            }
+        }
+        let cache = Cache::new(limits.memory);
+        let mut folder = Folder {
+            dir: dir.to_owned(),
+            limits,
+            files,
+            overlay: Overlay::default(),
+            cache,
+            log: LogFacts::default(),
+        };
+        folder.replay(report)?;
+        Ok(folder)
+    }
+
+    /// Trees that have a file, in order; 0 is the undo log.
+    pub fn trees(&self) -> Vec<TreeId> {
+        self.files.keys().map(|id| TreeId(*id)).collect()
+    }
+
+    /// Pages of a tree's file; 0 where there is none.
+    pub fn pages(&self, tree: TreeId) -> u32 {
+        self.files.get(&tree.0).map_or(0, |f| f.pages)
+    }
+
+    /// Name of a tree's file.
+    pub fn file_name(tree: TreeId) -> String {
+        file_name(tree)
+    }
+
+    /// Bytes of all trees' files.
+    pub fn bytes(&self) -> u64 {
+        self.files.values().map(|f| u64::from(f.pages) * PAGE as u64).sum()
+    }
+
+    /// Pages that the log changes, or that came from the doublewrite file.
+    pub fn pages_changed(&self) -> usize {
+        self.overlay.places.len()
+    }
+
+    /// Fills `out` with pages from `first` on; zeros stand where the file has ended. For each page an error of its own.
+    pub(super) fn read_run(&self, tree: u32, first: u32, out: &mut AlignedBuf) -> Vec<Option<String>> {
+        let count = out.len() / PAGE;
+        let Some(file) = self.files.get(&tree) else { return vec![Some("no such file".into()); count] };
+        let mut errors = vec![None; count];
+        read_pages(&file.file, first, &mut out[..], &mut errors);
+        if let Some(overlay) = &self.overlay.file {
+            for (index, page) in out.chunks_exact_mut(PAGE).enumerate() {
+                let Some(place) = self.overlay.places.get(&(tree, first + index as u32)) else { continue };
+                errors[index] = overlay.read_at(page, place_offset(*place)).err().map(|e| e.to_string());
+            }
+        }
+        errors
+    }
+
+    /// One page, checked: its checksum fits and it is the page it should be. Waits.
+    pub(super) fn page(&self, tree: u32, page: u32) -> StoreResult<Arc<[u8]>> {
+        if let Some(kept) = self.cache.get((tree, page)) {
+            return Ok(kept);
+        }
+        let corrupt = |what: String| StoreError::Corrupt { file: file_name(TreeId(tree)), page, what };
+        if page >= self.pages(TreeId(tree)) {
+            return Err(corrupt("lies behind the end of the file".into()));
+        }
+        let mut bytes = AlignedBuf::new(PAGE);
+        if let Some(Some(what)) = self.read_run(tree, page, &mut bytes).into_iter().next() {
+            return Err(corrupt(what));
+        }
+        if let Some(what) = identity_problem(PageRef::new(&bytes), tree, page) {
+            return Err(corrupt(what));
+        }
+        let kept: Arc<[u8]> = Arc::from(&bytes[..]);
+        self.cache.put((tree, page), kept.clone());
+        Ok(kept)
+    }
+
+    /// The page as it stands in its file, for replay; zeros behind its end.
+    pub(super) fn raw_page(&self, tree: u32, page: u32, out: &mut AlignedBuf) -> Option<String> {
+        self.read_run(tree, page, out).pop().flatten()
+    }
+
+    /// Whether a tree has a file.
+    pub fn has(&self, tree: TreeId) -> bool {
+        self.files.contains_key(&tree.0)
+    }
+
+    /// Keeps a copy of a page that shall be read instead of the file's.
+    pub(super) fn lay_over(&mut self, tree: u32, page: u32, bytes: &AlignedBuf) -> StoreResult<()> {
+        let fail = |op: &'static str| move |e| StoreError::io("temporary copies", 0, op, e);
+        if self.overlay.file.is_none() {
+            self.overlay.file = Some(unnamed_file(&self.limits.temporary).map_err(fail("create"))?);
+        }
+        let next = self.overlay.places.len() as u32;
+        let place = *self.overlay.places.entry((tree, page)).or_insert(next);
+        if let Some(file) = &self.overlay.file {
+            file.write_at(bytes, place_offset(place), fs::Sync::None).map_err(fail("write"))?;
+        }
+        if let Some(file) = self.files.get_mut(&tree) {
+            file.pages = file.pages.max(page + 1);
+        }
+        Ok(())
+    }
+}
+
+fn place_offset(place: u32) -> u64 {
+    u64::from(place) * PAGE as u64
+}
+
+fn open_pages(path: &Path) -> std::io::Result<PageFile> {
+    let file = File::open(path, &OpenOptions::reading().with_direct())?;
+    let len = file.len()?;
+    let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
+    Ok(PageFile { file, pages, rest: len % PAGE as u64 })
+}
+
+/// A file that is gone when it is closed.
+pub(super) fn unnamed_file(folder: &Path) -> std::io::Result<File> {
+    fs::create_dir_all(folder)?;
+    let mut tries = 0;
+    loop {
+        let path = folder.join(format!("keel-check-{:016x}", rand::u64()));
+        match File::open(&path, &OpenOptions { create_new: true, ..OpenOptions::creating() }) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && tries < NAMES_MAX => tries += 1,
+            file => {
+                let file = file?;
+                fs::remove_file(&path)?;
+                return Ok(file);
+            }
+        }
+    }
+}
+
+/// Reads pages by runs, and where a run cannot be read, one by one.
+fn read_pages(file: &File, first: u32, out: &mut [u8], errors: &mut [Option<String>]) {
+    let mut batch = IoBatch::new();
+    for (index, run) in out.chunks_mut(RUN * PAGE).enumerate() {
+        batch.push_read(file, run, (u64::from(first) + (index * RUN) as u64) * PAGE as u64);
+    }
+    let results = batch.run();
+    for (index, run) in out.chunks_mut(RUN * PAGE).enumerate() {
+        if results[index].is_ok() {
+            continue;
+        }
+        for (within, page) in run.chunks_exact_mut(PAGE).enumerate() {
+            let number = index * RUN + within;
+            let offset = (u64::from(first) + number as u64) * PAGE as u64;
+            match file.read_some_at(page, offset) {
+                Ok(got) => page[got..].fill(0),
+                Err(e) => errors[number] = Some(format!("cannot be read: {e}")),
+            }
+        }
+    }
+}
+
+/// What is wrong with the frame of a page, in words.
+pub(super) fn identity_problem(page: PageRef<'_>, tree: u32, number: u32) -> Option<String> {
+    if page.is_zero() {
+        return Some("all zeros where a page should be".into());
+    }
+    if !page.crc_ok() {
+        return Some(format!(
+            "checksum does not fit (page says it is {} of tree {})",
+            page.page_no(),
+            page.tree()
+        ));
+    }
+    if page.page_no() != number || page.tree() != tree {
+        return Some(format!(
+            "holds page {} of tree {}, expected page {number} of tree {tree}",
+            page.page_no(),
+            page.tree()
+        ));
+    }
+    None
+}

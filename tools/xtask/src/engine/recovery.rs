@@ -1,0 +1,156 @@
+//! The start after `kill -9` with much redo since the checkpoint, against MariaDB on the same load, and the speed of `keel check`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use keel_testkit::Random;
+use keel_testkit::process::{Engine, Server, keel_binary};
+
+use super::Options;
+use super::figures::table;
+
+/// Rows changed by one statement.
+const CHANGED: u64 = 100;
+const CLIENTS: u64 = 4;
+/// Rows inserted by one statement.
+const INSERTED: u64 = 1000;
+
+/// Sizes of a run.
+struct Sizes {
+    /// Rows of the table that changes, and of one that does not.
+    hot: u64,
+    cold: u64,
+    pool_mib: u32,
+    /// Statements of each client.
+    statements: u64,
+}
+
+impl Sizes {
+    fn of(options: &Options, pool_mib: u32) -> Sizes {
+        match options.quick {
+            true => Sizes { hot: 50_000, cold: 50_000, pool_mib: 64, statements: 500 },
+            // A quarter of the pool for each, and redo for a few gigabytes.
+            false => {
+                let hot = u64::from(pool_mib) * 2400;
+                Sizes { hot, cold: 4 * hot, pool_mib, statements: 25_000 }
+            }
+        }
+    }
+}
+
+/// What one server needed.
+struct Took {
+    redo_mib: u64,
+    first_query: f64,
+    checked: Option<String>,
+}
+
+/// Measures; gives the section.
+pub fn run(options: &Options) -> Result<String, String> {
+    let pools: &[u32] = if options.quick { &[64] } else { &[1024, 256] };
+    let mut rows = Vec::new();
+    let mut checks = String::new();
+    for pool in pools {
+        for engine in [Engine::MariaDb, Engine::Keel] {
+            let took = measure(engine, &Sizes::of(options, *pool))?;
+            rows.push(vec![
+                format!("{pool} MiB"),
+                engine.name().to_string(),
+                took.redo_mib.to_string(),
+                format!("{:.1}", took.first_query),
+            ]);
+            checks += &took.checked.map_or(String::new(), |text| format!("- {pool} MiB: {text}\n"));
+        }
+    }
+    let head = ["pool", "server", "redo since the checkpoint, MiB", "first query, s"];
+    Ok(format!(
+        "## Recovery\n\n`kill -9` under updates, with redo capacity for all of them, then a start; both apply their log before they \
+         answer, so the first query is also the end of redo. MariaDB's log of the same changes is longer.\n\n{}\n`keel check` of what \
+         the kill left, read-only:\n\n{checks}",
+        table(&head, &rows)
+    ))
+}
+
+fn measure(engine: Engine, sizes: &Sizes) -> Result<Took, String> {
+    let pool = format!("--innodb-buffer-pool-size={}M", sizes.pool_mib);
+    let mut words = vec![pool.as_str(), "--innodb-log-file-size=8G", "--innodb-flush-log-at-trx-commit=2"];
+    if engine == Engine::MariaDb {
+        words.extend(["--innodb-max-dirty-pages-pct=99", "--innodb-flush-method=O_DIRECT", "--skip-log-bin"]);
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", engine.name());
+    let mut server = Server::start(engine, &words).map_err(failed)?;
+    fill(&server, sizes).map_err(failed)?;
+    change(&server, sizes)?;
+    let redo_mib = redo_bytes(&server).map_err(failed)? >> 20;
+    server.kill();
+    let checked = (engine == Engine::Keel).then(|| check(&server.dir.join("data"))).transpose()?;
+    // Without the right to drop caches both start with what the kernel kept.
+    let _ = fs::write("/proc/sys/vm/drop_caches", "3");
+    let began = Instant::now();
+    server.launch().map_err(failed)?;
+    let mut client = server.client_in("recovery").map_err(failed)?;
+    client.run("SELECT c FROM hot WHERE id = 4711").map_err(failed)?;
+    Ok(Took { redo_mib, first_query: began.elapsed().as_secs_f64(), checked })
+}
+
+fn fill(server: &Server, sizes: &Sizes) -> std::io::Result<()> {
+    let mut client = server.client()?;
+    client.run("CREATE DATABASE recovery")?;
+    client.run("USE recovery")?;
+    for (name, rows) in [("cold", sizes.cold), ("hot", sizes.hot)] {
+        client.run(&format!(
+            "CREATE TABLE {name} (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL, KEY (k))"
+        ))?;
+        for first in (0..rows).step_by(INSERTED as usize) {
+            let values: Vec<String> = (first..(first + INSERTED).min(rows))
+                .map(|id| format!("({id},{},'{id:0120}','{id:060}')", id * 7919 % 1_000_003))
+                .collect();
+            client.run(&format!("INSERT INTO {name} VALUES {}", values.join(",")))?;
+        }
+    }
+    Ok(())
+}
+
+fn change(server: &Server, sizes: &Sizes) -> Result<(), String> {
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn(move || -> std::io::Result<()> {
+                    let mut client = server.client_in("recovery")?;
+                    let mut random = Random::new(number);
+                    for _ in 0..sizes.statements {
+                        let (first, value) = (random.below(sizes.hot - CHANGED), random.below(1 << 30));
+                        client.run(&format!(
+                            "UPDATE hot SET c = '{value:0120}', pad = '{value:060}' WHERE id BETWEEN {first} AND {}",
+                            first + CHANGED - 1
+                        ))?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        clients.into_iter().try_for_each(|client| {
+            client.join().map_err(|_| "a client panicked".to_string())?.map_err(|error| error.to_string())
+        })
+    })
+}
+
+/// Bytes of redo since the checkpoint.
+fn redo_bytes(server: &Server) -> std::io::Result<u64> {
+    let rows = server.client()?.run("SHOW GLOBAL STATUS LIKE 'Innodb_checkpoint_age'")?.strings();
+    Ok(rows.first().and_then(|row| row[1].parse().ok()).unwrap_or(0))
+}
+
+/// Runs `keel check`; gives its last line.
+fn check(data: &Path) -> Result<String, String> {
+    let output =
+        Command::new(keel_binary()).arg("check").arg(data).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() {
+        true => Ok(text.lines().last().unwrap_or_default().to_string()),
+        false => Err(format!("keel check found damage: {text}")),
+    }
+}
