@@ -210,8 +210,9 @@ impl SnapshotSet {
 
     /// The lowest id that one of them does not know to have begun.
     pub(crate) fn oldest_next(&self) -> Option<u64> {
-        let oldest =
-            |shard: &Mutex<Shard>| shard.lock().entries.iter().filter(|e| e.taken && e.reads).map(|e| e.next).min();
+        let oldest = |shard: &Mutex<Shard>| {
+            shard.lock().entries.iter().filter(|e| e.taken && e.reads).map(|e| e.next).min()
+        };
         self.shards.iter().filter_map(oldest).min()
     }
 

@@ -97,8 +97,37 @@ impl Server {
         Ok(Server { engine, dir, port: free_port(), child: None, options, wrapper: Vec::new() })
     }
 
+    /// Starts the process and kills it so much later, most likely before it answers.
+    pub fn launch_and_kill(&mut self, after: Duration) -> io::Result<()> {
+        self.spawn()?;
+        std::thread::sleep(after);
+        self.kill();
+        Ok(())
+    }
+
     /// Starts the process and waits until it answers.
     pub fn launch(&mut self) -> io::Result<()> {
+        self.spawn()?;
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            if Client::connect(&self.unix(), &Login::default()).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.as_mut().expect("just spawned").try_wait()? {
+                return Err(io::Error::other(format!(
+                    "{} ended with {status}: {}",
+                    self.engine.name(),
+                    self.log_tail()
+                )));
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, self.log_tail()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.dir.join("server.log"))?;
         let mut command = match self.engine {
             Engine::Keel => {
@@ -124,23 +153,7 @@ impl Server {
         self.child = Some(command.spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", command.get_program().display()))
         })?);
-        let deadline = Instant::now() + START_MAX;
-        loop {
-            if Client::connect(&self.unix(), &Login::default()).is_ok() {
-                return Ok(());
-            }
-            if let Some(status) = self.child.as_mut().expect("just spawned").try_wait()? {
-                return Err(io::Error::other(format!(
-                    "{} ended with {status}: {}",
-                    self.engine.name(),
-                    self.log_tail()
-                )));
-            }
-            if Instant::now() > deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, self.log_tail()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        Ok(())
     }
 
     fn keel_command(&self) -> Command {
@@ -219,6 +232,14 @@ impl Server {
     /// Process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
+    }
+
+    /// SIGKILL while others hold the server; [`Server::kill`] waits for its end.
+    pub fn signal_kill(&self) {
+        if let Some(pid) = self.pid() {
+            // SAFETY: plain system call on the id of a child that has not been waited for.
+            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+        }
     }
 
     /// SIGKILL: what a power cut looks like to everybody but the disk.

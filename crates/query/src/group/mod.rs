@@ -17,7 +17,7 @@ use crate::expr::{EvalContext, Expr, RowSlot};
 use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
-use crate::sort::{BUFFER_BYTES, RowList};
+use crate::sort::RowList;
 
 /// How rows are grouped.
 pub(crate) struct GroupPlan {
@@ -41,8 +41,6 @@ pub(crate) struct GroupPlan {
 
 /// Partitions of one round of spilling.
 const PARTITIONS: usize = 16;
-/// The same where memory is short.
-const PARTITIONS_MIN: usize = 2;
 /// Arena offsets are 32 bits wide.
 const BYTES_MAX: u64 = u32::MAX as u64 / 2;
 
@@ -126,11 +124,11 @@ impl Table {
         index as usize
     }
 
-    /// Takes out the groups that belong to a partition of so many, with so many states each; their places stay, empty.
-    fn part(&mut self, partition: (usize, usize), states: usize) -> Vec<Parted> {
+    /// Takes out the groups that belong to a partition, with so many states each; their places stay, empty.
+    fn part(&mut self, partition: usize, states: usize) -> Vec<Parted> {
         let mut parted = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
-            if partition_of(group.hash, partition.1) != partition.0 {
+            if partition_of(group.hash) != partition {
                 continue;
             }
             let bytes =
@@ -155,10 +153,6 @@ pub(crate) struct Grouper<'p> {
     scratch: Vec<u8>,
     /// Rows of groups that did not fit, by hash.
     partitions: Vec<RowList>,
-    /// How many there are; 0 until a row is set aside.
-    partition_count: usize,
-    /// What their buffers take.
-    buffer_memory: Option<Allowance>,
     /// Partitions that hold rows of groups in memory.
     parted: [bool; PARTITIONS],
     /// Partitions of earlier rounds.
@@ -179,8 +173,6 @@ impl<'p> Grouper<'p> {
             memory: Allowance::new(wanted, session.host.clone()),
             scratch: Vec::new(),
             partitions: Vec::new(),
-            partition_count: 0,
-            buffer_memory: None,
             parted: [false; PARTITIONS],
             waiting: Vec::new(),
             depth: 0,
@@ -231,8 +223,7 @@ impl<'p> Grouper<'p> {
         let found = found.copied();
         let group = match found {
             Some(_) if self.is_overfull() => {
-                let partition = self.partition_for(hash);
-                self.parted[partition] = true;
+                self.parted[partition_of(hash)] = true;
                 self.set_aside(hash, frame)?;
                 None
             }
@@ -264,27 +255,11 @@ impl<'p> Grouper<'p> {
     }
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
-        let partition = self.partition_for(hash);
-        while self.partitions.len() < self.partition_count {
+        while self.partitions.len() < PARTITIONS {
             self.partitions.push(RowList::new(0, self.memory.host().clone()));
         }
-        self.partitions[partition].push(|out| self.plan.spill.save(&frame.slots, out))
-    }
-
-    /// The partition of a row that is set aside. There are as many as there is memory for their buffers, and two in any case.
-    fn partition_for(&mut self, hash: u64) -> usize {
-        if self.partition_count == 0 {
-            self.partition_count = PARTITIONS;
-            while self.partition_count > PARTITIONS_MIN {
-                let bytes = (self.partition_count * BUFFER_BYTES) as u64;
-                self.buffer_memory = Allowance::of_all(bytes, self.memory.host().clone());
-                if self.buffer_memory.is_some() {
-                    break;
-                }
-                self.partition_count /= 2;
-            }
-        }
-        partition_of(hash, self.partition_count)
+        let partition = &mut self.partitions[partition_of(hash)];
+        partition.push(|out| self.plan.spill.save(&frame.slots, out))
     }
 
     /// Takes the current row if it belongs to the group at hand; the first row begins one.
@@ -340,13 +315,12 @@ impl<'p> Grouper<'p> {
         for (number, file) in self.partitions.drain(..).enumerate().filter(|(_, file)| !file.is_empty()) {
             let mut waiting = Waiting { file, depth, groups: Vec::new() };
             if parted[number] {
-                waiting.groups = self.table.part((number, self.partition_count), self.plan.aggregates.len());
+                waiting.groups = self.table.part(number, self.plan.aggregates.len());
             }
             self.waiting.push(waiting);
         }
         let table = &self.table;
-        let count = self.partition_count.max(1);
-        let stays = |i: &u32| !parted[partition_of(table.groups[*i as usize].hash, count)];
+        let stays = |i: &u32| !parted[partition_of(table.groups[*i as usize].hash)];
         let mut order: Vec<u32> = (0..table.groups.len() as u32).filter(stays).collect();
         if !self.plan.keeps_arrival {
             order.sort_by(|a, b| {
@@ -392,8 +366,8 @@ impl<'p> Grouper<'p> {
     }
 }
 
-fn partition_of(hash: u64, count: usize) -> usize {
-    (hash >> 48) as usize % count
+fn partition_of(hash: u64) -> usize {
+    (hash >> 48) as usize % PARTITIONS
 }
 
 /// Rounds of spilling hash differently, so that a partition does not fall into one partition again.

@@ -47,7 +47,11 @@ impl Visitor for Rows {
     }
 }
 
-fn rows_of(inspection: &Inspection, tree: TreeId) -> (Vec<(Vec<u8>, Vec<u8>)>, bool) {
+/// A key and its row.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// The rows of a small tree, and whether that is all of them.
+fn rows_of(inspection: &Inspection, tree: TreeId) -> (Vec<Pair>, bool) {
     let rows = Arc::new(Rows::default());
     let outcome = inspection.pass(tree, rows.clone());
     let mut rows = std::mem::take(&mut *rows.0.lock());

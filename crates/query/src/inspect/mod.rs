@@ -1,4 +1,4 @@
-//! Inspecting a data folder that no server runs on: `keel check`, and `keel salvage` ([`salvage`]).
+//! Inspecting a data folder that no server runs on: `keel check`, and `keel salvage` ([`Inspection::salvage`]).
 //!
 //! The storage engine reads the files and says what is wrong with pages, trees and versions
 //! ([`keel_storage::inspect`]); here stands what only SQL knows: which tree belongs to which table, whether rows decode by

@@ -20,7 +20,7 @@ use keel_base::SqlResult;
 pub(crate) use distinct::Distinct;
 pub use list::{RowCursor, RowList};
 pub(crate) use lookup::{KeySet, Lookup};
-pub(crate) use spill::{BUFFER_BYTES, TempFile};
+pub(crate) use spill::TempFile;
 use spill::{Merge, Run};
 
 use crate::host::Host;

@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::memory::FilePlace;
 
 /// Bytes written at once, and read at once where there is room.
-pub(crate) const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that each reader of a merge reads at once at least.
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.

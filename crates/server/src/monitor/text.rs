@@ -188,11 +188,16 @@ fn hosts(shown: &str) -> String {
 
 /// A lock as InnoDB prints it, with the columns of the key that is locked.
 fn lock_lines(out: &mut String, lock: &LockText, number: u64, waits: bool) {
+    if lock.kind == LockKind::Counter {
+        let waits = if waits { " waiting" } else { "" };
+        line!(out, "TABLE LOCK table {} trx id {number} lock mode AUTO-INC{waits}", lock.table);
+        return;
+    }
     let mode = if lock.mode == LockMode::Exclusive { "lock_mode X" } else { "lock mode S" };
     let what = match lock.kind {
         LockKind::Row => " locks rec but not gap",
         LockKind::Gap => " locks gap before rec",
-        LockKind::NextKey => "",
+        LockKind::NextKey | LockKind::Counter => "",
         LockKind::Insert => " locks gap before rec insert intention",
     };
     let waits = if waits { " waiting" } else { "" };

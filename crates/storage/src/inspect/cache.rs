@@ -7,9 +7,12 @@ use parking_lot::Mutex;
 
 use crate::layout::PAGE;
 
-/// Kept pages by tree and number; all are forgotten when there are too many.
+/// Pages by tree and number.
+type Pages = HashMap<(u32, u32), Arc<[u8]>>;
+
+/// Kept pages; all are forgotten when there are too many.
 pub(super) struct Cache {
-    pages: Mutex<HashMap<(u32, u32), Arc<[u8]>>>,
+    pages: Mutex<Pages>,
     pages_max: usize,
 }
 

@@ -161,7 +161,7 @@ impl History {
                     if !purged {
                         scan.ended.push(common);
                     }
-                } else {
+                } else if matches!(common.kind, Kind::Insert | Kind::Update | Kind::Delete) {
                     if decode_change(&data[offset..]).is_none() {
                         return Err(broken(page, format!("no whole undo record at {offset}")));
                     }

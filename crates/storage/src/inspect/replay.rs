@@ -142,7 +142,7 @@ fn replay_page(window: &Window, lacking: &[Change], page: &mut AlignedBuf) -> St
         let what = format!("{what}: the log is not applied");
         return Err(StoreError::Corrupt { file: file_name(TreeId(last.at.0)), page: last.at.1, what });
     }
-    lacking.iter().try_for_each(|change| window.apply(change, page).map(drop))?;
+    lacking.iter().try_for_each(|change| window.apply(change, page).map(|_| ()))?;
     let mut sealed = PageMut::new(page);
     sealed.set_lsn(window.end_of(last));
     sealed.seal();

@@ -1,6 +1,6 @@
 //! One tree's file, read once from its first page to its last by several fibers: pages are checked by themselves, what is
 //! needed of them for the structure is kept, and the entries of each leaf go to a [`Visitor`]. Then the structure is
-//! checked ([`super::shape`]), and leaves that are no part of it are taken back from the visitor.
+//! checked (`shape`), and leaves that are no part of it are taken back from the visitor.
 
 use std::ops::Range;
 use std::sync::Arc;

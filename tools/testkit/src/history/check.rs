@@ -176,7 +176,9 @@ impl<'h> Facts<'h> {
         if cut > 0 && writer_at(cut - 1) == writer_at(cut) {
             return Err(anomaly("G1b", told("part of a transaction")));
         }
-        if !mine.is_empty() && self.took_place[number] && writer_at(cut) != Some(number) {
+        // What was taken back later says nothing about its place.
+        let stays = list.get(cut).is_some_and(|first| self.appends[number].contains(&(key, *first)));
+        if stays && self.took_place[number] && writer_at(cut) != Some(number) {
             return Err(anomaly("order", told(&format!("the last one is {last:?}"))));
         }
         Ok(())

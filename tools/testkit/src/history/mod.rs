@@ -129,6 +129,8 @@ pub struct Recorder {
     clock: AtomicU64,
     elements: AtomicU64,
     transactions: Mutex<Vec<Transaction>>,
+    /// By session, what is known of those on their way, should nothing more become known.
+    open: Mutex<BTreeMap<usize, Transaction>>,
 }
 
 impl Recorder {
@@ -147,9 +149,21 @@ impl Recorder {
         self.elements.load(Ordering::SeqCst)
     }
 
-    /// Keeps a transaction that is over, or about which nothing more will be known.
+    /// Notes how a transaction stands that is on its way: `end` as it is to be counted if nothing more becomes known.
+    pub fn note(&self, transaction: Transaction) {
+        self.open.lock().expect("nobody panics with it").insert(transaction.session, transaction);
+    }
+
+    /// Keeps a transaction that is over.
     pub fn keep(&self, transaction: Transaction) {
+        self.open.lock().expect("nobody panics with it").remove(&transaction.session);
         self.transactions.lock().expect("nobody panics with it").push(transaction);
+    }
+
+    /// Everybody is gone, clients too: what was on its way stays as it was last noted.
+    pub fn after_crash(&self) {
+        let open = std::mem::take(&mut *self.open.lock().expect("nobody panics with it"));
+        self.transactions.lock().expect("nobody panics with it").extend(open.into_values());
     }
 
     /// Everything, with the lists as they are now.

@@ -65,7 +65,10 @@ struct Running<'r, S> {
     session: &'r mut S,
     recorder: &'r Recorder,
     random: &'r mut Random,
-    level: Level,
+    plan: &'r Plan,
+    began: u64,
+    /// One statement without BEGIN.
+    alone: bool,
     steps: Vec<Step>,
 }
 
@@ -91,7 +94,7 @@ pub fn last<S: Session>(session: &mut S) -> Result<Lists, Failure> {
 fn transaction<S: Session>(session: &mut S, recorder: &Recorder, plan: &Plan, random: &mut Random) -> bool {
     let began = recorder.now();
     let alone = random.below(6) == 0;
-    let mut running = Running { session, recorder, random, level: plan.level, steps: Vec::new() };
+    let mut running = Running { session, recorder, random, plan, began, alone, steps: Vec::new() };
     let result = if alone { running.step() } else { running.several() };
     let ending = recorder.now();
     let (end, goes_on) = match result {
@@ -114,14 +117,15 @@ fn transaction<S: Session>(session: &mut S, recorder: &Recorder, plan: &Plan, ra
 
 impl<S: Session> Running<'_, S> {
     fn several(&mut self) -> Result<(), Stop> {
-        if self.level == Level::RepeatableRead && self.random.below(5) == 0 {
+        if self.plan.level == Level::RepeatableRead && self.random.below(5) == 0 {
             self.note(Op::Snapshot, "START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
         } else {
             self.rows("BEGIN")?;
         }
         for _ in 0..1 + self.random.below(5) {
             match self.random.below(12) {
-                0 => self.undone()?,
+                // To return to where nothing was done is to begin anew, with another snapshot.
+                0 if !self.steps.is_empty() => self.undone()?,
                 _ => self.step()?,
             }
         }
@@ -130,12 +134,26 @@ impl<S: Session> Running<'_, S> {
 
     /// Ends the transaction; how, and whether the session goes on. An error of COMMIT leaves its outcome open.
     fn finish(&mut self, sql: &str) -> (End, bool) {
+        self.tell(if sql == "COMMIT" { End::Unknown } else { End::Aborted });
         match (self.session.run(sql), sql) {
             (Ok(_), "COMMIT") => (End::Committed, true),
             (Ok(_), _) => (End::Aborted, true),
             (Err(failure), "COMMIT") => (End::Unknown, failure != Failure::Lost),
             (Err(failure), _) => (End::Aborted, failure != Failure::Lost),
         }
+    }
+
+    /// Tells the recorder what to think of this if nothing more is heard of it.
+    fn tell(&self, end: End) {
+        let ending = if self.alone { self.began } else { self.recorder.now() };
+        self.recorder.note(Transaction {
+            session: self.plan.session,
+            steps: self.steps.clone(),
+            began: self.began,
+            ending,
+            ended: u64::MAX,
+            end,
+        });
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<String>>, Stop> {
@@ -151,6 +169,7 @@ impl<S: Session> Running<'_, S> {
         let appends = matches!(op, Op::Append(..));
         if appends {
             self.steps.push(Step { op: op.clone(), sent, answered: u64::MAX });
+            self.tell(if self.alone { End::Unknown } else { End::Aborted });
         }
         let result = self.rows(sql);
         let answered = self.recorder.now();
@@ -256,7 +275,7 @@ impl<S: Session> Running<'_, S> {
         let how = if self.random.below(2) == 0 { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
         let sql = format!("SELECT k, v FROM list WHERE {condition} {how}");
         let (lists, sent, answered) = self.select(&sql, &keys)?;
-        let gaps = matches!(self.level, Level::RepeatableRead | Level::Serializable);
+        let gaps = matches!(self.plan.level, Level::RepeatableRead | Level::Serializable);
         self.steps.push(Step { op: Op::Lock { lists, gaps }, sent, answered });
         Ok(())
     }

@@ -183,4 +183,6 @@ fn lists_that_nobody_can_have_read_are_found() {
     assert_eq!(name(&together(Level::ReadCommitted, &["a1:1"], &[(1, &[1, 1])])), "order");
     let undone = together(Level::RepeatableRead, &["a1:1 u1:1 r1: a1:2 r1:2"], &[(1, &[2])]);
     assert_eq!(name(&undone), "none");
+    let undone = together(Level::RepeatableRead, &["a1:1 r1:1 u1:1 a2:2", "a1:3"], &[(1, &[3]), (2, &[2])]);
+    assert_eq!(name(&undone), "none");
 }

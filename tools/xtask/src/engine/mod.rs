@@ -30,13 +30,12 @@ struct Part {
 }
 
 /// All claims, in the order of the document.
-const PARTS: &[Part] =
-    &[
-        Part { name: "pressure", run: pressure::run },
-        Part { name: "history", run: history::run },
-        Part { name: "recovery", run: recovery::run },
-        Part { name: "memory", run: memory::run },
-    ];
+const PARTS: &[Part] = &[
+    Part { name: "pressure", run: pressure::run },
+    Part { name: "history", run: history::run },
+    Part { name: "recovery", run: recovery::run },
+    Part { name: "memory", run: memory::run },
+];
 
 /// The document.
 const DOCUMENT: &str = "docs/engine.md";

@@ -32,7 +32,7 @@ impl Sizes {
     fn of(options: &Options, pool_mib: u32) -> Sizes {
         match options.quick {
             true => Sizes { hot: 50_000, cold: 50_000, pool_mib: 64, statements: 500 },
-            // A quarter of the pool for each, and redo for a few gigabytes.
+            // Rows that change fill about half of the pool; ten million changes make two gigabytes of redo.
             false => {
                 let hot = u64::from(pool_mib) * 2400;
                 Sizes { hot, cold: 4 * hot, pool_mib, statements: 25_000 }
