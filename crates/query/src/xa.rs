@@ -4,7 +4,7 @@
 //! ([`keel_storage::prepared`]), XA COMMIT or XA ROLLBACK ends it. While a branch is open, all else that would end a
 //! transaction is refused (1399).
 //!
-//! 1. A branch is known to the whole server from XA START to its end ([`Branches`]): its name is nobody else's. As in MariaDB
+//! 1. A branch is known to the whole server from XA START to its end (`Branches`): its name is nobody else's. As in MariaDB
 //!    the format number is no part of the name.
 //! 2. A prepared branch belongs to its session until that ends. Then, and after a restart, it is free: any session may end
 //!    it. It keeps the metadata locks of the tables that it has changed, so nobody drops what its undo records name.
