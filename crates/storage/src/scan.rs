@@ -465,6 +465,9 @@ impl Scan {
             let (header, row) = Header::split(leaf.value(slot));
             let ended = header.trx == state.own_id() || !engine.table.is_active(header.trx);
             if header.is_deleted() && ended {
+                if header.trx != state.own_id() {
+                    state.note_seen(engine, header.trx);
+                }
                 if !self.of_index {
                     state.pass_deleted(engine, header)?;
                 }

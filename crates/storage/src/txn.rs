@@ -23,7 +23,7 @@ use crate::rollback::{UndoMark, Writes};
 use crate::scan::Scan;
 use crate::snapshot::Snapshot;
 use crate::stats::RowCounts;
-use crate::trx::TrxShared;
+use crate::trx::{TrxShared, TrxState};
 use crate::undo::Kind;
 
 /// A transaction. Owned by one session; dropping it rolls it back, unless it is prepared. After commit or rollback it is as new, with the
@@ -49,6 +49,9 @@ pub(crate) struct State {
     /// Since its first write.
     pub(crate) writes: Option<Writes>,
     pub(crate) snapshot: Option<Snapshot>,
+    /// The newest commit that its locks have met. Locks are given back before a commit is durable, snapshots see only what
+    /// is: whoever was shown a row under a lock must not find an older one later.
+    seen: u64,
     pub(crate) counts: RowCounts,
     statement: UndoMark,
     created: Vec<TreeId>,
@@ -111,6 +114,7 @@ impl Txn {
             entered: false,
             writes: None,
             snapshot: None,
+            seen: 0,
             counts: RowCounts::default(),
             statement: UndoMark::default(),
             created: Vec::new(),
@@ -372,6 +376,10 @@ impl State {
     #[inline]
     pub(crate) fn take_snapshot(&mut self, engine: &Engine) {
         if self.snapshot.is_none() {
+            if self.seen > engine.snapshot_lsn() {
+                // A dead log leaves the older snapshot; nothing is acknowledged any more.
+                let _ = engine.store.wait_durable(Lsn(self.seen));
+            }
             let worker = keel_runtime::worker_index();
             self.snapshot = Some(engine.snapshots.take(worker, &engine.table, || engine.snapshot_lsn()));
             if let Some(owner) = &self.owner {
@@ -386,6 +394,14 @@ impl State {
             if let Some(owner) = &self.owner {
                 owner.set_reading(false);
             }
+        }
+    }
+
+    /// Notes that a lock has met what `trx` left, which is not in progress.
+    #[inline]
+    pub(crate) fn note_seen(&mut self, engine: &Engine, trx: TrxId) {
+        if let Some(TrxState::Ended(csn)) = engine.table.lookup(trx) {
+            self.seen = self.seen.max(csn);
         }
     }
 
@@ -490,17 +506,20 @@ impl State {
             owner.set_transaction(None);
         }
         self.writes = None;
+        self.seen = 0;
         self.statement = UndoMark::default();
     }
 
     fn commit(&mut self, engine: &Engine) -> Result<Lsn> {
         self.release_snapshot(engine);
+        let seen = Lsn(self.seen);
         let Some(writes) = &mut self.writes else {
             if let Some(shared) = &self.shared {
                 engine.locks.release_all(shared);
             }
             self.report(engine);
             self.reset(engine);
+            engine.store.wait_commit(seen)?;
             return Ok(Lsn(0));
         };
         let wrote = writes.start.is_some();
@@ -513,9 +532,7 @@ impl State {
         let created = std::mem::take(&mut self.created);
         let dropped = std::mem::take(&mut self.dropped);
         drop(created);
-        if wrote {
-            engine.store.wait_commit(lsn)?;
-        }
+        engine.store.wait_commit(if wrote { lsn } else { seen })?;
         if !dropped.is_empty() {
             engine.store.wait_durable(lsn)?;
             dropped.into_iter().try_for_each(|id| engine.remove_tree(id))?;

@@ -118,8 +118,12 @@ impl State {
         if header.trx == self.own_id() && header.trx.0 != 0 {
             return Ok(RowLock::Mine(false));
         }
+        let is_active = engine.table.is_active(header.trx);
+        if !is_active {
+            self.note_seen(engine, header.trx);
+        }
         let me = self.shared();
-        let ask = if engine.table.is_active(header.trx) {
+        let ask = if is_active {
             // Not in the set: it has just ended.
             let Some(writer) = engine.active.get(header.trx) else { return Ok(RowLock::Again) };
             engine.locks.ask(me, tree.id(), key, mode, Some(&writer), if_taken)
@@ -187,6 +191,7 @@ impl State {
             let (header, row) = Header::split(leaf.value(slot));
             if header.is_deleted() && !engine.table.is_active(header.trx) && header.trx != self.own_id() {
                 self.pass_deleted(engine, header)?;
+                self.note_seen(engine, header.trx);
                 if self.isolation.locks_gaps() {
                     self.lock_gap_around(tree, &leaf, slot);
                 } else if waited {

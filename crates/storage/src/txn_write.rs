@@ -228,6 +228,7 @@ impl State {
         let own = header.trx == self.own_id();
         if header.is_deleted() && !own && !engine.table.is_active(header.trx) {
             self.pass_deleted(engine, header)?;
+            self.note_seen(engine, header.trx);
             return Ok(self.missing(tree, leaf, slot));
         }
         match self.lock_row(engine, tree, key, header, LockMode::Exclusive, false, IfTaken::Queue)? {

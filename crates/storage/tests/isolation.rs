@@ -3,9 +3,13 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use common::*;
+use keel_runtime::fiber;
 use keel_storage::{
-    Error, Insert, Isolation, LockMode, Read, Result, ScanRange, TreeHandle, Txn, TxnOptions, Wait,
+    Engine, Error, Insert, Isolation, LockMode, Read, Result, ScanRange, TreeHandle, Txn, TxnOptions, Wait,
 };
 
 const LEVELS: [Isolation; 2] = [Isolation::ReadCommitted, Isolation::RepeatableRead];
@@ -296,5 +300,42 @@ fn a_transaction_sees_its_own_writes() {
         assert_eq!(get(&mut other, tree, 1).as_deref(), Some("1"));
         txn.rollback().unwrap();
         assert_eq!(keys(&mut txn, tree), [1, 2]);
+    });
+}
+
+/// One changes a row and commits; before that is durable, `look` gets the row's lock and the engine.
+fn behind_a_commit_that_is_not_durable(look: impl Fn(&Arc<Engine>, &TreeHandle) + Sync) {
+    with_rows(&[1], |engine, tree| {
+        for _ in 0..20 {
+            let mut writer = rr(engine);
+            set(&mut writer, tree, 1, "old").unwrap();
+            writer.commit().unwrap();
+            let mut writer = rr(engine);
+            set(&mut writer, tree, 1, "new").unwrap();
+            fiber::spawn(move || _ = writer.commit().unwrap());
+            look(engine, tree);
+            fiber::sleep(Duration::from_secs(1));
+        }
+    });
+}
+
+#[test]
+fn what_a_lock_has_shown_a_later_snapshot_of_the_transaction_sees() {
+    behind_a_commit_that_is_not_durable(|engine, tree| {
+        let mut reader = rc(engine);
+        let locked = lock(&mut reader, tree, 1, LockMode::Shared, Wait::Default).unwrap();
+        assert_eq!(locked.as_deref(), Some("new"));
+        assert_eq!(get(&mut reader, tree, 1).as_deref(), Some("new"));
+    });
+}
+
+#[test]
+fn what_a_lock_has_shown_the_next_transaction_sees() {
+    behind_a_commit_that_is_not_durable(|engine, tree| {
+        let mut reader = rr(engine);
+        let locked = lock(&mut reader, tree, 1, LockMode::Exclusive, Wait::Default).unwrap();
+        assert_eq!(locked.as_deref(), Some("new"));
+        reader.commit().unwrap();
+        assert_eq!(get(&mut rr(engine), tree, 1).as_deref(), Some("new"));
     });
 }
