@@ -29,6 +29,9 @@ use crate::txn_read::{RowLock, if_taken, load_overflow, successor};
 
 const FIRST_BATCH: usize = 4;
 const BATCH_MAX: usize = 1024;
+/// Leaves that a scan comes through before it reads ahead, and the fewest that it reads then.
+const LEAVES_BEFORE_AHEAD: usize = 2;
+const AHEAD_MIN: usize = 4;
 
 /// A scan in progress; holds no latch between calls.
 pub struct Scan {
@@ -40,6 +43,12 @@ pub struct Scan {
     place: Place,
     /// The page where `place` probably lies.
     hint: Option<PageNo>,
+    /// The scan has just come to the leaf of `hint`.
+    entered: bool,
+    /// Leaves it has come through.
+    leaves: usize,
+    /// Leaves that were read ahead last.
+    window: usize,
     /// Rows of the last batch.
     items: Vec<Item>,
     next_item: usize,
@@ -117,6 +126,9 @@ impl Scan {
             read,
             place: Place::Start,
             hint: None,
+            entered: false,
+            leaves: 0,
+            window: 0,
             items: Vec::new(),
             next_item: 0,
             batch: FIRST_BATCH,
@@ -245,6 +257,24 @@ impl Scan {
         Ok(!self.items.is_empty())
     }
 
+    /// Reads the next leaves together, where the scan has come through some and the next one is not in memory. Waits.
+    fn read_ahead(&mut self) -> StoreResult<()> {
+        if !std::mem::take(&mut self.entered) || self.leaves < LEAVES_BEFORE_AHEAD {
+            return Ok(());
+        }
+        let (Place::From(key), Some(next)) = (&self.place, self.hint) else { return Ok(()) };
+        let tree = self.tree.tree();
+        if !tree.is_absent(next) {
+            return Ok(());
+        }
+        self.window = (2 * self.window).clamp(AHEAD_MIN, tree.read_ahead_max());
+        let upper = match &self.upper {
+            Bound::Unbounded => None,
+            Bound::Included(key) | Bound::Excluded(key) => Some(key.as_slice()),
+        };
+        tree.read_ahead(key, upper, self.window)
+    }
+
     fn leaf<'t>(&self, tree: &'t TreeHandle) -> StoreResult<LeafRead<'t>> {
         let tree = tree.tree();
         match (&self.place, self.hint) {
@@ -304,6 +334,7 @@ impl Scan {
     }
 
     fn fill_plain(&mut self, engine: &Engine, state: &mut State) -> Result<()> {
+        self.read_ahead()?;
         let tree = self.tree.clone();
         let leaf = self.leaf(&tree)?;
         let (slots, ends_here) = self.slots(&leaf);
@@ -336,6 +367,8 @@ impl Scan {
             Place::Before(leaf.low_fence().to_vec())
         } else {
             self.hint = leaf.right();
+            self.entered = true;
+            self.leaves += 1;
             leaf.high_fence().map_or(Place::End, |fence| Place::From(fence.to_vec()))
         };
     }
@@ -378,6 +411,7 @@ impl Scan {
             // It keeps the old versions that may be looked at, and their overflow pages.
             state.take_snapshot(engine);
         }
+        self.read_ahead()?;
         loop {
             let tree = self.tree.clone();
             let leaf = self.leaf(&tree)?;

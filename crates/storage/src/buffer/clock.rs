@@ -94,7 +94,7 @@ impl Pool {
                 return Ok(owned);
             }
             if let Some(spaces) = self.spaces.get().and_then(Weak::upgrade)
-                && self.sweep(&*spaces, READER_WANTS, &mut None, READER_STEPS) > 0
+                && self.sweep_for_reader(&*spaces) > 0
             {
                 continue;
             }
@@ -108,6 +108,11 @@ impl Pool {
             }
             fiber::park(WaitEvent::FreeFrame);
         }
+    }
+
+    /// Frees a few clean cold frames; gives their number.
+    pub(super) fn sweep_for_reader(&self, spaces: &dyn Spaces) -> usize {
+        self.sweep(spaces, READER_WANTS, &mut None, READER_STEPS)
     }
 
     fn ask_cleaner(&self) {

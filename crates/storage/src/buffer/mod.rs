@@ -14,6 +14,7 @@
 
 pub mod arena;
 pub mod clock;
+mod read_ahead;
 mod requests;
 pub mod resize;
 pub mod translation;
@@ -168,6 +169,8 @@ pub struct Pool {
     /// Who waits for a page being loaded: tree, page, fiber.
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
     free_waiters: Mutex<Vec<Fiber>>,
+    /// Pages that scans brought, oldest first.
+    scanned: Mutex<VecDeque<read_ahead::Scanned>>,
     cleaner: Mutex<Option<Fiber>>,
     spaces: OnceLock<Weak<dyn clock::Spaces + Send + Sync>>,
     cleaner_asked: AtomicBool,
@@ -289,6 +292,7 @@ impl Pool {
             hand: AtomicU32::new(0),
             load_waiters: Mutex::default(),
             free_waiters: Mutex::default(),
+            scanned: Mutex::default(),
             cleaner: Mutex::new(None),
             spaces: OnceLock::new(),
             cleaner_asked: AtomicBool::new(false),
@@ -510,33 +514,6 @@ impl Pool {
             return Err(space.corrupt(page, what));
         }
         Ok(Touched::NONE)
-    }
-
-    /// Reads those of the pages that are absent, all at once; waits, for frames too. For one caller at a time, and for less
-    /// pages than the pool has frames.
-    pub fn read_together(&self, wanted: &[(Arc<Space>, u32)]) -> StoreResult<()> {
-        let absent: Vec<_> = wanted.iter().filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
-        let frames = absent.iter().map(|_| self.take_frame()).collect::<StoreResult<Vec<_>>>()?;
-        let claimed = frames.into_iter().zip(absent).filter(|(_, (space, page))| space.map.claim(*page));
-        let mut owned: Vec<_> = claimed.map(|(frame, (space, page))| (frame, space, *page)).collect();
-        let offsets: Vec<u64> = owned.iter().map(|o| u64::from(o.2) * PAGE as u64).collect();
-        let mut batch = keel_runtime::fs::IoBatch::new();
-        for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
-            batch.push_read(&space.file, frame.bytes(), *offset);
-        }
-        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
-        for ((mut frame, space, page), result) in owned.into_iter().zip(results) {
-            let loaded = result.is_ok().then(|| self.check_loaded(space, page, frame.bytes()));
-            if let Some(Ok(touched)) = loaded {
-                self.counters.reads.fetch_add(1, Relaxed);
-                frame.publish(space, page, 0, touched);
-            } else {
-                // Whoever needs the page reads it alone and meets the error.
-                space.map.clear(page);
-            }
-            self.wake_loaders(space, page);
-        }
-        Ok(())
     }
 
     /// Notes a change of a latched page; called under the log's mutex, which keeps the queue sorted.

@@ -15,6 +15,7 @@
 //!
 //! A crash between the two steps of a split leaves a tree that is correct and one separator short.
 
+mod ahead;
 mod counter;
 mod merge;
 mod overflow;

@@ -1,0 +1,120 @@
+//! Reading many pages at once: those of recovery, and those that a scan is about to come to.
+//!
+//! Pages of scans go into a ring of frames: when a scan reads further, the frames of its oldest pages are taken, if nobody
+//! else has used those pages meanwhile. So a scan of a table larger than the pool passes through a few frames of its own and
+//! moves CLOCK's hand hardly at all: what others work with stays in memory.
+
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::Ordering::*;
+
+use keel_runtime::fs::IoBatch;
+use keel_runtime::latch;
+
+use super::translation::Entry;
+use super::{Owned, Pool};
+use crate::fault::StoreResult;
+use crate::layout::PAGE;
+use crate::space::Space;
+
+/// One in so many frames may hold pages that scans brought, within these bounds.
+const RING_SHARE: usize = 16;
+const RING_MIN: usize = 16;
+const RING_MAX: usize = 4096;
+/// Pages of one read-ahead at most.
+const READ_AHEAD_MAX: usize = 32;
+/// Accesses that the scan itself makes of a page: one that has more is in use by others.
+const USES_OF_SCAN: u8 = 1;
+
+/// A page that a scan brought: its frame, tree and number.
+pub(super) type Scanned = (u32, u32, u32);
+
+impl Pool {
+    fn ring_max(&self) -> usize {
+        (self.len() / RING_SHARE).clamp(RING_MIN, RING_MAX)
+    }
+
+    /// Pages that one scan may read ahead: some scans at once find room in the ring.
+    pub fn read_ahead_max(&self) -> usize {
+        (self.ring_max() / 4).min(READ_AHEAD_MAX)
+    }
+
+    /// Reads those of `pages` that are absent, all at once, for a scan that will come to them. Waits for the device, not for
+    /// frames: what finds none is left out, as is a page that cannot be read; whoever needs it meets the error.
+    pub fn read_ahead(&self, space: &Space, pages: &[u32]) {
+        assert_eq!(latch::held(), 0, "a read-ahead with a latch held (tree {})", space.id);
+        self.make_room_in_ring(pages.len());
+        let mut owned = Vec::with_capacity(pages.len());
+        for &page in pages.iter().filter(|page| space.map.get(**page) == Entry::Absent) {
+            let Some(frame) = self.take_frame_at_once() else { break };
+            if space.map.claim(page) {
+                owned.push((frame, space, page));
+            }
+        }
+        let frames = self.read_claimed(owned);
+        let mut ring = self.scanned.lock();
+        for (frame, page) in frames {
+            self.frame(frame).uses.store(0, Relaxed);
+            ring.push_back((frame, space.id.0, page));
+        }
+    }
+
+    /// A free frame, or that of a clean cold page.
+    fn take_frame_at_once(&self) -> Option<Owned<'_>> {
+        self.try_take_frame().or_else(|| {
+            let spaces = self.spaces.get().and_then(Weak::upgrade)?;
+            self.sweep_for_reader(&*spaces);
+            self.try_take_frame()
+        })
+    }
+
+    /// Takes the frames of the oldest pages of scans, as long as more than `coming` are missing in the ring.
+    fn make_room_in_ring(&self, coming: usize) {
+        let Some(spaces) = self.spaces.get().and_then(Weak::upgrade) else { return };
+        let surplus = {
+            let mut ring = self.scanned.lock();
+            let count = (ring.len() + coming).saturating_sub(self.ring_max()).min(ring.len());
+            ring.drain(..count).collect::<Vec<Scanned>>()
+        };
+        for (index, tree, page) in surplus {
+            let frame = self.frame(index);
+            let same = frame.identity() == Some((tree, page));
+            if same && frame.uses.load(Relaxed) <= USES_OF_SCAN && !frame.is_dirty() {
+                self.try_evict(&*spaces, index, frame);
+            }
+        }
+    }
+
+    /// Reads those of the pages that are absent, all at once; waits, for frames too. For one caller at a time, and for less
+    /// pages than the pool has frames.
+    pub fn read_together(&self, wanted: &[(Arc<Space>, u32)]) -> StoreResult<()> {
+        let absent: Vec<_> = wanted.iter().filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
+        let frames = absent.iter().map(|_| self.take_frame()).collect::<StoreResult<Vec<_>>>()?;
+        let claimed = frames.into_iter().zip(absent).filter(|(_, (space, page))| space.map.claim(*page));
+        self.read_claimed(claimed.map(|(frame, (space, page))| (frame, &**space, *page)).collect());
+        Ok(())
+    }
+
+    /// Reads claimed pages into their frames; gives frame and number of those that came.
+    fn read_claimed(&self, mut owned: Vec<(Owned<'_>, &Space, u32)>) -> Vec<(u32, u32)> {
+        let offsets: Vec<u64> = owned.iter().map(|o| u64::from(o.2) * PAGE as u64).collect();
+        let mut batch = IoBatch::new();
+        for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
+            batch.push_read(&space.file, frame.bytes(), *offset);
+        }
+        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        let mut frames = Vec::with_capacity(owned.len());
+        for ((mut frame, space, page), result) in owned.into_iter().zip(results) {
+            let loaded = result.is_ok().then(|| self.check_loaded(space, page, frame.bytes()));
+            if let Some(Ok(touched)) = loaded {
+                self.counters.reads.fetch_add(1, Relaxed);
+                frames.push((frame.publish(space, page, 0, touched), page));
+            } else {
+                // Whoever needs the page reads it alone and meets the error.
+                space.map.clear(page);
+            }
+            self.wake_loaders(space, page);
+        }
+        frames
+    }
+}

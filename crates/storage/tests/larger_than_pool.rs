@@ -1,0 +1,90 @@
+//! Tables larger than the buffer pool: scans read ahead, and leave in memory what others work with.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use keel_storage::{Engine, EngineConfig, Isolation, Read, ScanRange, TreeHandle};
+
+/// 256 frames.
+fn small_pool() -> EngineConfig {
+    let mut config = config();
+    config.store.pool_bytes = 4 << 20;
+    config
+}
+
+/// About eight rows a leaf.
+fn fill(engine: &Arc<Engine>, rows: u32) -> TreeHandle {
+    let tree = new_tree(engine);
+    for first in (0..rows).step_by(500) {
+        let mut txn = begin(engine, Isolation::RepeatableRead);
+        (first..rows.min(first + 500)).for_each(|n| put(&mut txn, &tree, n, &format!("{n:1800}")));
+        txn.commit().unwrap();
+    }
+    tree
+}
+
+fn read_hot(engine: &Arc<Engine>, tree: &TreeHandle, rows: u32) {
+    let mut txn = rr(engine);
+    for n in 0..rows {
+        assert!(txn.get(tree, &k(n), Read::Snapshot, |_| ()).unwrap().is_some());
+    }
+    txn.commit().unwrap();
+}
+
+fn reads(engine: &Arc<Engine>) -> u64 {
+    engine.status().store.reads
+}
+
+#[test]
+fn a_scan_of_a_large_table_leaves_the_working_set_in_memory() {
+    const HOT: u32 = 800;
+    const LARGE: u32 = 8000;
+    world_of(small_pool(), 1, |engine| {
+        let (hot, large) = (fill(engine, HOT), fill(engine, LARGE));
+        engine.checkpoint().unwrap();
+        (0..4).for_each(|_| read_hot(engine, &hot, HOT));
+        let before = reads(engine);
+        read_hot(engine, &hot, HOT);
+        assert!(reads(engine) - before < 10, "the working set does not fit the pool");
+        let before = reads(engine);
+        let rows = scan_range(&mut rr(engine), &large, ScanRange::ALL, Read::Snapshot).unwrap();
+        assert_eq!(rows.len(), LARGE as usize);
+        let scanned = reads(engine) - before;
+        assert!(scanned > 800, "the table was in memory: {scanned} reads");
+        let before = reads(engine);
+        read_hot(engine, &hot, HOT);
+        let lost = reads(engine) - before;
+        assert!(lost < 20, "{lost} pages of the working set had to be read again");
+    });
+}
+
+#[test]
+fn a_scan_reads_ahead_and_a_short_one_does_not() {
+    world_of(small_pool(), 2, |engine| {
+        let tree = fill(engine, 8000);
+        engine.checkpoint().unwrap();
+        let before = reads(engine);
+        let bound = |n: u32| std::ops::Bound::Included(k(n));
+        let (low, high) = (bound(100), bound(104));
+        let range = ScanRange {
+            lower: low.as_ref().map(|key| &key[..]),
+            upper: high.as_ref().map(|key| &key[..]),
+            reverse: false,
+        };
+        assert_eq!(scan_range(&mut rr(engine), &tree, range, Read::Snapshot).unwrap().len(), 5);
+        assert!(reads(engine) - before < 6, "a range of five rows read {} pages", reads(engine) - before);
+        let mut txn = rr(engine);
+        let mut scan = txn.scan(&tree, ScanRange::ALL, Read::Snapshot).unwrap();
+        let before = reads(engine);
+        let mut most = 0;
+        let mut last = before;
+        while scan.next(&mut txn).unwrap().is_some() {
+            most = most.max(reads(engine) - last);
+            last = reads(engine);
+        }
+        assert!(most >= 4, "no more than {most} pages were read at once");
+        assert!(last - before < 1100, "{} reads for about 1000 leaves", last - before);
+    });
+}
