@@ -105,22 +105,17 @@ fn change(bytes: &mut [u8], model: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: &[u8], 
             model.remove(key);
         }
         Ok(slot) if what < 70 => {
-            let high = key.to_vec();
-            page.truncate(slot, &high, 99);
+            page.truncate(slot, key, 99);
+            assert_eq!(page.as_ref().problem(), None);
             model.split_off(key);
-            // The fence moved: what comes must lie below it, so the page begins anew.
-            if model.is_empty() || what == 69 {
-                bytes.copy_from_slice(&build(0, 0));
-                model.clear();
-            } else {
-                let (pairs, mut fresh) = (std::mem::take(model), build(0, 0));
-                let mut page = PageMut::new(&mut fresh);
-                for (slot, (key, value)) in pairs.iter().enumerate() {
-                    page.insert(slot, &key[1..], value).expect("it was in a page");
-                }
-                bytes.copy_from_slice(&fresh);
-                *model = pairs;
+            assert_eq!(page.as_ref().count(), model.len());
+            // What comes next may lie beyond the new fence: the rest goes on in a page that takes all keys.
+            let mut fresh = build(0, 0);
+            let mut page = PageMut::new(&mut fresh);
+            for (slot, (key, value)) in model.iter().enumerate() {
+                page.insert(slot, &key[1..], value).expect("it was in a page");
             }
+            bytes.copy_from_slice(&fresh);
         }
         Ok(slot) => {
             let old = page.as_ref().value(slot).to_vec();
