@@ -260,6 +260,7 @@ catalogue! {
     XAER_NOTA xaer_nota(1397, "XAE04") "XAER_NOTA: Unknown XID";
     XAER_INVAL xaer_inval(1398, "XAE05") "XAER_INVAL: Invalid arguments (or unsupported command)";
     XAER_RMFAIL xaer_rmfail(1399, "XAE07", state) "XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} state";
+    XAER_RMERR xaer_rmerr(1401, "XAE03") "XAER_RMERR: Fatal error occurred in the transaction branch - check your data for consistency";
     XAER_OUTSIDE xaer_outside(1400, "XAE09") "XAER_OUTSIDE: Some work is done outside global transaction";
     XA_RBROLLBACK xa_rbrollback(1402, "XA100") "XA_RBROLLBACK: Transaction branch was rolled back";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";

@@ -37,6 +37,8 @@ wait_events! {
     RowLock = "row_lock",
     /// A lock on a table's definition.
     MetadataLock = "metadata_lock",
+    /// FLUSH TABLES WITH READ LOCK, or who it keeps out.
+    BackupLock = "backup_lock",
     /// A user lock (`GET_LOCK`).
     UserLock = "user_lock",
     /// A page being read.

@@ -177,3 +177,58 @@ fn a_fault_strikes_the_sync_of_a_folder() {
     assert_eq!(fs::sync_dir(&folder.0).unwrap_err().raw_os_error(), Some(5));
     fs::sync_dir(&folder.0).unwrap();
 }
+
+/// Transfers under hindrances: everything arrives.
+fn hindered(folder: &Folder) {
+    let bytes: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+    let mut back = vec![0; bytes.len()];
+    for errno in [0, libc::EINTR, libc::EAGAIN] {
+        let name = format!("f{errno}");
+        let path = folder.path(&name);
+        for kind in [fs::Op::Read, fs::Op::Write, fs::Op::Sync] {
+            let path = path.to_str().expect("a name").to_string();
+            fs::inject(fs::Fault { kind, path, errno, after: 0, times: 100 });
+        }
+        let file = File::open(&path, &OpenOptions::creating()).unwrap();
+        file.allocate(0, 1 << 20).unwrap();
+        file.set_len(0).unwrap();
+        file.write_at(&bytes, 0, Sync::Data).unwrap();
+        file.write_at(&bytes, 100_000, Sync::None).unwrap();
+        file.sync_data().unwrap();
+        file.sync_all().unwrap();
+        for offset in [0, 100_000] {
+            back.fill(0);
+            file.read_at(&mut back, offset).unwrap();
+            assert_eq!(back, bytes);
+        }
+        assert_eq!(file.read_some_at(&mut back, 150_000).unwrap(), 50_000);
+        assert_eq!(std::fs::read(&path).unwrap().len(), 200_000);
+
+        let direct = File::open(&path, &OpenOptions::writing().with_direct()).unwrap();
+        let pages: Vec<AlignedBuf> = (0..8).map(page).collect();
+        let mut writes = IoBatch::new();
+        pages.iter().zip(0..).for_each(|(page, n)| writes.push_write(&direct, page, n * 4096));
+        assert!(writes.run().iter().all(Result::is_ok));
+        let mut read: Vec<AlignedBuf> = (0..8).map(|_| page(99)).collect();
+        let mut reads = IoBatch::new();
+        read.iter_mut().zip(0..).for_each(|(page, n)| reads.push_read(&direct, page, n * 4096));
+        assert!(reads.run().iter().all(Result::is_ok));
+        assert!(read.iter().zip(&pages).all(|(a, b)| a[..] == b[..]));
+    }
+}
+
+#[test]
+fn short_and_interrupted_transfers_go_on() {
+    hindered(&Folder::temporary());
+    on_each_reactor(|rt| {
+        rt.block_on(|| {
+            hindered(&Folder::temporary());
+            let (sender, receiver) = channel(1);
+            fiber::spawn_service("files", move || {
+                hindered(&Folder::temporary());
+                sender.send(()).expect("received below");
+            });
+            assert_eq!(receiver.recv(), Some(()));
+        });
+    });
+}

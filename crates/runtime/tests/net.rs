@@ -9,7 +9,7 @@ use keel_runtime::net::{
 use keel_runtime::sync::{Event, Mutex};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{Runtime, fiber, time, worker_index};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use keel_runtime::sync::{Event, Mutex, channel};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, rand, slot_count, time, wait, worker_count, worker_index};
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -406,4 +406,35 @@ fn much_data_flows_in_order_with_backpressure() {
             }
         });
     }
+}
+
+#[test]
+fn a_short_write_goes_on_and_a_crash_may_come_between() {
+    let (mut whole, mut half) = (0, 0);
+    for seed in 0..2000 {
+        let options = DiskOptions { torn_writes: false, reorder: false, ..DiskOptions::default() };
+        let disk = Disk::with_options(seed, options);
+        let _ = sim::run(Options::new(seed).with_disk(&disk), || {
+            let file = File::open(Path::new("/f"), &OpenOptions::creating()).unwrap();
+            fs::sync_dir(Path::new("/")).unwrap();
+            if seed % 2 == 0 {
+                fiber::spawn(|| {
+                    fiber::sleep(Duration::from_micros(rand::u64() % 150));
+                    sim::crash_now();
+                });
+            }
+            file.write_at(&[7; 4096], 0, Sync::Data).unwrap();
+            assert_eq!(fs::read_to_end(Path::new("/f")).unwrap(), [7; 4096]);
+        });
+        disk.crash(seed);
+        match disk.read(Path::new("/f")).map_or(0, |bytes| bytes.len()) {
+            4096 => whole += 1,
+            0 => assert_eq!(seed % 2, 0, "a durable write was lost"),
+            len => {
+                assert!(len < 4096 && seed % 2 == 0, "a durable write was cut to {len} bytes");
+                half += 1;
+            }
+        }
+    }
+    assert!(whole > 1000 && half > 0, "{whole} whole, {half} in part");
 }

@@ -8,9 +8,9 @@
 //!    there, or at the start of the last durable group if that comes first; only this service moves it, between batches,
 //!    so no batch is in flight then.
 //!
-//! Pace: age is steered towards half of the log's capacity by flushing redo at the rate at which it arrives, times
-//! the share of that half that is used up; above three quarters, batch after batch. An idle store is cleaned in small
-//! steps.
+//! Pace: age is steered towards three eighths of the log's capacity by flushing redo at the rate at which it arrives, times
+//! the share of those that is used up; above nine sixteenths, batch after batch, and pages ahead of the clock's hand wait. What
+//! is left is for a device that stands still for a while. An idle store is cleaned in small steps.
 //!
 //! A failed write leaves its pages dirty and is tried again: on a full disk until there is room, while writers that find no
 //! log space are told so; after any other error so many times without a step of the checkpoint, then the store ends. A
@@ -51,6 +51,8 @@ const TRIES_MAX: u32 = 20;
 pub struct FlushState {
     /// Everything dirtied before this LSN is to be flushed now.
     target: AtomicU64,
+    /// Everything dirtied before this LSN is to be flushed in small steps.
+    welcome: AtomicU64,
     /// Pages hold everything before this LSN.
     clean: AtomicU64,
     waiters: Mutex<Vec<Fiber>>,
@@ -77,6 +79,11 @@ impl FlushState {
     pub fn request(&self, core: &Core, lsn: u64) {
         self.target.fetch_max(lsn, SeqCst);
         core.log.flusher.request();
+    }
+
+    /// Says that a checkpoint behind `lsn` would be of use: it comes some time, as if the store were idle.
+    pub fn welcome(&self, lsn: u64) {
+        self.welcome.fetch_max(lsn, SeqCst);
     }
 
     /// Pages hold everything before this LSN.
@@ -139,7 +146,7 @@ pub struct Flusher {
     doublewrite: Option<Doublewrite>,
     head: Head,
     batch: FlushBatch,
-    last_appended: u64,
+    last_appended: Option<u64>,
     next_tick: Instant,
     next_checkpoint: Instant,
     /// What was last said to go wrong since the checkpoint last moved.
@@ -162,7 +169,7 @@ impl Flusher {
             doublewrite,
             head,
             batch: FlushBatch::new(),
-            last_appended: 0,
+            last_appended: None,
             next_tick: time::now(),
             next_checkpoint: time::now(),
             last_complaint: String::new(),
@@ -235,10 +242,15 @@ impl Flusher {
         let want = self.core.pool.frames_short();
         let mut dirty = Some(Vec::with_capacity(BATCH));
         let freed = self.core.pool.sweep(&*self.core, want, &mut dirty, usize::MAX);
-        let dirty = dirty.unwrap_or_default();
-        if freed < want && !dirty.is_empty() {
+        let mut dirty = dirty.unwrap_or_default();
+        self.core.pool.wake_free_waiters();
+        let met = dirty.len();
+        if !self.is_urgent() {
+            dirty.extend(self.core.pool.cold_dirty_ahead(BATCH - met));
+        }
+        if !dirty.is_empty() {
             self.flush(&dirty)?;
-            self.core.pool.evict(&*self.core, &dirty);
+            self.core.pool.evict(&*self.core, &dirty[..met]);
         }
         self.core.pool.wake_free_waiters();
         if freed == 0 && dirty.is_empty() {
@@ -287,20 +299,29 @@ impl Flusher {
         }
     }
 
+    /// The age that is aimed at.
+    fn aim(&self) -> u64 {
+        self.core.log.capacity() / 8 * 3
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.core.log.age() > self.aim() / 2 * 3
+    }
+
     fn flush_by_age(&mut self) -> StoreResult<bool> {
         if self.state.hold_checkpoint.load(SeqCst) {
             // Recovery: pages leave for want of frames only.
             return Ok(false);
         }
         let log = &self.core.log;
-        let (appended, age, half) = (log.appended(), log.age(), log.capacity() / 2);
+        let (appended, age) = (log.appended(), log.age());
         let target = self.state.target.load(SeqCst);
         if target > self.state.clean.load(SeqCst) {
             let frames = self.oldest_frames(target, BATCH);
             self.flush(&frames)?;
             return Ok(!frames.is_empty());
         }
-        if age > half + half / 2 {
+        if self.is_urgent() {
             let frames = self.oldest_frames(u64::MAX, BATCH);
             self.flush(&frames)?;
             return Ok(!frames.is_empty());
@@ -309,15 +330,21 @@ impl Flusher {
             return Ok(false);
         }
         self.next_tick = time::now() + TICK;
-        let growth = appended - self.last_appended.min(appended);
-        self.last_appended = appended;
+        // At the first look nothing is known of the pace.
+        let growth = self.last_appended.replace(appended).map_or(0, |last| appended - last.min(appended));
         if growth == 0 {
             let frames = self.oldest_frames(u64::MAX, IDLE_PAGES);
             self.flush(&frames)?;
             return Ok(false);
         }
-        let share = age as f64 / half as f64;
-        self.flush_before(log_position(self.core.log.checkpoint(), growth, share))?;
+        let share = age as f64 / self.aim() as f64;
+        // Not beyond what is dirty now, or this would go on for as long as others write.
+        self.flush_before(log_position(self.core.log.checkpoint(), growth, share).min(appended))?;
+        let welcome = self.state.welcome.load(SeqCst);
+        if welcome > self.state.clean.load(SeqCst) {
+            let frames = self.oldest_frames(welcome, IDLE_PAGES);
+            self.flush(&frames)?;
+        }
         Ok(false)
     }
 
@@ -330,6 +357,7 @@ impl Flusher {
             }
             self.flush(&frames)?;
             self.clean_frames()?;
+            self.maybe_checkpoint()?;
         }
     }
 

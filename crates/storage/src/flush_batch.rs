@@ -73,8 +73,12 @@ impl FlushBatch {
     pub fn copy_out(&mut self, core: &Core, frames: &[u32]) -> bool {
         self.items.clear();
         let pool = &core.pool;
+        // A page that changes between two copies of it must not be in one batch twice.
+        let mut frames = frames.to_vec();
+        frames.sort_unstable();
+        frames.dedup();
         // In file order, so that neighbours lie side by side in the buffer and go out in one write.
-        let mut frames: Vec<_> = frames.iter().map(|&f| (pool.frame(f).identity(), f)).collect();
+        let mut frames: Vec<_> = frames.into_iter().map(|f| (pool.frame(f).identity(), f)).collect();
         frames.sort_unstable();
         for (_, frame) in frames {
             let latch = pool.latch_frame(frame);

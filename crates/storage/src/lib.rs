@@ -36,8 +36,10 @@ pub mod mtr;
 pub mod options;
 mod owner;
 mod page;
+mod pool_report;
 pub mod prepared;
 mod purge;
+mod purge_walk;
 mod recovery;
 mod registry;
 mod report;
@@ -57,6 +59,7 @@ pub mod txn;
 mod txn_read;
 mod txn_write;
 mod undo;
+mod undo_ahead;
 mod undo_log;
 mod version;
 mod views;
@@ -70,6 +73,7 @@ pub use options::{
     ScanRange, TxnOptions, Wait,
 };
 pub use owner::{Owner, Who};
+pub use pool_report::{PageKind, PoolPage};
 pub use report::{
     Deadlock, DeadlockLog, DeadlockParty, LockInfo, LockKind, LockWait, TREES_MAX, TrxInfo, WaitInfo,
 };

@@ -3,7 +3,8 @@
 //! A round takes a copy of the oldest snapshot, then goes through the end records of each
 //! segment that this snapshot sees: everybody sees those transactions, so the versions before them are needed by
 //! nobody. A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
-//! rows the chain is walked, and entries that still bear the delete's marker are removed. Then undo pages are freed.
+//! rows the chain is walked, and entries that still bear the delete's marker are removed, those of many transactions at a
+//! time ([`crate::purge_walk`]). Then undo pages are freed.
 //!
 //! A fiber of its own rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
 //! was lost without ending them. They hold their locks until then; a stop leaves the rest to the next start.
@@ -11,8 +12,8 @@
 //! When most of the undo file is free, its end is given back to the file system ([`crate::shrink`]).
 //!
 //! A crash makes purge start again from the last persisted place; walking a transaction twice does nothing the second
-//! time, because markers are gone. Overflow values bear no markers, so the place is persisted before they are freed: a
-//! crash in between loses their pages. A full disk does not: freeing goes on when there is room for its log.
+//! time, because markers are gone. Long values bear no markers; so whatever refers to one, a deleted entry or an undo record,
+//! names what is left of it in the very mini-transactions that free its pages, one by one.
 //!
 //! A damaged page of one tree does not stop the others: entries that cannot be reached stay, deleted for everybody, and
 //! transactions that cannot be rolled back are tried again and again, the others first.
@@ -28,12 +29,12 @@ use keel_runtime::wait::WaitEvent;
 
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
-use crate::fault::{StoreError, StoreResult};
-use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::fault::StoreError;
+use crate::purge_walk::purge_together;
 use crate::shrink::{Cut, CutDone};
 use crate::snapshot::Snapshot;
 use crate::tree::OverflowRef;
-use crate::undo::{ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change};
+use crate::undo::Common;
 
 /// Pause after a round that found nothing to do; doubled each time until the longest.
 const IDLE_PAUSE: Duration = Duration::from_millis(25);
@@ -43,7 +44,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rounds that fail for a page that cannot be read before its entry is left where it is.
 const READ_TRIES_MAX: u32 = 10;
 /// Transactions purged in a segment before the next has its turn.
-const BATCH: u32 = 256;
+const BATCH: usize = 256;
 
 /// How often the undo file's length is looked at.
 const LENGTH_LOOK: Duration = Duration::from_secs(2);
@@ -107,7 +108,7 @@ struct Length {
 }
 
 impl Engine {
-    fn background_round(&self) -> Result<u64> {
+    fn background_round(self: &Arc<Self>) -> Result<u64> {
         self.views.refresh(self);
         // None waits for the other's damage.
         let (freed, purged) = (self.free_values(), self.purge_round());
@@ -141,7 +142,7 @@ impl Engine {
     }
 
     /// Says once what goes wrong in the background.
-    fn complain(&self, error: &Error) {
+    pub(crate) fn complain(&self, error: &Error) {
         let text = error.to_string();
         let mut last = self.purge.complaint.lock();
         if *last != text {
@@ -151,7 +152,7 @@ impl Engine {
     }
 
     /// Whether what cannot be done to an entry is to be left undone: its page is damaged, or could not be read for long.
-    fn passes_over(&self, error: &Error) -> bool {
+    pub(crate) fn passes_over(&self, error: &Error) -> bool {
         match error {
             Error::Store(StoreError::Corrupt { .. }) => true,
             Error::Store(StoreError::Io { .. }) => {
@@ -169,8 +170,9 @@ impl Engine {
         }
         length.next_look = now + LENGTH_LOOK;
         if let Some(cut) = length.cut {
-            if self.store.undo_cut(cut)? == CutDone::Over {
-                length.cut = None;
+            match self.store.undo_cut(cut)? {
+                CutDone::Over => length.cut = None,
+                CutDone::Wait => self.store.welcome_checkpoint(cut.lsn()),
             }
             return Ok(());
         }
@@ -185,51 +187,24 @@ impl Engine {
     }
 
     /// Purges what all see; says how many transactions and pages. Waits.
-    pub(crate) fn purge_round(&self) -> Result<u64> {
+    fn purge_round(self: &Arc<Self>) -> Result<u64> {
         let oldest = self.snapshots.take_oldest(&self.table, || self.store.durable_lsn().0);
         let result = self.purge_below(&oldest);
         self.snapshots.release(oldest);
         result
     }
 
-    fn purge_below(&self, oldest: &Snapshot) -> Result<u64> {
+    fn purge_below(self: &Arc<Self>, oldest: &Snapshot) -> Result<u64> {
         let mut count = 0;
         for segment in 0..self.undo.segment_count() {
-            for _ in 0..BATCH {
-                let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
-                let Some(end) = self.undo.next_end(segment, may_pass)? else { break };
-                self.purge_transaction(segment, &end)?;
-                count += 1;
-                fiber::tick();
-            }
-            count += self.undo.free_passed(segment)?;
+            let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
+            let ended = self.undo.next_ended(segment, BATCH, may_pass)?;
+            let (purged, result) = purge_together(self, &ended);
+            ended[..purged].iter().for_each(|ended| self.undo.pass(segment, ended));
+            result?;
+            count += purged as u64 + self.undo.free_passed(segment)?;
         }
         Ok(count)
-    }
-
-    fn purge_transaction(&self, segment: usize, end: &Common) -> Result<()> {
-        if end.flags & END_HAS_DELETES != 0 {
-            self.walk_transaction(end, |at, change, tree| {
-                if change.common.kind == Kind::Delete {
-                    remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
-                }
-                Ok(())
-            })?;
-        }
-        self.undo.pass(segment, end);
-        if end.flags & END_HAS_OVERFLOW != 0 {
-            // No later round comes back to this transaction. Its records are still there: only this fiber frees their
-            // pages, and later.
-            self.insist(|| self.undo.save_purge(segment))?;
-            self.walk_transaction(end, |_, change, tree| match (change.common.kind, &change.old) {
-                (Kind::Update, Some(old)) if old.header.is_overflow() => {
-                    let mut place = overflow_ref(change.tree, old.middle())?.page;
-                    self.insist(|| tree.tree().free_overflow_from(&mut place))
-                }
-                _ => Ok(()),
-            })?;
-        }
-        Ok(())
     }
 
     /// Whether purge may have passed the end of `trx`, or may by now.
@@ -259,44 +234,5 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// Does what no later round does again: where the disk is full, once there is room. Waits.
-    pub(crate) fn insist(&self, mut step: impl FnMut() -> StoreResult<()>) -> Result<()> {
-        loop {
-            match step() {
-                Err(StoreError::DiskFull { .. }) => {}
-                result => return Ok(result?),
-            }
-            if self.purge.stop.wait_until(WaitEvent::Purge, time::now() + ERROR_PAUSE) {
-                return Err(Error::Ended);
-            }
-        }
-    }
-
-    /// Calls `f` with each change of a transaction, the newest first, where it stands, and its tree.
-    fn walk_transaction(
-        &self,
-        end: &Common,
-        f: impl Fn(UndoPtr, &ChangeRecord<'_>, &TreeHandle) -> Result<()>,
-    ) -> Result<()> {
-        let mut at = end.before;
-        let mut record = Vec::new();
-        while !at.is_none() {
-            let common = read_record(self, at, &mut record)?;
-            let change = decode_change(&record).filter(|_| common.trx == end.trx);
-            let Some(change) = change else { break };
-            if let Some(tree) = self.any_tree(change.tree) {
-                match f(at, &change, &tree) {
-                    // Dropped meanwhile.
-                    Err(Error::Store(StoreError::NoTree(_))) => {}
-                    Err(error) if self.passes_over(&error) => self.complain(&error),
-                    result => result?,
-                }
-            }
-            at = change.common.before;
-            fiber::tick();
-        }
-        Ok(())
     }
 }

@@ -83,12 +83,13 @@ impl Engine {
         if id == REGISTRY { Some(self.registry.clone()) } else { self.tree(id) }
     }
 
-    /// Removes the file of a tree whose row is gone. Waits.
-    pub(crate) fn remove_tree(&self, id: TreeId) -> Result<()> {
+    /// Removes the file of a tree whose row is gone. One that cannot be removed is only in the way, until the next start: what
+    /// its removal ends has happened. Waits.
+    pub(crate) fn remove_tree(&self, id: TreeId) {
         self.trees.write().remove(&id);
         match self.store.drop_tree(id) {
-            Err(StoreError::NoTree(_)) => Ok(()),
-            other => Ok(other?),
+            Ok(()) | Err(StoreError::NoTree(_)) => {}
+            Err(error) => eprintln!("keel: a file that nobody names stays: {error}"),
         }
     }
 
@@ -106,10 +107,7 @@ impl Engine {
         let mut undecided = Vec::new();
         for id in suspects {
             if !self.is_named(id)? {
-                // A file that cannot be removed is only in the way.
-                if let Err(e) = self.remove_tree(id) {
-                    eprintln!("keel: a file that nobody names stays: {e}");
-                }
+                self.remove_tree(id);
             } else if self.is_undecided(id)? {
                 undecided.push(id);
             }

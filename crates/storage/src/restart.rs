@@ -3,7 +3,7 @@
 //! The store has repeated the log when it comes back, so pages are as of the last durable mini-transaction. The undo
 //! log tells who had ended: a transaction with records and no end record is unfinished. It gets its place in the
 //! transaction table and its locks (the ids in its rows) back before anybody else may begin, and is rolled back: at once
-//! if it is small, else by the background fiber while others already work. One that is prepared ([`crate::prepared`])
+//! as far as that is soon done, else by the background fiber while others already work. One that is prepared ([`crate::prepared`])
 //! keeps its locks and waits for its verdict.
 
 use std::sync::Arc;
@@ -31,13 +31,20 @@ use crate::trx::{ActiveSet, TrxShared, TrxTable};
 use crate::undo_log::{UndoLog, Unfinished};
 use crate::views::Views;
 
-/// Unfinished transactions with no more changes than this are rolled back before the engine opens.
-const SMALL_CHANGES: u64 = 1000;
+/// Changes of unfinished transactions, the smallest first, that are taken back before the engine opens.
+const CHANGES_FIRST: u64 = 2000;
 
 /// Opens the engine. Waits.
 pub(crate) fn open(config: EngineConfig) -> Result<Arc<Engine>> {
+    let store = Store::open(config.store.clone(), &mut |_| {})?;
+    open_on(store.clone(), &config).map_err(|error| match error {
+        Error::Store(error) => store.explain(error).into(),
+        error => error,
+    })
+}
+
+fn open_on(store: Arc<Store>, config: &EngineConfig) -> Result<Arc<Engine>> {
     let durability = config.store.durability;
-    let store = Store::open(config.store, &mut |_| {})?;
     let (undo, unfinished) = UndoLog::open(&store)?;
     let (next, limit) = undo.raise_trx_limit()?;
     let registry = match store.tree(REGISTRY) {
@@ -95,7 +102,12 @@ impl Engine {
         *self.prepared.lock() = prepared.into_iter().filter_map(|found| self.adopt_prepared(found)).collect();
         let mut orphans: Vec<Writes> = unfinished.into_iter().map(|found| self.adopt(found)).collect();
         orphans.sort_by_key(|writes| writes.changes);
-        let large = orphans.split_off(orphans.partition_point(|writes| writes.changes <= SMALL_CHANGES));
+        let mut sum = 0;
+        let first = orphans.iter().take_while(|writes| {
+            sum += writes.changes;
+            sum <= CHANGES_FIRST
+        });
+        let large = orphans.split_off(first.count());
         for mut writes in orphans {
             match writes.roll_back(self) {
                 Err(Error::Store(StoreError::LogFailed)) => return Err(StoreError::LogFailed.into()),

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use keel_base::{Lsn, TreeId, TrxId};
+use keel_base::{Lsn, PageNo, TreeId, TrxId};
 use keel_runtime::fiber;
 
 use crate::alloc::Need;
@@ -25,8 +25,8 @@ use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
 use crate::mtr::Mtr;
-use crate::row::Header;
-use crate::tree::{LeafWrite, OverflowRef, Tree};
+use crate::row::{HEADER_BYTES, Header};
+use crate::tree::{LeafWrite, OverflowRef, Tree, ValuePage};
 use crate::trx::TrxShared;
 use crate::undo::{
     ChangeRecord, Common, END_BYTES, Kind, UndoPtr, decode_change, encode_end, encode_prepare,
@@ -343,7 +343,18 @@ pub(crate) fn read_record(engine: &Engine, at: UndoPtr, out: &mut Vec<u8>) -> Re
     })
 }
 
-/// Removes the deleted entry at `key` if it still bears the marker of the delete at `at` by `trx`. Waits.
+/// What one step of removing a deleted entry came to.
+enum Removal {
+    /// It is not there, or not as it was.
+    Nothing,
+    /// It is gone; whether its leaf has become sparse.
+    Gone(bool),
+    /// Its long value, or what is left of it, begins at this page and goes first.
+    Value(PageNo),
+}
+
+/// Removes the deleted entry at `key` if it still bears the marker of the delete at `at` by `trx`; its long value goes before
+/// it, page by page, while the entry names the rest. Waits.
 pub(crate) fn remove_deleted(
     engine: &Engine,
     tree: &Tree,
@@ -351,29 +362,57 @@ pub(crate) fn remove_deleted(
     trx: TrxId,
     at: UndoPtr,
 ) -> Result<bool> {
-    let mtr: Mtr<'_> = engine.store.begin()?;
-    let mut leaf = tree.leaf_for_write(&mtr, key)?;
-    let Ok(slot) = leaf.search(key) else { return Ok(false) };
+    let mut page: Option<ValuePage> = None;
+    loop {
+        let mtr: Mtr<'_> = engine.store.begin()?;
+        let step = {
+            let mut leaf = tree.leaf_for_write(&mtr, key)?;
+            remove_step(&mtr, tree, &mut leaf, key, (trx, at), page.as_ref())?
+        };
+        mtr.commit();
+        if let Some(page) = page.take() {
+            tree.value_page_freed(&page);
+        }
+        match step {
+            Removal::Nothing => return Ok(false),
+            Removal::Value(rest) => page = Some(tree.value_page(rest)?),
+            Removal::Gone(sparse) => {
+                if sparse {
+                    tree.after_remove(key)?;
+                }
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Frees `page` if the entry's long value begins there; once there is no long value the entry goes.
+fn remove_step(
+    mtr: &Mtr<'_>,
+    tree: &Tree,
+    leaf: &mut LeafWrite<'_>,
+    key: &[u8],
+    (trx, at): (TrxId, UndoPtr),
+    page: Option<&ValuePage>,
+) -> Result<Removal> {
+    let Ok(slot) = leaf.search(key) else { return Ok(Removal::Nothing) };
     let (header, row) = Header::split(leaf.value(slot));
     if !header.is_deleted() || header.trx != trx || header.undo != at {
-        return Ok(false);
+        return Ok(Removal::Nothing);
     }
-    let value = match header.is_overflow() {
-        true => Some(overflow_ref(tree.id(), row)?),
-        false => None,
-    };
+    if header.is_overflow() {
+        let mut rest = overflow_ref(tree.id(), row)?.page;
+        if let Some(page) = page.filter(|page| page.number() == rest) {
+            rest = tree.free_value_page(mtr, page, |rest| {
+                leaf.patch(slot, HEADER_BYTES, &OverflowRef::rest_bytes(rest));
+            })?;
+        }
+        if rest.0 != 0 {
+            return Ok(Removal::Value(rest));
+        }
+    }
     leaf.remove(slot);
-    let sparse = leaf.room() > SPARSE_BYTES || leaf.is_empty();
-    mtr.commit();
-    if let Some(value) = value {
-        // With the entry gone no later try finds the value.
-        let mut place = value.page;
-        engine.insist(|| tree.free_overflow_from(&mut place))?;
-    }
-    if sparse {
-        tree.after_remove(key)?;
-    }
-    Ok(true)
+    Ok(Removal::Gone(leaf.room() > SPARSE_BYTES || leaf.is_empty()))
 }
 
 /// A leaf with this much room is worth merging.

@@ -28,6 +28,13 @@ pub struct Cut {
     lsn: u64,
 }
 
+impl Cut {
+    /// Where the checkpoint must be.
+    pub fn lsn(&self) -> u64 {
+        self.lsn
+    }
+}
+
 /// What became of a cut.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CutDone {

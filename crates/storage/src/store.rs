@@ -36,6 +36,7 @@ use crate::resize::{Resize, frames_of};
 use crate::shrink::{Cut, CutDone};
 use crate::space::{Space, tree_of};
 use crate::tree::Tree;
+use crate::undo_ahead::UndoAhead;
 
 /// When a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -399,6 +400,10 @@ impl Store {
         (self.core.pool.len() * PAGE) as u64
     }
 
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.core.pool
+    }
+
     /// Bytes up to which the pool may grow.
     pub fn pool_bytes_max(&self) -> u64 {
         u64::from(self.core.pool.len_max()) * PAGE as u64
@@ -433,6 +438,11 @@ impl Store {
     /// Why the log failed.
     pub fn failure(&self) -> Option<String> {
         self.core.log.failure()
+    }
+
+    /// Why a start ends, where all it knows is that the log has failed.
+    pub(crate) fn explain(&self, error: StoreError) -> StoreError {
+        self.core.log.explain(error)
     }
 
     /// Creates an empty tree, durable on return. Ids are never reused. Waits.
@@ -528,6 +538,11 @@ impl Store {
         self.core.space(UNDO.0).ok_or(StoreError::NoTree(UNDO.0))
     }
 
+    /// Reads undo pages together, for the start.
+    pub(crate) fn undo_ahead(&self) -> StoreResult<UndoAhead> {
+        Ok(UndoAhead::new(&self.core, self.undo()?))
+    }
+
     /// Makes room for one undo page; waits.
     pub fn undo_reserve(&self, need: Need) -> StoreResult<UndoSpare> {
         Ok(UndoSpare(self.core.reserve(&self.undo()?, need)?))
@@ -556,6 +571,11 @@ impl Store {
     /// Cuts the undo file as planned. Waits.
     pub(crate) fn undo_cut(&self, cut: Cut) -> StoreResult<CutDone> {
         self.core.cut(&self.undo()?, cut)
+    }
+
+    /// A checkpoint behind `lsn` would be of use; it is worked towards, without haste.
+    pub(crate) fn welcome_checkpoint(&self, lsn: u64) {
+        self.flush.welcome(lsn);
     }
 
     /// Latches an undo page shared if it is in memory. Waits for nothing but the latch, so another may be held.
@@ -623,7 +643,7 @@ fn start(
         core.log.fail(e.to_string());
         flush.stop(core);
     }
-    started
+    started.map_err(|error| core.log.explain(error))
 }
 
 /// The log reaches as far as it must: what was lost of it is lost silently otherwise. There is a group at every checkpoint

@@ -275,7 +275,8 @@ impl Txn {
         self.state.undo_to(&self.engine, savepoint.mark)?;
         self.state.dropped.truncate(savepoint.dropped);
         let engine = &self.engine;
-        self.state.created.drain(savepoint.created..).try_for_each(|id| engine.remove_tree(id))
+        self.state.created.drain(savepoint.created..).for_each(|id| engine.remove_tree(id));
+        Ok(())
     }
 
     /// Undoes what was written since [`Txn::start_statement`]; locks stay. Waits.
@@ -535,7 +536,7 @@ impl State {
         engine.store.wait_commit(if wrote { lsn } else { seen })?;
         if !dropped.is_empty() {
             engine.store.wait_durable(lsn)?;
-            dropped.into_iter().try_for_each(|id| engine.remove_tree(id))?;
+            dropped.into_iter().for_each(|id| engine.remove_tree(id));
         }
         Ok(lsn)
     }
@@ -553,8 +554,8 @@ impl State {
         self.reset(engine);
         self.report(engine);
         self.dropped.clear();
-        let created = std::mem::take(&mut self.created);
-        created.into_iter().try_for_each(|id| engine.remove_tree(id))
+        std::mem::take(&mut self.created).into_iter().for_each(|id| engine.remove_tree(id));
+        Ok(())
     }
 
     /// Leaves the rollback to the background fiber; the transaction is as new then.

@@ -14,7 +14,8 @@
 //! `before` names the transaction's record before this one, so that rollback and purge walk a transaction backwards.
 //! The old row is the new row's first `prefix` bytes, the middle, and the new row's last `suffix` bytes. Further
 //! versions are jumps ([`crate::version`]), the newest first: older than the first by any number of versions, and in terms
-//! of the first as the first is in terms of the new row. Records are immutable.
+//! of the first as the first is in terms of the new row. Records are immutable, but for the reference to an old long value:
+//! while purge frees it, the record names the rest of it.
 
 use keel_base::{TreeId, TrxId};
 
@@ -309,6 +310,11 @@ fn decode_old(bytes: &[u8]) -> Option<OldVersion<'_>> {
     Some(OldVersion { header, prefix: u16_at(rest, 0)?, suffix: u16_at(rest, 2)?, middle: rest.get(4..)? })
 }
 
+/// Where in the record of a change to a key of so many bytes the middle of the old version begins.
+pub(crate) fn middle_offset(key_len: usize) -> usize {
+    CHANGE_BYTES + key_len + HEADER_BYTES + 4
+}
+
 impl OldVersion<'_> {
     /// What the old row has and the new one has not; the whole old row if that was an overflow reference.
     pub(crate) fn middle(&self) -> &[u8] {
@@ -353,6 +359,7 @@ mod tests {
             out.extend_from_slice(b"the next record");
             let record = decode_change(&out).unwrap();
             assert_eq!((record.tree, record.key), (TreeId(7), &b"key"[..]));
+            assert_eq!(&out[middle_offset(3)..record.common.len], record.old.unwrap().middle());
             assert_eq!((record.common.trx, record.common.before), (TrxId(42), before));
             let mut row = new.to_vec();
             let version = record.old.unwrap();

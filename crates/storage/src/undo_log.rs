@@ -14,7 +14,8 @@
 //! Order: leaf latch, segment mutex, undo page latch, directory latch. The mutex is never taken under an undo latch.
 //! A crash between taking a page off the head and freeing it loses that page of the file; nothing else.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -120,6 +121,15 @@ struct Tail {
     ends_only: bool,
 }
 
+/// A segment that is being opened.
+struct Opening {
+    purge: PurgeState,
+    /// Purge has passed what was read so far.
+    purged: bool,
+    /// Transactions that have not ended in what was read so far.
+    open: BTreeMap<u64, Unfinished>,
+}
+
 /// How far a segment is purged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PurgeState {
@@ -128,6 +138,24 @@ pub(crate) struct PurgeState {
     at: UndoPtr,
     at_seq: u64,
     at_low: u64,
+}
+
+/// Pages without an end record that purge goes through to find more than it has.
+const PAGES_AHEAD: usize = 64;
+
+/// What comes next in a segment.
+enum Next {
+    End(Common),
+    Page,
+    Nothing,
+}
+
+/// A transaction that has ended and is not purged.
+pub(crate) struct Ended {
+    /// Its end record.
+    pub(crate) common: Common,
+    /// Behind that record.
+    place: PurgeState,
 }
 
 /// Room for one record at the end of a segment, its page latched.
@@ -215,66 +243,80 @@ impl UndoLog {
         let count = u16::from_le_bytes([bytes[4], bytes[5]]) as usize;
         let segments = (0..count).map(|_| Segment::default()).collect();
         let log = UndoLog { store: store.clone(), directory, segments, history: AtomicU64::new(0) };
-        let mut unfinished = Vec::new();
-        for segment in 0..count {
-            log.open_segment(segment, &bytes, &mut unfinished)?;
-        }
+        let unfinished = log.open_segments(&bytes)?;
         Ok((log, unfinished))
     }
 
-    fn open_segment(&self, index: usize, directory: &[u8], out: &mut Vec<Unfinished>) -> StoreResult<()> {
-        let offset = entry_offset(index);
-        let Some(entry) = directory.get(offset..offset + ENTRY_BYTES) else {
-            return Err(corrupt(UNDO_DIRECTORY.0, "undo directory cut short"));
-        };
-        let head = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-        if head == 0 {
-            return Ok(());
+    /// Reads all segments beside each other, in the order in which their pages stand in the file.
+    fn open_segments(&self, directory: &[u8]) -> StoreResult<Vec<Unfinished>> {
+        let mut ahead = self.store.undo_ahead()?;
+        let mut openings = Vec::with_capacity(self.segments.len());
+        let mut places = BinaryHeap::new();
+        for index in 0..self.segments.len() {
+            let offset = entry_offset(index);
+            let Some(entry) = directory.get(offset..offset + ENTRY_BYTES) else {
+                return Err(corrupt(UNDO_DIRECTORY.0, "undo directory cut short"));
+            };
+            let head = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+            let at = UndoPtr::from_bytes([entry[4], entry[5], entry[6], entry[7], entry[8], entry[9]]);
+            let purge = PurgeState { head, at, ..PurgeState::default() };
+            openings.push(Opening { purge, purged: true, open: BTreeMap::new() });
+            if head != 0 {
+                places.push(Reverse((head, index)));
+            }
         }
-        let at = UndoPtr::from_bytes([entry[4], entry[5], entry[6], entry[7], entry[8], entry[9]]);
-        let mut purge = PurgeState { head, at, ..PurgeState::default() };
-        let mut open: BTreeMap<u64, Unfinished> = BTreeMap::new();
-        let mut page = head;
-        let mut purged = true;
-        let tail_seq = loop {
+        let mut unfinished = Vec::new();
+        while let Some(Reverse((page, index))) = places.pop() {
+            ahead.come_to(page)?;
+            let opening = &mut openings[index];
             let read = self.store.undo_read(PageNo(page))?;
             let (seq, low) = page_order(page, read.bytes())?;
-            if page == head {
-                purge.head_seq = seq;
+            if page == opening.purge.head {
+                opening.purge.head_seq = seq;
             }
-            if page == at.page {
-                (purge.at_seq, purge.at_low) = (seq, low);
+            if page == opening.purge.at.page {
+                (opening.purge.at_seq, opening.purge.at_low) = (seq, low);
             }
-            self.scan_page(index, page, seq, read.bytes(), at, &mut purged, &mut open)?;
-            match read.next() {
-                Some(next) => page = next.0,
-                None => break seq,
+            self.scan_page(index, page, seq, read.bytes(), opening)?;
+            let next = read.next();
+            drop(read);
+            match next {
+                Some(next) => places.push(Reverse((next.0, index))),
+                None => self.end_opening(index, opening, (page, seq), &mut unfinished)?,
             }
-        };
+        }
+        Ok(unfinished)
+    }
+
+    /// All of a segment was read, up to its tail.
+    fn end_opening(
+        &self,
+        index: usize,
+        opening: &mut Opening,
+        (page, seq): (u32, u64),
+        out: &mut Vec<Unfinished>,
+    ) -> StoreResult<()> {
+        let pin = self.store.undo_pin(PageNo(page))?;
         let segment = &self.segments[index];
         let mut state = segment.state.lock();
-        for trx in open.into_values() {
+        for trx in std::mem::take(&mut opening.open).into_values() {
             *state.starts.entry(trx.start_seq).or_default() += 1;
             out.push(trx);
         }
-        drop(state);
-        let pin = self.store.undo_pin(PageNo(page))?;
-        segment.state.lock().tail = Some(Tail { page: PageNo(page), seq: tail_seq, pin, ends_only: false });
-        *segment.purge.lock() = purge;
+        state.tail = Some(Tail { page: PageNo(page), seq, pin, ends_only: false });
+        *segment.purge.lock() = opening.purge;
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn scan_page(
         &self,
         segment: usize,
         page: u32,
         seq: u64,
         bytes: &[u8],
-        purge_at: UndoPtr,
-        purged: &mut bool,
-        open: &mut BTreeMap<u64, Unfinished>,
+        opening: &mut Opening,
     ) -> StoreResult<()> {
+        let Opening { purge: PurgeState { at: purge_at, .. }, purged, open } = opening;
         let mut offset = PAGE_HEADER_BYTES;
         while offset < bytes.len() {
             let Some(common) = decode_common(&bytes[offset..]) else {
@@ -422,37 +464,58 @@ impl UndoLog {
         read.bytes().get(ptr.offset as usize..).and_then(f)
     }
 
-    /// The next end record that purge has not passed in `segment`, if `may_pass` it. Stays before it until
-    /// [`UndoLog::pass`]. Waits for pages.
-    pub(crate) fn next_end(
+    /// Up to `max` ended transactions of `segment`, from the first that purge has not passed on, as long as it may pass them.
+    /// Purge stays before the first until [`UndoLog::pass`]. Waits for pages.
+    pub(crate) fn next_ended(
         &self,
         segment: usize,
+        max: usize,
         may_pass: impl Fn(&Common) -> bool,
-    ) -> StoreResult<Option<Common>> {
-        let mut state = *self.segments[segment].purge.lock();
-        if state.head == 0 {
-            return Ok(None);
-        }
-        let found = loop {
-            let read = self.store.undo_read(PageNo(state.at.page))?;
-            let (offset, end) = Self::skip_changes(state.at, read.bytes())?;
-            state.at.offset = offset as u16;
-            if end.is_some() {
-                break end.filter(|end| may_pass(end));
+    ) -> StoreResult<Vec<Ended>> {
+        let mut found = Vec::new();
+        let mut place = *self.segments[segment].purge.lock();
+        let mut pages = 0;
+        while place.head != 0 && found.len() < max && pages < PAGES_AHEAD {
+            let end = match self.next_end(&mut place) {
+                // What was found before can be purged all the same.
+                Err(_) if !found.is_empty() => break,
+                end => end?,
+            };
+            if found.is_empty() {
+                *self.segments[segment].purge.lock() = place;
             }
-            let Some(next) = read.next() else { break None };
-            drop(read);
-            let read = self.store.undo_read(next)?;
-            (state.at_seq, state.at_low) = page_order(next.0, read.bytes())?;
-            state.at = UndoPtr { page: next.0, offset: PAGE_HEADER_BYTES as u16 };
-        };
-        *self.segments[segment].purge.lock() = state;
+            match end {
+                Next::End(common) if may_pass(&common) => {
+                    place.at.offset += common.len as u16;
+                    found.push(Ended { common, place });
+                    pages = 0;
+                }
+                Next::Page => pages += usize::from(!found.is_empty()),
+                Next::End(_) | Next::Nothing => break,
+            }
+        }
         Ok(found)
     }
 
-    /// Goes past `end`, which [`UndoLog::next_end`] gave: its transaction is purged.
-    pub(crate) fn pass(&self, segment: usize, end: &Common) {
-        self.segments[segment].purge.lock().at.offset += end.len as u16;
+    /// Moves `place` to the next end record of its page, or to the next page.
+    fn next_end(&self, place: &mut PurgeState) -> StoreResult<Next> {
+        let read = self.store.undo_read(PageNo(place.at.page))?;
+        let (offset, end) = Self::skip_changes(place.at, read.bytes())?;
+        place.at.offset = offset as u16;
+        if let Some(common) = end {
+            return Ok(Next::End(common));
+        }
+        let Some(next) = read.next() else { return Ok(Next::Nothing) };
+        drop(read);
+        let read = self.store.undo_read(next)?;
+        (place.at_seq, place.at_low) = page_order(next.0, read.bytes())?;
+        place.at = UndoPtr { page: next.0, offset: PAGE_HEADER_BYTES as u16 };
+        Ok(Next::Page)
+    }
+
+    /// Goes past a transaction of [`UndoLog::next_ended`], which is purged; one after the other.
+    pub(crate) fn pass(&self, segment: usize, ended: &Ended) {
+        *self.segments[segment].purge.lock() = ended.place;
         self.history.fetch_sub(1, Ordering::Relaxed);
     }
 

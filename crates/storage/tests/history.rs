@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use keel_runtime::sim::{self, Disk, Options};
+use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_runtime::{fiber, time};
 use keel_storage::fault::StoreError;
 use keel_storage::{
     Change, Changed, Engine, Error, Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions,
 };
+use parking_lot::Mutex;
 
 /// Waits until purge has nothing left to do.
 fn purged(engine: &Arc<Engine>) {
@@ -349,4 +350,57 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(del(&mut txn, tree, 2), Err(Error::NotFound)));
         txn.commit().unwrap();
     });
+}
+
+#[test]
+fn a_long_history_is_opened_with_many_reads_at_a_time_and_in_the_smallest_pool() {
+    let disk = Disk::new(5);
+    let life = |pool_bytes: u64| {
+        let mut config = config();
+        config.store.pool_bytes = pool_bytes;
+        config
+    };
+    let seen = Mutex::new((0, Duration::ZERO, 0));
+    let first: Outcome<()> = sim::run(Options::new(5).with_disk(&disk), || {
+        let engine = Engine::open(life(64 << 20)).expect("open");
+        let tree = new_tree(&engine);
+        let mut reader = rr(&engine);
+        reader.take_snapshot();
+        for n in 0..100 {
+            put(&mut rr(&engine), &tree, n, "rolled back");
+        }
+        for round in 0..200 {
+            let mut txn = rr(&engine);
+            for n in 0..100 {
+                match round {
+                    0 => put(&mut txn, &tree, n, "first"),
+                    // All of it differs from the version before, so that each undo record holds all of it.
+                    _ => set(&mut txn, &tree, n, &format!("{round:04}").repeat(200)).unwrap(),
+                }
+            }
+            txn.commit().unwrap();
+        }
+        engine.checkpoint().unwrap();
+        seen.lock().0 = engine.status().undo_pages;
+        sim::crash_now()
+    });
+    assert_eq!(first, Outcome::Crashed);
+    for pool_bytes in [64 << 20, 1 << 20] {
+        let again: Outcome<()> = sim::run(Options::new(6).with_disk(&disk), || {
+            let before = time::now();
+            let engine = Engine::open(life(pool_bytes)).expect("open");
+            let (took, history) = (time::now() - before, engine.status().history_len);
+            {
+                let mut seen = seen.lock();
+                (seen.1, seen.2) = (took, history);
+            }
+            sim::crash_now()
+        });
+        assert_eq!(again, Outcome::Crashed);
+        let (pages, took, history) = *seen.lock();
+        assert!(pages > 900 && history > 200, "{pages} pages of undo, {history} transactions");
+        // What the world's device takes for one read, on average.
+        let serial = Duration::from_micros(77) * pages as u32;
+        assert!(took < serial / 2, "{pages} pages took {took:?} with a pool of {pool_bytes} bytes");
+    }
 }

@@ -88,7 +88,7 @@ fn put_change(out: &mut Vec<u8>, change: &StateChange) {
             TRACK_VARIABLE
         }
         StateChange::Changed => {
-            put_lenenc_bytes(&mut data, b"1");
+            data.push(b'1');
             TRACK_STATE
         }
     };

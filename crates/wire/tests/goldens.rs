@@ -112,6 +112,31 @@ fn ok_packets_have_mariadbs_bytes() {
     let read = reply::decode_ok(&out, Capabilities::SERVER).unwrap();
     assert_eq!(read.changes, tracked.changes);
 
+    // SET NAMES latin1, and USE with session_track_state_change.
+    let variable = |name: &str| StateChange::Variable(name.into(), "latin1".into());
+    let names = ["character_set_client", "character_set_connection", "character_set_results"].map(variable);
+    out.clear();
+    reply::encode_ok(
+        &mut out,
+        reply::mark::OK,
+        &Ok { changes: &names, ..plain.clone() },
+        Capabilities::SERVER,
+    );
+    assert_eq!(
+        out,
+        b"\x00\x00\x00\x02\x40\x00\x00\x00\x5f\x00\x1c\x14character_set_client\x06latin1\
+          \x00\x20\x18character_set_connection\x06latin1\x00\x1d\x15character_set_results\x06latin1"
+    );
+    let moved = [StateChange::Schema("test".into()), StateChange::Changed];
+    out.clear();
+    reply::encode_ok(
+        &mut out,
+        reply::mark::OK,
+        &Ok { changes: &moved, ..plain.clone() },
+        Capabilities::SERVER,
+    );
+    assert_eq!(out, b"\x00\x00\x00\x02\x40\x00\x00\x00\x0a\x01\x05\x04test\x02\x01\x31");
+
     out.clear();
     let untracked = Capabilities::SERVER.without(Capabilities::SESSION_TRACK);
     reply::encode_ok(&mut out, reply::mark::OK, &tracked, untracked);

@@ -27,7 +27,8 @@ pub struct Fault {
     pub kind: Op,
     /// Part of the paths of the files.
     pub path: String,
-    /// What they answer.
+    /// What they answer. EINTR and EAGAIN are answers to a first attempt, 0 lets it transfer a part: what the caller of a file
+    /// does not notice.
     pub errno: i32,
     /// How many go well before.
     pub after: u64,
@@ -58,6 +59,11 @@ impl std::str::FromStr for Fault {
             times: number(times)?,
         })
     }
+}
+
+/// Whether an error only hinders transfers (see [`Fault::errno`]).
+pub(crate) fn is_hindrance(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(0 | libc::EINTR | libc::EAGAIN))
 }
 
 /// A list of faults.
@@ -111,12 +117,17 @@ pub(super) fn is_watched(path: &Path) -> bool {
 
 /// Fails a change of names if a fault of the real world says so.
 pub(super) fn check_name(path: &Path) -> io::Result<()> {
-    if is_watched(path) { check(Op::Name, path) } else { Ok(()) }
+    if is_watched(path) { check_call(Op::Name, path) } else { Ok(()) }
 }
 
 /// Fails if a fault of the real world says so.
 pub(super) fn check(kind: Op, path: &Path) -> io::Result<()> {
     REAL.lock().check(kind, path)
+}
+
+/// The same for calls that transfer nothing and are made again until they are done.
+pub(super) fn check_call(kind: Op, path: &Path) -> io::Result<()> {
+    check(kind, path).or_else(|error| if is_hindrance(&error) { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]

@@ -111,9 +111,8 @@ impl File {
     pub fn read_some_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match &*self.inner {
             Inner::Real { fd, .. } => {
-                self.check_fault(Op::Read)?;
                 let len = buf.len();
-                let mut op = FileOp::read(fd.as_raw_fd(), buf, offset);
+                let mut op = FileOp::read(fd.as_raw_fd(), buf, offset).or_fault(self.check_fault(Op::Read));
                 op::run(self.read_event, std::slice::from_mut(&mut op));
                 let (left, result) = op.finish();
                 result.map(|()| len - left)
@@ -126,11 +125,12 @@ impl File {
         let durable = sync == Sync::Data;
         match &*self.inner {
             Inner::Real { fd, .. } => {
-                self.check_fault(Op::Write)?;
+                let mut op =
+                    FileOp::write(fd.as_raw_fd(), buf, offset, durable).or_fault(self.check_fault(Op::Write));
                 if durable {
-                    self.check_fault(Op::Sync)?;
+                    op = op.or_fault(self.check_fault(Op::Sync));
                 }
-                self.run_one(FileOp::write(fd.as_raw_fd(), buf, offset, durable), self.write_event)
+                self.run_one(op, self.write_event)
             }
             Inner::Sim(file) => file.write(self.write_event, buf, offset, durable),
         }
@@ -146,8 +146,8 @@ impl File {
     fn sync(&self, kind: OpKind) -> io::Result<()> {
         match &*self.inner {
             Inner::Real { fd, .. } => {
-                self.check_fault(Op::Sync)?;
-                self.run_one(FileOp::sync(fd.as_raw_fd(), kind), self.sync_event)
+                let op = FileOp::sync(fd.as_raw_fd(), kind).or_fault(self.check_fault(Op::Sync));
+                self.run_one(op, self.sync_event)
             }
             Inner::Sim(file) => file.sync(self.sync_event),
         }
@@ -157,6 +157,13 @@ impl File {
     pub(super) fn check_fault(&self, kind: Op) -> io::Result<()> {
         match &*self.inner {
             Inner::Real { watched: Some(path), .. } => faults::check(kind, path),
+            _ => Ok(()),
+        }
+    }
+    /// The same for calls that transfer nothing.
+    fn check_call(&self) -> io::Result<()> {
+        match &*self.inner {
+            Inner::Real { watched: Some(path), .. } => faults::check_call(Op::Write, path),
             _ => Ok(()),
         }
     }
@@ -180,7 +187,7 @@ impl File {
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         match &*self.inner {
             Inner::Real { fd, .. } => {
-                self.check_fault(Op::Write)?;
+                self.check_call()?;
                 fiber::blocking(WaitEvent::FileSystem, || {
                     // SAFETY: plain system call.
                     call(|| unsafe { libc::ftruncate(fd.as_raw_fd(), len as i64) })
@@ -193,7 +200,7 @@ impl File {
     pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         match &*self.inner {
             Inner::Real { fd, .. } => {
-                self.check_fault(Op::Write)?;
+                self.check_call()?;
                 fiber::blocking(WaitEvent::FileSystem, || {
                     // SAFETY: plain system call.
                     match call(|| unsafe { libc::fallocate(fd.as_raw_fd(), 0, offset as i64, len as i64) }) {

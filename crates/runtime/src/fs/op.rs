@@ -25,8 +25,19 @@ pub(crate) struct FileOp {
     pub offset: u64,
     result: AtomicI32,
     group: *const Group,
+    /// What tests make of the next attempt.
+    hindrance: Option<Hindrance>,
     /// How it ended; `Pending` until then.
     outcome: Outcome,
+}
+
+/// What the kernel may do to an attempt without anything being wrong.
+#[derive(Clone, Copy)]
+enum Hindrance {
+    /// Answers with this error, which means: again.
+    Again(i32),
+    /// Transfers a part.
+    Short,
 }
 
 enum Outcome {
@@ -36,6 +47,10 @@ enum Outcome {
     Short,
     Failed(io::Error),
 }
+
+const ATTEMPT_BYTES_MAX: usize = 1 << 30;
+/// Unit of direct transfers.
+const SECTOR: usize = 512;
 
 /// Operations submitted together.
 struct Group {
@@ -56,15 +71,34 @@ impl FileOp {
     fn new(kind: OpKind, fd: RawFd, address: *mut u8, len: usize, offset: u64) -> FileOp {
         let is_empty_transfer = len == 0 && matches!(kind, OpKind::Read | OpKind::Write { durable: false });
         let outcome = if is_empty_transfer { Outcome::Done } else { Outcome::Pending };
-        FileOp { kind, fd, address, len, offset, result: AtomicI32::new(0), group: std::ptr::null(), outcome }
+        let (result, group) = (AtomicI32::new(0), std::ptr::null());
+        FileOp { kind, fd, address, len, offset, result, group, hindrance: None, outcome }
     }
 
-    /// The same, or failed before it began.
+    /// The same, but failed before it began, or hindered: see [`super::Fault::errno`].
     pub fn or_fault(mut self, fault: io::Result<()>) -> FileOp {
-        if let Err(error) = fault {
-            self.outcome = Outcome::Failed(error);
+        let Err(error) = fault else { return self };
+        match error.raw_os_error() {
+            Some(0) => self.hindrance = Some(Hindrance::Short),
+            Some(errno @ (libc::EINTR | libc::EAGAIN)) => self.hindrance = Some(Hindrance::Again(errno)),
+            _ => self.outcome = Outcome::Failed(error),
         }
         self
+    }
+
+    /// Bytes that the next attempt asks for.
+    pub fn attempt_len(&self) -> usize {
+        let is_short = matches!(self.hindrance, Some(Hindrance::Short)) && self.len >= 2 * SECTOR;
+        let len = if is_short { self.len / 2 / SECTOR * SECTOR } else { self.len };
+        len.min(ATTEMPT_BYTES_MAX)
+    }
+
+    /// The answer to an attempt that the kernel does not get to see.
+    fn refusal(&self) -> Option<i32> {
+        match self.hindrance {
+            Some(Hindrance::Again(errno)) => Some(-errno),
+            _ => None,
+        }
     }
 
     /// Bytes not transferred, and the error if there was one. A read that met the end of the file leaves bytes over.
@@ -91,7 +125,7 @@ impl FileOp {
 
     /// One attempt by a blocking system call: bytes or the negative error number.
     pub fn perform(&self) -> i32 {
-        let len = self.len.min(1 << 30);
+        let len = self.attempt_len();
         // SAFETY: address and length describe memory the operation has exclusively (read) or shared (write).
         let n = unsafe {
             match self.kind {
@@ -114,6 +148,7 @@ impl FileOp {
 
     /// Takes the result of an attempt in; what is left over is tried again.
     fn advance(&mut self) {
+        self.hindrance = None;
         let result = self.result.load(Ordering::Relaxed);
         if result == -libc::EINTR || result == -libc::EAGAIN {
             return;
@@ -136,7 +171,7 @@ impl FileOp {
                 self.offset += n as u64;
                 if self.len == 0 {
                     self.outcome = Outcome::Done;
-                } else if self.kind == OpKind::Read && !n.is_multiple_of(512) {
+                } else if self.kind == OpKind::Read && !n.is_multiple_of(SECTOR) {
                     // Only the end of a file cuts a read off between sectors; a direct read could not go on from here.
                     self.outcome = Outcome::Short;
                 }
@@ -155,7 +190,10 @@ pub(crate) fn run(event: WaitEvent, ops: &mut [FileOp]) {
         let group = Group { remaining: AtomicU32::new(pending), fiber: fiber::current() };
         for op in ops.iter_mut().filter(|op| op.is_pending()) {
             op.group = &group;
-            w.reactor.submit_file(w, op);
+            match op.refusal() {
+                Some(result) => FileOp::complete(op, result),
+                None => w.reactor.submit_file(w, op),
+            }
         }
         while group.remaining.load(Ordering::Acquire) > 0 {
             fiber::park(event);
@@ -167,7 +205,8 @@ pub(crate) fn run(event: WaitEvent, ops: &mut [FileOp]) {
 fn run_blocking(ops: &mut [FileOp]) {
     for op in ops {
         while op.is_pending() {
-            op.result.store(op.perform(), Ordering::Relaxed);
+            let result = op.refusal().unwrap_or_else(|| op.perform());
+            op.result.store(result, Ordering::Relaxed);
             op.advance();
         }
     }

@@ -42,7 +42,7 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
         |w| w.sync_dir(path),
         || {
             if faults::is_watched(path) {
-                faults::check(faults::Op::Sync, path)?;
+                faults::check_call(faults::Op::Sync, path)?;
             }
             std::fs::File::open(path)?.sync_all()
         },

@@ -5,7 +5,7 @@ use super::{Address, Connection, socket};
 use crate::fiber;
 use crate::wait::WaitEvent;
 use crate::worker;
-use std::io;
+use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 use std::os::fd::IntoRawFd;
 
@@ -38,8 +38,13 @@ impl Stream {
         // exclusive borrow of the stream keeps the face's borrow exclusive.
         unsafe { &mut *(*self.conn).face() }
     }
+    /// Closes, after sending what was written.
+    pub fn close(self) {}
+}
+
+impl Read for Stream {
     /// Reads what is there, at least one byte; 0 at the end.
-    pub fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if buf.is_empty() {
             return Ok(0);
         }
@@ -54,28 +59,21 @@ impl Stream {
         conn.consume(n);
         Ok(n)
     }
-    /// Fills `buf`.
-    pub fn read_exact(&mut self, buf: &mut [u8]) -> io::Result<()> {
-        let conn = self.connection();
-        conn.fill(buf.len())?;
-        buf.copy_from_slice(&conn.input()[..buf.len()]);
-        conn.consume(buf.len());
-        Ok(())
-    }
+}
+
+impl Write for Stream {
     /// Sends all of `bytes`; returns when the kernel has them or will have them soon (see `Connection::flush`).
-    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let conn = self.connection();
         conn.output().extend_from_slice(bytes);
-        conn.flush()
+        conn.flush().map(|()| bytes.len())
     }
     /// Waits until all has left.
-    pub fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         let conn = self.connection();
         conn.flush()?;
         conn.wait_for_room(0)
     }
-    /// Closes, after sending what was written.
-    pub fn close(self) {}
 }
 
 impl Drop for Stream {

@@ -38,7 +38,7 @@ const BUFFER_BYTES: usize = 4096;
 const BUFFER_GROUP: u16 = 0;
 /// Sockets that can be fixed files; more work as plain descriptors.
 const FIXED_MAX: u32 = 16 << 10;
-const FILE_OP_BYTES_MAX: usize = 1 << 30;
+const SEND_BYTES_MAX: usize = 1 << 30;
 
 /// The ring of a worker.
 pub(crate) struct Uring {
@@ -183,7 +183,7 @@ impl Uring {
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         w.shared.counters.file_ops.add(1);
         let fd = Fd(op.fd);
-        let len = op.len.min(FILE_OP_BYTES_MAX) as u32;
+        let len = op.attempt_len() as u32;
         let entry = match op.kind {
             OpKind::Read => opcode::Read::new(fd, op.address, len).offset(op.offset).build(),
             OpKind::Write { durable } => {
@@ -267,7 +267,7 @@ impl Uring {
 
     pub fn send(&self, _w: &Worker, conn: &Conn) {
         let (address, len) = conn.to_send();
-        let len = len.min(FILE_OP_BYTES_MAX) as u32;
+        let len = len.min(SEND_BYTES_MAX) as u32;
         let entry = if conn.fixed.get() {
             opcode::Send::new(Fixed(conn.id.slot), address, len)
                 .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)

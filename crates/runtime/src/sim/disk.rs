@@ -87,6 +87,14 @@ impl Disk {
         file.durable.write(bytes, offset);
         true
     }
+    /// Frees what it holds. Fibers of crashed worlds are abandoned with their files open, so a disk never ends by itself.
+    pub fn clear(&self) {
+        let mut state = self.state.lock();
+        state.inodes.clear();
+        state.names.clear();
+        state.durable_names.clear();
+        state.waiting_entries.clear();
+    }
     /// Changes the space limit.
     pub fn set_space(&self, bytes_max: u64) {
         self.state.lock().options.space_bytes_max = bytes_max;

@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::{Op, World};
 use crate::fiber;
-use crate::fs::OpenOptions;
+use crate::fs::{OpenOptions, faults};
 use crate::wait::WaitEvent;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,9 @@ use std::time::Duration;
 const READ_MICROS: (u64, u64) = (5, 150);
 const WRITE_MICROS: (u64, u64) = (5, 150);
 const SYNC_MICROS: (u64, u64) = (30, 400);
+const SECTOR: u64 = 512;
+/// One write in so many is short, and goes on.
+const SHORT_WRITES: u64 = 32;
 
 /// An open file of a simulated disk.
 pub(crate) struct SimFile {
@@ -53,7 +56,7 @@ impl SimOp {
         // SAFETY: the batch holds the file open and borrows the buffer, exclusively for a read.
         let (file, buf) = unsafe { (&*self.file, std::slice::from_raw_parts_mut(self.address, self.len)) };
         match self.kind {
-            SimOpKind::Write => file.begin_write(world, buf, self.offset).map(drop),
+            SimOpKind::Write => file.begin_write(world, WaitEvent::DataWrite, buf, self.offset).map(drop),
             SimOpKind::Sync => file.sync_now(world),
             SimOpKind::Read => match file.read_now(world, buf, self.offset)? {
                 n if n == self.len => Ok(()),
@@ -95,29 +98,36 @@ impl SimFile {
         world.check_fault(Op::Read, &self.path)?;
         Ok(self.disk.lock().inode(self.inode).now.read(buf, offset))
     }
-    /// The write is visible, and at risk, from its beginning on.
-    fn begin_write(&self, world: &World, buf: &[u8], offset: u64) -> io::Result<u64> {
+    /// The write is visible, and at risk, from its beginning on. Now and then a part is taken first and the rest later. Numbers
+    /// of the changes.
+    fn begin_write(&self, world: &World, event: WaitEvent, buf: &[u8], offset: u64) -> io::Result<Vec<u64>> {
         self.check_direct(buf.as_ptr() as usize, buf.len(), offset)?;
         if !self.can_write {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
+        let some = (world.below(buf.len() as u64 + 1) / SECTOR * SECTOR) as usize;
         if let Err(error) = world.check_fault(Op::Write, &self.path) {
             // Some of it may have been written all the same.
-            let some = (world.below(buf.len() as u64 + 1) / 512 * 512) as usize;
             let _ = self.disk.lock().write(self.inode, offset, &buf[..some]);
             return Err(error);
         }
-        self.disk.lock().write(self.inode, offset, buf)
+        if some == 0 || some == buf.len() || world.below(SHORT_WRITES) != 0 {
+            return Ok(vec![self.disk.lock().write(self.inode, offset, buf)?]);
+        }
+        let first = self.disk.lock().write(self.inode, offset, &buf[..some])?;
+        world.delay(event, WRITE_MICROS);
+        Ok(vec![first, self.disk.lock().write(self.inode, offset + some as u64, &buf[some..])?])
     }
     pub fn write(&self, event: WaitEvent, buf: &[u8], offset: u64, durable: bool) -> io::Result<()> {
         let world = here();
-        let number = self.begin_write(world, buf, offset)?;
+        let numbers = self.begin_write(world, event, buf, offset)?;
         world.delay(event, WRITE_MICROS);
         if durable {
             world.delay(event, SYNC_MICROS);
             world.check_fault(Op::Sync, &self.path)?;
             world.sync_point();
-            self.disk.lock().sync_write(self.inode, number);
+            let mut disk = self.disk.lock();
+            numbers.into_iter().for_each(|number| disk.sync_write(self.inode, number));
         }
         Ok(())
     }
@@ -216,7 +226,10 @@ impl World {
 
     pub(super) fn check_fault(&self, kind: Op, path: &Path) -> io::Result<()> {
         self.operations.borrow_mut()[kind as usize] += 1;
-        self.faults.borrow_mut().check(kind, path)?;
+        match self.faults.borrow_mut().check(kind, path) {
+            Err(error) if !faults::is_hindrance(&error) => return Err(error),
+            _ => {}
+        }
         let rate = self.disk.lock().options.error_rate;
         if matches!(kind, Op::Read | Op::Write) && self.rng.borrow_mut().chance(rate) {
             return Err(io::Error::from_raw_os_error(libc::EIO));

@@ -9,7 +9,8 @@ use keel_runtime::latch;
 use keel_runtime::wait::WaitEvent;
 use parking_lot::lock_api::RawRwLock as _;
 
-use super::{Frame, NO_TREE, Owned, Pool, USE_MAX};
+use super::heat::COUNT_MAX;
+use super::{Frame, NO_TREE, Owned, Pool};
 use crate::fault::{StoreError, StoreResult};
 use crate::space::Space;
 
@@ -22,6 +23,10 @@ pub trait Spaces {
 /// Frames a reader without one frees, and how far it looks for them.
 const READER_WANTS: usize = 4;
 const READER_STEPS: usize = 4096;
+
+/// The cleaner looks ahead over one in so many frames, and over so many at most.
+const AHEAD_SHARE: u32 = 8;
+const AHEAD_MAX: u32 = 16384;
 
 /// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
 fn low_mark(frames: usize) -> usize {
@@ -74,6 +79,7 @@ impl Pool {
         let some = (next as usize) < self.len();
         some.then(|| {
             self.untouched.store(next + 1, Release);
+            self.mind_half_turn(next);
             next
         })
     }
@@ -156,19 +162,20 @@ impl Pool {
         steps: usize,
     ) -> usize {
         let mut freed = 0;
-        for _ in 0..steps.min(self.len() * (USE_MAX as usize + 1)) {
+        for _ in 0..steps.min(self.len() * (COUNT_MAX as usize + 1)) {
             if freed >= want || dirty.as_ref().is_some_and(|d| d.len() == d.capacity()) {
                 break;
             }
             let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
+            self.mind_half_turn(index);
             let frame = self.frame(index);
             if frame.tree.load(Relaxed) == NO_TREE || frame.pins.load(Relaxed) > 0 {
                 continue;
             }
-            let uses = frame.uses.load(Relaxed);
-            if uses > 0 {
-                frame.uses.store(uses - 1, Relaxed);
-            } else if frame.is_dirty() {
+            if frame.heat.cool() {
+                continue;
+            }
+            if frame.is_dirty() {
                 if let Some(dirty) = dirty.as_mut().filter(|d| !d.contains(&index)) {
                     dirty.push(index);
                 }
@@ -179,11 +186,48 @@ impl Pool {
         freed
     }
 
+    /// Half turns of the hand so far, modulo 256.
+    #[inline]
+    pub(super) fn half_turn(&self) -> u8 {
+        self.half_turns.0.load(Relaxed)
+    }
+
+    /// The hand comes to a frame, or the frame is taken for the first time.
+    fn mind_half_turn(&self, index: u32) {
+        if index.is_multiple_of((self.len() as u32 / 2).max(1)) {
+            self.half_turns.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Cold dirty frames, up to `max`, that the hand will soon come to; each turn of the hand gives each of them once. For the
+    /// cleaner: what is clean when the hand comes is given away without waiting for the device.
+    pub fn cold_dirty_ahead(&self, max: usize) -> Vec<u32> {
+        let len = self.len() as u32;
+        let hand = self.hand.load(Relaxed);
+        let reach = (len / AHEAD_SHARE).min(AHEAD_MAX);
+        let mut at = self.looked.load(Relaxed);
+        if at.wrapping_sub(hand) > reach {
+            // The hand has overtaken it, or the pool has another size.
+            at = hand;
+        }
+        let mut found = Vec::with_capacity(max);
+        while found.len() < max && at != hand.wrapping_add(reach) {
+            let index = at % len;
+            let frame = self.frame(index);
+            if frame.is_dirty() && frame.heat.is_cold() && frame.pins.load(Relaxed) == 0 {
+                found.push(index);
+            }
+            at = at.wrapping_add(1);
+        }
+        self.looked.store(at, Relaxed);
+        found
+    }
+
     /// Frees those of `frames` that are clean and cold.
     pub fn evict(&self, spaces: &dyn Spaces, frames: &[u32]) {
         for &index in frames {
             let frame = self.frame(index);
-            if frame.uses.load(Relaxed) == 0 && !frame.is_dirty() {
+            if frame.heat.is_cold() && !frame.is_dirty() {
                 self.try_evict(spaces, index, frame);
             }
         }

@@ -14,6 +14,7 @@
 
 pub mod arena;
 pub mod clock;
+mod heat;
 mod read_ahead;
 mod requests;
 pub mod resize;
@@ -36,12 +37,11 @@ use crate::page::touched::Touched;
 use crate::page::{PageRef, format_page};
 use crate::space::Space;
 use arena::Arena;
+use heat::Heat;
 use translation::Entry;
 
 /// Identity of a frame that holds no page.
 const NO_TREE: u32 = u32::MAX;
-/// Accesses that CLOCK remembers.
-const USE_MAX: u8 = 3;
 
 /// State of one frame, on a cache line of its own.
 #[repr(align(64))]
@@ -50,7 +50,7 @@ pub struct Frame {
     tree: AtomicU32,
     page: AtomicU32,
     pins: AtomicU32,
-    uses: AtomicU8,
+    heat: Heat,
     /// Beyond the end of a pool that shrank, and in nobody's hands.
     away: AtomicBool,
     /// See invariant 4; changes under the exclusive latch, or under the shared one by the flusher.
@@ -66,7 +66,7 @@ impl Frame {
             tree: AtomicU32::new(NO_TREE),
             page: AtomicU32::new(0),
             pins: AtomicU32::new(0),
-            uses: AtomicU8::new(0),
+            heat: Heat::new(),
             away: AtomicBool::new(false),
             first_redo: AtomicU64::new(0),
             touched: AtomicU32::new(0),
@@ -96,17 +96,19 @@ impl Frame {
         (tree != NO_TREE).then(|| (tree, self.page.load(Relaxed)))
     }
 
+    /// How often the page is pinned.
+    pub fn pins(&self) -> u32 {
+        self.pins.load(Relaxed)
+    }
+
+    /// Whether nobody has used the page since CLOCK came by.
+    pub fn is_old(&self) -> bool {
+        self.heat.is_cold()
+    }
+
     /// Whether the page is newer than the file.
     pub fn is_dirty(&self) -> bool {
         self.first_redo.load(Relaxed) != 0
-    }
-
-    #[inline]
-    fn touch(&self) {
-        let uses = self.uses.load(Relaxed);
-        if uses < USE_MAX {
-            self.uses.store(uses + 1, Relaxed);
-        }
     }
 
     #[inline]
@@ -140,6 +142,10 @@ impl Frame {
     }
 }
 
+/// What every access reads, on a cache line apart from what changes often.
+#[repr(align(64))]
+struct ReadOften<T>(T);
+
 /// Counters.
 #[derive(Default)]
 pub struct Counters {
@@ -166,6 +172,10 @@ pub struct Pool {
     /// Held while the pool is resized.
     resizing: resize::Resizing,
     hand: AtomicU32,
+    /// Half turns of the hand, modulo 256; while the pool fills, halves of it that are full.
+    half_turns: ReadOften<AtomicU8>,
+    /// How far the cleaner has looked ahead of the hand.
+    looked: AtomicU32,
     /// Who waits for a page being loaded: tree, page, fiber.
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
     free_waiters: Mutex<Vec<Fiber>>,
@@ -257,7 +267,7 @@ impl Owned<'_> {
         frame.lock_exclusive();
         frame.first_redo.store(0, Relaxed);
         frame.touched.store(touched.0, Relaxed);
-        frame.uses.store(1, Relaxed);
+        frame.heat.reset(self.pool.half_turn());
         frame.pins.store(pins, Relaxed);
         frame.page.store(page, Relaxed);
         frame.tree.store(space.id.0, Relaxed);
@@ -290,6 +300,8 @@ impl Pool {
             free: Mutex::default(),
             untouched: AtomicU32::new(0),
             hand: AtomicU32::new(0),
+            half_turns: ReadOften(AtomicU8::new(0)),
+            looked: AtomicU32::new(0),
             load_waiters: Mutex::default(),
             free_waiters: Mutex::default(),
             scanned: Mutex::default(),
@@ -339,7 +351,7 @@ impl Pool {
                 let frame = self.frame(index);
                 frame.lock_shared();
                 if frame.holds(space, page) {
-                    frame.touch();
+                    frame.heat.touch(self.half_turn());
                     self.counters.requests.count();
                     return Ok(Shared { pool: self, frame: index, _not_send: std::marker::PhantomData });
                 }
@@ -357,7 +369,7 @@ impl Pool {
         let frame = self.frame(index);
         frame.lock_shared();
         if frame.holds(space, page) {
-            frame.touch();
+            frame.heat.touch(self.half_turn());
             return Some(Shared { pool: self, frame: index, _not_send: std::marker::PhantomData });
         }
         // SAFETY: latched above.
@@ -374,7 +386,7 @@ impl Pool {
                 let frame = self.frame(index);
                 frame.lock_exclusive();
                 if frame.holds(space, page) {
-                    frame.touch();
+                    frame.heat.touch(self.half_turn());
                     self.counters.requests.count();
                     return Ok(index);
                 }

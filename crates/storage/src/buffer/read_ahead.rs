@@ -1,7 +1,7 @@
 //! Reading many pages at once: those of recovery, and those that a scan is about to come to.
 //!
-//! Pages of scans go into a ring of frames: when a scan reads further, the frames of its oldest pages are taken, if nobody
-//! else has used those pages meanwhile. So a scan of a table larger than the pool passes through a few frames of its own and
+//! Pages of scans go into a ring of frames: when a scan reads further, the frames of its oldest pages are taken, if they were
+//! not used in a later half turn of the hand. So a scan of a table larger than the pool passes through a few frames of its own and
 //! moves CLOCK's hand hardly at all: what others work with stays in memory.
 
 use std::sync::Arc;
@@ -23,8 +23,6 @@ const RING_MIN: usize = 16;
 const RING_MAX: usize = 4096;
 /// Pages of one read-ahead at most.
 const READ_AHEAD_MAX: usize = 32;
-/// Accesses that the scan itself makes of a page: one that has more is in use by others.
-const USES_OF_SCAN: u8 = 1;
 
 /// A page that a scan brought: its frame, tree and number.
 pub(super) type Scanned = (u32, u32, u32);
@@ -54,7 +52,6 @@ impl Pool {
         let frames = self.read_claimed(owned);
         let mut ring = self.scanned.lock();
         for (frame, page) in frames {
-            self.frame(frame).uses.store(0, Relaxed);
             ring.push_back((frame, space.id.0, page));
         }
     }
@@ -79,7 +76,7 @@ impl Pool {
         for (index, tree, page) in surplus {
             let frame = self.frame(index);
             let same = frame.identity() == Some((tree, page));
-            if same && frame.uses.load(Relaxed) <= USES_OF_SCAN && !frame.is_dirty() {
+            if same && frame.heat.is_cold() && !frame.is_dirty() {
                 self.try_evict(&*spaces, index, frame);
             }
         }

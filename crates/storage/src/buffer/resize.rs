@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use parking_lot::lock_api::RawRwLock as _;
 
 use super::clock::Spaces;
-use super::{NO_TREE, Owned, Pool, USE_MAX};
+use super::{NO_TREE, Owned, Pool};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::{DirtyEntry, Log};
@@ -121,10 +121,10 @@ impl Pool {
             return Ok(Emptied::Pinned);
         }
         let Some((tree, _)) = frame.identity() else { return Ok(Emptied::Busy) };
-        let room = match (must_move, frame.uses.load(Relaxed) == USE_MAX) {
+        let room = match (must_move, frame.heat.is_hottest()) {
             (true, _) => Some(self.take_frame()?),
             (false, true) => self.room_for_one(spaces),
-            (false, false) => None,
+            (false, false) => self.try_take_frame(),
         };
         if let Some(room) = room {
             let (mut room, mut moved) = (Some(room), false);
@@ -186,7 +186,7 @@ impl Pool {
             }
         });
         let page = old.page.load(Relaxed);
-        new.uses.store(old.uses.load(Relaxed), Relaxed);
+        new.heat.copy_from(&old.heat);
         new.pins.store(0, Relaxed);
         new.page.store(page, Relaxed);
         new.tree.store(space.id.0, Relaxed);

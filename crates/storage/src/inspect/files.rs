@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use keel_base::TreeId;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions};
 use keel_runtime::rand;
+use parking_lot::RwLock;
 
 use super::cache::Cache;
 use super::log::LogFacts;
-use super::{Limits, Report};
+use super::{Limits, Report, replay};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::page::PageRef;
@@ -25,8 +27,10 @@ const NAMES_MAX: u32 = 100;
 /// The file of a tree.
 struct PageFile {
     file: File,
-    /// Whole pages in it, and those that the log puts behind its end.
-    pages: u32,
+    /// Whole pages in it.
+    there: u32,
+    /// The same, and those that the log puts behind its end.
+    pages: AtomicU32,
     /// Bytes behind the last whole page.
     rest: u64,
 }
@@ -34,8 +38,20 @@ struct PageFile {
 /// Copies of pages that the log changes, in a temporary file without a name.
 #[derive(Default)]
 struct Overlay {
-    file: Option<File>,
-    places: HashMap<(u32, u32), u32>,
+    file: OnceLock<File>,
+    places: RwLock<HashMap<(u32, u32), u32>>,
+}
+
+/// A page to read, and where to.
+pub(super) struct Wanted<'b> {
+    /// Tree and number.
+    pub(super) at: (u32, u32),
+    /// Takes the page.
+    pub(super) bytes: &'b mut [u8],
+    /// Why it could not be read.
+    pub(super) error: Option<String>,
+    /// It came from the copies: nothing is wrong with it.
+    pub(super) is_copy: bool,
 }
 
 /// A data folder, opened for reading.
@@ -51,7 +67,7 @@ pub struct Folder {
 
 impl Folder {
     /// Opens the folder and applies its log to copies. An error means that nothing can be read here at all. Waits.
-    pub fn open(dir: &Path, limits: Limits, report: &Report) -> StoreResult<Folder> {
+    pub fn open(dir: &Path, limits: Limits, report: &Arc<Report>) -> StoreResult<Folder> {
         let trees = dir.join("trees");
         let entries = fs::read_dir(&trees).map_err(|e| StoreError::io("trees", 0, "list", e))?;
         let mut files = BTreeMap::new();
@@ -64,7 +80,7 @@ impl Folder {
                 Ok(file) => {
                     if file.rest != 0 {
                         let text = format!("ends {} bytes into a page", file.rest);
-                        report.damage("length", name, Some(file.pages), text);
+                        report.damage("length", name, Some(file.there), text);
                     }
                     files.insert(id.0, file);
                 }
@@ -72,7 +88,7 @@ impl Folder {
             }
         }
         let cache = Cache::new(limits.memory);
-        let mut folder = Folder {
+        let folder = Folder {
             dir: dir.to_owned(),
             limits,
             files,
@@ -80,8 +96,7 @@ impl Folder {
             cache,
             log: LogFacts::default(),
         };
-        folder.replay(report)?;
-        Ok(folder)
+        replay::replay(folder, report)
     }
 
     /// Trees that have a file, in order; 0 is the undo log.
@@ -91,7 +106,7 @@ impl Folder {
 
     /// Pages of a tree's file; 0 where there is none.
     pub fn pages(&self, tree: TreeId) -> u32 {
-        self.files.get(&tree.0).map_or(0, |f| f.pages)
+        self.files.get(&tree.0).map_or(0, |f| f.pages.load(Relaxed))
     }
 
     /// Name of a tree's file.
@@ -101,12 +116,12 @@ impl Folder {
 
     /// Bytes of all trees' files.
     pub fn bytes(&self) -> u64 {
-        self.files.values().map(|f| u64::from(f.pages) * PAGE as u64).sum()
+        self.files.values().map(|f| u64::from(f.pages.load(Relaxed)) * PAGE as u64).sum()
     }
 
     /// Pages that the log changes, or that came from the doublewrite file.
     pub fn pages_changed(&self) -> usize {
-        self.overlay.places.len()
+        self.overlay.places.read().len()
     }
 
     /// Fills `out` with pages from `first` on; zeros stand where the file has ended. For each page an error of its own.
@@ -115,13 +130,52 @@ impl Folder {
         let Some(file) = self.files.get(&tree) else { return vec![Some("no such file".into()); count] };
         let mut errors = vec![None; count];
         read_pages(&file.file, first, &mut out[..], &mut errors);
-        if let Some(overlay) = &self.overlay.file {
-            for (index, page) in out.chunks_exact_mut(PAGE).enumerate() {
-                let Some(place) = self.overlay.places.get(&(tree, first + index as u32)) else { continue };
-                errors[index] = overlay.read_at(page, place_offset(*place)).err().map(|e| e.to_string());
-            }
+        let places = self.overlay.places.read();
+        let mut batch = IoBatch::new();
+        let mut copies = Vec::new();
+        for (index, page) in out.chunks_exact_mut(PAGE).enumerate() {
+            let place = places.get(&(tree, first + index as u32));
+            let (Some(place), Some(overlay)) = (place, self.overlay.file.get()) else { continue };
+            batch.push_read(overlay, page, place_offset(*place));
+            copies.push(index);
+        }
+        drop(places);
+        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        for (index, result) in copies.into_iter().zip(results) {
+            errors[index] = result.err().map(|e| e.to_string());
         }
         errors
+    }
+
+    /// Reads pages from here and there, all at once; zeros stand where a file has ended. Waits.
+    pub(super) fn read_scattered(&self, wanted: &mut [Wanted<'_>]) {
+        let mut batch = IoBatch::new();
+        let mut read = Vec::with_capacity(wanted.len());
+        let places = self.overlay.places.read();
+        for (index, one) in wanted.iter_mut().enumerate() {
+            let Some(file) = self.files.get(&one.at.0) else {
+                one.error = Some("no such file".into());
+                continue;
+            };
+            let place = places.get(&one.at).zip(self.overlay.file.get());
+            one.is_copy = place.is_some();
+            match place {
+                Some((place, overlay)) => batch.push_read(overlay, one.bytes, place_offset(*place)),
+                None if one.at.1 < file.there => {
+                    batch.push_read(&file.file, one.bytes, place_offset(one.at.1))
+                }
+                None => {
+                    one.bytes.fill(0);
+                    continue;
+                }
+            }
+            read.push(index);
+        }
+        drop(places);
+        let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        for (index, result) in read.into_iter().zip(results) {
+            wanted[index].error = result.err().map(|e| format!("cannot be read: {e}"));
+        }
     }
 
     /// One page, checked: its checksum fits and it is the page it should be. Waits.
@@ -155,19 +209,31 @@ impl Folder {
         self.files.contains_key(&tree.0)
     }
 
-    /// Keeps a copy of a page that shall be read instead of the file's.
-    pub(super) fn lay_over(&mut self, tree: u32, page: u32, bytes: &AlignedBuf) -> StoreResult<()> {
+    /// Keeps copies of pages that shall be read instead of the files'. Waits.
+    pub(super) fn lay_over(&self, copies: &[((u32, u32), &[u8])]) -> StoreResult<()> {
         let fail = |op: &'static str| move |e| StoreError::io("temporary copies", 0, op, e);
-        if self.overlay.file.is_none() {
-            self.overlay.file = Some(unnamed_file(&self.limits.temporary).map_err(fail("create"))?);
+        if copies.is_empty() {
+            return Ok(());
         }
-        let next = self.overlay.places.len() as u32;
-        let place = *self.overlay.places.entry((tree, page)).or_insert(next);
-        if let Some(file) = &self.overlay.file {
-            file.write_at(bytes, place_offset(place), fs::Sync::None).map_err(fail("write"))?;
+        if self.overlay.file.get().is_none() {
+            let file = unnamed_file(&self.limits.temporary).map_err(fail("create"))?;
+            // Whoever comes second lets go of his.
+            let _ = self.overlay.file.set(file);
         }
-        if let Some(file) = self.files.get_mut(&tree) {
-            file.pages = file.pages.max(page + 1);
+        let Some(file) = self.overlay.file.get() else { return Ok(()) };
+        let mut batch = IoBatch::new();
+        {
+            let mut places = self.overlay.places.write();
+            for (at, bytes) in copies {
+                let next = places.len() as u32;
+                batch.push_write(file, bytes, place_offset(*places.entry(*at).or_insert(next)));
+            }
+        }
+        batch.run().into_iter().collect::<std::io::Result<()>>().map_err(fail("write"))?;
+        for ((tree, page), _) in copies {
+            if let Some(file) = self.files.get(tree) {
+                file.pages.fetch_max(page + 1, Relaxed);
+            }
         }
         Ok(())
     }
@@ -181,7 +247,7 @@ fn open_pages(path: &Path) -> std::io::Result<PageFile> {
     let file = File::open(path, &OpenOptions::reading().with_direct())?;
     let len = file.len()?;
     let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
-    Ok(PageFile { file, pages, rest: len % PAGE as u64 })
+    Ok(PageFile { file, there: pages, pages: AtomicU32::new(pages), rest: len % PAGE as u64 })
 }
 
 /// A file that is gone when it is closed.

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use keel_base::TreeId;
+use keel_base::{TreeId, TrxId};
 
+use super::jumps::Jumps;
 use super::{Folder, Report};
 use crate::fault::StoreError;
 use crate::layout::*;
 use crate::page::PageRef;
 use crate::row::{DELETED, FRESH, HEADER_BYTES, Header, OVERFLOW};
 use crate::tree::OverflowRef;
-use crate::undo::{ChangeRecord, Common, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change, decode_common};
+use crate::undo::{
+    ChangeRecord, Common, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change, decode_common, prepared_name,
+};
 use crate::undo_log::layout::{DirectoryEntry, PAGE_HEADER_BYTES, PageHead, read_directory};
 
 const UNDO: u32 = 0;
@@ -23,11 +26,30 @@ const CHAIN_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Unfinished,
+    Prepared,
     Committed,
     RolledBack,
 }
 
-/// An entry once what is unfinished is rolled back.
+impl Fate {
+    /// Whether readers of the next start see what the transaction wrote.
+    fn is_ended(self) -> bool {
+        matches!(self, Fate::Committed | Fate::RolledBack)
+    }
+}
+
+/// A transaction that waits for its verdict: whoever decides it, its entries are counted as they are without it.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The name it was given.
+    pub name: Box<[u8]>,
+    /// Its id.
+    pub trx: u64,
+    /// Its changes.
+    pub changes: u64,
+}
+
+/// An entry once what is unfinished is rolled back, and without what is prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     /// A row; whether it lies in overflow pages.
@@ -46,6 +68,8 @@ pub struct History {
     limit: u64,
     /// Whether the undo log could be read whole: else nothing is known of who has ended.
     pub complete: bool,
+    /// Transactions that are prepared, in order of their ids.
+    pub prepared: Vec<Prepared>,
     /// Long values that only undo records name: tree and place.
     pub kept_values: HashSet<(u32, u32)>,
     /// Pages of the undo file in use.
@@ -61,9 +85,19 @@ struct Ended {
 /// What was found in one segment.
 #[derive(Default)]
 struct Scan {
-    /// Newest record of each transaction without an end.
-    open: HashMap<u64, UndoPtr>,
+    /// Transactions without an end.
+    open: HashMap<u64, Open>,
     ended: Vec<Common>,
+}
+
+/// What was found of a transaction without an end.
+#[derive(Default)]
+struct Open {
+    /// Its newest record that counts.
+    last: UndoPtr,
+    changes: u64,
+    /// Its name, if it is prepared.
+    name: Option<Box<[u8]>>,
 }
 
 impl History {
@@ -99,7 +133,19 @@ impl History {
                 report.damage("undo", FILE, None, format!("segment {number}: {e}"));
                 self.complete = false;
             }
-            self.fates.extend(scan.open.keys().map(|trx| (*trx, Fate::Unfinished)));
+            for (trx, open) in scan.open {
+                if let Err(e) = self.check_open(folder, trx, &open) {
+                    report.damage(
+                        "undo",
+                        FILE,
+                        None,
+                        format!("transaction {trx} cannot be rolled back: {e}"),
+                    );
+                }
+                let fate = if open.name.is_some() { Fate::Prepared } else { Fate::Unfinished };
+                self.fates.insert(trx, fate);
+                self.prepared.extend(open.name.map(|name| Prepared { name, trx, changes: open.changes }));
+            }
             for end in scan.ended {
                 let fate = if end.kind == Kind::Commit { Fate::Committed } else { Fate::RolledBack };
                 self.fates.insert(end.trx.0, fate);
@@ -108,8 +154,25 @@ impl History {
                 }
             }
         }
+        self.prepared.sort_by_key(|found| found.trx);
         self.collect_kept_values(folder, report);
         Ok(())
+    }
+
+    /// Whether the records of a transaction without an end lead back to its first.
+    fn check_open(&self, folder: &Folder, trx: u64, open: &Open) -> Result<(), StoreError> {
+        let mut at = open.last;
+        for _ in 0..=open.changes {
+            if at.is_none() {
+                return Ok(());
+            }
+            let bytes = self.record(folder, at)?;
+            let change = decode_change(&bytes).filter(|change| change.common.trx.0 == trx);
+            let change =
+                change.ok_or_else(|| broken(at.page, format!("no change of it at {}", at.offset)))?;
+            at = change.common.before;
+        }
+        Err(broken(at.page, "its records lead in a circle"))
     }
 
     fn read_segment(
@@ -161,11 +224,16 @@ impl History {
                     if !purged {
                         scan.ended.push(common);
                     }
-                } else if matches!(common.kind, Kind::Insert | Kind::Update | Kind::Delete) {
+                } else if common.kind.is_change() {
                     if decode_change(&data[offset..]).is_none() {
                         return Err(broken(page, format!("no whole undo record at {offset}")));
                     }
-                    scan.open.insert(common.trx.0, at);
+                    let open = scan.open.entry(common.trx.0).or_default();
+                    (open.last, open.changes) = (at, open.changes + 1);
+                } else if let Some(open) = scan.open.get_mut(&common.trx.0) {
+                    let name = prepared_name(&common, &data[offset..]);
+                    open.name = (!name.is_empty()).then(|| name.into());
+                    open.last = common.before;
                 }
                 offset += common.len;
             }
@@ -203,6 +271,7 @@ impl History {
                     && old.header.is_overflow()
                     && let Ok(place) = <&[u8; 12]>::try_from(old.middle())
                 {
+                    // Page 0, of one that is freed, is no page of a value.
                     self.kept_values.insert((change.tree.0, OverflowRef::from_bytes(place).page.0));
                 }
                 at = change.common.before;
@@ -222,18 +291,18 @@ impl History {
         Ok(rest[..common.len].to_vec())
     }
 
-    /// Transactions that have not ended.
+    /// Transactions that have not ended and are not prepared: the next start rolls them back.
     pub fn unfinished(&self) -> u64 {
         self.fates.values().filter(|fate| **fate == Fate::Unfinished).count() as u64
     }
 
-    /// Transactions that ended and are not purged.
-    pub fn not_purged(&self) -> u64 {
-        self.fates.len() as u64 - self.unfinished()
+    /// Whether readers of the next start see what a transaction wrote.
+    fn is_seen(&self, trx: TrxId) -> bool {
+        self.fates.get(&trx.0).is_none_or(|fate| fate.is_ended())
     }
 
-    /// Turns the row of an entry into what it will be once what is unfinished is rolled back, and checks all versions
-    /// that the undo log keeps of it. `value` is the entry's value, header included, and becomes the row's stored bytes; each
+    /// Turns the row of an entry into what it will be once what is unfinished is rolled back, and is without what is
+    /// prepared; checks all versions that the undo log keeps of it, and the jumps between them. `value` is the entry's value, header included, and becomes the row's stored bytes; each
     /// reference to a long value among the versions goes to `values`. Waits.
     pub(super) fn settle(
         &self,
@@ -246,7 +315,9 @@ impl History {
         let (mut header, row) = Header::split(value);
         let mut row = row.to_vec();
         let mut settled: Option<(Settled, Vec<u8>)> = None;
+        let mut jumps = Jumps::default();
         for _ in 0..CHAIN_MAX {
+            jumps.arrive(header, &row)?;
             if header.flags & !(DELETED | OVERFLOW | FRESH) != 0 {
                 return Err(format!("unknown flags {:#x}", header.flags));
             }
@@ -256,28 +327,37 @@ impl History {
                     header.trx.0, self.limit
                 ));
             }
+            let mut is_freed = false;
             if header.is_overflow() {
                 let place = <&[u8; 12]>::try_from(row.as_slice());
                 let place =
                     place.map_err(|_| format!("a reference to a long value of {} bytes", row.len()))?;
-                values.push(OverflowRef::from_bytes(place));
+                let value = OverflowRef::from_bytes(place);
+                is_freed = value.is_rest();
+                values.push(value);
+            }
+            if is_freed && settled.is_none() && !(header.is_deleted() && self.is_seen(header.trx)) {
+                return Err("its long value is being freed, though the row is there".into());
             }
             let fate = self.fates.get(&header.trx.0);
             if fate == Some(&Fate::RolledBack) {
                 return Err(format!("transaction {} was rolled back, its change is there", header.trx.0));
             }
-            if fate != Some(&Fate::Unfinished) && settled.is_none() {
+            if self.is_seen(header.trx) && settled.is_none() {
+                jumps.settle()?;
                 let state =
                     if header.is_deleted() { Settled::Deleted } else { Settled::Row(header.is_overflow()) };
                 settled = Some((state, row.clone()));
             }
-            if fate.is_none() || !self.complete {
+            // Nobody needs what lies behind a value that purge frees, and the way there is gone with it.
+            if fate.is_none() || !self.complete || is_freed {
                 break;
             }
             let bytes = self.record(folder, header.undo).map_err(|e| format!("version chain: {e}"))?;
             let change = matching(&bytes, tree, key, header)?;
             let Some(old) = &change.old else {
                 settled.get_or_insert((Settled::Gone, Vec::new()));
+                jumps.end()?;
                 break;
             };
             if header.is_fresh() {
@@ -285,6 +365,7 @@ impl History {
             }
             old.apply(&mut row)
                 .ok_or_else(|| format!("the old row at {:?} does not fit the newer one", header.undo))?;
+            jumps.follow(&change, header.undo, &row, |trx| self.is_seen(trx))?;
             header = old.header;
         }
         let (state, row) = settled.ok_or("more versions than can be")?;

@@ -15,6 +15,7 @@
 mod cache;
 mod files;
 mod history;
+mod jumps;
 mod log;
 mod replay;
 mod report;
@@ -24,7 +25,7 @@ pub mod tree;
 use std::path::PathBuf;
 
 pub use files::Folder;
-pub use history::{History, Settled};
+pub use history::{History, Prepared, Settled};
 pub use log::LogFacts;
 pub use report::{Finding, Report, Severity};
 pub use tree::{Entry, Leaf, Outcome, Visitor};

@@ -478,6 +478,10 @@ impl Pass {
         let mut done: HashMap<u32, (OverflowRef, u32)> = HashMap::new();
         for (value, owner) in values {
             let first = value.page.0;
+            if value.is_rest() {
+                mark(infos, seen, first);
+                continue;
+            }
             if let Some((other, page)) = done.get(&first) {
                 if *other != value {
                     let text = format!(

@@ -267,6 +267,14 @@ impl Log {
         self.failure.lock().clone()
     }
 
+    /// Why a start ends, where all it knows is that the log has failed.
+    pub fn explain(&self, error: StoreError) -> StoreError {
+        match (error, self.failure()) {
+            (StoreError::LogFailed, Some(why)) => StoreError::Unusable(why),
+            (error, _) => error,
+        }
+    }
+
     /// Declares the log dead: wakes every waiter with the error.
     pub fn fail(&self, why: String) {
         self.failure.lock().get_or_insert(why);

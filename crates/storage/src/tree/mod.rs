@@ -38,6 +38,7 @@ use crate::space::Space;
 
 pub use crate::page::NoRoom;
 pub use overflow::OverflowRef;
+pub(crate) use overflow::ValuePage;
 
 /// Restarts after which a tree is declared damaged.
 const RESTARTS_MAX: usize = 10_000;

@@ -1,5 +1,7 @@
 //! Long values: chains of pages of the tree's own file, written before the row that refers to them and freed after it.
-//! Each page is a mini-transaction of its own; a crash in between leaves pages that nobody refers to.
+//! Each page is a mini-transaction of its own. Purge frees a value page by page, and each time what refers to the value
+//! comes to name the rest of it, so a crash in between loses nothing ([`Tree::free_value_page`]). A crash before a row refers to
+//! a new value, or while a rollback frees one, leaves pages that nobody refers to.
 
 use std::sync::atomic::Ordering::*;
 
@@ -7,8 +9,10 @@ use keel_base::PageNo;
 use keel_base::checksum::{crc32c, crc32c_append};
 
 use crate::alloc::Need;
+use crate::buffer::Pin;
 use crate::fault::StoreResult;
 use crate::layout::*;
+use crate::mtr::Mtr;
 
 use super::Tree;
 
@@ -17,7 +21,7 @@ use super::Tree;
 pub struct OverflowRef {
     /// First page of the chain.
     pub page: PageNo,
-    /// Bytes in all.
+    /// Bytes in all; 0 where it is being freed and only the pages from the first on are left.
     pub len: u32,
     /// CRC32C of the bytes.
     pub crc: u32,
@@ -33,10 +37,36 @@ impl OverflowRef {
         out
     }
 
+    /// The first bytes of the stored form, in place of what they were: the value is being freed, and these are the rest.
+    pub(crate) fn rest_bytes(rest: PageNo) -> [u8; 8] {
+        let mut out = [0; 8];
+        out[..4].copy_from_slice(&rest.0.to_le_bytes());
+        out
+    }
+
+    /// Whether it is being freed.
+    pub(crate) fn is_rest(self) -> bool {
+        self.len == 0
+    }
+
     /// From its stored form.
     pub fn from_bytes(b: &[u8; 12]) -> OverflowRef {
         let word = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         OverflowRef { page: PageNo(word(0)), len: word(4), crc: word(8) }
+    }
+}
+
+/// A page of a long value and its map page, at hand to be freed.
+pub(crate) struct ValuePage {
+    number: u32,
+    pin: Pin,
+    map: Pin,
+}
+
+impl ValuePage {
+    /// Its number.
+    pub(crate) fn number(&self) -> PageNo {
+        PageNo(self.number)
     }
 }
 
@@ -88,6 +118,35 @@ impl Tree {
         Ok(())
     }
 
+    /// Gets a page of a long value to be freed. No latch held; waits.
+    pub(crate) fn value_page(&self, page: PageNo) -> StoreResult<ValuePage> {
+        let pin = self.core.pool.pin(&self.space, page.0)?;
+        Ok(ValuePage { number: page.0, pin, map: self.core.pin_map(&self.space, page.0)? })
+    }
+
+    /// Frees the first page of what is left of a long value in a mini-transaction in which `note` makes whatever refers to
+    /// the value name the rest, which is given back. Call [`Tree::value_page_freed`] after the commit.
+    pub(crate) fn free_value_page(
+        &self,
+        mtr: &Mtr<'_>,
+        page: &ValuePage,
+        note: impl FnOnce(PageNo),
+    ) -> StoreResult<PageNo> {
+        let latched = mtr.latch_pin(&page.pin);
+        if latched.page().kind() != KIND_OVERFLOW {
+            return Err(self.space.corrupt(page.number, "not part of a long value"));
+        }
+        let rest = PageNo(latched.page().right());
+        note(rest);
+        mtr.free(latched, &page.map);
+        Ok(rest)
+    }
+
+    /// The page may be found free.
+    pub(crate) fn value_page_freed(&self, page: &ValuePage) {
+        self.space.free_hint.fetch_min(page.number, AcqRel);
+    }
+
     /// Frees a long value's pages. No latch held; waits.
     pub fn free_overflow(&self, at: OverflowRef) -> StoreResult<()> {
         let mut place = at.page;
@@ -98,18 +157,12 @@ impl Tree {
     /// waits.
     pub fn free_overflow_from(&self, place: &mut PageNo) -> StoreResult<()> {
         while place.0 != 0 {
-            let number = place.0;
-            let map = self.core.pin_map(&self.space, number)?;
+            let page = self.value_page(*place)?;
             let mtr = self.core.begin()?;
-            let page = mtr.latch(&self.space, number)?;
-            if page.page().kind() != KIND_OVERFLOW {
-                return Err(self.space.corrupt(number, "not part of a long value"));
-            }
-            let next = page.page().right();
-            mtr.free(page, &map);
+            let rest = self.free_value_page(&mtr, &page, |_| {})?;
             mtr.commit();
-            place.0 = next;
-            self.space.free_hint.fetch_min(number, AcqRel);
+            *place = rest;
+            self.value_page_freed(&page);
         }
         Ok(())
     }

@@ -1,0 +1,169 @@
+//! What purge does for one transaction, and for many at once.
+//!
+//! Where data is larger than memory, each removal of an entry is likely a read. One after the other they would take longer than
+//! the deletes did, which many sessions made beside each other; so the transactions of a batch are shared out to fibers. Their
+//! order does not matter: an entry bears one marker, and an old value is named by one undo record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use keel_base::PageNo;
+use keel_runtime::fiber;
+use keel_runtime::sync::Semaphore;
+use keel_runtime::wait::WaitEvent;
+use parking_lot::Mutex;
+
+use crate::engine::{Engine, TreeHandle};
+use crate::error::{Error, Result};
+use crate::fault::StoreError;
+use crate::layout::PAGE;
+use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::tree::{OverflowRef, Tree};
+use crate::undo::{
+    ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change, middle_offset,
+};
+use crate::undo_log::Ended;
+
+/// Fibers at work on a batch: about as many reads at once keep a device busy.
+const FIBERS_MAX: usize = 32;
+/// Frames of the pool for each of them: it pins some while it waits for another.
+const FRAMES_EACH: u64 = 16;
+
+/// A batch that is shared out.
+struct Shared {
+    ends: Vec<Common>,
+    next: AtomicUsize,
+    /// The first that failed, and why.
+    failed: Mutex<Option<(usize, Error)>>,
+    done: Semaphore,
+}
+
+/// Says that a fiber is done with its share, however it ends.
+struct Done {
+    shared: Arc<Shared>,
+    /// What it is at.
+    at: usize,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.note(self.at, Error::Ended);
+        }
+        self.shared.done.release(1);
+    }
+}
+
+impl Shared {
+    fn note(&self, number: usize, error: Error) {
+        let mut failed = self.failed.lock();
+        if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+            *failed = Some((number, error));
+        }
+    }
+
+    fn work(self: &Arc<Self>, engine: &Engine) {
+        let mut done = Done { shared: self.clone(), at: 0 };
+        while self.failed.lock().is_none() {
+            done.at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(end) = self.ends.get(done.at) else { return };
+            if let Err(error) = engine.purge_transaction(end) {
+                self.note(done.at, error);
+            }
+        }
+    }
+}
+
+/// Does what these transactions have left to do; gives how many of them, from the first on, are done with. Waits.
+pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, Result<()>) {
+    let has_work = |ended: &&Ended| ended.common.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0;
+    let room = engine.pool_bytes() / PAGE as u64 / FRAMES_EACH;
+    let fibers = ended.iter().filter(has_work).count().min(FIBERS_MAX).min(room.max(1) as usize);
+    if fibers == 0 {
+        return (ended.len(), Ok(()));
+    }
+    let shared = Arc::new(Shared {
+        ends: ended.iter().map(|ended| ended.common).collect(),
+        next: AtomicUsize::new(0),
+        failed: Mutex::new(None),
+        done: Semaphore::new(0),
+    });
+    for _ in 1..fibers {
+        let (shared, engine) = (shared.clone(), engine.clone());
+        fiber::spawn(move || shared.work(&engine));
+    }
+    shared.work(engine);
+    shared.done.acquire(fibers as u64, WaitEvent::Purge);
+    match shared.failed.lock().take() {
+        None => (ended.len(), Ok(())),
+        Some((number, error)) => (number, Err(error)),
+    }
+}
+
+impl Engine {
+    fn purge_transaction(&self, end: &Common) -> Result<()> {
+        if end.flags & END_HAS_DELETES != 0 {
+            self.walk_transaction(end, |at, change, tree| {
+                if change.common.kind == Kind::Delete {
+                    remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
+                }
+                Ok(())
+            })?;
+        }
+        if end.flags & END_HAS_OVERFLOW != 0 {
+            self.walk_transaction(end, |at, change, tree| match (change.common.kind, &change.old) {
+                (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                    let value = overflow_ref(change.tree, old.middle())?;
+                    self.free_old_value(at, change.key.len(), tree.tree(), value.page)
+                }
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Frees what is left of the old value that the undo record at `at` names, which comes to name less and less. Waits.
+    fn free_old_value(&self, at: UndoPtr, key_len: usize, tree: &Tree, mut rest: PageNo) -> Result<()> {
+        let record = self.store.undo_pin(PageNo(at.page))?;
+        let offset = usize::from(at.offset) + middle_offset(key_len);
+        while rest.0 != 0 {
+            let page = tree.value_page(rest)?;
+            let mtr = self.store.begin()?;
+            rest = tree.free_value_page(&mtr, &page, |rest| {
+                mtr.undo_write(&record).write(offset, &OverflowRef::rest_bytes(rest));
+            })?;
+            mtr.commit();
+            tree.value_page_freed(&page);
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with each change of a transaction, the newest first, where it stands, and its tree.
+    fn walk_transaction(
+        &self,
+        end: &Common,
+        f: impl Fn(UndoPtr, &ChangeRecord<'_>, &TreeHandle) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = end.before;
+        let mut record = Vec::new();
+        while !at.is_none() {
+            let common = read_record(self, at, &mut record)?;
+            let change = decode_change(&record).filter(|_| common.trx == end.trx);
+            let Some(change) = change else { break };
+            if let Some(tree) = self.any_tree(change.tree) {
+                match f(at, &change, &tree) {
+                    // Dropped meanwhile.
+                    Err(Error::Store(StoreError::NoTree(_))) => {}
+                    Err(error) if self.passes_over(&error) => self.complain(&error),
+                    result => result?,
+                }
+            }
+            if self.purge.stop.is_set() {
+                return Err(Error::Ended);
+            }
+            at = change.common.before;
+            fiber::tick();
+        }
+        Ok(())
+    }
+}
