@@ -16,12 +16,14 @@ use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, show_create};
 use crate::dml::{delete, insert, multi, single_table, update};
 use crate::host::Host;
-use crate::mdl::{SharedWaits, TableLock};
+use crate::mdl::TableLock;
 use crate::memory::Allowance;
-use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind};
+use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind, TableUse};
 use crate::point::PointSelect;
+use crate::read_lock::Gates;
 use crate::select;
 use crate::session::Session;
+use crate::waits::RingLock;
 use crate::xa::Branches;
 
 /// A plan that a statement gets in any case; `max_prepared_stmt_count` bounds their number.
@@ -35,9 +37,19 @@ pub struct Database {
     catalog_tree: CatalogTree,
     /// Owned by the definition that changes the catalog.
     definition_lock: Arc<TableLock>,
-    shared_waits: SharedWaits,
+    gates: Gates,
     branches: Branches,
     plans: PlanCache,
+}
+
+/// What a lock beside those of rows is on.
+pub enum LockedThing {
+    /// A table.
+    Table(Arc<TableDef>),
+    /// A name of GET_LOCK().
+    Name(Box<[u8]>),
+    /// FLUSH TABLES WITH READ LOCK.
+    ReadLock,
 }
 
 /// The parameters of one execution.
@@ -71,7 +83,7 @@ impl Database {
             catalog,
             catalog_tree,
             definition_lock,
-            shared_waits: SharedWaits::default(),
+            gates: Gates::default(),
             branches: Branches::default(),
             plans: PlanCache::new(),
         });
@@ -107,8 +119,9 @@ impl Database {
         &self.definition_lock
     }
 
-    pub(crate) fn shared_waits(&self) -> &SharedWaits {
-        &self.shared_waits
+    /// What the global read lock closes.
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.gates
     }
 
     pub(crate) fn branches(&self) -> &Branches {
@@ -123,6 +136,18 @@ impl Database {
     /// Lets go of what cached plans keep of dropped tables and indexes.
     pub(crate) fn forget_stale_plans(&self) {
         self.plans.forget_stale(&self.catalog.load());
+    }
+
+    /// What a lock of a ring is on: `` `schema`.`table` ``'s definition, a name of GET_LOCK(), or nothing for the global
+    /// read lock.
+    pub fn locked_thing(&self, ring: &RingLock) -> LockedThing {
+        if let Some(name) = self.host.user_locks().name_of(&ring.lock) {
+            return LockedThing::Name(name);
+        }
+        let catalog = self.catalog();
+        let tables = catalog.schemas().flat_map(|schema| schema.tables().into_iter());
+        let table = tables.into_iter().find(|table| Arc::ptr_eq(&table.shared.lock, &ring.lock)).cloned();
+        table.map_or(LockedThing::ReadLock, LockedThing::Table)
     }
 
     /// SHOW CREATE TABLE's text.
@@ -274,6 +299,7 @@ impl Database {
             (kind, body) = self.body(BindContext { assigned: &assigned, ..cx }, &statement, &mut notes)?;
         }
         let dependencies = dependencies(&body, &notes.tables);
+        let uses = uses(&statement, &body, notes.uses);
         Ok(Plan {
             kind,
             statement,
@@ -284,6 +310,7 @@ impl Database {
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),
             dependencies,
+            uses,
             body,
             seen_version: AtomicU64::new(catalog.version),
             memory: OnceLock::new(),
@@ -339,6 +366,7 @@ impl Database {
 
     fn query(&self, cx: BindContext<'_>, query: &ast::Query, notes: &mut Notes) -> SqlResult<Body> {
         let mut binder = Binder::new(cx);
+        binder.locks_rows = query.lock.as_ref().is_some_and(|lock| lock.update);
         let general = select::plan_select(&mut binder, query)?;
         notes.take(&binder);
         let find = |name: &ast::ObjectName| self.table_of(cx, name);
@@ -357,7 +385,9 @@ impl Database {
         if let Some(table) = cx.catalog.table(schema, &name.name) {
             return Ok(table.clone());
         }
-        self.host.virtual_table(schema, &name.name).ok_or_else(|| errors::no_such_table(schema, &name.name))
+        self.host.virtual_table(schema, &name.name).ok_or_else(|| {
+            cx.session.named_locks.unknown(&name.name, errors::no_such_table(schema, &name.name))
+        })
     }
 }
 
@@ -376,6 +406,32 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all
+}
+
+/// The tables of a statement by the names that it gives them; `queried` are those of its queries.
+fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<TableUse> {
+    let (table, alias) = match (body, statement) {
+        (Body::Insert(plan), _) => (&plan.table, None),
+        (Body::Update(plan), Statement::Update(tree)) => {
+            (&plan.targets.table, single_table(&tree.tables).and_then(|(_, alias, _)| alias))
+        }
+        (Body::Delete(plan), Statement::Delete(tree)) => {
+            (&plan.targets.table, delete::only_table(tree).and_then(|(_, alias, _)| alias))
+        }
+        (Body::Multi(plan), _) => {
+            for (table, alias) in plan.named_targets() {
+                let is_target = |used: &&mut TableUse| {
+                    *used.alias == *alias && Arc::ptr_eq(&used.lock, &table.shared.lock)
+                };
+                queried.iter_mut().filter(is_target).for_each(|used| used.writes = true);
+            }
+            return queried;
+        }
+        _ => return queried,
+    };
+    let own = TableUse::of(table, true);
+    queried.insert(0, TableUse { alias: alias.map_or(own.alias, Arc::from), ..own });
+    queried
 }
 
 /// The kind of a statement that needs no binding.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::Statement;
 use keel_value::Value;
 
@@ -17,7 +17,8 @@ use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
-use crate::plan::{Body, Dependency, Plan};
+use crate::mdl::Kind;
+use crate::plan::{Body, Dependency, Plan, StatementKind};
 use crate::result::{Completion, RowSink};
 use crate::session::Session;
 use crate::{engine_error, maintain, select};
@@ -62,8 +63,7 @@ impl Database {
                     error
                 };
                 session.row_count = -1;
-                let message = error.message.clone();
-                session.push_warning(Warning { level: Level::Error, code: error.code, message });
+                session.push_error(&error);
                 Err(error)
             }
         }
@@ -82,6 +82,39 @@ impl Database {
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
         }
+        let writes = plan.kind.changes_rows() || locks_for_update(plan);
+        self.within_gate(session, writes, |session| self.dispatch_within(session, plan, params, sink))
+    }
+
+    /// Runs a statement; one that `writes` waits for the global read lock of others, and holds it off while it runs.
+    fn within_gate(
+        &self,
+        session: &mut Session,
+        writes: bool,
+        run: impl FnOnce(&mut Session) -> SqlResult<Completion>,
+    ) -> SqlResult<Completion> {
+        // Tables that LOCK TABLES lets the session write have passed with it.
+        if !writes || session.named_locks.is_in_force() {
+            return run(session);
+        }
+        let pass = match self.pass_to_write(session) {
+            Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
+            passed => passed?,
+        };
+        session.passes.push(pass);
+        let result = run(session);
+        session.passes.pop();
+        result
+    }
+
+    /// The same for a statement that the global read lock has let pass.
+    fn dispatch_within(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
             locked => locked?,
@@ -96,7 +129,7 @@ impl Database {
 
     /// Runs a plan without parameters and rows as a part of another statement, in a transaction of its own.
     pub(crate) fn run_within(&self, session: &mut Session, plan: &Arc<Plan>) -> SqlResult<Completion> {
-        self.dispatch(session, plan, &[], &mut crate::result::Collect::default())
+        self.dispatch_within(session, plan, &[], &mut crate::result::Collect::default())
     }
 
     /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
@@ -130,24 +163,30 @@ impl Database {
             return session.named_locks.check_plan(plan);
         }
         let keeps = session.keeps_locks();
+        let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
         for (place, dependency) in plan.dependencies.iter().enumerate() {
             let (lock, writes) = (&dependency.table.shared.lock, dependency.written);
             if keeps && let Some(as_writer) = session.transaction.holds(lock) {
                 if writes && !*as_writer {
-                    let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-                    lock.become_writer(&session.interrupt, timeout)?;
-                    *as_writer = true;
+                    if !lock.try_become_writer() {
+                        session.wait_for(lock, Kind::Upgrade, timeout)?;
+                    }
+                    session.transaction.holds(lock).into_iter().for_each(|as_writer| *as_writer = true);
                 }
                 continue;
             }
             if !lock.try_share(writes) {
                 let before = if keeps { &[][..] } else { &plan.dependencies[..place] };
-                let of_statement = before.iter().map(|d| &d.table.shared.lock);
-                let of_transaction = session.transaction.locks.iter().map(|(lock, _)| lock);
-                let kept = of_transaction.chain(of_statement).cloned().collect();
-                let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-                if let Err(error) = self.shared_waits().share(lock, writes, kept, &session.interrupt, timeout)
-                {
+                let of_statement =
+                    before.iter().map(|d| (d.table.shared.lock.clone(), Kind::of_share(d.written)));
+                let stake = || {
+                    let mut stake = session.stake();
+                    stake.kept.extend(of_statement);
+                    stake
+                };
+                let waits = session.user_locks.registry().waits();
+                let waited = waits.take(lock, Kind::of_share(writes), stake, &session.interrupt, timeout);
+                if let Err(error) = waited {
                     before.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
                     return Err(error);
                 }
@@ -182,7 +221,7 @@ impl Database {
             Ok(completion) => {
                 session.handler.commit += u64::from(plan.has_stored_tables());
                 if !session.in_transaction() {
-                    self.commit(session)?;
+                    self.commit_within(session)?;
                 }
                 Ok(completion)
             }
@@ -200,7 +239,9 @@ impl Database {
     /// Undoes a failed statement, or the transaction where that is its own or is gone.
     fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
         let ends_all = match error.code {
-            code::LOCK_DEADLOCK | code::CHECKREAD => true,
+            // A ring of GET_LOCK() alone ends the statement, not the transaction.
+            code::LOCK_DEADLOCK => !std::mem::take(&mut session.user_locks.closed_ring),
+            code::CHECKREAD => true,
             code::LOCK_WAIT_TIMEOUT => session.vars.rollback_on_timeout,
             _ => false,
         };
@@ -268,6 +309,17 @@ impl Database {
             }
             self.commit(session)?;
         }
+        let writes = plan.kind.defines() || plan.kind == StatementKind::Analyze;
+        self.within_gate(session, writes, |session| self.direct_within(session, plan, sink))
+    }
+
+    /// The same for a statement that the global read lock has let pass.
+    fn direct_within(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
         match &*plan.statement {
             Statement::StartTransaction(how) => self.begin(session, *how)?,
             Statement::Commit(completion) => self.end_transaction(session, *completion, true)?,

@@ -41,7 +41,7 @@ pub trait Host: Send + Sync {
         PathBuf::from("/tmp")
     }
 
-    /// The names that GET_LOCK() locks on this server.
+    /// The names that GET_LOCK() locks on this server, and who waits for whom: the same at each call.
     fn user_locks(&self) -> Arc<UserLocks>;
 
     /// What sessions share for rows that statements keep, user variables and parameters in pieces.

@@ -1,31 +1,43 @@
-//! LOCK TABLES and UNLOCK TABLES: tables that a session keeps beyond its transactions.
+//! LOCK TABLES, FLUSH TABLES and UNLOCK TABLES: tables that a session keeps beyond its transactions.
 //!
 //! WRITE owns the table's metadata lock, READ keeps writers out. While a session has locked tables it reaches no others
 //! (1100), and writes none that it locked for reading (1099). All tables of the statement are locked at once: where one is
-//! busy it is waited for without holding the others, so nobody waits for a session that waits. Names are those of tables: an
-//! alias gives no lock of its own.
+//! busy it is waited for without holding the others, so nobody waits for a session that waits.
+//!
+//! What a statement may use is a matter of names: a table is locked under each alias by itself, and a statement uses each
+//! once. What others see is a matter of tables: one is locked once, for writing if any of its names is.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
 use crate::catalog::TableDef;
-use crate::interrupt::Interrupt;
-use crate::mdl::TableLock;
-use crate::plan::Plan;
+use crate::mdl::{Kind, Owned, TableLock};
+use crate::plan::{Plan, TableUse};
+use crate::read_lock::Pass;
 use crate::session::Session;
 
 /// The tables that a session has locked by name; given back when dropped.
 #[derive(Default)]
 pub(crate) struct NamedLocks {
     locks: Vec<NamedLock>,
+    names: Vec<Name>,
+    /// Through the gate of those who write, where a table is locked for writing.
+    pass: Option<Pass>,
 }
 
 struct NamedLock {
     lock: Arc<TableLock>,
+    write: bool,
+}
+
+/// A table under one of its names.
+struct Name {
+    lock: Arc<TableLock>,
+    alias: Box<str>,
     write: bool,
 }
 
@@ -40,19 +52,48 @@ impl NamedLocks {
         self.locks.iter().any(|named| named.write && Arc::ptr_eq(&named.lock, lock))
     }
 
-    /// 1100 or 1099 where the table may not be used so.
+    /// 1100 or 1099 where the table may not be used so under its own name.
     pub fn check(&self, table: &TableDef, writes: bool) -> SqlResult<()> {
-        match self.locks.iter().find(|named| Arc::ptr_eq(&named.lock, &table.shared.lock)) {
-            None => Err(errors::table_not_locked(&table.name)),
-            Some(named) if writes && !named.write => Err(errors::table_not_locked_for_write(&table.name)),
-            Some(_) => Ok(()),
+        self.check_use(&TableUse::of(table, writes)).map(|_| ())
+    }
+
+    /// The place of the name under which a statement uses a table.
+    fn check_use(&self, used: &TableUse) -> SqlResult<usize> {
+        let fits = |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && *name.alias == *used.alias;
+        match self.names.iter().position(fits) {
+            None => Err(errors::table_not_locked(&used.alias)),
+            Some(place) if used.writes && !self.names[place].write => {
+                Err(errors::table_not_locked_for_write(&used.alias))
+            }
+            Some(place) => Ok(place),
         }
     }
 
-    /// The same for all tables of a plan.
+    /// The same for all that a plan uses; no name serves twice.
     pub fn check_plan(&self, plan: &Plan) -> SqlResult<()> {
-        let real = plan.dependencies.iter().filter(|dependency| !dependency.table.is_virtual());
-        real.into_iter().try_for_each(|dependency| self.check(&dependency.table, dependency.written))
+        let mut taken = Vec::with_capacity(plan.uses.len());
+        for used in &plan.uses {
+            let place = self.check_use(used)?;
+            if taken.contains(&place) {
+                return Err(errors::table_not_locked(&used.alias));
+            }
+            taken.push(place);
+        }
+        Ok(())
+    }
+
+    /// What is said of a table that there is not: while tables are locked, that it is none of them.
+    pub fn unknown(&self, alias: &str, error: SqlError) -> SqlError {
+        if self.is_in_force() { errors::table_not_locked(alias) } else { error }
+    }
+
+    /// 1100 or 1099 where the table is not locked for writing, whatever its name.
+    fn check_owned(&self, table: &TableDef) -> SqlResult<()> {
+        if self.owns(&table.shared.lock) {
+            return Ok(());
+        }
+        let is_locked = self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, &table.shared.lock));
+        Err(refusal(is_locked, &table.name))
     }
 
     /// Locks a table if it is free, or locked already.
@@ -63,32 +104,37 @@ impl NamedLocks {
         }
         let free = if wanted.write { lock.try_own() } else { lock.try_refuse_writers() };
         if free {
-            self.locks.push(NamedLock { lock: lock.clone(), write: wanted.write });
+            self.add(wanted);
         }
         free
     }
 
-    /// Locks a table in its turn; waits, and has no other locked meanwhile.
-    fn lock_alone(&mut self, wanted: &Wanted, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        self.release();
-        let lock = &wanted.table.shared.lock;
-        match wanted.write {
-            true => lock.own(interrupt, timeout)?,
-            false => lock.refuse_writers(interrupt, timeout)?,
-        }
-        self.locks.push(NamedLock { lock: lock.clone(), write: wanted.write });
-        Ok(())
+    fn add(&mut self, locked: &Wanted) {
+        self.locks.push(NamedLock { lock: locked.table.shared.lock.clone(), write: locked.write });
+    }
+
+    /// What it keeps, and how.
+    pub fn kept(&self) -> impl Iterator<Item = (Arc<TableLock>, Kind)> + '_ {
+        let kind = |write| if write { Kind::Own } else { Kind::Refuse };
+        let tables = self.locks.iter().map(move |named| (named.lock.clone(), kind(named.write)));
+        tables.chain(self.pass.iter().map(|pass| (pass.gate().clone(), Kind::Write)))
     }
 
     /// Gives all of them back.
     pub fn release(&mut self) {
         self.locks.drain(..).for_each(|named| named.free());
+        self.names.clear();
+        self.pass = None;
     }
 
-    /// Gives back what belongs to a dropped table.
+    /// Gives back what belongs to a dropped table; with the last one LOCK TABLES is over.
     fn forget(&mut self, lock: &Arc<TableLock>) {
         if let Some(place) = self.locks.iter().position(|named| Arc::ptr_eq(&named.lock, lock)) {
             self.locks.swap_remove(place).free();
+            self.names.retain(|name| !Arc::ptr_eq(&name.lock, lock));
+        }
+        if self.locks.is_empty() {
+            self.release();
         }
     }
 }
@@ -103,6 +149,11 @@ impl Drop for NamedLocks {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// What is said of a table that is not locked, or not for writing.
+fn refusal(is_locked: bool, name: &str) -> SqlError {
+    if is_locked { errors::table_not_locked_for_write(name) } else { errors::table_not_locked(name) }
 }
 
 /// A table of LOCK TABLES.
@@ -135,6 +186,46 @@ impl Database {
         locked
     }
 
+    /// FLUSH TABLES a, b WITH READ LOCK: LOCK TABLES ... READ that takes the place of no other. Waits.
+    pub fn lock_tables_for_reading(
+        &self,
+        session: &mut Session,
+        tables: &[ast::ObjectName],
+    ) -> SqlResult<()> {
+        if session.named_locks.is_in_force() {
+            return Err(errors::lock_or_active_transaction());
+        }
+        let lock = |name: &ast::ObjectName| ast::TableLock {
+            table: name.clone(),
+            alias: None,
+            kind: TableLockKind::Read,
+        };
+        let tables: Vec<ast::TableLock> = tables.iter().map(lock).collect();
+        self.lock_named_tables(session, &tables, None)
+    }
+
+    /// FLUSH TABLES: waits until nobody uses those that are named. There is nothing to close.
+    pub fn flush_tables(&self, session: &mut Session, tables: &[ast::ObjectName]) -> SqlResult<()> {
+        let named = &session.named_locks;
+        if tables.is_empty() {
+            let refused = named.names.iter().rfind(|name| !named.owns(&name.lock));
+            return refused.map_or(Ok(()), |name| Err(refusal(true, &name.alias)));
+        }
+        for name in tables {
+            let table = match self.find_table(session, name) {
+                Err(error) if error.code == code::NO_SUCH_TABLE && !named.is_in_force() => continue,
+                found => found?,
+            };
+            if named.is_in_force() {
+                named.check_owned(&table)?;
+            } else {
+                let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+                Owned::default().take(&table.shared.lock, session, timeout)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Locks all tables named, as the catalog has them once they are locked.
     fn take_named(
         &self,
@@ -143,10 +234,16 @@ impl Database {
         timeout: Duration,
     ) -> SqlResult<()> {
         loop {
-            let wanted = self.wanted(session, tables)?;
+            let (wanted, names) = self.wanted(session, tables)?;
+            if session.named_locks.pass.is_none() && wanted.iter().any(|wanted| wanted.write) {
+                session.named_locks.pass = Some(self.pass_to_write(session)?);
+            }
             let named = &mut session.named_locks;
             if let Some(busy) = wanted.iter().find(|wanted| !named.try_lock(wanted)) {
-                named.lock_alone(busy, &session.interrupt, timeout)?;
+                named.locks.drain(..).for_each(|named| named.free());
+                let kind = if busy.write { Kind::Own } else { Kind::Refuse };
+                session.wait_for(&busy.table.shared.lock, kind, timeout)?;
+                session.named_locks.add(busy);
                 continue;
             }
             let catalog = self.catalog();
@@ -154,39 +251,43 @@ impl Database {
                 catalog.table(&w.table.schema, &w.table.name).is_some_and(|now| Arc::ptr_eq(now, &w.table))
             };
             if wanted.len() == named.locks.len() && wanted.iter().all(is_current) {
+                named.names = names;
                 return Ok(());
             }
             named.release();
         }
     }
 
-    /// The tables named, each once.
-    fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<Vec<Wanted>> {
+    /// The tables named, each once, and their names.
+    fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<(Vec<Wanted>, Vec<Name>)> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
-        let mut names: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
+        let mut names: Vec<Name> = Vec::with_capacity(tables.len());
+        let mut seen: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
         for named in tables {
             let table = self.find_table(session, &named.table)?;
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
             let name = (table.schema.clone(), alias);
-            if names.contains(&name) {
+            if seen.contains(&name) {
                 return Err(errors::nonuniq_table(alias));
             }
-            names.push(name);
+            seen.push(name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
+            names.push(Name { lock: table.shared.lock.clone(), alias: alias.into(), write });
             match wanted.iter_mut().find(|other| Arc::ptr_eq(&other.table, &table)) {
                 Some(other) => other.write |= write,
                 None => wanted.push(Wanted { table, write }),
             }
         }
-        Ok(wanted)
+        Ok((wanted, names))
     }
 
-    /// UNLOCK TABLES: commits what is open if tables were locked.
+    /// UNLOCK TABLES: commits what is open if tables were locked; gives back the global read lock too.
     pub fn unlock_named_tables(&self, session: &mut Session) -> SqlResult<()> {
         if session.named_locks.is_in_force() {
             self.commit(session)?;
             session.named_locks.release();
         }
+        session.read_lock.release();
         Ok(())
     }
 
@@ -212,7 +313,14 @@ impl Database {
         let mut locks = Vec::with_capacity(changed.len());
         for name in changed {
             let table = self.find_table(session, name)?;
-            named.check(&table, true)?;
+            match statement {
+                Statement::DropTable(_) => named.check_owned(&table)?,
+                Statement::Truncate { .. } => named.check(&table, true)?,
+                _ => {
+                    named.check(&table, false)?;
+                    named.check_owned(&table)?;
+                }
+            }
             locks.push(table.shared.lock.clone());
         }
         Ok(locks)

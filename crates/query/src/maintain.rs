@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
@@ -19,7 +19,7 @@ use crate::catalog::{IndexDef, TableDef};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
-use crate::mdl::TableLock;
+use crate::mdl::{Kind, TableLock};
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -153,7 +153,9 @@ fn usable(
             return Ok((table, None));
         }
         let lock = table.shared.lock.clone();
-        lock.share(false, &session.interrupt, Duration::from_secs(session.vars.lock_wait_timeout))?;
+        if !lock.try_share(false) {
+            session.wait_for(&lock, Kind::Read, Duration::from_secs(session.vars.lock_wait_timeout))?;
+        }
         let share = Share(lock);
         // The share may have been waited for behind a definition.
         if database.catalog().table(schema, &name.name).is_some_and(|now| Arc::ptr_eq(now, &table)) {
@@ -168,18 +170,37 @@ fn check_table(database: &Database, session: &Session, table: &TableDef) -> SqlR
     let options = TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() };
     let mut txn = engine.begin(options);
     txn.take_snapshot();
-    let mut problems = engine.check_tree(table.rows()).map_err(engine_error)?;
-    let rows = check_rows(&mut txn, table, &mut problems)?;
-    for (position, index) in table.indexes.iter().enumerate() {
-        if table.clustered == Some(position) {
-            continue;
-        }
-        problems.extend(engine.check_tree(index.entries()).map_err(engine_error)?);
-        check_index(&mut txn, table, index, rows, &mut problems)?;
+    let mut problems = Vec::new();
+    let trees = std::iter::once(table.rows()).chain(other_indexes(table).map(IndexDef::entries));
+    for tree in trees {
+        let found = engine.check_tree(tree).map_err(engine_error).or_else(unreadable)?;
+        problems.extend(found);
+    }
+    if let Err(error) = compare(&mut txn, table, &mut problems) {
+        // The same page is told once.
+        let found = unreadable(error)?.into_iter().filter(|text| !problems.contains(text));
+        problems.extend(found.collect::<Vec<_>>());
     }
     problems.truncate(PROBLEMS_MAX);
     txn.rollback().map_err(engine_error)?;
     Ok(problems)
+}
+
+/// What cannot be read is a problem of the table, not of the statement.
+fn unreadable(error: SqlError) -> SqlResult<Vec<String>> {
+    if error.code == code::GET_ERRNO { Ok(vec![error.message.into_owned()]) } else { Err(error) }
+}
+
+/// The indexes that have a tree of their own.
+fn other_indexes(table: &TableDef) -> impl Iterator<Item = &IndexDef> {
+    let others = table.indexes.iter().enumerate();
+    others.filter(|(position, _)| table.clustered != Some(*position)).map(|(_, index)| index)
+}
+
+/// Rows with entries, entries with rows.
+fn compare(txn: &mut Txn, table: &TableDef, problems: &mut Vec<String>) -> SqlResult<()> {
+    let rows = check_rows(txn, table, problems)?;
+    other_indexes(table).try_for_each(|index| check_index(txn, table, index, rows, problems))
 }
 
 /// Looks every row's entries up; gives the number of rows.
@@ -200,9 +221,9 @@ fn check_rows(txn: &mut Txn, table: &TableDef, problems: &mut Vec<String>) -> Sq
         }
         count += 1;
         let view = RowRef::new(&table.layout, &row);
-        for (position, index) in table.indexes.iter().enumerate() {
-            if table.clustered == Some(position) || problems.len() >= PROBLEMS_MAX {
-                continue;
+        for index in other_indexes(table) {
+            if problems.len() >= PROBLEMS_MAX {
+                break;
             }
             write_entry(index, &view, &primary, &mut entry);
             let found = txn.get(index.entries(), &entry.key, Read::Snapshot, |value| value == entry.value);

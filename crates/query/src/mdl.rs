@@ -8,9 +8,9 @@
 //! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
 //! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table: definitions and LOCK TABLES
-//!    take several by trying, and let go of all before they wait for one. So a deadlock is a ring of transactions, each
-//!    sharing a table that one of those awaits and waiting behind another. The one that would close the ring is told 1213
-//!    instead of waiting ([`SharedWaits`]). Rings that also pass through row locks are not seen; but who awaits
+//!    take several by trying, and let go of all before they wait for one. Rings that remain are found when they close
+//!    ([`crate::waits`]). Those that also pass through row locks are not, nor
+//!    those through the shares of a statement without a transaction that waits for GET_LOCK(); but who awaits
 //!    a lock exclusively lets those behind it pass from time to time ([`PATIENCE`]), which breaks every ring, and keeps one
 //!    forgotten transaction from blocking a table for all. Each time it waits longer, so transactions of any length end.
 //!
@@ -22,12 +22,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_storage::runtime::fiber::{self, Fiber};
+use keel_storage::runtime::fiber;
 use keel_storage::runtime::time;
 use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
 use crate::interrupt::{Interrupt, InterruptState};
+use crate::session::Session;
+use crate::waits::Claim;
 
 const SLOW: u64 = 1 << 63;
 /// What a sharer that writes adds to the word beyond one.
@@ -43,9 +45,11 @@ fn share_of(writes: bool) -> u64 {
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_MAX: Duration = Duration::from_secs(5);
 
-/// The lock of one table name.
-#[derive(Default)]
+/// The lock of one table name. A line of the cache of its own, since every statement counts itself in `word`.
+#[repr(align(64))]
 pub struct TableLock {
+    /// What a waiter is seen to wait for.
+    event: WaitEvent,
     /// Sharers, writers among them in units of [`WRITER`], and [`SLOW`] while `queue` is not empty.
     word: AtomicU64,
     queue: Mutex<Queue>,
@@ -62,14 +66,13 @@ struct Queue {
 
 struct Waiter {
     ticket: u64,
-    fiber: Fiber,
     kind: Kind,
-    granted: bool,
+    claim: Arc<Claim>,
 }
 
-/// What is waited for.
+/// What is waited for, or kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// A share, to read.
     Read,
     /// A share, to write.
@@ -82,7 +85,52 @@ enum Kind {
     Own,
 }
 
+impl Kind {
+    /// A share.
+    pub fn of_share(writes: bool) -> Kind {
+        if writes { Kind::Write } else { Kind::Read }
+    }
+
+    /// Whether it cannot be granted while another keeps the lock so.
+    pub fn conflicts_with(self, held: Kind) -> bool {
+        match self {
+            Kind::Read => held == Kind::Own,
+            Kind::Write | Kind::Upgrade => matches!(held, Kind::Own | Kind::Refuse),
+            Kind::Refuse => matches!(held, Kind::Own | Kind::Write | Kind::Upgrade),
+            Kind::Own => true,
+        }
+    }
+
+    /// Whether it is not granted past a waiter of that kind.
+    pub fn queues_behind(self, before: Kind) -> bool {
+        match self {
+            // It shares the lock already: whoever waits to own it waits for this one.
+            Kind::Upgrade => false,
+            Kind::Read => before == Kind::Own,
+            Kind::Write => matches!(before, Kind::Own | Kind::Refuse),
+            Kind::Refuse => matches!(before, Kind::Own | Kind::Write | Kind::Upgrade),
+            Kind::Own => before != Kind::Read,
+        }
+    }
+}
+
+impl Default for TableLock {
+    fn default() -> TableLock {
+        TableLock::new(WaitEvent::MetadataLock)
+    }
+}
+
 impl TableLock {
+    /// A free one; who waits for it is shown to wait for `event`.
+    pub fn new(event: WaitEvent) -> TableLock {
+        TableLock { event, word: AtomicU64::new(0), queue: Mutex::default() }
+    }
+
+    /// What a waiter is seen to wait for.
+    pub(crate) fn event(&self) -> WaitEvent {
+        self.event
+    }
+
     /// Takes it shared if nobody owns or awaits it exclusively.
     #[inline]
     pub fn try_share(&self, writes: bool) -> bool {
@@ -101,27 +149,16 @@ impl TableLock {
         false
     }
 
-    /// Takes it shared; waits.
-    pub fn share(&self, writes: bool, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        let kind = if writes { Kind::Write } else { Kind::Read };
-        if self.try_share(writes) { Ok(()) } else { self.wait(kind, interrupt, timeout) }
-    }
-
-    /// Makes a reader's share a writer's; waits for LOCK TABLES ... READ alone.
-    pub fn become_writer(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+    /// Makes a reader's share a writer's where nobody keeps writers out and nobody waits.
+    pub fn try_become_writer(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & SLOW == 0 {
             match self.word.compare_exchange_weak(word, word + WRITER, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
-        self.wait(Kind::Upgrade, interrupt, timeout)
-    }
-
-    /// Keeps writers out (LOCK TABLES ... READ); waits for those that are in.
-    pub fn refuse_writers(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        self.wait(Kind::Refuse, interrupt, timeout)
+        false
     }
 
     /// Keeps writers out if none is in and nobody waits.
@@ -166,11 +203,6 @@ impl TableLock {
         true
     }
 
-    /// Takes it exclusively; waits. The caller holds no share of it.
-    pub fn own(&self, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        self.wait(Kind::Own, interrupt, timeout)
-    }
-
     /// Gives an exclusive lock back.
     pub fn disown(&self) {
         let mut queue = self.queue.lock();
@@ -178,16 +210,26 @@ impl TableLock {
         self.grant(&mut queue);
     }
 
-    fn wait(&self, kind: Kind, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
-        let ticket = {
-            let mut queue = self.queue.lock();
-            self.word.fetch_or(SLOW, Ordering::AcqRel);
-            let ticket = queue.next_ticket;
-            queue.next_ticket += 1;
-            queue.waiters.push_back(Waiter { ticket, fiber: fiber::current(), kind, granted: false });
-            self.grant(&mut queue);
-            ticket
-        };
+    /// Enters the queue, of which [`TableLock::await_grant`] is the end; it may be granted at once.
+    pub(crate) fn ask(&self, kind: Kind, claim: Arc<Claim>) -> u64 {
+        let mut queue = self.queue.lock();
+        self.word.fetch_or(SLOW, Ordering::AcqRel);
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.waiters.push_back(Waiter { ticket, kind, claim });
+        self.grant(&mut queue);
+        ticket
+    }
+
+    /// Waits until what was asked for is granted; on an error the request is gone.
+    pub(crate) fn await_grant(
+        &self,
+        ticket: u64,
+        kind: Kind,
+        claim: &Claim,
+        interrupt: &Interrupt,
+        timeout: Duration,
+    ) -> SqlResult<()> {
         let began = time::now();
         let deadline = began + timeout;
         let mut patience = PATIENCE;
@@ -200,7 +242,10 @@ impl TableLock {
                 if interrupt.state() != InterruptState::None {
                     return self.give_up(ticket, || crate::session::interrupted(interrupt.state()));
                 }
-                if fiber::park_until(WaitEvent::MetadataLock, look) {
+                if claim.is_victim() {
+                    return self.give_up(ticket, errors::lock_deadlock);
+                }
+                if fiber::park_until(self.event, look) {
                     continue;
                 }
                 if look >= deadline {
@@ -217,7 +262,7 @@ impl TableLock {
         let mut queue = self.queue.lock();
         let place =
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
-        if queue.waiters[place].granted {
+        if queue.waiters[place].claim.is_granted() {
             queue.waiters.remove(place);
             self.grant(&mut queue);
             return true;
@@ -231,7 +276,7 @@ impl TableLock {
         let place =
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
         let sharers_wait = queue.waiters.iter().skip(place).any(|w| w.kind != Kind::Own);
-        if queue.waiters[place].granted || !sharers_wait {
+        if queue.waiters[place].claim.is_granted() || !sharers_wait {
             return;
         }
         let waiter = queue.waiters.remove(place).expect("just found");
@@ -246,7 +291,7 @@ impl TableLock {
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
         let waiter = queue.waiters.remove(place).expect("just found");
         self.grant(&mut queue);
-        if waiter.granted { Ok(()) } else { Err(error()) }
+        if waiter.claim.is_granted() { Ok(()) } else { Err(error()) }
     }
 
     /// Grants in order what can be granted, and leaves the fast path open where nothing is left.
@@ -254,7 +299,7 @@ impl TableLock {
         let Queue { owned, refusals, waiters, .. } = queue;
         // Who waits before the one looked at.
         let (mut owner_waits, mut refusal_waits, mut writer_waits) = (false, false, false);
-        for waiter in waiters.iter_mut().filter(|waiter| !waiter.granted) {
+        for waiter in waiters.iter_mut().filter(|waiter| !waiter.claim.is_granted()) {
             let word = self.word.load(Ordering::Acquire) & !SLOW;
             let (sharers, writers) = (word & SHARERS, word / WRITER);
             let free = !*owned
@@ -281,72 +326,12 @@ impl TableLock {
                 Kind::Refuse => *refusals += 1,
                 Kind::Own => *owned = true,
             }
-            waiter.granted = true;
-            waiter.fiber.wake();
+            waiter.claim.grant();
         }
         if !*owned && *refusals == 0 && waiters.is_empty() {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
     }
-}
-
-/// The transactions that wait for a share of a table while they keep shares of others.
-#[derive(Default)]
-pub(crate) struct SharedWaits {
-    waits: Mutex<Vec<SharedWait>>,
-    next_ticket: AtomicU64,
-}
-
-struct SharedWait {
-    ticket: u64,
-    wanted: Arc<TableLock>,
-    kept: Vec<Arc<TableLock>>,
-}
-
-impl SharedWaits {
-    /// Takes `wanted` shared while the caller keeps shares of `kept`; waits. 1213 where the wait would never end.
-    pub fn share(
-        &self,
-        wanted: &Arc<TableLock>,
-        writes: bool,
-        kept: Vec<Arc<TableLock>>,
-        interrupt: &Interrupt,
-        timeout: Duration,
-    ) -> SqlResult<()> {
-        if kept.is_empty() {
-            return wanted.share(writes, interrupt, timeout);
-        }
-        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
-        {
-            let mut waits = self.waits.lock();
-            if closes_ring(&waits, wanted, &kept) {
-                return Err(errors::lock_deadlock());
-            }
-            waits.push(SharedWait { ticket, wanted: wanted.clone(), kept });
-        }
-        let result = wanted.share(writes, interrupt, timeout);
-        self.waits.lock().retain(|wait| wait.ticket != ticket);
-        result
-    }
-}
-
-/// Whether `wanted` comes free only after one of `kept` does: its sharers wait for a lock whose sharers wait, and so on.
-fn closes_ring(waits: &[SharedWait], wanted: &Arc<TableLock>, kept: &[Arc<TableLock>]) -> bool {
-    let among = |locks: &[Arc<TableLock>], lock: &Arc<TableLock>| locks.iter().any(|l| Arc::ptr_eq(l, lock));
-    let mut reached = vec![wanted.clone()];
-    let mut next = 0;
-    while let Some(lock) = reached.get(next).cloned() {
-        next += 1;
-        for wait in waits.iter().filter(|wait| among(&wait.kept, &lock)) {
-            if among(kept, &wait.wanted) {
-                return true;
-            }
-            if !among(&reached, &wait.wanted) {
-                reached.push(wait.wanted.clone());
-            }
-        }
-    }
-    false
 }
 
 /// Exclusive locks that a definition holds while it works; given back when dropped.
@@ -356,10 +341,10 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Takes one more; the same lock twice is taken once.
-    pub fn take(&mut self, lock: &Arc<TableLock>, interrupt: &Interrupt, timeout: Duration) -> SqlResult<()> {
+    /// Takes one more; the same lock twice is taken once. Waits.
+    pub fn take(&mut self, lock: &Arc<TableLock>, session: &Session, timeout: Duration) -> SqlResult<()> {
         if !self.locks.iter().any(|held| Arc::ptr_eq(held, lock)) {
-            lock.own(interrupt, timeout)?;
+            session.wait_for(lock, Kind::Own, timeout)?;
             self.locks.push(lock.clone());
         }
         Ok(())

@@ -8,10 +8,33 @@ use keel_sql::Literal;
 use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
-use crate::bind::Binder;
+use crate::bind::{Binder, NamedTable};
 use crate::catalog::{Catalog, TableDef};
+use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
+
+/// A table as a statement names it.
+pub(crate) struct TableUse {
+    /// The table's metadata lock, which stays with it whatever becomes of its definition.
+    pub lock: Arc<TableLock>,
+    /// Its alias, or its name.
+    pub alias: Arc<str>,
+    /// Whether it is changed, or locked for that.
+    pub writes: bool,
+}
+
+impl TableUse {
+    /// Under its own name.
+    pub fn of(table: &TableDef, writes: bool) -> TableUse {
+        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes }
+    }
+
+    /// As a query names it.
+    fn by_query(named: &NamedTable) -> TableUse {
+        TableUse { alias: named.alias.clone(), ..TableUse::of(&named.table, named.locks) }
+    }
+}
 
 /// Which statement, as status counters (`Com_select`) and the rules about transactions tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,6 +155,8 @@ pub struct Plan {
     /// The same statement bound anew, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// Its real tables by the names that it gives them, what it changes first.
+    pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
@@ -147,6 +172,8 @@ pub(crate) struct Notes {
     pub unique: bool,
     /// The tables that its queries name, subqueries included.
     pub tables: Vec<Arc<TableDef>>,
+    /// The real ones by the names that it gives them, each as often as it is named.
+    pub uses: Vec<TableUse>,
     /// The user variables that it assigns.
     pub assigned: Vec<Arc<str>>,
 }
@@ -157,6 +184,8 @@ impl Notes {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
         self.tables.extend_from_slice(&binder.tables);
+        let real = binder.named.iter().filter(|named| !named.table.is_virtual());
+        self.uses.extend(real.map(TableUse::by_query));
         self.assigned.extend_from_slice(&binder.assigned);
     }
 }

@@ -4,6 +4,7 @@
 //! [`Database`](crate::Database) for each statement. Nothing here is shared between sessions but the `Arc`s.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
@@ -15,9 +16,12 @@ use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
+use crate::mdl::{Kind, TableLock};
 use crate::memory::Allowance;
+use crate::read_lock::{Pass, ReadLock};
 use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
+use crate::waits::Stake;
 
 /// Typed copies of the variables that statements need on their way.
 #[derive(Clone)]
@@ -288,6 +292,10 @@ pub struct Session {
     pub transaction: TransactionState,
     /// What LOCK TABLES has locked.
     pub(crate) named_locks: NamedLocks,
+    /// FLUSH TABLES WITH READ LOCK.
+    pub(crate) read_lock: ReadLock,
+    /// Gates of the global read lock that the running statement is within.
+    pub(crate) passes: Vec<Pass>,
     /// What GET_LOCK() has locked.
     pub user_locks: HeldLocks,
     /// Warnings of the last statement.
@@ -349,6 +357,8 @@ impl Session {
             txn: None,
             transaction: TransactionState::default(),
             named_locks: NamedLocks::default(),
+            read_lock: ReadLock::default(),
+            passes: Vec::new(),
             user_locks: HeldLocks::new(host.user_locks()),
             diagnostics: Diagnostics::default(),
             row_count: 0,
@@ -417,6 +427,41 @@ impl Session {
         }
     }
 
+    /// Takes a lock that is not one of rows; waits. 1213 where it closes a ring.
+    pub(crate) fn wait_for(&self, lock: &Arc<TableLock>, kind: Kind, timeout: Duration) -> SqlResult<()> {
+        let waits = self.user_locks.registry().waits();
+        waits.take(lock, kind, || self.stake(), &self.interrupt, timeout)
+    }
+
+    /// The locks that it keeps while it waits for one.
+    pub(crate) fn stake(&self) -> Stake {
+        let mut kept = self.user_locks.kept();
+        let of_transaction = self.transaction.locks.iter();
+        kept.extend(of_transaction.map(|(lock, writes)| (lock.clone(), Kind::of_share(*writes))));
+        kept.extend(self.named_locks.kept());
+        kept.extend(self.read_lock.kept());
+        kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));
+        Stake { owner: self.owner.clone(), kept }
+    }
+
+    /// What a COMMIT says that was rolled back because of `error`; SHOW WARNINGS shows both.
+    pub(crate) fn failed_commit(&mut self, error: SqlError) -> SqlError {
+        for shown in [&error, &errors::error_during_commit(1, "Operation not permitted")] {
+            self.push_error(shown);
+        }
+        error
+    }
+
+    /// Adds an error to the diagnostics, once.
+    pub fn push_error(&mut self, error: &SqlError) {
+        let same =
+            |w: &Warning| w.level == Level::Error && w.code == error.code && w.message == error.message;
+        if self.diagnostics.stale || !self.diagnostics.warnings.iter().any(same) {
+            let warning = Warning { level: Level::Error, code: error.code, message: error.message.clone() };
+            self.push_warning(warning);
+        }
+    }
+
     /// Adds an entry of any level.
     pub fn push_warning(&mut self, warning: Warning) {
         self.diagnostics.push(warning, self.vars.max_error_count);
@@ -455,6 +500,7 @@ impl Session {
     pub fn holds_locks(&self) -> bool {
         !self.transaction.locks.is_empty()
             || self.named_locks.is_in_force()
+            || self.read_lock.is_held()
             || !self.user_locks.is_empty()
             || self.txn.as_ref().is_some_and(Txn::holds_locks)
     }

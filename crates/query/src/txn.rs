@@ -82,8 +82,24 @@ impl Database {
         Ok(())
     }
 
-    /// COMMIT: waits until it is durable.
+    /// COMMIT: waits until it is durable. What the global read lock of another session does not let pass in time is rolled
+    /// back.
     pub fn commit(&self, session: &mut Session) -> SqlResult<()> {
+        if !session.txn.as_ref().is_some_and(keel_storage::Txn::has_writes) {
+            return self.commit_within(session);
+        }
+        match self.pass_to_commit(session) {
+            Ok(_pass) => self.commit_within(session),
+            Err(error) => {
+                // The reason says more than what may go wrong then.
+                let _ = self.rollback(session);
+                Err(session.failed_commit(error))
+            }
+        }
+    }
+
+    /// The same for a statement that the global read lock has let pass.
+    pub(crate) fn commit_within(&self, session: &mut Session) -> SqlResult<()> {
         let result = match session.txn.take() {
             Some(mut txn) => txn.commit().map(|_| ()).map_err(engine_error),
             None => Ok(()),

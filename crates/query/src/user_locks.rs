@@ -1,8 +1,8 @@
 //! GET_LOCK() and its family: locks on names that clients agree upon.
 //!
 //! A session holds any number of names, each as often as it asked for it, beyond its transactions and until it gives them
-//! back or ends. Waits end by KILL (then GET_LOCK() is NULL), by their own time-out (0), or at once with 1213 where the
-//! owners wait for each other in a ring.
+//! back or ends. Waits end by KILL (then GET_LOCK() is NULL), by their own time-out (0), or with 1213 where sessions wait for
+//! each other in a ring ([`crate::waits`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, code, errors};
+use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
 use crate::interrupt::Interrupt;
-use crate::mdl::TableLock;
+use crate::mdl::{Kind, TableLock};
+use crate::waits::{Stake, Waits};
 
 /// Most names that one session may hold.
 const HELD_MAX: usize = 10_000;
@@ -22,20 +24,24 @@ const HELD_MAX: usize = 10_000;
 #[derive(Default)]
 pub struct UserLocks {
     inner: Mutex<Inner>,
+    waits: Waits,
 }
 
 #[derive(Default)]
 struct Inner {
     names: HashMap<Box<[u8]>, Arc<Name>>,
-    /// The name that a session waits for.
-    waiting: HashMap<u64, Box<[u8]>>,
 }
 
-#[derive(Default)]
 struct Name {
-    lock: TableLock,
+    lock: Arc<TableLock>,
     /// The session that holds it; 0 is nobody.
     owner: AtomicU64,
+}
+
+impl Default for Name {
+    fn default() -> Name {
+        Name { lock: Arc::new(TableLock::new(WaitEvent::UserLock)), owner: AtomicU64::new(0) }
+    }
 }
 
 struct Held {
@@ -49,9 +55,23 @@ struct Held {
 pub struct HeldLocks {
     registry: Arc<UserLocks>,
     held: Vec<Held>,
+    /// The last wait ended with 1213.
+    pub(crate) closed_ring: bool,
 }
 
 impl UserLocks {
+    /// Who waits for whom on this server, for locks that are not of rows.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// The name that a lock is of, if it is one of these.
+    pub(crate) fn name_of(&self, lock: &Arc<TableLock>) -> Option<Box<[u8]>> {
+        let inner = self.inner.lock();
+        let found = inner.names.iter().find(|(_, name)| Arc::ptr_eq(&name.lock, lock));
+        found.map(|(text, _)| text.clone())
+    }
+
     /// The connection that holds a name.
     pub fn owner(&self, name: &[u8]) -> Option<u64> {
         let inner = self.inner.lock();
@@ -67,29 +87,15 @@ impl UserLocks {
     }
 }
 
-impl Inner {
-    /// Whether the owner of `text` waits, over any number of others, for `session`.
-    fn closes_ring(&self, session: u64, text: &[u8]) -> bool {
-        let mut wanted = text;
-        for _ in 0..=self.waiting.len() {
-            let Some(name) = self.names.get(wanted) else { return false };
-            let owner = name.owner.load(Ordering::Acquire);
-            if owner == session {
-                return true;
-            }
-            match self.waiting.get(&owner) {
-                Some(next) => wanted = next,
-                None => return false,
-            }
-        }
-        false
-    }
-}
-
 impl HeldLocks {
     /// No names, of those of `registry`.
     pub fn new(registry: Arc<UserLocks>) -> HeldLocks {
-        HeldLocks { registry, held: Vec::new() }
+        HeldLocks { registry, held: Vec::new(), closed_ring: false }
+    }
+
+    /// What it keeps, and how.
+    pub(crate) fn kept(&self) -> Vec<(Arc<TableLock>, Kind)> {
+        self.held.iter().map(|held| (held.name.lock.clone(), Kind::Own)).collect()
     }
 
     /// Whether it holds no name.
@@ -103,12 +109,13 @@ impl HeldLocks {
     }
 
     /// GET_LOCK(): whether it was had in time; `None` if the statement was killed. Waits.
-    pub fn get(
+    pub(crate) fn get(
         &mut self,
         session: u64,
         text: &[u8],
         timeout: Duration,
         interrupt: &Interrupt,
+        stake: impl FnOnce() -> Stake,
     ) -> SqlResult<Option<bool>> {
         if let Some(held) = self.held.iter_mut().find(|held| *held.text == *text) {
             held.count += 1;
@@ -120,28 +127,23 @@ impl HeldLocks {
         let name = {
             let mut inner = self.registry.inner.lock();
             let name = inner.names.entry_ref(text).or_default().clone();
-            if !name.lock.try_own() {
-                // Who does not wait closes no ring.
-                if !timeout.is_zero() && inner.closes_ring(session, text) {
-                    return Err(errors::lock_deadlock());
-                }
-                inner.waiting.insert(session, text.into());
-            } else {
+            if name.lock.try_own() {
                 name.owner.store(session, Ordering::Release);
             }
             name
         };
         if name.owner.load(Ordering::Acquire) != session {
-            let outcome = name.lock.own(interrupt, timeout);
-            if outcome.is_ok() {
-                name.owner.store(session, Ordering::Release);
-            }
-            self.registry.inner.lock().waiting.remove(&session);
+            let outcome = self.registry.waits.take(&name.lock, Kind::Own, stake, interrupt, timeout);
             if let Err(error) = outcome {
                 drop(name);
                 self.registry.tidy(text);
+                self.closed_ring = error.code == code::LOCK_DEADLOCK;
+                if self.closed_ring {
+                    return Err(error);
+                }
                 return Ok((error.code == code::LOCK_WAIT_TIMEOUT).then_some(false));
             }
+            name.owner.store(session, Ordering::Release);
         }
         self.held.push(Held { text: text.into(), name, count: 1 });
         Ok(Some(true))

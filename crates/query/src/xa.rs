@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use crate::Database;
 use crate::engine_error;
 use crate::mdl::TableLock;
+use crate::read_lock::Pass;
 use crate::session::Session;
 
 /// Branches that there may be.
@@ -105,6 +106,13 @@ impl Xid {
         let whole = matches!(name, [a, b, rest @ ..] if usize::from(*a) + usize::from(*b) == rest.len());
         whole.then(|| Xid { format: u32::from_le_bytes(*format), name: name.into() })
     }
+}
+
+/// A name that the engine keeps as XA statements write it; none where it is no branch's.
+pub(crate) fn shown(bytes: &[u8]) -> Option<String> {
+    let xid = Xid::from_bytes(bytes)?;
+    let (gtrid, bqual) = xid.name[2..].split_at(usize::from(xid.name[0]));
+    Some(format!("'{}','{}',{}", gtrid.escape_ascii(), bqual.escape_ascii(), xid.format))
 }
 
 /// A row of XA RECOVER.
@@ -205,6 +213,13 @@ impl Session {
         }
     }
 
+    /// What is said of a prepared branch that cannot end now because of `error`; SHOW WARNINGS shows both.
+    fn failed_end(&mut self, error: SqlError) -> SqlError {
+        self.push_error(&error);
+        self.push_error(&errors::xaer_rmerr());
+        error
+    }
+
     /// The branch, if it is `xid` and that far.
     fn branch_in(&mut self, xid: &ast::Xid, state: State) -> SqlResult<&mut Branch> {
         match &mut self.transaction.branch {
@@ -276,6 +291,16 @@ impl Database {
     /// XA PREPARE: waits until it is durable.
     pub fn xa_prepare(&self, session: &mut Session, xid: &ast::Xid) -> SqlResult<()> {
         let xid = session.branch_in(xid, State::Idle)?.xid.clone();
+        let _pass = match self.pass_to_end(session, session.txn.as_ref()) {
+            Ok(pass) => pass,
+            Err(error) => {
+                session.push_error(&error);
+                session.push_error(&errors::xa_rbrollback());
+                // The reason says more than what may go wrong then.
+                let _ = self.end_branch(session, false);
+                return Err(error);
+            }
+        };
         let lasting = match &mut session.txn {
             Some(txn) => txn.prepare(&xid.to_bytes()).map_err(engine_error)?,
             None => false,
@@ -300,7 +325,7 @@ impl Database {
             }
             Some(State::Idle) if one_phase => self.end_branch(session, true),
             Some(State::Prepared) if one_phase => Err(errors::xaer_inval()),
-            Some(State::Prepared) => self.end_branch(session, true),
+            Some(State::Prepared) => self.end_prepared(session, true),
             _ => session.refuse_in_branch(),
         }
     }
@@ -313,7 +338,10 @@ impl Database {
         if session.transaction.branch.as_ref().is_some_and(|branch| branch.state == State::Active) {
             return session.refuse_in_branch();
         }
-        self.end_branch(session, false)
+        match session.transaction.branch.as_ref().map(|branch| branch.state) {
+            Some(State::Prepared) => self.end_prepared(session, false),
+            _ => self.end_branch(session, false),
+        }
     }
 
     /// XA RECOVER: what is prepared, in order.
@@ -356,10 +384,30 @@ impl Database {
         rolled_back
     }
 
+    /// What the end of a prepared branch needs while others have the global read lock. Waits.
+    fn pass_to_end(&self, session: &Session, txn: Option<&Txn>) -> SqlResult<Option<Pass>> {
+        match txn {
+            Some(txn) if txn.has_writes() => self.pass_to_commit(session),
+            _ => Ok(None),
+        }
+    }
+
+    /// Ends the session's branch that is prepared; where it cannot in time, it stays. Waits.
+    fn end_prepared(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
+        match self.pass_to_end(session, session.txn.as_ref()) {
+            Ok(_pass) => self.end_branch(session, commit),
+            Err(error) => Err(session.failed_end(error)),
+        }
+    }
+
     /// Ends the session's branch. Waits.
     fn end_branch(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
         let branch = session.transaction.branch.take();
-        let result = if commit { self.commit(session) } else { self.rollback(session) };
+        let result = match (commit, &branch) {
+            (true, Some(branch)) if branch.state == State::Prepared => self.commit_within(session),
+            (true, _) => self.commit(session),
+            (false, _) => self.rollback(session),
+        };
         if let Some(branch) = branch {
             self.branches().remove(&branch.xid.name);
         }
@@ -367,7 +415,13 @@ impl Database {
     }
 
     /// Ends a prepared branch that is nobody's. Waits.
-    fn end_free(&self, session: &Session, xid: &ast::Xid, one_phase: bool, commit: bool) -> SqlResult<()> {
+    fn end_free(
+        &self,
+        session: &mut Session,
+        xid: &ast::Xid,
+        one_phase: bool,
+        commit: bool,
+    ) -> SqlResult<()> {
         if !session.vars.autocommit || session.in_transaction() || session.transaction.branch.is_some() {
             return Err(errors::xaer_outside());
         }
@@ -376,6 +430,13 @@ impl Database {
         }
         let name = Xid::new(xid).name;
         let mut free = self.branches().take(&name).ok_or_else(errors::xaer_nota)?;
+        let _pass = match self.pass_to_end(session, free.txn.as_ref()) {
+            Ok(pass) => pass,
+            Err(error) => {
+                self.branches().set(&name, Owner::Nobody(free));
+                return Err(session.failed_end(error));
+            }
+        };
         let ended = match &mut free.txn {
             Some(txn) if commit => txn.commit().map(|_| ()).map_err(engine_error),
             Some(txn) => txn.rollback().map_err(engine_error),

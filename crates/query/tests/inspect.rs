@@ -10,6 +10,7 @@ use keel_base::checksum::crc32c;
 use keel_query::Database;
 use keel_query::inspect::{Inspection, Salvaged, Summary};
 use keel_runtime::sim::{self, Disk, Options, Outcome};
+use keel_sql::ast::{ByteStr, XaStart, Xid};
 use keel_storage::inspect::{Finding, Folder, Limits, Report, Severity};
 use keel_storage::{Engine, OnDuplicate, Read, ScanRange, TreeHandle, Txn, TxnOptions};
 use parking_lot::Mutex;
@@ -401,4 +402,123 @@ fn rows_come_back_without_inner_pages_and_from_an_index_that_holds_all_columns()
     assert!(found.rows < 2000 && found.rows + found.rows_of_index == 2000, "{found:?}");
     assert!(found.lost.len() == 1 && found.lost[0].contains("rows from"), "{found:?}");
     assert_eq!(reload(&tables, "SELECT * FROM c ORDER BY id"), rows);
+}
+
+/// The name of a branch.
+fn pay() -> Xid {
+    Xid { gtrid: ByteStr(b"pay"[..].into()), bqual: ByteStr(b"left"[..].into()), format: 1 }
+}
+
+#[test]
+fn prepared_branches_are_named_and_their_changes_are_neither_rows_nor_damage() {
+    let disk = Disk::new(41);
+    let killed: Outcome<()> = live(&disk, 41, |database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 40);
+        let mut branch = Client::new(database);
+        database.xa_start(&mut branch.session, &pay(), XaStart::New).expect("started");
+        branch.run("UPDATE t SET v = 'prepared', u = u + 500 WHERE id < 20");
+        branch.run("DELETE FROM hidden WHERE x = 1");
+        branch.run("INSERT INTO big VALUES (1000, REPEAT('long', 20000))");
+        database.xa_end(&mut branch.session, &pay(), false).expect("ended");
+        database.xa_prepare(&mut branch.session, &pay()).expect("prepared");
+        let mut open = Client::new(database);
+        open.run("BEGIN");
+        open.run("UPDATE t SET v = 'unfinished' WHERE id > 30");
+        database.engine().checkpoint().expect("checkpoint");
+        sim::crash_now()
+    });
+    assert_eq!(killed, Outcome::Crashed);
+    let (findings, summary) = inspect(&disk);
+    assert_eq!(damage_of(&findings), [""; 0]);
+    assert_eq!(summary.rows, 40 + 40 + 2, "{summary:?}");
+    let named = findings.iter().filter(|f| f.kind == "prepared").collect::<Vec<_>>();
+    assert!(named.len() == 1 && named[0].text.contains("'pay','left',1"), "{findings:?}");
+    let tables = salvage(&disk);
+    assert!(tables.iter().all(|(_, sql)| sql.contains("1 prepared branches") && !sql.contains("'prepared'")));
+    live(&disk, 42, |database| {
+        database.xa_commit(&mut Client::new(database).session, &pay(), false).expect("committed");
+    })
+    .done();
+    let (findings, summary) = inspect(&disk);
+    assert_eq!((damage_of(&findings), summary.rows), (vec![], 40 + 32 + 3));
+    assert!(findings.iter().all(|f| f.kind != "prepared"), "{findings:?}");
+}
+
+/// Where jumps stand in the undo file: their pages, and where on the page the record and the jump behind its other parts begin.
+fn jumps_on(disk: &Disk) -> Vec<(usize, usize, usize)> {
+    let bytes = disk.read(Path::new("/data/trees/undo.kt")).expect("the file");
+    let word = |page: usize, at: usize| {
+        u16::from_le_bytes(bytes[page * PAGE + at..][..2].try_into().unwrap()) as usize
+    };
+    let mut found = Vec::new();
+    for page in (2..bytes.len() / PAGE).filter(|page| bytes[page * PAGE + 20] == 4) {
+        let (mut at, end) = (64 + 18, 64 + word(page, 28));
+        while at < end {
+            let len = word(page, at);
+            if bytes[page * PAGE + at + 2] >> 6 != 0 {
+                found.push((page, at, at + len - 2 - word(page, at + len - 2)));
+            }
+            at += len;
+        }
+    }
+    found
+}
+
+#[test]
+fn jumps_between_versions_are_followed_and_those_that_lead_elsewhere_are_found() {
+    let disk = Disk::new(51);
+    let killed: Outcome<()> = live(&disk, 51, |database| {
+        let mut client = Client::new(database);
+        client.run("CREATE DATABASE IF NOT EXISTS test");
+        client.script("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300), body MEDIUMTEXT, KEY (v)) -> ok");
+        for id in 0..4 {
+            client.run(&format!("INSERT INTO t VALUES ({id}, 'first', REPEAT('x', {}))", 9000 * id));
+        }
+        let mut readers = Vec::new();
+        for round in 0..60 {
+            if round % 20 == 0 {
+                let mut reader = Client::new(database);
+                reader.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+                reader.run("SELECT COUNT(*) FROM t");
+                readers.push(reader);
+                keel_runtime::fiber::sleep(std::time::Duration::from_secs(1));
+            }
+            client.run(&format!("UPDATE t SET v = 'round {round}' WHERE id <> {}", round % 7));
+            if round % 5 == 0 {
+                client.run("DELETE FROM t WHERE id = 3");
+                client.run(&format!("INSERT INTO t VALUES (3, 'again', REPEAT('y', {}))", 200 * round));
+            }
+        }
+        // One changes the same rows again and again and never ends.
+        client.run("BEGIN");
+        for round in 0..5 {
+            client.run(&format!("UPDATE t SET v = 'unfinished {round}'"));
+        }
+        database.engine().checkpoint().expect("checkpoint");
+        sim::crash_now()
+    });
+    assert_eq!(killed, Outcome::Crashed);
+    let (findings, summary) = inspect(&disk);
+    assert_eq!((damage_of(&findings), summary.rows), (vec![], 4));
+    let jumps = jumps_on(&disk);
+    assert!(jumps.len() > 50, "{} jumps", jumps.len());
+    let path = PathBuf::from("/data/trees/undo.kt");
+    type Lie<'a> = (&'a str, &'a dyn Fn(&mut [u8]));
+    let lies: [Lie<'_>; 4] = [
+        ("past somebody who never wrote the row", &|jump| jump[0] ^= 0x40),
+        ("to a version of another transaction", &|jump| jump[7] ^= 0x40),
+        ("to a record that there is not", &|jump| jump[17] ^= 0x01),
+        ("to another row", &|jump| jump[23] ^= 0xff),
+    ];
+    for (page, _, jump) in jumps.iter().step_by(7) {
+        for (what, lie) in lies {
+            let before = forge(&disk, &path, *page, |page| lie(&mut page[*jump..]));
+            let found = damage_of(&inspect(&disk).0);
+            let named = |f: &String| f.contains("jump") || f.contains("undo record");
+            assert!(found.iter().any(named), "{what}: page {page} at {jump}: {found:?}");
+            disk.damage(&path, (page * PAGE) as u64, &before);
+        }
+    }
+    assert_eq!(damage_of(&inspect(&disk).0), [""; 0]);
 }

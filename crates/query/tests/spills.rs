@@ -270,3 +270,32 @@ fn changes_that_keep_more_than_fits_change_each_row_once() {
         );
     });
 }
+
+#[test]
+fn indexes_that_are_built_with_a_sort_on_disk_are_sound_and_dense() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 20_000);
+        client.run("alter table t add column o int");
+        client.run("update t set o = id");
+        let mut pages = |sql: &str| {
+            let created = |client: &Client| client.database.engine().status().store.creates;
+            let before = created(&client);
+            client.run(sql);
+            created(&client) - before
+        };
+        // As dense, then, as if rows came in order.
+        let (mixed, in_order) = (pages("create index a on t (a)"), pages("create index o on t (o)"));
+        assert!(mixed.abs_diff(in_order) < 5, "{mixed} pages, and {in_order} for rows in order");
+        client.session.vars.tmp_memory_bytes = 1;
+        let host = std::mem::replace(&mut client.session.host, Arc::new(NoServer::without_memory()));
+        client.run("alter table t drop index a, add index a (a), add unique key u (s, b), add key (b)");
+        let refused = client.run("alter table t add unique key (b)");
+        assert!(refused.contains("1062") && refused.contains("'0' for key"), "{refused}");
+        client.run("insert into t (id) values (20000), (20001)");
+        client.run("alter table t add unique key n (a, id), add unique key nulls (s)");
+        client.session.host = host;
+        assert_eq!(client.run("check table t"), "test.t|check|status|OK");
+        assert_eq!(client.run("select count(*) from t force index (u) where s is null"), "2");
+    });
+}

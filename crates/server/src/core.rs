@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
@@ -112,6 +112,43 @@ impl Core {
         status
     }
 
+    /// Notes another default database for the next OK packet.
+    pub fn track_schema(&mut self, name: &str) {
+        if self.setting("session_track_schema").is_on() {
+            self.track(StateChange::Schema(name.to_string()));
+        }
+    }
+
+    /// The same for a system variable that has changed.
+    pub fn track_variable(&mut self, name: &str, value: &str) {
+        let tracked = self.setting("session_track_system_variables");
+        let names = |name: &str| tracked.as_text().split(',').any(|t| t.trim().eq_ignore_ascii_case(name));
+        if names("*") || names(name) {
+            self.track(StateChange::Variable(name.to_string(), value.to_string()));
+        }
+    }
+
+    /// The same for the session's state as a whole.
+    pub fn track_state(&mut self) {
+        if self.setting("session_track_state_change").is_on() {
+            self.track(StateChange::Changed);
+        }
+    }
+
+    /// Puts a change in its place: variables in the order of their names, the database, the state, each once.
+    fn track(&mut self, change: StateChange) {
+        fn place(change: &StateChange) -> (u8, &str) {
+            match change {
+                StateChange::Variable(name, _) => (0, name),
+                StateChange::Schema(_) => (1, ""),
+                StateChange::Changed => (2, ""),
+            }
+        }
+        self.changes.retain(|other| place(other) != place(&change));
+        let at = self.changes.partition_point(|other| place(other) < place(&change));
+        self.changes.insert(at, change);
+    }
+
     /// Counts for the session and for the server.
     #[inline]
     pub fn count(&self, counter: Counter, amount: u64) {
@@ -151,13 +188,7 @@ impl Core {
 
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
-        let known = self.sql.diagnostics.warnings.last().filter(|_| !self.sql.diagnostics.stale);
-        let noted = known
-            .is_some_and(|w| w.level == Level::Error && w.code == error.code && w.message == error.message);
-        if !noted {
-            let warning = Warning { level: Level::Error, code: error.code, message: error.message.clone() };
-            self.sql.push_warning(warning);
-        }
+        self.sql.push_error(error);
     }
 
     /// Makes `name` the default database.
@@ -168,7 +199,7 @@ impl Core {
         let known = self.find_schema(name).ok_or_else(|| errors::bad_db(name))?;
         self.client.activity.lock().database = Some(known.clone());
         self.sql.database = Some(known.clone());
-        self.changes.push(StateChange::Schema(known.to_string()));
+        self.track_schema(&known);
         let collation = self.schema_collation(&known);
         self.sql.vars.database_collation = collation;
         Ok(())

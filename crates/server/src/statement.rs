@@ -120,7 +120,9 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Use(name) => {
             counters(core, Counter::ChangeDatabase);
-            core.use_database(name).map(|()| Outcome::Ok(""))
+            core.use_database(name)?;
+            core.track_state();
+            Ok(Outcome::Ok(""))
         }
         Statement::Kill(kill) => {
             counters(core, Counter::Kill);
@@ -129,6 +131,8 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
             core.sql.refuse_in_branch()?;
+            let database = core.state.database().clone();
+            database.commit(&mut core.sql)?;
             flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }
         Statement::LockTables { tables, wait } => {
@@ -158,6 +162,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             core.count(Counter::StatementPrepare, 1);
             let text = text_of(core, source, params)?;
             let prepared = prepare(core, &text)?;
+            core.track_state();
             core.statements.add_named(&core.state.clone(), name, prepared)?;
             Ok(Outcome::Ok("Statement prepared"))
         }
@@ -179,6 +184,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             core.count(Counter::DeallocateSql, 1);
             core.count(Counter::StatementClose, 1);
             if core.statements.remove_named(&core.state.clone(), name) {
+                core.track_state();
                 Ok(Outcome::Ok(""))
             } else {
                 Err(errors::unknown_stmt_handler(name, "DEALLOCATE PREPARE"))
@@ -320,6 +326,7 @@ pub fn begin_with(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlRe
     let before = core.client.settings.lock().clone();
     set::run(core, items, params)?;
     core.changes.clear();
+    core.track_state();
     Ok(before)
 }
 
@@ -388,13 +395,23 @@ fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<
     others.iter().chain(&own).try_for_each(|client| end(core, client, query_only))
 }
 
-fn run_flush(core: &Core, what: &FlushKind) -> SqlResult<()> {
+fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
+    let database = core.state.database().clone();
     match what {
-        FlushKind::Tables { read_lock: true, .. } => {
-            Err(errors::not_supported_yet("FLUSH TABLES WITH READ LOCK"))
-        }
         FlushKind::Tables { export: true, .. } => Err(errors::not_supported_yet("FLUSH TABLES FOR EXPORT")),
-        FlushKind::Tables { .. } | FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
+        FlushKind::Tables { tables, read_lock: true, .. } if tables.is_empty() => {
+            database.lock_for_reading(&mut core.sql)
+        }
+        FlushKind::Tables { tables, read_lock: true, .. } => {
+            database.lock_tables_for_reading(&mut core.sql, tables)
+        }
+        FlushKind::Tables { tables, .. } => {
+            if !tables.is_empty() {
+                core.sql.diagnostics.clear();
+            }
+            database.flush_tables(&mut core.sql, tables)
+        }
+        FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
         FlushKind::Status => {
             flush_status(core);
             Ok(())
@@ -422,7 +439,7 @@ pub fn refresh(core: &Core, what: u8) -> SqlResult<()> {
 /// After DROP DATABASE: whoever stood in it stands nowhere.
 pub fn forget_dropped_database(core: &mut Core) {
     core.database_dropped = true;
-    let Some(current) = core.sql.database.clone() else { return };
+    let Some(current) = core.client.activity.lock().database.clone() else { return };
     let is_virtual = crate::schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&current));
     if is_virtual || core.state.database().catalog().schema(&current).is_some() {
         return;
@@ -430,5 +447,5 @@ pub fn forget_dropped_database(core: &mut Core) {
     core.sql.database = None;
     core.client.activity.lock().database = None;
     core.sql.vars.database_collation = core.sql.vars.server_collation;
-    core.changes.push(keel_wire::reply::StateChange::Schema(String::new()));
+    core.track_schema("");
 }

@@ -226,6 +226,7 @@ fn a_crash_at_any_sync_leaves_definitions_done_or_not_and_no_file_behind() {
                 disk.crash(syncs);
             }
             next_life(&disk, 2, &ledger);
+            disk.clear();
         });
         assert!(tried.is_ok(), "failed: a crash at sync {syncs}");
     }

@@ -63,6 +63,73 @@ fn cross(watcher: &mut Client, steps: Vec<(Client, String)>) -> Vec<(Client, u16
     ended
 }
 
+#[test]
+fn rings_over_tables_and_names_are_kept_too() {
+    let running = start();
+    let mut watcher = prepare(&running, 1);
+    let mut a = begin(&running, &["SELECT GET_LOCK('it''s', 10)", "UPDATE t SET k = 11 WHERE id = 1"]);
+    let mut b = running.client();
+    let (a_id, b_id) = (a.greeting().connection_id, b.greeting().connection_id);
+    a.query("COMMIT").unwrap();
+    b.query("LOCK TABLES test.t WRITE").unwrap();
+    let reader = std::thread::spawn(move || code(a.query("SELECT * FROM t")));
+    let waits =
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'";
+    eventually("a statement waits", || rows(&mut watcher, waits) == [["1"]]);
+    let named = std::thread::spawn(move || {
+        let got = b.rows("SELECT GET_LOCK('it''s', 20)").unwrap();
+        b.query("UNLOCK TABLES").unwrap();
+        got
+    });
+    assert_eq!(reader.join().unwrap(), 1213, "who uses a table is the victim");
+    assert_eq!(named.join().unwrap(), [["1"]], "the victim's connection has ended");
+    let found = rows(
+        &mut watcher,
+        "SELECT TRANSACTIONS, VICTIM_POSITION, VICTIM_THREAD_ID FROM information_schema.KEEL_DEADLOCKS",
+    );
+    assert_eq!(found, [["2", "2", &a_id.to_string()]]);
+    let parties = rows(
+        &mut watcher,
+        "SELECT POSITION, THREAD_ID, WAITS_FOR_TABLE, WAITS_FOR_MODE, WAITS_FOR_DATA, HOLDS_TABLE, HOLDS_MODE, HOLDS_DATA FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS ORDER BY POSITION",
+    );
+    let name = "GET_LOCK('it''s')";
+    assert_eq!(
+        parties,
+        [
+            ["1", &b_id.to_string(), "", "EXCLUSIVE", name, "`test`.`t`", "EXCLUSIVE", ""],
+            ["2", &a_id.to_string(), "`test`.`t`", "SHARED_READ", "", "", "EXCLUSIVE", name],
+        ]
+    );
+    let statements = rows(
+        &mut watcher,
+        "SELECT POSITION, IS_WAITING, STATEMENT FROM information_schema.KEEL_DEADLOCK_STATEMENTS ORDER BY POSITION",
+    );
+    assert_eq!(statements, [["1", "1", "SELECT GET_LOCK('it''s', 20)"], ["2", "1", "SELECT * FROM t"]]);
+    let status = rows(&mut watcher, "SHOW ENGINE INNODB STATUS").remove(0).remove(2);
+    assert!(!status.contains("LATEST DETECTED DEADLOCK"), "InnoDB tells those over rows: {status}");
+    running.stop();
+}
+
+#[test]
+fn a_prepared_branch_is_shown_as_such() {
+    let running = start();
+    let mut client = prepare(&running, 1);
+    for sql in ["XA START 'x'", "UPDATE test.t SET k = 0 WHERE id = 1", "XA END 'x'", "XA PREPARE 'x'"] {
+        client.query(sql).unwrap();
+    }
+    let shown = rows(&mut client, "SHOW ENGINE INNODB STATUS").remove(0).remove(2);
+    assert!(shown.contains(", ACTIVE (PREPARED) 0 sec"), "{shown}");
+    assert_eq!(rows(&mut client, "SELECT trx_state FROM information_schema.INNODB_TRX"), [["RUNNING"]]);
+    client.quit().unwrap();
+    let mut client = running.client();
+    eventually("the branch is nobody's", || {
+        let shown = rows(&mut client, "SHOW ENGINE INNODB STATUS").remove(0).remove(2);
+        shown.contains(", ACTIVE (PREPARED) 0 sec recovered trx")
+    });
+    client.query("XA ROLLBACK 'x'").unwrap();
+    running.stop();
+}
+
 fn rows(watcher: &mut Client, sql: &str) -> Vec<Vec<String>> {
     let result: ClientResult<Vec<Vec<String>>> = watcher.rows(sql);
     result.unwrap()

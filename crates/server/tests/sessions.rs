@@ -61,6 +61,76 @@ fn strangers_are_refused() {
     running.stop();
 }
 
+/// What MariaDB 10.11 answers to the same statements, one after the other.
+#[test]
+fn changes_of_the_session_are_tracked() {
+    let running = start();
+    let mut client = running.client();
+    let variable = |name: &str, value: &str| StateChange::Variable(name.into(), value.into());
+    let schema = |name: &str| StateChange::Schema(name.into());
+    let changed = StateChange::Changed;
+    let names = |value: &str| {
+        ["character_set_client", "character_set_connection", "character_set_results"]
+            .map(|name| variable(name, value))
+            .to_vec()
+    };
+    let steps: Vec<(&str, Vec<StateChange>)> = vec![
+        ("SET autocommit = 1", vec![variable("autocommit", "ON")]),
+        ("SET NAMES latin1", names("latin1")),
+        ("SET NAMES utf8mb4", names("utf8mb4")),
+        ("SET time_zone = '+01:00'", vec![variable("time_zone", "+01:00")]),
+        ("SET sql_mode = ''", vec![]),
+        ("SET @x = 1", vec![]),
+        ("USE test", vec![schema("test")]),
+        ("USE test", vec![schema("test")]),
+        ("SET session_track_schema = 0", vec![]),
+        ("USE test", vec![]),
+        ("SET session_track_schema = 1", vec![]),
+        ("SET session_track_state_change = 1", vec![changed.clone()]),
+        ("SET @x = 2", vec![changed.clone()]),
+        ("USE test", vec![schema("test"), changed.clone()]),
+        ("PREPARE s FROM 'SELECT 1'", vec![changed.clone()]),
+        ("DEALLOCATE PREPARE s", vec![changed.clone()]),
+        ("BEGIN", vec![]),
+        ("COMMIT", vec![]),
+        ("CREATE DATABASE tracked", vec![]),
+        ("USE tracked", vec![schema("tracked"), changed.clone()]),
+        ("DROP DATABASE tracked", vec![schema("")]),
+        (
+            "SET session_track_system_variables = '*'",
+            vec![variable("session_track_system_variables", "*"), changed.clone()],
+        ),
+        ("SET sort_buffer_size = 1000000", vec![variable("sort_buffer_size", "1000000"), changed.clone()]),
+        ("SET GLOBAL max_connections = 151", vec![]),
+        ("SET session_track_system_variables = ''", vec![changed.clone()]),
+        ("SET autocommit = 1", vec![changed.clone()]),
+        ("SET session_track_system_variables = 'sql_mode, autocommit'", vec![changed.clone()]),
+        (
+            "SET sql_mode = '', autocommit = 1",
+            vec![variable("autocommit", "ON"), variable("sql_mode", ""), changed.clone()],
+        ),
+        ("SET STATEMENT sort_buffer_size = 100000 FOR DO 1", vec![changed.clone()]),
+    ];
+    for (sql, expected) in steps {
+        let Reply::Ok(ok) = client.query(sql).unwrap() else { panic!("{sql} gave rows") };
+        assert_eq!(ok.changes, expected, "{sql}");
+        assert_eq!(ok.status.has(Status::SESSION_STATE_CHANGED), !expected.is_empty(), "{sql}");
+    }
+    assert_eq!(code(client.query("SET session_track_system_variables = 'autocommit,nosuch'")), 1193);
+    running.stop();
+}
+
+#[test]
+fn the_default_size_of_the_pool_is_the_servers_choice() {
+    let running = start();
+    let mut client = running.client();
+    let size = "SELECT @@innodb_buffer_pool_size";
+    assert_eq!(client.rows(size).unwrap(), [["33554432"]], "chosen on the command line");
+    client.query("SET GLOBAL innodb_buffer_pool_size = DEFAULT").unwrap();
+    eventually("the pool follows the budget", || client.rows(size).unwrap() != [["33554432"]]);
+    running.stop();
+}
+
 #[test]
 fn variables_are_set_and_shown() {
     let running = start();

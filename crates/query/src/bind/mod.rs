@@ -60,6 +60,10 @@ pub(crate) struct NamedTable {
     pub table: Arc<TableDef>,
     /// Under its own name, not under an alias.
     pub by_own_name: bool,
+    /// Its alias, or its name.
+    pub alias: Arc<str>,
+    /// Its rows are locked FOR UPDATE.
+    pub locks: bool,
     /// Within a derived table, whose rows are gathered before they are used.
     pub in_derived: bool,
     /// Within a subquery of the statement's own block.
@@ -148,6 +152,8 @@ pub struct Binder<'a> {
     pub tables: Vec<Arc<TableDef>>,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
+    /// The statement is SELECT ... FOR UPDATE.
+    pub(crate) locks_rows: bool,
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
     /// Something was met that gives another value at each call.
@@ -174,6 +180,7 @@ impl<'a> Binder<'a> {
             reads: Vec::new(),
             tables: Vec::new(),
             named: Vec::new(),
+            locks_rows: false,
             derived_depth: 0,
             saw_volatile: false,
             assigned: Vec::new(),
@@ -238,14 +245,18 @@ impl<'a> Binder<'a> {
                 .virtual_table(db, name)
                 .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
         } else {
-            self.cx.catalog.require_table(db, name)?.clone()
+            let found = self.cx.catalog.require_table(db, name);
+            found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
         };
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
             self.tables.push(table.clone());
         }
+        let by_own_name = alias.is_none_or(|alias| *alias == *table.name);
         self.named.push(NamedTable {
             table: table.clone(),
-            by_own_name: alias.is_none_or(|alias| *alias == *table.name),
+            by_own_name,
+            alias: alias.filter(|_| !by_own_name).map_or_else(|| table.name.clone(), Arc::from),
+            locks: self.locks_rows && self.derived_depth == 0 && self.reads.is_empty(),
             in_derived: self.derived_depth > 0,
             in_subquery: !self.reads.is_empty(),
         });

@@ -2,7 +2,8 @@
 //!
 //! New trees are made and filled in transactions of their own, so many rows at a time, before the definition's transaction
 //! names them: the undo log stays short, and a crash leaves trees that nobody names. The table's exclusive lock keeps all
-//! others out, so the rows stand still.
+//! others out, so the rows stand still. The entries of a new index are sorted first, on disk where they are many: a tree larger
+//! than memory that is filled in any other order reads and writes a page for each row.
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::dml::{
 };
 use crate::engine_error;
 use crate::session::Session;
+use crate::sort::{Sorted, Sorter};
 
 /// Rows written between two commits while trees are filled.
 const BATCH_ROWS: u64 = 4096;
@@ -102,36 +104,49 @@ impl Database {
         new: &[usize],
     ) -> SqlResult<()> {
         let mut reading = self.engine().begin(self.quiet(session));
+        let sorters = gather_entries(session, &mut reading, source, built, new)?;
+        for (sorter, position) in sorters.into_iter().zip(new) {
+            self.fill_index(session, &mut reading, built, *position, sorter.finish()?)?;
+        }
+        reading.rollback().map_err(engine_error)
+    }
+
+    /// Fills an index with entries that come in order: its pages become full one after the other, and equal keys of a unique one
+    /// are neighbours.
+    fn fill_index(
+        &self,
+        session: &Session,
+        reading: &mut Txn,
+        built: &TableDef,
+        position: usize,
+        mut entries: Sorted,
+    ) -> SqlResult<()> {
+        let tree = built.indexes[position].entries();
         let mut writing = self.engine().begin(self.quiet(session));
-        let mut scan = reading.scan(source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
-        let mut entry = EntryBuffers::default();
-        let mut found = Vec::new();
+        let mut last_unique = Vec::new();
         let mut count = 0;
-        while let Some((key, bytes)) = scan.next(&mut reading).map_err(engine_error)? {
-            let view = RowRef::new(&built.layout, bytes);
-            for position in new {
-                let index = &built.indexes[*position];
-                write_entry(index, &view, key, &mut entry);
-                let tree = index.entries();
-                let lock = OnDuplicate::LockShared;
-                let outcome = if index.is_unique() && !entry.has_null {
-                    writing.insert_unique(tree, &entry.key, entry.parts_len, &entry.value, lock, &mut found)
-                } else {
-                    writing.insert(tree, &entry.key, &entry.value, lock)
-                };
-                if outcome.map_err(engine_error)? == Insert::Duplicate {
-                    let error = duplicate_error(built, *position, bytes);
-                    writing.rollback().map_err(engine_error)?;
-                    return Err(error);
-                }
+        while let Some((key, payload)) = entries.next()? {
+            let (unique_len, value) = split_payload(payload);
+            let is_double = unique_len != 0 && last_unique == key[..unique_len];
+            let inserted = match is_double {
+                true => Insert::Duplicate,
+                false => writing.insert(tree, key, value, OnDuplicate::LockShared).map_err(engine_error)?,
+            };
+            if inserted == Insert::Duplicate {
+                let print = |row: &[u8]| duplicate_error(built, position, row);
+                let error = reading.get(built.rows(), &key[unique_len..], Read::Snapshot, print);
+                writing.rollback().map_err(engine_error)?;
+                return Err(error.map_err(engine_error)?.unwrap_or_else(|| errors::dup_entry("?", "?")));
             }
+            last_unique.clear();
+            last_unique.extend_from_slice(&key[..unique_len]);
             count += 1;
             if count % BATCH_ROWS == 0 {
                 writing = self.next_batch(session, writing)?;
             }
         }
         writing.commit().map_err(engine_error)?;
-        reading.rollback().map_err(engine_error)
+        Ok(())
     }
 
     /// Copies all rows into new trees.
@@ -200,6 +215,44 @@ impl Database {
         full.commit().map_err(engine_error)?;
         Ok(self.engine().begin(self.quiet(session)))
     }
+}
+
+/// The entries that rows have in each of the new indexes.
+fn gather_entries(
+    session: &Session,
+    reading: &mut Txn,
+    source: &TableDef,
+    built: &TableDef,
+    new: &[usize],
+) -> SqlResult<Vec<Sorter>> {
+    let sorter = |_| Sorter::new(None, session.vars.tmp_memory_bytes, session.host.clone());
+    let mut sorters: Vec<Sorter> = new.iter().map(sorter).collect();
+    let mut scan = reading.scan(source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+    let mut entry = EntryBuffers::default();
+    let mut payload = Vec::new();
+    while let Some((key, bytes)) = scan.next(reading).map_err(engine_error)? {
+        let view = RowRef::new(&built.layout, bytes);
+        for (sorter, position) in sorters.iter_mut().zip(new) {
+            let index = &built.indexes[*position];
+            write_entry(index, &view, key, &mut entry);
+            let is_unique = index.is_unique() && !entry.has_null;
+            write_payload(if is_unique { entry.parts_len } else { 0 }, &entry.value, &mut payload);
+            sorter.push_bytes(&entry.key, &payload)?;
+        }
+    }
+    Ok(sorters)
+}
+
+/// What an entry's key carries through the sort: how much of it no other may have, 0 for nothing, and the entry's value.
+fn write_payload(unique_len: usize, value: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&(unique_len as u32).to_le_bytes());
+    out.extend_from_slice(value);
+}
+
+fn split_payload(payload: &[u8]) -> (usize, &[u8]) {
+    let (unique_len, value) = payload.split_first_chunk().expect("what write_payload wrote");
+    (u32::from_le_bytes(*unique_len) as usize, value)
 }
 
 /// What orders the rows: names and directions of the clustered key's columns.

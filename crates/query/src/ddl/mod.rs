@@ -56,7 +56,7 @@ impl Database {
     /// Opens the window in which the catalog may change. Waits for other definitions.
     fn definition(&self, session: &Session) -> SqlResult<Definition<'_>> {
         let mut owned = Owned::default();
-        owned.take(self.definition_lock(), &session.interrupt, lock_timeout(session, None))?;
+        owned.take(self.definition_lock(), session, lock_timeout(session, None))?;
         let catalog = Catalog::clone(&self.catalog());
         Ok(Definition {
             database: self,
@@ -81,7 +81,7 @@ impl Database {
             if session.named_locks.owns(&table.shared.lock) {
                 return Ok((table, owned));
             }
-            owned.take(&table.shared.lock, &session.interrupt, lock_timeout(session, wait))?;
+            owned.take(&table.shared.lock, session, lock_timeout(session, wait))?;
             let now = self.find_table(session, name)?;
             if Arc::ptr_eq(&now, &table) {
                 return Ok((table, owned));
@@ -102,7 +102,7 @@ impl Database {
         {
             // One lock is waited for in turn, before those who came later.
             let mut owned = Owned::default();
-            owned.take(lock, &session.interrupt, timeout)?;
+            owned.take(lock, session, timeout)?;
             return Ok(owned);
         }
         loop {
@@ -112,7 +112,7 @@ impl Database {
                 None => return Ok(owned),
                 Some(busy) => {
                     drop(owned);
-                    Owned::default().take(busy, &session.interrupt, timeout)?;
+                    Owned::default().take(busy, session, timeout)?;
                 }
             }
         }

@@ -34,6 +34,8 @@ pub(crate) struct MultiPlan {
 
 struct Target {
     table: Arc<TableDef>,
+    /// Its name in the statement.
+    alias: Box<str>,
     /// First item of its clustered key.
     key_start: usize,
     /// Columns assigned, and the items of their values; none for DEFAULT.
@@ -45,6 +47,11 @@ impl MultiPlan {
     /// The tables whose rows change.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.targets.iter().map(|t| &t.table)
+    }
+
+    /// The same with the names that they have in the statement.
+    pub fn named_targets(&self) -> impl Iterator<Item = (&Arc<TableDef>, &str)> {
+        self.targets.iter().map(|t| (&t.table, &*t.alias))
     }
 }
 
@@ -149,7 +156,13 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
             column: table.columns[part.column].name.to_string(),
         }));
     }
-    Ok(Target { table: table.clone(), key_start, assigned: Vec::new(), touched: Touched::default() })
+    Ok(Target {
+        table: table.clone(),
+        alias: named.alias.as_str().into(),
+        key_start,
+        assigned: Vec::new(),
+        touched: Touched::default(),
+    })
 }
 
 fn locking_query(

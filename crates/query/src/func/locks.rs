@@ -53,7 +53,8 @@ fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     }
     let timeout = Duration::from_secs_f64(seconds.min(TIMEOUT_MAX));
     let (id, interrupt) = (cx.session.id, cx.session.interrupt.clone());
-    match cx.session.user_locks.get(id, &name, timeout, &interrupt)? {
+    let stake = cx.session.stake();
+    match cx.session.user_locks.get(id, &name, timeout, &interrupt, || stake)? {
         Some(had) => Ok(Value::Int(i64::from(had))),
         None => {
             if interrupt.state() == InterruptState::Query {

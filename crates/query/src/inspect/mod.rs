@@ -79,6 +79,7 @@ impl Inspection {
         for table in &known.tables {
             self.name(table);
         }
+        self.tell_prepared();
         let mut summary = Summary::default();
         self.pass(TreeId(0), Arc::new(Nobody));
         let mut seen = HashSet::from([TreeId(0)]);
@@ -102,6 +103,19 @@ impl Inspection {
         self.report.finish();
         self.progress.store(self.bytes(), Ordering::Relaxed);
         summary
+    }
+
+    /// Names the branches that wait for their verdict.
+    fn tell_prepared(&self) {
+        for found in &self.history.prepared {
+            let name = crate::xa::shown(&found.name);
+            let name = name.unwrap_or_else(|| format!("of unknown form, {}", found.name.escape_ascii()));
+            let text = format!(
+                "branch {name} is prepared, with {} changes: rows are as they are without them until XA COMMIT",
+                found.changes
+            );
+            self.report.note("prepared", &Folder::file_name(TreeId(0)), None, text);
+        }
     }
 
     /// A file that no table of the catalog names.

@@ -63,8 +63,9 @@ impl Dump {
         }
     }
 
-    fn finish(self) -> io::Result<()> {
-        match self.state.into_inner().1 {
+    /// Makes what was written durable; a reader that has ended may hold its `Arc` a moment longer.
+    fn finish(&self) -> io::Result<()> {
+        match self.state.lock().1.take() {
             Some(error) => Err(error),
             None => self.file.sync_all(),
         }
@@ -265,6 +266,7 @@ impl Inspection {
         for table in &known.tables {
             self.name(table);
         }
+        self.tell_prepared();
         for table in known.tables {
             all.push(self.salvage_table(Arc::new(table), out, all.len())?);
         }
@@ -308,11 +310,7 @@ impl Inspection {
             ));
         }
         debug_assert!(outcome.leaves <= leaves || outcome.has_lost);
-        drop(rows);
-        match Arc::into_inner(dump) {
-            Some(dump) => dump.finish()?,
-            None => return Err(io::Error::other("a reader did not end")),
-        }
+        dump.finish()?;
         Ok(salvaged)
     }
 
@@ -353,6 +351,12 @@ impl Inspection {
         let mut out = String::from("-- Read from a damaged data folder by keel salvage.\n");
         if !self.history.complete {
             out += "-- The undo log is lost: these are the newest versions, and changes that were not committed may be among them.\n";
+        }
+        if !self.history.prepared.is_empty() {
+            let count = self.history.prepared.len();
+            out += &format!(
+                "-- Without the changes of {count} prepared branches, about which nobody had decided.\n"
+            );
         }
         out += "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';\n";
         let mut schema = String::new();

@@ -83,6 +83,21 @@ pub(super) fn derived(
     query: &Query,
     alias: &str,
 ) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
+    let named = binder.named.len();
+    let merged = try_derived(binder, from, query, alias)?;
+    if merged.is_none() {
+        // It is bound again as a whole, and names its tables then.
+        binder.named.truncate(named);
+    }
+    Ok(merged)
+}
+
+fn try_derived(
+    binder: &mut Binder<'_>,
+    from: &mut From,
+    query: &Query,
+    alias: &str,
+) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
     let Some(plain) = plain(query) else { return Ok(None) };
     let is_common = plain.name.db.is_none() && binder.common.iter().any(|c| c.name == plain.name.name);
     if is_common {

@@ -15,12 +15,12 @@ use keel_value::{CollationId, Value, text};
 
 /// A server without variables and virtual tables.
 #[derive(Default)]
-pub struct NoServer(WorkMemory);
+pub struct NoServer(WorkMemory, Arc<keel_query::user_locks::UserLocks>);
 
 impl NoServer {
     /// One whose statements have no more memory for rows than what each operator has at the start.
     pub fn without_memory() -> NoServer {
-        NoServer(WorkMemory::new(0))
+        NoServer(WorkMemory::new(0), Arc::default())
     }
 }
 
@@ -30,7 +30,7 @@ impl Host for NoServer {
     }
 
     fn user_locks(&self) -> Arc<keel_query::user_locks::UserLocks> {
-        Arc::default()
+        self.1.clone()
     }
 
     fn virtual_table(&self, _schema: &str, _name: &str) -> Option<Arc<TableDef>> {
@@ -90,7 +90,7 @@ pub struct Client {
 impl Client {
     /// A new connection with `test` as its database.
     pub fn new(database: &Arc<Database>) -> Client {
-        let mut session = Session::new(1, "root", "localhost", Arc::new(NoServer::default()));
+        let mut session = Session::new(1, "root", "localhost", database.host().clone());
         session.database = Some("test".into());
         Client { database: database.clone(), session, params: Params::default() }
     }

@@ -131,6 +131,7 @@ fn sum_up(inspection: &Inspection, summary: &Summary, format: Format, took: Dura
             ("bytes", inspection.bytes().to_string()),
             ("redo_bytes", log.bytes().to_string()),
             ("unfinished", history.unfinished().to_string()),
+            ("prepared", history.prepared.len().to_string()),
             ("seconds", format!("{:.3}", took.as_secs_f64())),
         ]);
     }
@@ -139,8 +140,12 @@ fn sum_up(inspection: &Inspection, summary: &Summary, format: Format, took: Dura
         (0, _) => format!("nothing is wrong, {notes} notes"),
         _ => format!("{damage} findings of damage, {notes} notes"),
     };
+    let prepared = match history.prepared.len() {
+        0 => String::new(),
+        count => format!(" and {count} prepared"),
+    };
     format!(
-        "{} tables, {} files of {} MiB, {} rows, {} index entries, {} unfinished transactions, {:.1} s: {verdict}",
+        "{} tables, {} files of {} MiB, {} rows, {} index entries, {} unfinished transactions{prepared}, {:.1} s: {verdict}",
         summary.tables,
         summary.trees,
         inspection.bytes() >> 20,

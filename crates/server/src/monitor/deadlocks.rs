@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use keel_query::waits::{RingLock, RingLog, RingParty};
 use keel_runtime::time;
-use keel_storage::{self as storage, DeadlockLog, DeadlockParty};
+use keel_storage::{self as storage, DeadlockLog, DeadlockParty, TrxInfo};
 use parking_lot::Mutex;
 
 use super::history::{Statement, TEXT_BYTES_MAX, beginning};
@@ -93,6 +94,13 @@ impl Deadlocks {
         self.kept.lock().list.back().cloned()
     }
 
+    /// The last one over rows alone.
+    pub fn last_over_rows(&self) -> Option<Arc<Deadlock>> {
+        let over_rows =
+            |deadlock: &&Arc<Deadlock>| deadlock.parties.iter().all(|p| p.waits_for.other_mode.is_none());
+        self.kept.lock().list.iter().rev().find(over_rows).cloned()
+    }
+
     /// Octets that they take.
     pub fn bytes(&self) -> usize {
         self.kept.lock().bytes
@@ -135,7 +143,9 @@ pub struct Watch {
 impl Watch {
     /// Has the server's engine tell it of all deadlocks.
     pub fn start(state: &Arc<ServerState>) {
-        state.engine.set_deadlock_log(Arc::new(Watch { state: Arc::downgrade(state) }));
+        let watch = Arc::new(Watch { state: Arc::downgrade(state) });
+        state.engine.set_deadlock_log(watch.clone());
+        state.database().host().user_locks().waits().set_log(watch);
     }
 }
 
@@ -148,33 +158,73 @@ impl DeadlockLog for Watch {
     }
 }
 
+impl RingLog for Watch {
+    fn ring(&self, parties: &[RingParty], victim: usize) {
+        let Some(state) = self.state.upgrade() else { return };
+        let parties = parties.iter().map(|party| describe_waiter(&state, party)).collect();
+        state.deadlocks.keep(Deadlock { number: 0, at: time::unix_micros(), parties, victim });
+    }
+}
+
 fn describe(state: &ServerState, party: &DeadlockParty) -> Party {
     let trx = &party.trx;
     let client = transactions::client_of(trx);
     let waits_for = trx.wait.as_ref().map_or(&party.holds, |wait| &wait.lock);
     let (waits_for, holds) = (LockText::of(state, waits_for), LockText::of(state, &party.holds));
     let waits_since = trx.wait.as_ref().map_or(0, |wait| transactions::unix_of(wait.since));
-    let mut told = Party {
-        session: None,
-        trx: trx.number,
-        started: waits_since,
-        isolation: trx.isolation,
-        rows_changed: trx.rows_changed,
-        row_locks: trx.row_locks,
-        locks: trx.locks(),
-        tables: transactions::table_count(state, &trx.trees),
-        lock_bytes: trx.lock_bytes,
-        waits_for,
-        waits_since,
-        holds,
-        statements: Box::default(),
-        begun: Box::default(),
-        lost: 0,
-    };
+    let mut told = Party::without_transaction(waits_for, holds, waits_since);
+    told.add_transaction(state, trx);
     if let Some(client) = client {
         add_story(&mut told, &client);
     }
     told
+}
+
+/// A session that waits for a lock which is not one of rows.
+fn describe_waiter(state: &ServerState, party: &RingParty) -> Party {
+    let text = |lock: &RingLock| LockText::of_thing(&state.database().locked_thing(lock), lock);
+    let waits_since = transactions::unix_of(party.since);
+    let mut told = Party::without_transaction(text(&party.waits_for), text(&party.holds), waits_since);
+    let Some(owner) = &party.owner else { return told };
+    if let Some(trx) = owner.transaction() {
+        told.add_transaction(state, &trx);
+    }
+    if let Some(client) = owner.who().and_then(|who| who.downcast::<Client>().ok()) {
+        add_story(&mut told, &client);
+    }
+    told
+}
+
+impl Party {
+    fn without_transaction(waits_for: LockText, holds: LockText, waits_since: i64) -> Party {
+        Party {
+            session: None,
+            trx: 0,
+            started: waits_since,
+            isolation: storage::Isolation::RepeatableRead,
+            rows_changed: 0,
+            row_locks: 0,
+            locks: 0,
+            tables: 0,
+            lock_bytes: 0,
+            waits_for,
+            waits_since,
+            holds,
+            statements: Box::default(),
+            begun: Box::default(),
+            lost: 0,
+        }
+    }
+
+    fn add_transaction(&mut self, state: &ServerState, trx: &TrxInfo) {
+        self.trx = trx.number;
+        self.isolation = trx.isolation;
+        self.rows_changed = trx.rows_changed;
+        self.row_locks = trx.row_locks;
+        self.locks = trx.locks();
+        self.tables = transactions::table_count(state, &trx.trees);
+        self.lock_bytes = trx.lock_bytes;
+    }
 }
 
 /// Adds who the party is and what it did.
@@ -211,6 +261,7 @@ mod tests {
             mode: storage::LockMode::Exclusive,
             data: "1".into(),
             fields: Box::default(),
+            other_mode: None,
         };
         let statement = Statement {
             since: time::now(),
@@ -218,23 +269,9 @@ mod tests {
             text_len: text_bytes as u64,
             parameters: Box::default(),
         };
-        let party = Party {
-            session: None,
-            trx: 1,
-            started: 0,
-            isolation: storage::Isolation::RepeatableRead,
-            rows_changed: 0,
-            row_locks: 0,
-            locks: 0,
-            tables: 0,
-            lock_bytes: 0,
-            waits_for: lock.clone(),
-            waits_since: 0,
-            holds: lock,
-            statements: [statement].into(),
-            begun: [0].into(),
-            lost: 0,
-        };
+        let mut party = Party::without_transaction(lock.clone(), lock, 0);
+        party.statements = [statement].into();
+        party.begun = [0].into();
         Deadlock { number: 0, at: 0, parties: [party].into(), victim: 0 }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::TreeId;
+use keel_query::LockedThing;
 use keel_query::catalog::{IndexDef, TableDef};
+use keel_query::waits::RingLock;
 use keel_storage::{LockInfo, LockKind, LockMode};
 use keel_value::row::RowRef;
 use keel_value::{SqlType, ValueRef, convert};
@@ -103,6 +105,8 @@ pub struct LockText {
     pub data: Box<str>,
     /// The octets of each column of the key, if it has any.
     pub fields: Box<[Box<[u8]>]>,
+    /// The mode of a lock that is not on rows.
+    pub other_mode: Option<&'static str>,
 }
 
 /// What stands for the end of an index.
@@ -130,6 +134,28 @@ impl LockText {
                 .into_iter()
                 .map(|field| field[..field.len().min(VALUE_BYTES_MAX)].into())
                 .collect(),
+            other_mode: None,
+        }
+    }
+
+    /// The same for a table's metadata lock, a name of GET_LOCK() and the global read lock.
+    pub fn of_thing(thing: &LockedThing, lock: &RingLock) -> LockText {
+        let (table, data) = match thing {
+            LockedThing::Table(table) => (quoted(table), String::new()),
+            LockedThing::Name(name) => {
+                (String::new(), format!("GET_LOCK('{}')", String::from_utf8_lossy(name).replace('\'', "''")))
+            }
+            LockedThing::ReadLock => (String::new(), "FLUSH TABLES WITH READ LOCK".to_string()),
+        };
+        LockText {
+            table: table.into(),
+            index: "".into(),
+            tree: 0,
+            kind: LockKind::Row,
+            mode: LockMode::Exclusive,
+            data: data.into(),
+            fields: Box::default(),
+            other_mode: Some(lock.mode()),
         }
     }
 
@@ -146,6 +172,9 @@ impl LockText {
 
     /// The mode with all that is to say about it.
     pub fn whole_mode(&self) -> &'static str {
+        if let Some(mode) = self.other_mode {
+            return mode;
+        }
         match (self.mode, self.kind) {
             (_, LockKind::Counter) => "AUTO_INC",
             (LockMode::Shared, LockKind::Row) => "S,REC_NOT_GAP",

@@ -43,8 +43,8 @@ pub fn report(state: &ServerState, zone: &dyn Zone) -> String {
     line!(out, "Per second averages calculated from the last {:.0} seconds", figures.seconds);
     background(&mut out, &figures);
     semaphores(&mut out);
-    if let Some(deadlock) = &figures.deadlock {
-        latest_deadlock(&mut out, deadlock, zone);
+    if let Some(deadlock) = state.deadlocks.last_over_rows() {
+        latest_deadlock(&mut out, &deadlock, zone);
     }
     transactions(&mut out, state, &figures);
     files(&mut out, &figures);
@@ -117,6 +117,7 @@ struct Head<'a> {
     rows_changed: u64,
     session: Option<&'a Session>,
     text: Option<&'a [u8]>,
+    prepared: bool,
 }
 
 fn party_lines(out: &mut String, at: i64, party: &Party) {
@@ -135,6 +136,7 @@ fn party_lines(out: &mut String, at: i64, party: &Party) {
         rows_changed: party.rows_changed,
         session,
         text: last.map(|statement| &*statement.text),
+        prepared: false,
     };
     head_lines(out, "TRANSACTION", &head);
 }
@@ -145,7 +147,9 @@ fn head_lines(out: &mut String, title: &str, head: &Head<'_>) {
         number => number.to_string(),
     };
     let space = if head.operation.is_empty() { "" } else { " " };
-    line!(out, "{title} {number}, ACTIVE {} sec{space}{}", head.seconds, head.operation);
+    let prepared = if head.prepared { " (PREPARED)" } else { "" };
+    let free = if head.prepared && head.session.is_none() { " recovered trx" } else { "" };
+    line!(out, "{title} {number}, ACTIVE{prepared} {} sec{space}{}{free}", head.seconds, head.operation);
     if head.tables > 0 {
         line!(out, "mysql tables in use {}, locked {}", head.tables, head.tables_locked);
     }
@@ -264,6 +268,7 @@ fn open_lines(out: &mut String, state: &ServerState, figures: &Figures, open: &O
         rows_changed: of_trx(|trx| trx.rows_changed),
         session: open.session.as_ref(),
         text: open.text.as_deref(),
+        prepared: open.locking.as_ref().is_some_and(|trx| trx.prepared),
     };
     head_lines(out, "---TRANSACTION", &head);
     if let Some((wait, trx)) = wait.zip(open.locking.as_ref()) {

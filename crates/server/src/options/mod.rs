@@ -395,6 +395,12 @@ fn unusable(name: &str, value: &str) -> OptionError {
 
 /// The variable of that name, where it can be set at the start.
 fn settable(name: &str) -> Option<VarId> {
+    // Two variables have another name on the command line.
+    let name = match name {
+        "transaction_isolation" => "tx_isolation",
+        "transaction_read_only" => "tx_read_only",
+        name => name,
+    };
     let id = table().find(name)?;
     let variable = table().get(id);
     let session_only = variable.scope == crate::variables::Scope::SessionOnly;
@@ -473,6 +479,14 @@ mod tests {
         assert_eq!((options.number("max_connections"), options.port()), (77, 3307));
         assert_eq!(options.addresses().unwrap(), [Address::Unix("/tmp/d/mysql.sock".into())]);
         assert_eq!(options.number("skip_name_resolve"), 1);
+    }
+
+    #[test]
+    fn transactions_have_options_of_other_names() {
+        let options = parse(&["--transaction-isolation=READ-COMMITTED", "--transaction-read-only"]).unwrap();
+        assert_eq!(options.text("tx_isolation"), "READ-COMMITTED");
+        assert_eq!(options.text("tx_read_only"), "ON");
+        assert!(parse(&["--transaction-isolation=SOME"]).unwrap_err().0.contains("SOME"));
     }
 
     #[test]

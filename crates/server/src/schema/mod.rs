@@ -1,13 +1,14 @@
 //! `information_schema`: its tables' columns as MariaDB 10.11 has them, and their rows at the moment they are asked for.
 //!
 //! `columns.tsv` lists every table with its columns. Rows are made by [`objects`] (databases, tables, columns, keys),
-//! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], and [`engine`]
-//! (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
+//! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
+//! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
 
 pub mod deadlocks;
 pub mod engine;
 pub mod locks;
 pub mod objects;
+pub mod pages;
 pub mod server;
 
 use std::collections::BTreeMap;
@@ -185,6 +186,16 @@ impl<'a> RowMaker<'a> {
     /// The table's name.
     pub fn table(&self) -> &'a str {
         &self.table.name
+    }
+
+    /// Says more of the last row.
+    pub fn also(&mut self, name: &str, value: Value) {
+        let place = self.table.column_index(name);
+        let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
+        let value = stored(&self.table.columns[place].ty, value);
+        if let Some(row) = self.rows.last_mut() {
+            row[place] = value;
+        }
     }
 
     /// Adds a row.

@@ -171,7 +171,11 @@ impl ClientSession {
         let converted = self.in_utf8(name);
         match std::str::from_utf8(converted.as_deref().unwrap_or(name)) {
             Ok("") => Err(errors::no_db()),
-            Ok(name) => self.core.use_database(name),
+            Ok(name) => {
+                self.core.use_database(name)?;
+                self.core.track_state();
+                Ok(())
+            }
             Err(_) => {
                 let charset = self.core.sql.vars.client_collation.charset();
                 Err(errors::invalid_character_string(charset.name(), shown_octets(name)))

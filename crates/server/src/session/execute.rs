@@ -221,7 +221,9 @@ impl ClientSession {
     fn end_rows(&mut self, conn: &mut Connection, form: Form) {
         let mut status = self.core.status();
         status.set(Status::MORE_RESULTS, form.more);
-        let end = reply::Ok { status, warnings: self.core.warning_count(), ..reply::Ok::default() };
+        let changes = std::mem::take(&mut self.core.changes);
+        let warnings = self.core.warning_count();
+        let end = reply::Ok { status, warnings, changes: &changes, ..reply::Ok::default() };
         reply::append_end_of_rows(conn.output(), &end, self.core.capabilities, &mut self.sequence);
     }
 

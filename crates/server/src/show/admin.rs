@@ -132,6 +132,8 @@ pub fn state_of(activity: &Activity) -> &'static str {
     }
     match activity.fiber.and_then(Fiber::waits_for) {
         Some(WaitEvent::MetadataLock) => "Waiting for table metadata lock",
+        Some(WaitEvent::BackupLock) => "Waiting for backup lock",
+        Some(WaitEvent::UserLock) => "User lock",
         Some(WaitEvent::LogFlush) => "Commit",
         Some(WaitEvent::Sleep) => "User sleep",
         Some(WaitEvent::NetWrite) => "Writing to net",

@@ -6,7 +6,6 @@ use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
-use keel_wire::reply::StateChange;
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
@@ -15,9 +14,21 @@ use crate::zone;
 
 /// A change that has been checked.
 enum Change {
-    System { id: VarId, global: bool, setting: Setting },
-    User { name: String, value: Evaluated },
-    NextTransaction { isolation: Option<ast::Isolation>, read_only: Option<bool> },
+    System {
+        id: VarId,
+        global: bool,
+        setting: Setting,
+    },
+    User {
+        name: String,
+        value: Evaluated,
+    },
+    /// The buffer pool's size is again the server's choice.
+    AutomaticPool,
+    NextTransaction {
+        isolation: Option<ast::Isolation>,
+        read_only: Option<bool>,
+    },
 }
 
 /// Runs SET.
@@ -37,6 +48,10 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             }
             let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
             let global = check_scope(table().get(id), *scope)?;
+            if value.is_none() && table().get(id).name == "innodb_buffer_pool_size" {
+                changes.push(Change::AutomaticPool);
+                return Ok(());
+            }
             let accepted = match value {
                 Some(expr) => {
                     let value = evaluate(core, expr, params)?;
@@ -142,6 +157,7 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
         }
         "innodb_buffer_pool_size" => size::accept_pool(variable, value),
+        "session_track_system_variables" => tracked_setting(variable, value).map(Accepted::exactly),
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
             let old =
@@ -195,6 +211,19 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     };
     let found = found.ok_or_else(|| errors::unknown_collation(shown(value)))?;
     Ok(Setting::text(found.name()))
+}
+
+/// Names of variables with commas between, or `*`.
+fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    if value.is_null() {
+        return Err(errors::wrong_value_for_var(variable.name, "NULL"));
+    }
+    let text = shown(value);
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "*");
+    for name in names {
+        table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+    }
+    Ok(Setting::text(&text))
 }
 
 fn zone_setting(value: &Value) -> SqlResult<Setting> {
@@ -348,7 +377,11 @@ fn isolation_word(level: ast::Isolation) -> &'static str {
 
 fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
     match change {
-        Change::User { name, value } => core.set_user_variable(&name, value)?,
+        Change::User { name, value } => {
+            core.set_user_variable(&name, value)?;
+            core.track_state();
+        }
+        Change::AutomaticPool => core.state.keeper.change(&core.state, None, Some(false)),
         Change::NextTransaction { isolation, read_only } => {
             if let Some(level) = isolation {
                 core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));
@@ -397,11 +430,10 @@ fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()
         _ => {}
     }
     apply::session(&mut core.sql.vars, name, &setting);
-    let tracked = core.setting("session_track_system_variables");
-    if tracked.as_text() == "*" || tracked.as_text().split(',').any(|t| t.trim() == name) {
-        core.changes.push(StateChange::Variable(name.to_string(), setting.show()));
-    }
+    let shown = setting.show();
     core.client.settings.lock().set(id, setting);
+    core.track_variable(name, &shown);
+    core.track_state();
     Ok(())
 }
 

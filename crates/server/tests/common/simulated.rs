@@ -1,7 +1,6 @@
 //! A server and its clients in one simulated world.
 #![allow(dead_code)]
 
-use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,24 +11,6 @@ use keel_runtime::net::{self, Address, Stream};
 use keel_server::{Options, Server, start_on_fiber};
 use keel_testkit::history::session::{Failure, Session};
 use keel_wire::client::{ClientError, ConnectOptions, Connection, Reply};
-
-/// A simulated socket as the client wants one.
-pub struct Socket(Stream);
-
-impl Read for Socket {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes).map(|()| bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
 
 /// How a small server is set up.
 pub fn options() -> Options {
@@ -51,13 +32,13 @@ pub fn address(server: &Server) -> Address {
 }
 
 /// A client; none where the server lets nobody in.
-pub struct Client(Connection<Socket>);
+pub struct Client(Connection<Stream>);
 
 impl Client {
     /// Connects.
     pub fn connect(address: &Address) -> Option<Client> {
         let stream = net::connect(address).ok()?;
-        Connection::connect(Socket(stream), &ConnectOptions::default()).ok().map(Client)
+        Connection::connect(stream, &ConnectOptions::default()).ok().map(Client)
     }
 
     /// Connects, or panics.
