@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -33,26 +32,7 @@ const TABLES: &[&str] = &[
     "insert into c values (1.5,'2024-01-31','p,q',x'00ff',1),(null,'0000-00-00','',null,2),(-1e300,null,'q','a',127)",
 ];
 
-/// A simulated socket as the client wants one.
-struct Socket(Stream);
-
-impl Read for Socket {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-type Client = Connection<Socket>;
+type Client = Connection<Stream>;
 
 fn start() -> Server {
     let options = Options::new()
@@ -67,7 +47,7 @@ fn start() -> Server {
 fn connect(server: &Server) -> Client {
     let address = server.addresses().iter().find(|a| matches!(a, Address::Tcp(_))).expect("TCP");
     let stream = net::connect(address).expect("connects");
-    Connection::connect(Socket(stream), &ConnectOptions::default()).expect("root is let in")
+    Connection::connect(stream, &ConnectOptions::default()).expect("root is let in")
 }
 
 /// The database of an input, empty but for [`TABLES`].

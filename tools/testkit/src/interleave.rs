@@ -40,7 +40,9 @@ const ORDERS_MAX: usize = 24;
 const PROBES: usize = 3;
 /// Such a statement: it wants the processor and the disk.
 const PROBE: &str = "UPDATE probe_of_time SET n = n + 1";
-/// What it needs.
+/// The same where the spec's global read lock keeps writers out.
+const READING_PROBE: &str = "SELECT COUNT(*) FROM probe_of_time";
+/// What they need.
 const PROBE_SETUP: [&str; 2] = ["CREATE TABLE probe_of_time (n INT)", "INSERT INTO probe_of_time VALUES (0)"];
 /// What a step gets beyond that.
 const AFTER_PROBES: Duration = Duration::from_millis(20);
@@ -206,8 +208,17 @@ pub fn run(spec: &Spec, name: &str, server: &Server, patience: Duration) -> io::
             control.run(sql)?;
         }
         let sessions = Vec::new();
-        let mut play =
-            Play { database: name, server, control: &mut control, patience, sessions, out: &mut all };
+        let keeps_writers_out =
+            interleaving.steps.iter().any(|step| step.sql.starts_with("FLUSH TABLES WITH READ LOCK"));
+        let mut play = Play {
+            database: name,
+            server,
+            control: &mut control,
+            patience,
+            keeps_writers_out,
+            sessions,
+            out: &mut all,
+        };
         play.steps(interleaving)?;
         // A transaction that a session left open would keep its tables.
         drop(play);
@@ -222,6 +233,7 @@ struct Play<'p> {
     server: &'p Server,
     control: &'p mut Client,
     patience: Duration,
+    keeps_writers_out: bool,
     sessions: Vec<Session>,
     out: &'p mut Outcome,
 }
@@ -293,7 +305,7 @@ impl Play<'_> {
         session.collect(self.patience, &mut self.out.transcript);
         if session.waiting_for.is_some() {
             for _ in 0..PROBES {
-                self.control.run(PROBE)?;
+                self.control.run(if self.keeps_writers_out { READING_PROBE } else { PROBE })?;
             }
             session.collect(AFTER_PROBES, &mut self.out.transcript);
         }

@@ -30,8 +30,8 @@ fn definitions_and_loads_are_done_or_not_whenever_the_server_is_killed() {
     drop(client);
     let mut acknowledged = vec![0; BANK];
     for round in 0..rounds() {
-        let told =
-            |what: String| format!("seed {seed}, round {round}: {what}; data in {}", server.dir.display());
+        let dir = server.dir.display().to_string();
+        let told = |what: String| format!("seed {seed}, round {round}: {what}; data in {dir}");
         let bank = ledger::Load::start(&server, BANK, seed + 1000 * round, acknowledged.clone())
             .expect("load starts");
         let load = definitions::Load::start(&server, &definitions, seed + 1000 * round).expect("load starts");
@@ -47,16 +47,20 @@ fn definitions_and_loads_are_done_or_not_whenever_the_server_is_killed() {
         let acked = bank.finish();
         load.finish();
         server.set_options(&options(round));
-        for _ in 0..random.below(3) {
+        server.check().unwrap_or_else(|what| panic!("{}", told(what)));
+        let kills = random.below(3);
+        for _ in 0..kills {
             server.launch_and_kill(Duration::from_micros(random.below(150_000))).expect("starts");
         }
+        if kills > 0 {
+            server.check().unwrap_or_else(|what| panic!("{}", told(format!("killed again: {what}"))));
+        }
         server.launch().unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
-        let told =
-            |what: String| format!("seed {seed}, round {round}: {what}; data in {}", server.dir.display());
         let mut client = server.client().expect("connects");
         acknowledged = ledger::verify(&mut client, &acked).unwrap_or_else(|what| panic!("{}", told(what)));
         definitions.verify(&mut client).unwrap_or_else(|what| panic!("{}", told(what)));
         definitions::check_files(&server).unwrap_or_else(|what| panic!("{}", told(what)));
     }
     assert!(server.stop().expect("stops").success());
+    server.check().expect("nothing is wrong after a clean stop");
 }

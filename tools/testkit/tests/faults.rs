@@ -43,6 +43,32 @@ fn a_failed_log_write_or_sync_stops_the_server_and_loses_nothing_acknowledged() 
 }
 
 #[test]
+fn short_and_interrupted_transfers_lose_nothing() {
+    for (reactor, errno) in [("auto", 0), ("auto", 4), ("epoll", 0), ("epoll", 11)] {
+        let mut server = prepared();
+        let mut options = vec![format!("--reactor={reactor}"), "--innodb-buffer-pool-size=5M".to_string()];
+        options.extend(
+            ["read", "write", "sync"].map(|kind| format!("--fail-next={kind}:/:{errno}:0:1000000000")),
+        );
+        server.set_options(&options.iter().map(String::as_str).collect::<Vec<_>>());
+        server.launch().expect("starts with transfers in parts");
+        let load = Load::start(&server, CLIENTS, 7, vec![0; CLIENTS]).expect("load starts");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while load.total() < 500 {
+            assert!(Instant::now() < deadline, "the load stands still\n{}", server.log_tail());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server.kill();
+        let told = load.finish();
+        server.check().unwrap_or_else(|what| panic!("{what}; data kept in {}", server.dir.display()));
+        server.launch().expect("starts again, in parts");
+        ledger::verify(&mut server.client().expect("connects"), &told).expect("all is there");
+        assert!(server.stop().expect("stops").success());
+        server.check().expect("nothing is wrong after a clean stop");
+    }
+}
+
+#[test]
 fn pages_that_can_never_be_written_stop_the_server_with_the_reason() {
     let options = ["--fail-next=write:/trees/:5:20:1000000", "--innodb-buffer-pool-size=8M"];
     ends_with(&mut prepared(), &options, "pages cannot be written");

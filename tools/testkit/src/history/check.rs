@@ -7,6 +7,7 @@
 //!   acknowledged before it was sent, and the snapshots of a transaction do not go backwards.
 //! - REPEATABLE READ: all plain SELECTs of a transaction read one snapshot, its own writes excepted. Locking reads and writes see
 //!   what is newest, so two transactions may read one version and both write: lost updates are InnoDB's rule here.
+//! - The same with `innodb_snapshot_isolation`: what is written or locked once there is a snapshot is as in the snapshot.
 //! - SERIALIZABLE: there is an order of the transactions that explains everything (no G-single, no G2), and it agrees with
 //!   time: who was acknowledged before another began comes before it.
 //!
@@ -120,6 +121,21 @@ impl<'h> Facts<'h> {
         &list[..list.len() - own]
     }
 
+    /// Whether a crash took a commit that was on its way. Who locks what it wrote sees it before it is durable, and then cannot
+    /// be acknowledged either.
+    fn is_lost(&self, key: Key, element: Element) -> bool {
+        let writer = self.writers[&(key, element)];
+        self.transaction(writer).end == End::Unknown && !self.took_place[writer]
+    }
+
+    fn is_locking(&self, op: &Op) -> bool {
+        match op {
+            Op::Lock { .. } => true,
+            Op::Read(_) => self.history.level == Level::Serializable,
+            _ => false,
+        }
+    }
+
     /// Every list that was read is a beginning of the final one, cut between transactions.
     fn check_reads(&self) -> Result<(), Anomaly> {
         for number in 0..self.history.transactions.len() {
@@ -129,8 +145,9 @@ impl<'h> Facts<'h> {
                     Op::Append(keys, element) => own.extend(keys.iter().map(|key| (*key, *element))),
                     Op::Undo(undone) => own.retain(|append| !undone.contains(append)),
                     Op::Read(lists) | Op::Lock { lists, .. } => {
+                        let locking = self.is_locking(&step.op);
                         for (key, list) in lists {
-                            self.check_read(number, *key, list, &own)?;
+                            self.check_read(number, *key, list, &own, locking)?;
                         }
                     }
                     Op::Snapshot => {}
@@ -146,6 +163,7 @@ impl<'h> Facts<'h> {
         key: Key,
         list: &[Element],
         own: &BTreeSet<(Key, Element)>,
+        locking: bool,
     ) -> Result<(), Anomaly> {
         let told = |what: &str| format!("{what}: list {key} was {list:?} for {}", self.tell(number));
         if let Some(element) = list.iter().find(|e| !self.writers.contains_key(&(key, **e))) {
@@ -158,6 +176,9 @@ impl<'h> Facts<'h> {
             return Err(anomaly("order", told("not its own writes")));
         }
         if self.history.level == Level::ReadUncommitted {
+            return Ok(());
+        }
+        if locking && !self.took_place[number] && others.iter().any(|e| self.is_lost(key, *e)) {
             return Ok(());
         }
         let undone = |e: &&Element| {
@@ -320,7 +341,12 @@ impl<'f> Builder<'f> {
         for step in &transaction.steps {
             match &step.op {
                 // What was undone stays locked, so the row stays the newest one's.
-                Op::Append(keys, _) => written.extend(keys),
+                Op::Append(keys, element) => {
+                    if let Some(point) = snapshot.filter(|_| self.level() == Level::Snapshot) {
+                        keys.iter().for_each(|key| self.write_at(number, point, *key, *element));
+                    }
+                    written.extend(keys);
+                }
                 Op::Undo(_) => {}
                 Op::Snapshot | Op::Read(_) if self.level() != Level::Serializable => {
                     let fresh = snapshot.is_none() || self.level() == Level::ReadCommitted;
@@ -336,7 +362,12 @@ impl<'f> Builder<'f> {
                     }
                 }
                 Op::Read(lists) => self.read_at_end(number, lists, &written, true),
-                Op::Lock { lists, gaps } => self.read_at_end(number, lists, &written, *gaps),
+                Op::Lock { lists, gaps } => {
+                    if let Some(point) = snapshot.filter(|_| self.level() == Level::Snapshot) {
+                        self.read_at(number, point, lists, &written, true);
+                    }
+                    self.read_at_end(number, lists, &written, *gaps);
+                }
                 Op::Snapshot => {}
             }
         }
@@ -348,6 +379,16 @@ impl<'f> Builder<'f> {
     fn read_at_end(&mut self, number: usize, lists: &Lists, written: &BTreeSet<Key>, gaps: bool) {
         if let Some(point) = self.commits[number] {
             self.read_at(number, point, lists, written, gaps);
+        }
+    }
+
+    /// The point lies behind whoever wrote the list before the element.
+    fn write_at(&mut self, number: usize, point: usize, key: Key, element: Element) {
+        let Some(place) = self.facts.places.get(&(key, element)) else { return };
+        let before = place.checked_sub(1).and_then(|place| self.writer_at(key, place));
+        let before = before.filter(|writer| *writer != number).and_then(|writer| self.commits[writer]);
+        if let Some(before) = before {
+            self.graph.edge(before, point, Why::WriteWrite);
         }
     }
 

@@ -26,23 +26,37 @@ pub enum Level {
     ReadCommitted,
     /// REPEATABLE READ, as InnoDB has it: plain reads from one snapshot, all else from what is newest.
     RepeatableRead,
+    /// REPEATABLE READ with `innodb_snapshot_isolation`: what has changed since the snapshot cannot be locked.
+    Snapshot,
     /// SERIALIZABLE.
     Serializable,
 }
 
 impl Level {
     /// All of them.
-    pub const ALL: [Level; 4] =
-        [Level::ReadUncommitted, Level::ReadCommitted, Level::RepeatableRead, Level::Serializable];
+    pub const ALL: [Level; 5] = [
+        Level::ReadUncommitted,
+        Level::ReadCommitted,
+        Level::RepeatableRead,
+        Level::Snapshot,
+        Level::Serializable,
+    ];
 
-    /// Its words in SQL.
-    pub fn sql(self) -> &'static str {
-        match self {
-            Level::ReadUncommitted => "READ UNCOMMITTED",
-            Level::ReadCommitted => "READ COMMITTED",
-            Level::RepeatableRead => "REPEATABLE READ",
-            Level::Serializable => "SERIALIZABLE",
-        }
+    /// Statements that set it for a session.
+    pub fn statements(self) -> [&'static str; 2] {
+        let level = match self {
+            Level::ReadUncommitted => "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+            Level::ReadCommitted => "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            Level::RepeatableRead | Level::Snapshot => {
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+            }
+            Level::Serializable => "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        };
+        let isolation = match self {
+            Level::Snapshot => "SET SESSION innodb_snapshot_isolation = ON",
+            _ => "SET SESSION innodb_snapshot_isolation = OFF",
+        };
+        [level, isolation]
     }
 }
 

@@ -39,6 +39,13 @@ const KEYS: u64 = 8;
 const ELEMENTS_PER_KEY: u64 = 24;
 /// Values of `part`.
 const PARTS: u32 = 3;
+/// Digits of an element that makes its list too long for a row.
+const LONG: usize = 3000;
+
+/// Lock wait timeout, after which only the statement is rolled back.
+const TIMEOUT: u16 = 1205;
+/// What a server may answer while nothing is wrong with it: the record has changed since the snapshot, timeout, deadlock.
+const USUAL: [u16; 3] = [1020, TIMEOUT, 1213];
 
 /// What a session does.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +62,10 @@ pub struct Plan {
 
 /// Why a transaction ends before its time.
 enum Stop {
-    /// The server refused a statement, so the rest is rolled back.
-    Refused,
+    /// The server refused a statement; with `all` the transaction cannot go on without it.
+    Refused {
+        all: bool,
+    },
     Lost,
 }
 
@@ -69,13 +78,15 @@ struct Running<'r, S> {
     began: u64,
     /// One statement without BEGIN.
     alone: bool,
+    /// The engine has seen a statement of it.
+    worked: bool,
     steps: Vec<Step>,
 }
 
 /// Runs the plan; false if the connection was lost.
 pub fn run<S: Session>(session: &mut S, recorder: &Recorder, plan: Plan) -> bool {
     let mut random = Random::new(plan.seed);
-    if session.run(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", plan.level.sql())).is_err() {
+    if plan.level.statements().iter().any(|sql| session.run(sql).is_err()) {
         return false;
     }
     for _ in 0..plan.transactions {
@@ -88,26 +99,27 @@ pub fn run<S: Session>(session: &mut S, recorder: &Recorder, plan: Plan) -> bool
 
 /// All lists as they are; nobody may write meanwhile.
 pub fn last<S: Session>(session: &mut S) -> Result<Lists, Failure> {
-    lists_of(session.run("SELECT k, v FROM list")?)
+    session.run("SELECT k, v FROM list").map(lists_of)
 }
 
 fn transaction<S: Session>(session: &mut S, recorder: &Recorder, plan: &Plan, random: &mut Random) -> bool {
     let began = recorder.now();
     let alone = random.below(6) == 0;
-    let mut running = Running { session, recorder, random, plan, began, alone, steps: Vec::new() };
+    let mut running =
+        Running { session, recorder, random, plan, began, alone, worked: false, steps: Vec::new() };
     let result = if alone { running.step() } else { running.several() };
     let ending = recorder.now();
     let (end, goes_on) = match result {
         // Whose commit was not asked for is not committed.
         Err(Stop::Lost) => (if alone { End::Unknown } else { End::Aborted }, false),
         // Of a statement alone nothing is left.
-        Err(Stop::Refused) if alone => (End::Aborted, true),
-        Err(Stop::Refused) => running.finish("ROLLBACK"),
+        Err(Stop::Refused { .. }) if alone => (End::Aborted, true),
+        Err(Stop::Refused { .. }) => running.finish("ROLLBACK"),
         Ok(()) if alone => (End::Committed, true),
         Ok(()) if running.random.below(8) == 0 => running.finish("ROLLBACK"),
         Ok(()) => running.finish("COMMIT"),
     };
-    let steps = running.steps;
+    let (steps, began) = (running.steps, running.began);
     // A statement alone asks for its end with its beginning.
     let ending = if alone { steps.first().map_or(began, |step| step.sent) } else { ending };
     let ended = recorder.now();
@@ -117,16 +129,22 @@ fn transaction<S: Session>(session: &mut S, recorder: &Recorder, plan: &Plan, ra
 
 impl<S: Session> Running<'_, S> {
     fn several(&mut self) -> Result<(), Stop> {
-        if self.plan.level == Level::RepeatableRead && self.random.below(5) == 0 {
+        let takes_snapshot = matches!(self.plan.level, Level::RepeatableRead | Level::Snapshot);
+        if takes_snapshot && self.random.below(5) == 0 {
             self.note(Op::Snapshot, "START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
+            self.worked = true;
         } else {
             self.rows("BEGIN")?;
         }
         for _ in 0..1 + self.random.below(5) {
-            match self.random.below(12) {
-                // To return to where nothing was done is to begin anew, with another snapshot.
-                0 if !self.steps.is_empty() => self.undone()?,
-                _ => self.step()?,
+            let result = match self.random.below(12) {
+                0 => self.undone(),
+                1 => self.rewrite(),
+                _ => self.step(),
+            };
+            match result {
+                Err(Stop::Refused { all: false }) if self.random.below(2) == 0 => {}
+                result => result?,
             }
         }
         Ok(())
@@ -158,7 +176,8 @@ impl<S: Session> Running<'_, S> {
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<String>>, Stop> {
         self.session.run(sql).map_err(|failure| match failure {
-            Failure::Refused(_) => Stop::Refused,
+            Failure::Refused(code) if USUAL.contains(&code) => Stop::Refused { all: code != TIMEOUT },
+            Failure::Refused(code) => panic!("error {code}: {sql}"),
             Failure::Lost => Stop::Lost,
         })
     }
@@ -168,15 +187,18 @@ impl<S: Session> Running<'_, S> {
         // Appends of a statement whose answer is lost may be there: they are kept before it is known.
         let appends = matches!(op, Op::Append(..));
         if appends {
+            self.worked = true;
             self.steps.push(Step { op: op.clone(), sent, answered: u64::MAX });
             self.tell(if self.alone { End::Unknown } else { End::Aborted });
         }
         let result = self.rows(sql);
         let answered = self.recorder.now();
-        if appends {
-            match &result {
-                Err(Stop::Refused) => drop(self.steps.pop()),
-                _ => self.steps.last_mut().expect("just pushed").answered = answered,
+        if let Op::Append(keys, element) = &op {
+            self.steps.last_mut().expect("just pushed").answered = answered;
+            if let Err(Stop::Refused { .. }) = &result {
+                // Others may have seen it before it was taken back.
+                let undone = keys.iter().map(|key| (*key, *element)).collect();
+                self.steps.push(Step { op: Op::Undo(undone), sent, answered });
             }
         } else if result.is_ok() {
             self.steps.push(Step { op, sent, answered });
@@ -207,27 +229,79 @@ impl<S: Session> Running<'_, S> {
                 keys.push(other);
             }
         }
-        let element = self.recorder.element();
-        // Long values now and then, which the row does not hold itself.
+        let (element, text) = self.element();
         let values: Vec<String> =
-            keys.iter().map(|key| format!("({key}, {}, '{element},')", key % PARTS)).collect();
+            keys.iter().map(|key| format!("({key}, {}, '{text},')", key % PARTS)).collect();
         let sql = format!(
-            "INSERT INTO list VALUES {} ON DUPLICATE KEY UPDATE v = CONCAT(v, '{element},')",
+            "INSERT INTO list VALUES {} ON DUPLICATE KEY UPDATE v = CONCAT(v, '{text},')",
             values.join(", ")
         );
         self.note(Op::Append(keys.clone(), element), &sql)?;
         Ok((keys, element))
     }
 
+    /// A new element and how it is written: now and then so long that the list gets pages of its own.
+    fn element(&mut self) -> (Element, String) {
+        let element = self.recorder.element();
+        let width = if self.random.below(16) == 0 { LONG } else { 1 };
+        (element, format!("{element:0width$}"))
+    }
+
+    /// Locks a list and appends to it by an UPDATE, or writes it anew.
+    fn rewrite(&mut self) -> Result<(), Stop> {
+        let key = self.key();
+        let old =
+            self.lock_keys(&format!("k = {key}"), &[key], "FOR UPDATE")?.remove(&key).unwrap_or_default();
+        if old.is_empty() {
+            return Ok(());
+        }
+        let (element, text) = self.element();
+        let old: String = old.iter().map(|element| format!("{element},")).collect();
+        let row = format!("list VALUES ({key}, {}, '{old}{text},')", key % PARTS);
+        let sql = match self.random.below(3) {
+            0 => format!("UPDATE list SET v = CONCAT(v, '{text},') WHERE k = {key}"),
+            1 => format!("REPLACE INTO {row}"),
+            _ => {
+                self.rows(&format!("DELETE FROM list WHERE k = {key}"))?;
+                format!("INSERT INTO {row}")
+            }
+        };
+        let is_deleted = sql.starts_with("INSERT");
+        self.note(Op::Append(vec![key], element), &sql).map_err(|stop| match stop {
+            Stop::Refused { .. } if is_deleted => Stop::Refused { all: true },
+            stop => stop,
+        })
+    }
+
     /// Appends and takes it back.
     fn undone(&mut self) -> Result<(), Stop> {
         self.rows("SAVEPOINT s")?;
+        let worked = self.worked;
         let (keys, element) = self.append()?;
         if self.random.below(2) == 0 {
             self.read()?;
         }
         let undone = keys.into_iter().map(|key| (key, element)).collect();
-        self.note(Op::Undo(undone), "ROLLBACK TO SAVEPOINT s")
+        self.note(Op::Undo(undone), "ROLLBACK TO SAVEPOINT s")?;
+        if !worked {
+            self.begin_anew();
+        }
+        Ok(())
+    }
+
+    /// What returned to where nothing was done has given up its locks and its snapshot, as if it had been rolled back.
+    fn begin_anew(&mut self) {
+        let now = self.recorder.now();
+        self.recorder.keep(Transaction {
+            session: self.plan.session,
+            steps: std::mem::take(&mut self.steps),
+            began: self.began,
+            ending: now,
+            ended: now,
+            end: End::Aborted,
+        });
+        self.began = self.recorder.now();
+        self.worked = false;
     }
 
     /// A key, or a range of them; the condition and what it asks for.
@@ -243,11 +317,12 @@ impl<S: Session> Running<'_, S> {
     }
 
     fn select(&mut self, sql: &str, keys: &[Key]) -> Result<(Lists, u64, u64), Stop> {
+        self.worked = true;
         let sent = self.recorder.now();
         let rows = self.rows(sql)?;
         let answered = self.recorder.now();
         let mut lists: Lists = keys.iter().map(|key| (*key, Vec::new())).collect();
-        lists.extend(lists_of(rows).map_err(|_| Stop::Refused)?);
+        lists.extend(lists_of(rows));
         Ok((lists, sent, answered))
     }
 
@@ -273,19 +348,23 @@ impl<S: Session> Running<'_, S> {
     fn lock(&mut self) -> Result<(), Stop> {
         let (condition, keys) = self.range();
         let how = if self.random.below(2) == 0 { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
+        self.lock_keys(&condition, &keys, how).map(drop)
+    }
+
+    fn lock_keys(&mut self, condition: &str, keys: &[Key], how: &str) -> Result<Lists, Stop> {
         let sql = format!("SELECT k, v FROM list WHERE {condition} {how}");
-        let (lists, sent, answered) = self.select(&sql, &keys)?;
-        let gaps = matches!(self.plan.level, Level::RepeatableRead | Level::Serializable);
-        self.steps.push(Step { op: Op::Lock { lists, gaps }, sent, answered });
-        Ok(())
+        let (lists, sent, answered) = self.select(&sql, keys)?;
+        let gaps = !matches!(self.plan.level, Level::ReadUncommitted | Level::ReadCommitted);
+        self.steps.push(Step { op: Op::Lock { lists: lists.clone(), gaps }, sent, answered });
+        Ok(lists)
     }
 }
 
-fn lists_of(rows: Vec<Vec<String>>) -> Result<Lists, Failure> {
+fn lists_of(rows: Vec<Vec<String>>) -> Lists {
     let list = |row: &Vec<String>| {
         let [key, text] = &row[..] else { return None };
         let elements = text.split_terminator(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         Some((key.parse().ok()?, elements))
     };
-    rows.iter().map(list).collect::<Option<_>>().ok_or(Failure::Lost)
+    rows.iter().map(|row| list(row).unwrap_or_else(|| panic!("not a list: {row:?}"))).collect()
 }

@@ -139,6 +139,12 @@ fn a_phantom_is_found() {
 fn a_lost_update_is_innodbs_rule_at_repeatable_read_only() {
     let words = ["r1: a1:1", "r1: a1:2"];
     assert_eq!(name(&together(Level::RepeatableRead, &words, &[(1, &[1, 2])])), "none");
+    assert_eq!(name(&together(Level::Snapshot, &words, &[(1, &[1, 2])])), "G-single");
+    assert_eq!(name(&together(Level::Snapshot, &["r1: l2:2", "a2:2"], &[(2, &[2])])), "none");
+    let locked = ["r1: l2:2", "a1:1 a2:2"];
+    let last: &[(Key, &[Element])] = &[(1, &[1]), (2, &[2])];
+    assert_eq!(name(&together(Level::RepeatableRead, &locked, last)), "none");
+    assert_eq!(name(&together(Level::Snapshot, &locked, last)), "G-single");
     assert_eq!(name(&together(Level::Serializable, &words, &[(1, &[1, 2])])), "G-single");
 }
 
@@ -154,6 +160,14 @@ fn what_was_acknowledged_may_not_be_missing_nor_come_late() {
     assert_eq!(open(&[]), "none");
     assert_eq!(open(&[(1, &[1]), (2, &[2])]), "none");
     assert_eq!(open(&[(1, &[1])]), "torn");
+    let reader = |end: End, words: &str| {
+        let writer = transaction(0, (0, 9), End::Unknown, "a1:1");
+        let reader = transaction(1, (0, 9), end, words);
+        name(&history(Level::RepeatableRead, vec![writer, reader], &[]))
+    };
+    assert_eq!(reader(End::Aborted, "l1:1"), "none", "locks are given back before a commit is durable");
+    assert_eq!(reader(End::Committed, "l1:1"), "G1a");
+    assert_eq!(reader(End::Aborted, "r1:1"), "G1a");
     for (level, expected) in [
         (Level::Serializable, "G-single-realtime"),
         (Level::RepeatableRead, "G-single-realtime"),

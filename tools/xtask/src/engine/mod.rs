@@ -4,6 +4,7 @@
 //! A claim is a [`Part`] in a file of its own. It measures and gives a section of Markdown, which replaces what stands
 //! between the marks `<!-- NAME -->` and `<!-- /NAME -->`; where a part is run for the first time, they are put at the end.
 //! `--quick` makes all of it small and short: it shows that the command works, and its figures are printed, not written.
+//! `--alone` leaves MariaDB out where it takes most of the time and the claim is about Keel.
 
 mod figures;
 mod history;
@@ -19,6 +20,8 @@ use std::process::Command;
 pub struct Options {
     /// Small data and short runs.
     pub quick: bool,
+    /// Keel alone where MariaDB takes long and is no part of the claim.
+    pub alone: bool,
 }
 
 /// One claim.
@@ -65,6 +68,7 @@ fn parse(args: &[String]) -> Result<(Options, Vec<&'static Part>), String> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--quick" => options.quick = true,
+            "--alone" => options.alone = true,
             "--only" => {
                 let name = args.next().ok_or("--only needs a name")?;
                 parts.retain(|part| part.name == name);

@@ -35,7 +35,7 @@ impl Sizes {
             // Rows that change fill about half of the pool; ten million changes make two gigabytes of redo.
             false => {
                 let hot = u64::from(pool_mib) * 2400;
-                Sizes { hot, cold: 4 * hot, pool_mib, statements: 25_000 }
+                Sizes { hot, cold: hot, pool_mib, statements: 25_000 }
             }
         }
     }
@@ -54,7 +54,9 @@ pub fn run(options: &Options) -> Result<String, String> {
     let mut rows = Vec::new();
     let mut checks = String::new();
     for pool in pools {
-        for engine in [Engine::MariaDb, Engine::Keel] {
+        let engines: &[Engine] =
+            if options.alone { &[Engine::Keel] } else { &[Engine::MariaDb, Engine::Keel] };
+        for &engine in engines {
             let took = measure(engine, &Sizes::of(options, *pool))?;
             rows.push(vec![
                 format!("{pool} MiB"),
