@@ -35,6 +35,7 @@ struct Part {
 /// All claims, in the order of the document.
 const PARTS: &[Part] = &[
     Part { name: "pressure", run: pressure::run },
+    Part { name: "steady", run: pressure::steady },
     Part { name: "history", run: history::run },
     Part { name: "recovery", run: recovery::run },
     Part { name: "memory", run: memory::run },

@@ -50,11 +50,11 @@ impl Sizes {
     }
 }
 
-/// Runs the part.
+/// Compares both servers, and Keel's reads with what the device gives.
 pub fn run(options: &Options) -> Result<String, String> {
     let sizes = Sizes::of(options);
-    let mut keel = loaded(Engine::Keel, &sizes)?;
-    let mut maria = loaded(Engine::MariaDb, &sizes)?;
+    let keel = loaded(Engine::Keel, &sizes)?;
+    let maria = loaded(Engine::MariaDb, &sizes)?;
     let mut out = format!(
         "## Larger than memory\n\n{TABLES} tables of {} rows, a pool of {} MiB, {CLIENTS} clients, keys chosen evenly; Keel : \
          MariaDB with the same pool, 1 GiB of redo, both durable and around the page cache.\n\n",
@@ -62,8 +62,6 @@ pub fn run(options: &Options) -> Result<String, String> {
     );
     out += &compare(&keel, &maria, &sizes)?;
     out += &device(&keel, &sizes)?;
-    maria.stop().map_err(|error| error.to_string())?;
-    out += &steady(&mut keel, &sizes)?;
     Ok(out)
 }
 
@@ -212,15 +210,17 @@ fn fio_reads(file: &Path, seconds: u32, server: &Server) -> Result<f64, String> 
 }
 
 /// A long write-heavy run for each capacity of the redo log, second by second.
-fn steady(keel: &mut Server, sizes: &Sizes) -> Result<String, String> {
+pub fn steady(options: &Options) -> Result<String, String> {
+    let sizes = Sizes::of(options);
+    let mut keel = loaded(Engine::Keel, &sizes)?;
     let mut rows = Vec::new();
     for (redo_mib, part) in REDO_MIB {
-        restart(keel, sizes.pool_mib, redo_mib)?;
+        restart(&mut keel, sizes.pool_mib, redo_mib)?;
         let seconds = sizes.steady / part;
         let run = Sysbench { seconds, ..sizes.sysbench("oltp_write_only") };
-        let waits = status(keel, "Innodb_log_waits")?;
-        let (ran, age) = with_age(keel, || run.run(keel))?;
-        let waits = status(keel, "Innodb_log_waits")? - waits;
+        let waits = status(&keel, "Innodb_log_waits")?;
+        let (ran, age) = with_age(&keel, || run.run(&keel))?;
+        let waits = status(&keel, "Innodb_log_waits")? - waits;
         // The first seconds fill the pool.
         let ramp = (seconds / 20).clamp(2, 10) as usize;
         let each = ran.seconds.get(ramp..).unwrap_or_default();
@@ -245,7 +245,12 @@ fn steady(keel: &mut Server, sizes: &Sizes) -> Result<String, String> {
         "greatest age",
         "waits for log space",
     ];
-    Ok(format!("\n`oltp_write_only`, second by second, Keel alone:\n\n{}", table(&head, &rows)))
+    Ok(format!(
+        "## A steady pace\n\n`oltp_write_only` on the same tables with a pool of {} MiB and {CLIENTS} clients, second by second, \
+         Keel alone.\n\n{}",
+        sizes.pool_mib,
+        table(&head, &rows)
+    ))
 }
 
 /// Runs `f`; gives with its result the greatest share of the redo capacity that the checkpoint's age took meanwhile.
