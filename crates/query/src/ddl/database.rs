@@ -86,9 +86,19 @@ impl Database {
             if !definition.catalog.schema(name).is_some_and(|now| Arc::ptr_eq(now, &seen)) {
                 continue;
             }
-            for table in seen.tables() {
+            let tables: Vec<_> = seen.tables().into_iter().cloned().collect();
+            let mut kept = false;
+            for table in &tables {
+                if session.vars.foreign_key_checks && definition.referrer(table, &tables).is_some() {
+                    kept = true;
+                    continue;
+                }
                 definition.drop_trees(&table.record().trees())?;
                 definition.remove_table(table)?;
+            }
+            if kept {
+                definition.commit()?;
+                return Err(errors::row_is_referenced_by_table());
             }
             self.catalog_tree().remove_schema(&mut definition.txn, name)?;
             definition.catalog.remove_schema(name);

@@ -22,6 +22,36 @@ pub(super) fn add(
     indexes: &mut Vec<IndexRecord>,
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
+    let made = make(session, columns, indexes, key)?;
+    let is_double = |other: &IndexRecord| {
+        other.kind == made.kind && other.parts == made.parts && other.using == made.using
+    };
+    if indexes.iter().any(is_double) {
+        session.note(errors::dup_index(&made.name));
+    }
+    indexes.push(made);
+    Ok(())
+}
+
+/// Adds an index that a foreign key makes for itself; gives its name.
+pub(super) fn add_made(
+    session: &mut Session,
+    columns: &mut [ColumnDef],
+    indexes: &mut Vec<IndexRecord>,
+    key: &ast::KeyDef,
+) -> SqlResult<Arc<str>> {
+    let made = make(session, columns, indexes, key)?;
+    let name = made.name.clone();
+    indexes.push(made);
+    Ok(name)
+}
+
+fn make(
+    session: &mut Session,
+    columns: &mut [ColumnDef],
+    indexes: &[IndexRecord],
+    key: &ast::KeyDef,
+) -> SqlResult<IndexRecord> {
     let kind = match key.kind {
         KeyKind::Primary => IndexKind::Primary,
         KeyKind::Unique => IndexKind::Unique,
@@ -50,11 +80,7 @@ pub(super) fn add(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    if indexes.iter().any(|i| i.kind == kind && i.parts == parts && i.using == using) {
-        session.note(errors::dup_index(&name));
-    }
-    indexes.push(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) });
-    Ok(())
+    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) })
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {
