@@ -192,7 +192,6 @@ impl Alteration {
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
     /// name columns as they are called now.
     pub fn settle(&mut self, old: &TableDef) {
-        foreign::drop_superfluous(&mut self.record.indexes, &self.made_indexes);
         let own = (self.record.schema.clone(), self.record.name.clone());
         let mut keys = std::mem::take(&mut self.record.foreign_keys);
         for key in keys.iter_mut().filter(|key| !self.new_foreign_keys.contains(&key.name)) {
@@ -416,7 +415,8 @@ impl Alteration {
             session.note(errors::dup_keyname(name));
             return Ok(());
         }
-        keys::add(session, &mut self.record.columns, &mut self.record.indexes, key)
+        let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
+        keys::add(session, columns, indexes, &self.made_indexes, key)
     }
 
     fn add_foreign_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
@@ -428,13 +428,8 @@ impl Alteration {
             session.note(errors::dup_constraint_name("FOREIGN KEY", name));
             return Ok(());
         }
-        let index = foreign::own_index(key);
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
-        let taken = index.name.as_ref().is_some_and(|n| indexes.iter().any(|i| names::same(&i.name, n)));
-        // Where the name is taken by an index that serves, there is nothing to make.
-        if !taken {
-            self.made_indexes.push(keys::add_made(session, columns, indexes, &index)?);
-        }
+        keys::add_made(session, columns, indexes, &mut self.made_indexes, key)?;
         let made = foreign::make(&self.record, key)?;
         self.new_foreign_keys.push(made.name.clone());
         self.record.foreign_keys.push(made);

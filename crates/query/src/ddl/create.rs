@@ -223,12 +223,11 @@ impl Database {
         let mut made = Vec::new();
         for key in &keys {
             if is_foreign(&key) {
-                made.push(keys::add_made(session, &mut columns, &mut indexes, &foreign::own_index(key))?);
+                keys::add_made(session, &mut columns, &mut indexes, &mut made, key)?;
             } else {
-                keys::add(session, &mut columns, &mut indexes, key)?;
+                keys::add(session, &mut columns, &mut indexes, &made, key)?;
             }
         }
-        foreign::drop_superfluous(&mut indexes, &made);
         columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;

@@ -12,9 +12,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::Definition;
 use crate::catalog::names::push_quoted;
-use crate::catalog::{
-    Catalog, ColumnDef, ForeignAction, ForeignKey, IndexRecord, TableDef, TableRecord, names,
-};
+use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, TableDef, TableRecord, names};
 use crate::mdl::TableLock;
 use crate::session::Session;
 
@@ -29,31 +27,6 @@ pub(super) fn of_column(column: &ast::ColumnDef) -> Option<KeyDef> {
         options: KeyOptions::default(),
         references: Some(column.references.clone()?),
     })
-}
-
-/// The index that a foreign key makes for itself.
-pub(super) fn own_index(key: &KeyDef) -> KeyDef {
-    let name = key.constraint.clone().or(key.name.clone());
-    KeyDef { kind: KeyKind::Index, constraint: None, name, references: None, ..key.clone() }
-}
-
-/// Takes out indexes that foreign keys have made where another begins with the same columns.
-pub(super) fn drop_superfluous(indexes: &mut Vec<IndexRecord>, made: &[Arc<str>]) {
-    let is_made = |index: &IndexRecord| made.contains(&index.name);
-    let mut place = 0;
-    while let Some(index) = indexes.get(place) {
-        let serves = |(other_place, other): (usize, &IndexRecord)| {
-            let longer = other.parts.len() > index.parts.len();
-            other_place != place
-                && other.parts.starts_with(&index.parts)
-                && (!is_made(other) || longer || other_place > place)
-        };
-        if is_made(index) && indexes.iter().enumerate().any(serves) {
-            indexes.remove(place);
-        } else {
-            place += 1;
-        }
-    }
 }
 
 /// 1005 for a table that does not get its foreign keys; the session hears why in a warning before it.

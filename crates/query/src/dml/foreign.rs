@@ -13,7 +13,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, code, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_storage::runtime::fiber;
 use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
 use keel_value::row::RowRef;
@@ -279,7 +279,7 @@ impl<'f> Ties<'f> {
             fiber::tick();
             // Only where a row is there is anything to follow.
             if ties.depth > DEPTH_MAX {
-                return Err(errors::get_errmsg(193, &child.failure, "InnoDB"));
+                return Err(errors::get_errmsg(DEPTH_EXCEEDED, &child.failure, "InnoDB"));
             }
             if !rows::lock_row(&child.table, txn, &primary, &mut old)? {
                 continue;
@@ -358,9 +358,23 @@ impl Work<'_, '_> {
         let parent = self.ties.above.map(|ties| ties.member());
         let name = parent.map_or("", |parent| &*parent.table.name);
         let row = RowRef::new(&self.child.table.layout, &self.new);
-        let entry = rows::printed_row_key(&self.child.table, position, &row);
+        let entry = rows::printed_row_key(&self.child.table, self.child.index, &row);
         let index = self.child.table.indexes.get(position).map_or("PRIMARY", |index| &*index.name);
         errors::foreign_duplicate_key(name, entry, &*self.child.table.name, index)
+    }
+}
+
+/// The number of the engine's error where cascades follow from each other too often.
+const DEPTH_EXCEEDED: u16 = 193;
+
+/// Says more about an error of a cascade.
+pub(crate) fn explain(session: &mut Session, error: &SqlError) {
+    if error.code == code::GET_ERRMSG {
+        let message = format!(
+            "InnoDB: Cannot delete/update rows with cascading foreign key constraints that exceed max depth of {DEPTH_MAX}. \
+             Please drop extra constraints and try again"
+        );
+        session.push_warning(Warning { level: Level::Warning, code: 152, message: message.into() });
     }
 }
 

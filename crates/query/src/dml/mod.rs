@@ -27,7 +27,7 @@ pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
 pub(crate) use entries::{EntryBuffers, write_clustered_key, write_entry};
 pub(crate) use filter::single_table;
-pub(crate) use foreign::{Family, check_rows};
+pub(crate) use foreign::{Family, check_rows, explain};
 pub(crate) use insert::InsertPlan;
 pub(crate) use rows::{RowBuffers, Written, duplicate_error, insert as insert_row};
 pub(crate) use update::UpdatePlan;

@@ -190,6 +190,10 @@ pub(super) fn update(
     }
     if buffers.key == primary {
         txn.update(table.rows(), primary, new).map_err(engine_error)?;
+        // Texts may change that are equal.
+        if let (Some(ties), Some(position), true) = (ties, table.clustered, touched.clustered) {
+            ties.after_change(txn, position, &RowRef::new(&table.layout, old), &view)?;
+        }
     } else {
         txn.delete(table.rows(), primary).map_err(engine_error)?;
         if let (Some(ties), Some(position)) = (ties, table.clustered) {
@@ -227,6 +231,9 @@ pub(super) fn update_entries(
         if before.key == after.key {
             if before.value != after.value {
                 txn.update(index.entries(), &after.key, &after.value).map_err(engine_error)?;
+            }
+            if let Some(ties) = ties {
+                ties.after_change(txn, *position, &old, &new)?;
             }
             continue;
         }
