@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::names::push_quoted;
-use super::{IndexKind, KeyPart, TableDef, TableRecord, names};
+use super::{KeyPart, TableDef, TableRecord, names};
 
 /// A foreign key of the table that has the referencing columns, the child.
 #[derive(Debug, Clone, PartialEq)]
@@ -170,12 +170,5 @@ impl TableRecord {
     /// The index that finds rows by these columns.
     pub fn index_beginning_with(&self, places: &[usize]) -> Option<usize> {
         self.indexes.iter().position(|index| begins_with(&index.parts, places))
-    }
-
-    /// The unique index over just these columns, in any order of its parts, as REFERENTIAL_CONSTRAINTS names it.
-    pub fn unique_over(&self, places: &[usize]) -> Option<&Arc<str>> {
-        let fits = |parts: &[KeyPart]| parts.len() == places.len() && begins_with(parts, places);
-        let index = self.indexes.iter().find(|index| index.kind != IndexKind::Plain && fits(&index.parts));
-        index.map(|index| &index.name)
     }
 }
