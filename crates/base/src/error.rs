@@ -270,7 +270,6 @@ catalogue! {
     TOO_BIG_DISPLAYWIDTH too_big_displaywidth(1439, "42000", column, max) "Display width out of range for '{column}' (max = {max})";
     XAER_DUPID xaer_dupid(1440, "XAE08") "XAER_DUPID: The XID already exists";
     DATETIME_FUNCTION_OVERFLOW datetime_function_overflow(1441, "22008", function) "Datetime function: {function} field overflow";
-    ROW_IS_REFERENCED_BY_TABLE row_is_referenced_by_table(1451, "23000") "Cannot delete or update a parent row: a foreign key constraint fails";
     ROW_IS_REFERENCED row_is_referenced(1451, "23000", constraint) "Cannot delete or update a parent row: a foreign key constraint fails ({constraint})";
     NO_REFERENCED_ROW no_referenced_row(1452, "23000", constraint) "Cannot add or update a child row: a foreign key constraint fails ({constraint})";
     MAX_PREPARED_STMT_COUNT_REACHED max_prepared_stmt_count_reached(1461, "42000", max) "Can't create more than max_prepared_stmt_count statements (current value: {max})";

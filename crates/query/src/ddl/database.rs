@@ -7,6 +7,7 @@ use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 
+use super::foreign;
 use crate::Database;
 use crate::catalog::{Schema, names};
 use crate::result::Completion;
@@ -98,7 +99,7 @@ impl Database {
             }
             if kept {
                 definition.commit()?;
-                return Err(errors::row_is_referenced_by_table());
+                return Err(foreign::is_referenced());
             }
             self.catalog_tree().remove_schema(&mut definition.txn, name)?;
             definition.catalog.remove_schema(name);

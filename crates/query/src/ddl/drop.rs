@@ -37,7 +37,7 @@ impl Database {
                 break;
             }
         }
-        let referenced = refused.then(errors::row_is_referenced_by_table);
+        let referenced = refused.then(foreign::is_referenced);
         let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
         if let Some(note) = unknown.clone().filter(|_| drop.if_exists) {
             session.note(note);
@@ -52,7 +52,7 @@ impl Database {
     /// Drops one table that was looked up just now; nothing if it is gone meanwhile.
     pub(super) fn drop_one(&self, session: &Session, table: &Arc<TableDef>) -> SqlResult<()> {
         match self.drop_all(session, std::slice::from_ref(table), None)? {
-            Some(true) => Err(errors::row_is_referenced_by_table()),
+            Some(true) => Err(foreign::is_referenced()),
             _ => Ok(()),
         }
     }

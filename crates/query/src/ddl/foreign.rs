@@ -64,6 +64,13 @@ fn refused(
     error
 }
 
+/// 1451 for a table that others refer to; MariaDB does not say which.
+#[cold]
+pub(super) fn is_referenced() -> SqlError {
+    let message = "Cannot delete or update a parent row: a foreign key constraint fails".into();
+    SqlError { message, ..errors::row_is_referenced("") }
+}
+
 fn push_table(out: &mut String, schema: &str, table: &str) {
     push_quoted(out, schema);
     out.push('.');
