@@ -14,7 +14,7 @@ use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, show_create};
-use crate::dml::{delete, insert, multi, single_table, update};
+use crate::dml::{Family, delete, insert, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
@@ -400,9 +400,17 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
         Body::Multi(plan) => plan.targets().collect(),
         Body::Direct | Body::PointSelect(_) | Body::Select(_) | Body::Do(_) | Body::Explain(_) => Vec::new(),
     };
+    let families: Vec<&Arc<Family>> = match body {
+        Body::Insert(plan) => plan.family.iter().collect(),
+        Body::Update(plan) => plan.family.iter().collect(),
+        Body::Delete(plan) => plan.family.iter().collect(),
+        Body::Multi(plan) => plan.families().collect(),
+        _ => Vec::new(),
+    };
+    let tied = families.into_iter().flat_map(|family| family.dependencies());
     let read = named.iter().map(|table| Dependency { table: table.clone(), written: false });
     let written = written.into_iter().map(|table| Dependency { table: table.clone(), written: true });
-    let mut all: Vec<Dependency> = read.chain(written).collect();
+    let mut all: Vec<Dependency> = read.chain(written).chain(tied).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all

@@ -15,7 +15,7 @@ use keel_value::Value;
 
 use crate::catalog::TableDef;
 use crate::database::Database;
-use crate::dml::{delete, insert, multi, update};
+use crate::dml::{delete, explain, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
 use crate::mdl::Kind;
 use crate::plan::{Body, Dependency, Plan, StatementKind};
@@ -231,6 +231,7 @@ impl Database {
                     code::CHECKREAD => errors::checkread(changed_table(plan)),
                     _ => error,
                 };
+                explain(session, &error);
                 Err(self.undo(session, error))
             }
         }

@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! schema: [format u8][collation u16][comment str]
-//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes]
+//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
-//! formats that it does not know.
+//! formats that it does not know. Tables of format 1 have no list of foreign keys.
+
+use std::sync::Arc;
 
 use keel_base::TreeId;
 use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
 
 use super::record::{IndexRecord, TableRecord};
-use super::{ColumnDef, ColumnDefault, IndexKind, KeyPart, TableOptions};
+use super::{ColumnDef, ColumnDefault, ForeignAction, ForeignKey, IndexKind, KeyPart, TableOptions};
 
-const FORMAT: u8 = 1;
+const SCHEMA_FORMAT: u8 = 1;
+const TABLE_FORMAT: u8 = 2;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
 const KINDS: [TypeKind; 29] = {
@@ -27,7 +30,7 @@ const KINDS: [TypeKind; 29] = {
 
 /// A database's record.
 pub fn encode_schema(collation: CollationId, comment: &str) -> Vec<u8> {
-    let mut out = Writer(vec![FORMAT]);
+    let mut out = Writer(vec![SCHEMA_FORMAT]);
     out.u16(collation.0);
     out.text(comment);
     out.0
@@ -36,7 +39,7 @@ pub fn encode_schema(collation: CollationId, comment: &str) -> Vec<u8> {
 /// Reads a database's record; none if it is damaged or of a newer format.
 pub fn decode_schema(bytes: &[u8]) -> Option<(CollationId, String)> {
     let mut input = Reader(bytes);
-    if input.u8()? != FORMAT {
+    if input.u8()? != SCHEMA_FORMAT {
         return None;
     }
     Some((CollationId(input.u16()?), input.text()?))
@@ -44,7 +47,7 @@ pub fn decode_schema(bytes: &[u8]) -> Option<(CollationId, String)> {
 
 /// A table's record, less its names, which are the key.
 pub fn encode_table(table: &TableRecord) -> Vec<u8> {
-    let mut out = Writer(vec![FORMAT]);
+    let mut out = Writer(vec![TABLE_FORMAT]);
     out.u64(table.id);
     out.u64(table.version);
     out.u64(table.created as u64);
@@ -52,13 +55,15 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
     out.options(&table.options);
     out.list(&table.columns, Writer::column);
     out.list(&table.indexes, Writer::index);
+    out.list(&table.foreign_keys, Writer::foreign_key);
     out.0
 }
 
 /// Reads a table's record; none if it is damaged or of a newer format.
 pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecord> {
     let mut input = Reader(bytes);
-    if input.u8()? != FORMAT {
+    let format = input.u8()?;
+    if !(1..=TABLE_FORMAT).contains(&format) {
         return None;
     }
     Some(TableRecord {
@@ -71,6 +76,7 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         options: input.options()?,
         columns: input.list(Reader::column)?,
         indexes: input.list(Reader::index)?,
+        foreign_keys: if format == 1 { Vec::new() } else { input.list(Reader::foreign_key)? },
     })
 }
 
@@ -226,6 +232,18 @@ impl Writer {
         self.optional(index.using.as_deref(), Writer::text);
         self.u32(index.tree_id.0);
     }
+
+    fn foreign_key(&mut self, key: &ForeignKey) {
+        let name = |out: &mut Writer, name: &Arc<str>| out.text(name);
+        self.text(&key.name);
+        self.list(&key.columns, name);
+        self.text(&key.ref_schema);
+        self.text(&key.ref_table);
+        self.list(&key.ref_columns, name);
+        for action in [key.on_delete, key.on_update] {
+            self.u8(ForeignAction::ALL.iter().position(|a| *a == action).expect("all are listed") as u8);
+        }
+    }
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -374,6 +392,23 @@ impl Reader<'_> {
             tree_id: TreeId(self.u32()?),
         })
     }
+
+    fn foreign_key(&mut self) -> Option<ForeignKey> {
+        let name = |input: &mut Self| input.text().map(Arc::from);
+        Some(ForeignKey {
+            name: self.text()?.into(),
+            columns: self.list(name)?,
+            ref_schema: self.text()?.into(),
+            ref_table: self.text()?.into(),
+            ref_columns: self.list(name)?,
+            on_delete: self.foreign_action()?,
+            on_update: self.foreign_action()?,
+        })
+    }
+
+    fn foreign_action(&mut self) -> Option<ForeignAction> {
+        ForeignAction::ALL.get(usize::from(self.u8()?)).copied()
+    }
 }
 
 #[cfg(test)]
@@ -405,6 +440,15 @@ mod tests {
                 using: Some("BTREE".into()),
                 tree_id: TreeId(12),
             }],
+            foreign_keys: vec![ForeignKey {
+                name: "f".into(),
+                columns: vec!["name".into()],
+                ref_schema: "other".into(),
+                ref_table: "p".into(),
+                ref_columns: vec!["id".into()],
+                on_delete: ForeignAction::Cascade,
+                on_update: ForeignAction::Restrict,
+            }],
         }
     }
 
@@ -412,6 +456,10 @@ mod tests {
     fn records_come_back_as_written() {
         let table = sample();
         assert_eq!(decode_table("test", "t", &encode_table(&table)), Some(table));
+        let older = TableRecord { foreign_keys: Vec::new(), ..sample() };
+        let mut bytes = encode_table(&older);
+        bytes[0] = 1;
+        assert_eq!(decode_table("test", "t", &bytes[..bytes.len() - 4]), Some(older));
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
     }

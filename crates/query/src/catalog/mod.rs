@@ -14,6 +14,7 @@
 pub mod codec;
 pub mod counter;
 mod density;
+mod foreign;
 pub mod names;
 pub mod record;
 pub mod show_create;
@@ -27,6 +28,7 @@ use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_value::CollationId;
 
+pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;
 pub use table::{
@@ -39,7 +41,12 @@ pub struct Catalog {
     /// Grows by one with every change.
     pub version: u64,
     schemas: BTreeMap<Arc<str>, Arc<Schema>>,
+    /// By the name of a table those whose foreign keys refer to it, each once.
+    children: HashMap<TableName, Vec<TableName>>,
 }
+
+/// Database and table.
+type TableName = (Arc<str>, Arc<str>);
 
 /// A database.
 #[derive(Clone)]
@@ -103,19 +110,62 @@ impl Catalog {
         self.schemas.insert(schema.name.clone(), Arc::new(schema));
     }
 
-    /// Forgets a database and its tables.
+    /// Forgets a database, whose tables are gone.
     pub fn remove_schema(&mut self, name: &str) -> Option<Arc<Schema>> {
         self.schemas.remove(name)
     }
 
     /// Adds or replaces a table in its database, which must exist.
     pub fn put_table(&mut self, table: Arc<TableDef>) {
+        let child = (table.schema.clone(), table.name.clone());
+        for key in &table.foreign_keys {
+            let children = self.children.entry((key.ref_schema.clone(), key.ref_table.clone())).or_default();
+            if !children.contains(&child) {
+                children.push(child.clone());
+            }
+        }
         let schema = self.schemas.get_mut(&table.schema).expect("a table's database exists");
-        Arc::make_mut(schema).tables.insert(table.name.clone(), table);
+        let before = Arc::make_mut(schema).tables.insert(table.name.clone(), table.clone());
+        before.into_iter().for_each(|before| self.forget_references(&before, &table.foreign_keys));
     }
 
     /// Forgets a table.
     pub fn remove_table(&mut self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
-        Arc::make_mut(self.schemas.get_mut(schema)?).tables.remove(name)
+        let table = Arc::make_mut(self.schemas.get_mut(schema)?).tables.remove(name)?;
+        self.forget_references(&table, &[]);
+        Some(table)
+    }
+
+    /// Forgets what a table referred to, but for the parents of foreign keys that it still has.
+    fn forget_references(&mut self, table: &TableDef, kept: &[ForeignKey]) {
+        for key in &table.foreign_keys {
+            if kept.iter().any(|other| other.refers_to(&key.ref_schema, &key.ref_table)) {
+                continue;
+            }
+            let parent = (key.ref_schema.clone(), key.ref_table.clone());
+            if let Some(children) = self.children.get_mut(&parent) {
+                children.retain(|(schema, name)| (schema, name) != (&table.schema, &table.name));
+                if children.is_empty() {
+                    self.children.remove(&parent);
+                }
+            }
+        }
+    }
+
+    /// The foreign keys that refer to a table, or to one that may get that name, with the tables that have them; the
+    /// table's own are among them.
+    pub fn references_to(&self, schema: &str, table: &str) -> Vec<(&Arc<TableDef>, &ForeignKey)> {
+        if self.children.is_empty() {
+            return Vec::new();
+        }
+        let children = self.children.get(&(Arc::from(schema), Arc::from(table)));
+        let children = children.into_iter().flatten().filter_map(|(schema, name)| self.table(schema, name));
+        let keys = |child| move |key| (child, key);
+        let mut found: Vec<(&Arc<TableDef>, &ForeignKey)> = children
+            .flat_map(|child| child.foreign_keys.iter().map(keys(child)))
+            .filter(|(_, key)| key.refers_to(schema, table))
+            .collect();
+        found.sort_by(|(a, x), (b, y)| (&a.schema, &x.name).cmp(&(&b.schema, &y.name)));
+        found
     }
 }

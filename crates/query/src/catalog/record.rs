@@ -8,7 +8,7 @@ use keel_value::key;
 use keel_value::row::{self, Layout};
 
 use super::table::{Shared, layout_of};
-use super::{AutoIncrement, ColumnDef, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
+use super::{AutoIncrement, ColumnDef, ForeignKey, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
 
 /// What of a table is kept on disk; what DDL edits.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub struct TableRecord {
     pub columns: Vec<ColumnDef>,
     /// Indexes in MariaDB's order.
     pub indexes: Vec<IndexRecord>,
+    /// Foreign keys in order of their names.
+    pub foreign_keys: Vec<ForeignKey>,
 }
 
 /// What of an index is kept on disk.
@@ -117,6 +119,7 @@ impl TableRecord {
             name: self.name,
             columns: self.columns,
             indexes,
+            foreign_keys: self.foreign_keys,
             clustered,
             auto_increment,
             tree_id: self.tree_id,
@@ -210,6 +213,7 @@ impl TableDef {
                     tree_id: i.tree_id,
                 })
                 .collect(),
+            foreign_keys: self.foreign_keys.clone(),
         }
     }
 }

@@ -38,6 +38,10 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
         out.push_str(",\n");
         push_index(&mut out, table, index);
     }
+    for key in &table.foreign_keys {
+        out.push_str(",\n  ");
+        key.push_definition(&table.schema, &mut out);
+    }
     out.push_str("\n) ENGINE=InnoDB");
     if next_auto > 1 {
         push(&mut out, format_args!(" AUTO_INCREMENT={next_auto}"));

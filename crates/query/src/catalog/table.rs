@@ -8,6 +8,7 @@ use keel_value::key;
 use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
+use super::ForeignKey;
 use super::counter::Counter;
 use super::density::Densities;
 use crate::engine_error;
@@ -27,6 +28,8 @@ pub struct TableDef {
     pub columns: Vec<ColumnDef>,
     /// All indexes in MariaDB's order: primary, unique without NULL, unique, others.
     pub indexes: Vec<IndexDef>,
+    /// Foreign keys in order of their names; [`Catalog::references_to`](super::Catalog::references_to) has those of others.
+    pub foreign_keys: Vec<ForeignKey>,
     /// Position in `indexes` of the key that orders the rows; none for hidden row numbers.
     pub clustered: Option<usize>,
     /// The AUTO_INCREMENT column and the index whose tree counts it.
@@ -239,6 +242,7 @@ impl TableDef {
             name: name.into(),
             columns,
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             clustered: None,
             auto_increment: None,
             tree_id: TreeId(0),

@@ -5,14 +5,14 @@
 //! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, TableOption};
+use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
 use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{create, keys, schema_of};
+use super::{create, foreign, keys, schema_of};
 use crate::Database;
-use crate::catalog::{ColumnDefault, IndexKind, TableDef, TableRecord, names};
+use crate::catalog::{Catalog, ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, names};
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -30,6 +30,9 @@ pub(super) struct Alteration {
     pub converts: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
+    /// Names of new foreign keys, and of the indexes that they made for themselves.
+    pub new_foreign_keys: Vec<std::sync::Arc<str>>,
+    made_indexes: Vec<std::sync::Arc<str>>,
 }
 
 impl Database {
@@ -43,7 +46,9 @@ impl Database {
             session.note(errors::no_such_table(schema, &alter.table.name));
             return Ok(Completion::default());
         }
-        let (table, owned) = self.own_table(session, &alter.table, alter.wait.as_ref())?;
+        let relatives =
+            |catalog: &Catalog, table: &TableDef| foreign::relatives(catalog, table, &alter.actions);
+        let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
@@ -122,8 +127,7 @@ impl Database {
                 {
                     return Err(errors::table_exists(&name.name));
                 }
-                alteration.record.schema = home.name.clone();
-                alteration.record.name = name.name.as_str().into();
+                foreign::rename_table(&mut alteration.record, home.name.clone(), name.name.as_str().into());
                 Ok(())
             }
             AlterAction::Option(option) => alteration.option(session, option),
@@ -142,11 +146,11 @@ impl Database {
             | AlterAction::Algorithm(_)
             | AlterAction::Lock(_) => Ok(()),
             AlterAction::AddCheck(_) => Err(errors::not_supported_yet("CHECK constraints")),
-            AlterAction::DropForeignKey { name, .. } => {
-                Err(errors::cant_drop_field_or_key("FOREIGN KEY", name))
+            AlterAction::DropForeignKey { if_exists, name } => {
+                alteration.drop_foreign_key(session, name, *if_exists)
             }
             AlterAction::DropConstraint { if_exists, name } => {
-                alteration.drop_key(session, name, *if_exists, false)
+                alteration.drop_constraint(session, name, *if_exists)
             }
             AlterAction::IgnoreKey { .. } => Err(errors::not_supported_yet("IGNORED indexes")),
             AlterAction::Unsupported(what) => Err(errors::not_supported_yet(what)),
@@ -160,6 +164,16 @@ fn done(session: &Session, rows: u64) -> Completion {
     Completion { affected_rows: rows, info: Some(info), ..Completion::default() }
 }
 
+/// 1091 for what is not there, or a note of it.
+fn missing(session: &mut Session, kind: &str, name: &str, if_exists: bool) -> SqlResult<()> {
+    let error = errors::cant_drop_field_or_key(kind, name);
+    if !if_exists {
+        return Err(error);
+    }
+    session.note(error);
+    Ok(())
+}
+
 impl Alteration {
     fn of(table: &TableDef) -> Alteration {
         let record = table.record();
@@ -170,11 +184,25 @@ impl Alteration {
             copies: false,
             converts: false,
             next_auto: None,
+            new_foreign_keys: Vec::new(),
+            made_indexes: Vec::new(),
         }
     }
 
-    /// What holds for the table as a whole: its primary key is NOT NULL, and rows whose columns changed are copied.
+    /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
+    /// name columns as they are called now.
     pub fn settle(&mut self, old: &TableDef) {
+        let own = (self.record.schema.clone(), self.record.name.clone());
+        let mut keys = std::mem::take(&mut self.record.foreign_keys);
+        for key in keys.iter_mut().filter(|key| !self.new_foreign_keys.contains(&key.name)) {
+            let is_own = key.refers_to(&own.0, &own.1);
+            let others = if is_own { &mut key.ref_columns[..] } else { &mut [] };
+            for column in key.columns.iter_mut().chain(others) {
+                *column = self.renamed(old, column).unwrap_or_else(|| column.clone());
+            }
+        }
+        self.record.foreign_keys = keys;
+        foreign::sort(&mut self.record);
         let primary = self.record.indexes.iter().find(|i| i.kind == IndexKind::Primary);
         for part in primary.map(|i| i.parts.clone()).unwrap_or_default() {
             keys::make_not_null(&mut self.record.columns[part.column]);
@@ -185,6 +213,18 @@ impl Alteration {
                 || before.nullable != column.nullable
                 || before.auto_increment != column.auto_increment;
         }
+    }
+
+    /// The new name of an old column, where it has one.
+    pub fn renamed(&self, old: &TableDef, name: &str) -> Option<std::sync::Arc<str>> {
+        let now = self.place_of(old.column_index(name)?)?;
+        let now = &self.record.columns[now].name;
+        (!names::same(now, name)).then(|| now.clone())
+    }
+
+    /// The new place of an old column; none where it is gone.
+    pub fn place_of(&self, old: usize) -> Option<usize> {
+        self.column_origin.iter().position(|origin| *origin == Some(old))
     }
 
     fn column(&self, name: &str) -> Option<usize> {
@@ -228,10 +268,8 @@ impl Alteration {
         }
         self.insert_column(place, made, None);
         columns::check_all(&self.record.columns)?;
-        if let Some(key) = create::column_key(column) {
-            self.add_key(cx.session, &key)?;
-        }
-        Ok(())
+        let keys = create::column_key(column).into_iter().chain(foreign::of_column(column));
+        keys.into_iter().try_for_each(|key| self.add_key(cx.session, &key))
     }
 
     fn place(&self, position: Option<&ColumnPosition>) -> SqlResult<usize> {
@@ -307,10 +345,8 @@ impl Alteration {
             self.move_column(place, position)?;
         }
         columns::check_all(&self.record.columns)?;
-        if let Some(key) = create::column_key(column) {
-            self.add_key(cx.session, &key)?;
-        }
-        Ok(())
+        let keys = create::column_key(column).into_iter().chain(foreign::of_column(column));
+        keys.into_iter().try_for_each(|key| self.add_key(cx.session, &key))
     }
 
     fn move_column(&mut self, place: usize, position: &ColumnPosition) -> SqlResult<()> {
@@ -367,6 +403,9 @@ impl Alteration {
     }
 
     fn add_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
+        if key.kind == KeyKind::Foreign {
+            return self.add_foreign_key(session, key);
+        }
         let taken =
             key.name.as_ref().is_some_and(|n| self.record.indexes.iter().any(|i| names::same(&i.name, n)));
         if key.if_not_exists
@@ -376,7 +415,50 @@ impl Alteration {
             session.note(errors::dup_keyname(name));
             return Ok(());
         }
-        keys::add(session, &mut self.record.columns, &mut self.record.indexes, key)
+        let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
+        keys::add(session, columns, indexes, &self.made_indexes, key)
+    }
+
+    fn add_foreign_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
+        let name = key.constraint.as_ref().or(key.name.as_ref());
+        if key.if_not_exists
+            && let Some(name) = name
+            && self.foreign_key(name).is_some()
+        {
+            session.note(errors::dup_constraint_name("FOREIGN KEY", name));
+            return Ok(());
+        }
+        let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
+        keys::add_made(session, columns, indexes, &mut self.made_indexes, key)?;
+        let made = foreign::make(&self.record, key)?;
+        self.new_foreign_keys.push(made.name.clone());
+        self.record.foreign_keys.push(made);
+        Ok(())
+    }
+
+    fn foreign_key(&self, name: &str) -> Option<usize> {
+        self.record.foreign_keys.iter().position(|key| names::same(&key.name, name))
+    }
+
+    fn drop_foreign_key(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
+        match self.foreign_key(name) {
+            Some(place) => {
+                self.record.foreign_keys.remove(place);
+                Ok(())
+            }
+            None => missing(session, "FOREIGN KEY", name, if_exists),
+        }
+    }
+
+    fn drop_constraint(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
+        if self.foreign_key(name).is_some() {
+            return self.drop_foreign_key(session, name, if_exists);
+        }
+        let is_unique = |i: &IndexRecord| i.kind != IndexKind::Plain && names::same(&i.name, name);
+        match self.record.indexes.iter().any(is_unique) {
+            true => self.drop_key(session, name, if_exists, false),
+            false => missing(session, "CONSTRAINT", name, if_exists),
+        }
     }
 
     fn drop_key(&mut self, session: &mut Session, name: &str, if_exists: bool, quiet: bool) -> SqlResult<()> {

@@ -111,8 +111,6 @@ fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
         "generated columns"
     } else if column.check.is_some() {
         "CHECK constraints"
-    } else if column.references.is_some() {
-        "FOREIGN KEY"
     } else {
         return Ok(());
     };

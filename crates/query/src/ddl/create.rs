@@ -9,7 +9,7 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{keys, schema_of};
+use super::{foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
@@ -149,11 +149,20 @@ impl Database {
     }
 
     /// Makes the trees of a new table and shows it.
-    fn make_table(&self, session: &Session, mut record: TableRecord) -> SqlResult<Arc<TableDef>> {
+    fn make_table(&self, session: &mut Session, mut record: TableRecord) -> SqlResult<Arc<TableDef>> {
+        let catalog = self.catalog();
+        let parents = record.foreign_keys.iter();
+        let parents = parents.filter_map(|key| catalog.table(&key.ref_schema, &key.ref_table));
+        let mut locks: Vec<_> = parents.map(|parent| parent.shared.lock.clone()).collect();
+        locks.sort_by_key(Arc::as_ptr);
+        locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let _owned = self.own_locks(session, &locks, None)?;
         let mut definition = self.definition(session)?;
         if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
             return Err(errors::table_exists(&record.name));
         }
+        definition.check_foreign_keys(session, &record, &record.foreign_keys, "Create")?;
+        definition.check_orphans(session, &record)?;
         record.id = self.catalog_tree().next_table_id(self.engine())?;
         record.version = definition.catalog.version + 1;
         record.tree_id = definition.create_tree(record.id)?;
@@ -164,6 +173,7 @@ impl Database {
                 if own { record.tree_id } else { definition.create_tree(record.id)? };
         }
         let table = definition.put_table(record, Arc::new(Shared::default()))?;
+        definition.tell_relatives(&table)?;
         definition.commit()?;
         Ok(table)
     }
@@ -206,14 +216,22 @@ impl Database {
             columns::check_all(&columns)?;
         }
         let mut indexes = Vec::new();
-        let of_columns = create.columns.iter().filter_map(column_key);
-        for key in of_columns.chain(create.keys.iter().cloned()) {
-            keys::add(session, &mut columns, &mut indexes, &key)?;
+        let of_column = |column| column_key(column).into_iter().chain(foreign::of_column(column));
+        let keys: Vec<KeyDef> =
+            create.columns.iter().flat_map(of_column).chain(create.keys.iter().cloned()).collect();
+        let is_foreign = |key: &&KeyDef| key.kind == KeyKind::Foreign;
+        let mut made = Vec::new();
+        for key in &keys {
+            if is_foreign(&key) {
+                keys::add_made(session, &mut columns, &mut indexes, &mut made, key)?;
+            } else {
+                keys::add(session, &mut columns, &mut indexes, &made, key)?;
+            }
         }
         columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;
-        let record = TableRecord {
+        let mut record = TableRecord {
             schema: home.name.clone(),
             name: create.name.name.as_str().into(),
             id: 0,
@@ -223,7 +241,13 @@ impl Database {
             options,
             columns,
             indexes,
+            foreign_keys: Vec::new(),
         };
+        for key in keys.iter().filter(is_foreign) {
+            let made = foreign::make(&record, key)?;
+            record.foreign_keys.push(made);
+        }
+        foreign::sort(&mut record);
         Ok((record, next_auto))
     }
 
@@ -238,6 +262,7 @@ impl Database {
         let mut record = model.record();
         record.schema = home.name.clone();
         record.name = name.name.as_str().into();
+        record.foreign_keys.clear();
         record.created = session.now_micros().div_euclid(1_000_000);
         Ok(record)
     }

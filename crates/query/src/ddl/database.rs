@@ -7,6 +7,7 @@ use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 
+use super::foreign;
 use crate::Database;
 use crate::catalog::{Schema, names};
 use crate::result::Completion;
@@ -86,9 +87,19 @@ impl Database {
             if !definition.catalog.schema(name).is_some_and(|now| Arc::ptr_eq(now, &seen)) {
                 continue;
             }
-            for table in seen.tables() {
+            let tables: Vec<_> = seen.tables().into_iter().cloned().collect();
+            let mut kept = false;
+            for table in &tables {
+                if session.vars.foreign_key_checks && definition.referrer(table, &tables).is_some() {
+                    kept = true;
+                    continue;
+                }
                 definition.drop_trees(&table.record().trees())?;
                 definition.remove_table(table)?;
+            }
+            if kept {
+                definition.commit()?;
+                return Err(foreign::is_referenced());
             }
             self.catalog_tree().remove_schema(&mut definition.txn, name)?;
             definition.catalog.remove_schema(name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, LockWait, ObjectName};
 
-use super::schema_of;
+use super::{foreign, schema_of};
 use crate::Database;
 use crate::catalog::{Shared, TableDef, names};
 use crate::result::Completion;
@@ -15,6 +15,7 @@ impl Database {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
         let mut missing = Vec::new();
+        let refused;
         loop {
             missing.clear();
             let catalog = self.catalog();
@@ -31,35 +32,41 @@ impl Database {
                     None => missing.push(format!("{schema}.{}", name.name)),
                 }
             }
-            if self.drop_all(session, &tables, drop.wait.as_ref())? {
+            if let Some(kept) = self.drop_all(session, &tables, drop.wait.as_ref())? {
+                refused = kept;
                 break;
             }
         }
-        if missing.is_empty() {
-            return Ok(Completion::default());
+        let referenced = refused.then(foreign::is_referenced);
+        let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
+        if let Some(note) = unknown.clone().filter(|_| drop.if_exists) {
+            session.note(note);
         }
-        let error = errors::bad_table(missing.join(","));
-        if !drop.if_exists {
-            return Err(error);
-        }
-        session.note(error);
-        Ok(Completion::default())
+        let mut all = referenced.into_iter().chain(unknown.filter(|_| !drop.if_exists));
+        let Some(error) = all.next() else { return Ok(Completion::default()) };
+        session.push_error(&error);
+        all.for_each(|more| session.push_error(&more));
+        Err(error)
     }
 
     /// Drops one table that was looked up just now; nothing if it is gone meanwhile.
     pub(super) fn drop_one(&self, session: &Session, table: &Arc<TableDef>) -> SqlResult<()> {
-        self.drop_all(session, std::slice::from_ref(table), None).map(|_| ())
+        match self.drop_all(session, std::slice::from_ref(table), None)? {
+            Some(true) => Err(foreign::is_referenced()),
+            _ => Ok(()),
+        }
     }
 
-    /// Drops tables; false, and nothing done, if one of them was changed meanwhile.
+    /// Drops tables but those that foreign keys of others refer to; says whether there were such. None, and nothing done, if
+    /// one of them was changed meanwhile.
     fn drop_all(
         &self,
         session: &Session,
         tables: &[Arc<TableDef>],
         wait: Option<&LockWait>,
-    ) -> SqlResult<bool> {
+    ) -> SqlResult<Option<bool>> {
         if tables.is_empty() {
-            return Ok(true);
+            return Ok(Some(false));
         }
         let locks: Vec<_> = tables.iter().map(|t| t.shared.lock.clone()).collect();
         let _owned = self.own_locks(session, &locks, wait)?;
@@ -68,14 +75,19 @@ impl Database {
             definition.catalog.table(&t.schema, &t.name).is_some_and(|now| Arc::ptr_eq(now, t))
         };
         if !tables.iter().all(unchanged) {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut gone: Vec<Arc<TableDef>> = Vec::with_capacity(tables.len());
         for table in tables {
+            if session.vars.foreign_key_checks && definition.referrer(table, &gone).is_some() {
+                continue;
+            }
             definition.drop_trees(&table.record().trees())?;
             definition.remove_table(table)?;
+            gone.push(table.clone());
         }
         definition.commit()?;
-        Ok(true)
+        Ok(Some(gone.len() < tables.len()))
     }
 
     /// TRUNCATE: the table gets empty trees.
@@ -87,6 +99,11 @@ impl Database {
     ) -> SqlResult<Completion> {
         let (table, _owned) = self.own_table(session, name, wait)?;
         let mut definition = self.definition(session)?;
+        if session.vars.foreign_key_checks
+            && let Some((child, key)) = definition.referrer(&table, &[])
+        {
+            return Err(errors::truncate_illegal_fk(key.plain_failure(&child)));
+        }
         let mut record = table.record();
         definition.drop_trees(&record.trees())?;
         record.version = definition.catalog.version + 1;
@@ -117,7 +134,12 @@ impl Database {
             let schema = schema_of(session, old)?;
             self.refuse_virtual(session, schema)?;
             locks.extend(catalog.table(schema, &old.name).map(|t| t.shared.lock.clone()));
+            // Those that refer to it are written anew.
+            let children = catalog.references_to(schema, &old.name).into_iter();
+            locks.extend(children.map(|(child, _)| child.shared.lock.clone()));
         }
+        locks.sort_by_key(Arc::as_ptr);
+        locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, wait)?;
         let mut definition = self.definition(session)?;
         for (old, new) in renames {
@@ -140,11 +162,13 @@ impl Database {
                 return Err(errors::table_exists(&new.name));
             }
             let mut record = table.record();
-            record.schema = home.name.clone();
-            record.name = new.name.as_str().into();
+            foreign::rename_table(&mut record, home.name.clone(), new.name.as_str().into());
             record.version = definition.catalog.version + 1;
+            definition.check_orphans(session, &record)?;
             definition.remove_table(&table)?;
-            definition.put_table(record, table.shared.clone())?;
+            definition.rename_references((&table.schema, &table.name), &record, &|_| None)?;
+            let renamed = definition.put_table(record, table.shared.clone())?;
+            definition.tell_relatives(&renamed)?;
         }
         definition.commit()?;
         Ok(Completion::default())

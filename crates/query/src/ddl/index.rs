@@ -14,11 +14,12 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::{columns, keys};
+use super::{columns, foreign, keys};
 use crate::Database;
-use crate::catalog::{Shared, TableDef, TableRecord, names};
+use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
+    EntryBuffers, RowBuffers, Strictness, Written, check_rows, duplicate_error, insert_row, into_column,
+    write_entry,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -40,6 +41,15 @@ impl Database {
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
+        let added: Vec<ForeignKey> = {
+            let keys = alteration.record.foreign_keys.iter();
+            keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
+        };
+        let place = |column| alteration.place_of(column);
+        foreign::check_alteration(session, &self.catalog(), table, &alteration.record, &place)?;
+        for key in &added {
+            foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
+        }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         let last_auto = self.next_auto_increment(table).saturating_sub(1);
         let mut pending = PendingTrees::new(self);
@@ -50,7 +60,8 @@ impl Database {
             self.build_indexes(session, table, &mut alteration, &mut pending)?;
             (0, last_auto)
         };
-        let mut record = alteration.record;
+        let checked = self.check_added(session, &alteration.record, &added)?;
+        let mut record = alteration.record.clone();
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
         let mut definition = self.definition(session)?;
@@ -61,12 +72,46 @@ impl Database {
         if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
             return Err(errors::table_exists(&record.name));
         }
+        definition.check_foreign_keys(session, &record, &added, "Alter")?;
+        let renamed = (&record.schema, &record.name) != (&table.schema, &table.name);
+        if renamed {
+            definition.check_orphans(session, &record)?;
+        }
+        let names = (&*table.schema, &*table.name);
+        definition.rename_references(names, &record, &|column| alteration.renamed(table, column))?;
         let altered = definition.put_table(record, Arc::new(shared))?;
+        if renamed || !added.is_empty() {
+            definition.tell_relatives(&altered)?;
+        }
         definition.commit()?;
         pending.keep();
         let next = alteration.next_auto.unwrap_or(1);
         self.raise_auto_increment(&altered, last_auto.max(next.saturating_sub(1)))?;
-        Ok(if alteration.converts { rows } else { 0 })
+        Ok(if alteration.converts { rows } else { checked })
+    }
+
+    /// Whether all rows have what new foreign keys ask for; gives the number of rows looked at. The table in the making and
+    /// the parents are locked.
+    fn check_added(&self, session: &Session, record: &TableRecord, added: &[ForeignKey]) -> SqlResult<u64> {
+        if added.is_empty() || !session.vars.foreign_key_checks {
+            return Ok(0);
+        }
+        let built = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
+        let catalog = self.catalog();
+        // MariaDB names the table that it copies into.
+        let name = format!("#sql-alter-{:x}-{:x}", std::process::id(), session.id);
+        let mut reading = self.engine().begin(self.quiet(session));
+        let mut count = 0;
+        for key in added {
+            let parent = match key.refers_to(&record.schema, &record.name) {
+                true => Some(&built),
+                false => catalog.table(&key.ref_schema, &key.ref_table).map(|parent| &**parent),
+            };
+            let failure = key.failure_in(&record.schema, &name);
+            count = check_rows(session, &mut reading, &built, key, parent, &failure)?;
+        }
+        reading.rollback().map_err(engine_error)?;
+        Ok(count)
     }
 
     /// Makes the trees of new indexes and fills them from the rows.
@@ -191,7 +236,8 @@ impl Database {
             count += 1;
             session.current_row = count;
             copier.convert(session, &old, &mut new)?;
-            let written = insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers)?;
+            let written =
+                insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers, None)?;
             if let Written::Duplicate(position) = written {
                 let error = duplicate_error(copier.copy, position, &new);
                 writing.rollback().map_err(engine_error)?;

@@ -16,19 +16,62 @@ const PARTS_MAX: usize = 32;
 const KEYS_MAX: usize = 64;
 
 /// Adds a key to those that a table has; its columns become NOT NULL if it is the primary key. Its tree is not made yet.
+/// `made` names indexes that foreign keys have made for themselves: they go where this one serves too.
 pub(super) fn add(
     session: &mut Session,
     columns: &mut [ColumnDef],
     indexes: &mut Vec<IndexRecord>,
+    made: &[Arc<str>],
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
+    let kind = kind_of(indexes, key)?;
+    let parts = parts(session, columns, kind, &key.columns)?;
+    indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
+    let index = record(indexes, columns, kind, key, parts)?;
+    if kind == IndexKind::Primary {
+        index.parts.iter().for_each(|p| make_not_null(&mut columns[p.column]));
+    }
+    let is_double = |i: &IndexRecord| i.kind == kind && i.parts == index.parts && i.using == index.using;
+    if indexes.iter().any(is_double) {
+        session.note(errors::dup_index(&index.name));
+    }
+    indexes.push(index);
+    Ok(())
+}
+
+/// Adds the index of a foreign key, where none begins with its columns; its name goes to `made`. Of those that foreign keys
+/// made the longest stays, of equal ones the last.
+pub(super) fn add_made(
+    session: &mut Session,
+    columns: &mut [ColumnDef],
+    indexes: &mut Vec<IndexRecord>,
+    made: &mut Vec<Arc<str>>,
+    key: &ast::KeyDef,
+) -> SqlResult<()> {
+    let kind = kind_of(indexes, key)?;
+    let parts = parts(session, columns, kind, &key.columns)?;
+    let serves = |other: &IndexRecord| {
+        let longer = other.parts.len() > parts.len() || !made.contains(&other.name);
+        longer && other.parts.starts_with(&parts)
+    };
+    if indexes.iter().any(serves) {
+        return Ok(());
+    }
+    indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
+    let index = record(indexes, columns, kind, key, parts)?;
+    made.push(index.name.clone());
+    indexes.push(index);
+    Ok(())
+}
+
+/// The kind of a key that a table may still get.
+fn kind_of(indexes: &[IndexRecord], key: &ast::KeyDef) -> SqlResult<IndexKind> {
     let kind = match key.kind {
         KeyKind::Primary => IndexKind::Primary,
         KeyKind::Unique => IndexKind::Unique,
-        KeyKind::Index => IndexKind::Plain,
+        KeyKind::Index | KeyKind::Foreign => IndexKind::Plain,
         KeyKind::FullText => return Err(errors::not_supported_yet("FULLTEXT")),
         KeyKind::Spatial => return Err(errors::not_supported_yet("SPATIAL")),
-        KeyKind::Foreign => return Err(errors::not_supported_yet("FOREIGN KEY")),
     };
     if kind == IndexKind::Primary && indexes.iter().any(|i| i.kind == IndexKind::Primary) {
         return Err(errors::multiple_pri_key());
@@ -39,22 +82,25 @@ pub(super) fn add(
     if key.columns.len() > PARTS_MAX {
         return Err(errors::too_many_key_parts(PARTS_MAX));
     }
-    let parts = parts(session, columns, kind, &key.columns)?;
+    Ok(kind)
+}
+
+/// The record of a key with its name.
+fn record(
+    indexes: &[IndexRecord],
+    columns: &[ColumnDef],
+    kind: IndexKind,
+    key: &ast::KeyDef,
+    parts: Vec<KeyPart>,
+) -> SqlResult<IndexRecord> {
     let name = name(indexes, columns, kind, key, &parts)?;
-    if kind == IndexKind::Primary {
-        parts.iter().for_each(|p| make_not_null(&mut columns[p.column]));
-    }
     let using = key.options.algorithm.map(|a| match a {
         IndexAlgorithm::BTree => "BTREE".to_string(),
         IndexAlgorithm::Hash => "HASH".to_string(),
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    if indexes.iter().any(|i| i.kind == kind && i.parts == parts && i.using == using) {
-        session.note(errors::dup_index(&name));
-    }
-    indexes.push(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) });
-    Ok(())
+    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) })
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {
@@ -76,7 +122,11 @@ fn name(
         return Ok("PRIMARY".into());
     }
     let taken = |name: &str| indexes.iter().any(|i| names::same(&i.name, name));
-    if let Some(name) = key.name.as_ref().or(key.constraint.as_ref()) {
+    let (first, second) = match key.kind {
+        KeyKind::Foreign => (&key.constraint, &key.name),
+        _ => (&key.name, &key.constraint),
+    };
+    if let Some(name) = first.as_ref().or(second.as_ref()) {
         names::check_length(name)?;
         if name.is_empty() || name.ends_with(' ') || names::same(name, "PRIMARY") {
             return Err(errors::wrong_name_for_index(name));

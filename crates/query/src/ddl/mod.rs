@@ -13,6 +13,7 @@ mod columns;
 mod create;
 mod database;
 mod drop;
+mod foreign;
 mod index;
 mod keys;
 
@@ -84,6 +85,34 @@ impl Database {
             owned.take(&table.shared.lock, session, lock_timeout(session, wait))?;
             let now = self.find_table(session, name)?;
             if Arc::ptr_eq(&now, &table) {
+                return Ok((table, owned));
+            }
+        }
+    }
+
+    /// The same together with the exclusive locks of others, as far as they are there.
+    fn own_table_and(
+        &self,
+        session: &Session,
+        name: &ObjectName,
+        others: &dyn Fn(&Catalog, &TableDef) -> Vec<Arc<TableLock>>,
+        wait: Option<&LockWait>,
+    ) -> SqlResult<(Arc<TableDef>, Owned)> {
+        loop {
+            let table = self.find_table(session, name)?;
+            let more = others(&self.catalog(), &table);
+            if more.is_empty() {
+                return self.own_table(session, name, wait);
+            }
+            let mut locks = vec![table.shared.lock.clone()];
+            locks.extend(more);
+            let owned = self.own_locks(session, &locks, wait)?;
+            let same = |(a, b): (&Arc<TableLock>, &Arc<TableLock>)| Arc::ptr_eq(a, b);
+            let now = others(&self.catalog(), &table);
+            if Arc::ptr_eq(&self.find_table(session, name)?, &table)
+                && now.len() + 1 == locks.len()
+                && now.iter().zip(&locks[1..]).all(same)
+            {
                 return Ok((table, owned));
             }
         }
@@ -183,6 +212,13 @@ impl Definition<'_> {
         self.catalog.put_table(table.clone());
         self.put.push(table.clone());
         Ok(table)
+    }
+
+    /// Writes a table's record where nothing changes that readers of its rows would notice.
+    fn rewrite_table(&mut self, record: TableRecord, shared: Arc<Shared>) -> SqlResult<()> {
+        self.database.catalog_tree().put_table(&mut self.txn, &record)?;
+        self.catalog.put_table(Arc::new(record.open(self.database.engine(), shared)?));
+        Ok(())
     }
 
     fn remove_table(&mut self, table: &TableDef) -> SqlResult<()> {

@@ -8,6 +8,7 @@ use keel_storage::{Change, Changed};
 use keel_value::Value;
 
 use super::filter::{Single, Targets, row_bytes, single_table};
+use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::rows::{self, RowBuffers};
 use crate::access::{Point, encode_point};
 use crate::bind::{BindContext, Binder, NamedTable, ScopeTable};
@@ -26,6 +27,8 @@ pub(crate) struct DeletePlan {
     collect: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
+    ignore: bool,
+    pub family: Option<Arc<Family>>,
 }
 
 /// Binds a DELETE from one table.
@@ -57,8 +60,9 @@ pub(crate) fn plan(
         refuse_reading(&binder, &table, alias)?;
     }
     let collect = binder.reads_table(&table);
-    let direct = targets.point().is_some() && !targets.may_wait();
-    Ok(DeletePlan { targets, collect, direct })
+    let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: true, changes: &|_| false });
+    let direct = targets.point().is_some() && !targets.may_wait() && family.is_none();
+    Ok(DeletePlan { targets, collect, direct, ignore: delete.ignore, family })
 }
 
 /// 1093 where a subquery reads a table that a DELETE with a list of tables changes; derived tables may.
@@ -116,10 +120,19 @@ fn all(
         return Ok(count);
     }
     let table = &plan.targets.table;
+    let ties = Family::ties(&plan.family, session);
     plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
-        affected_rows += 1;
-        rows::delete(table, txn, primary, row_bytes(&frame), buffers)
+        let savepoint = (plan.ignore && ties.is_some()).then(|| txn.savepoint());
+        match (rows::delete(table, txn, primary, row_bytes(&frame), buffers, ties.as_ref()), savepoint) {
+            (Ok(()), _) => affected_rows += 1,
+            (Err(error), Some(savepoint)) if is_of_foreign_key(&error) => {
+                txn.rollback_to(savepoint).map_err(engine_error)?;
+                session.warn(error);
+            }
+            (Err(error), _) => return Err(error),
+        }
+        Ok(())
     })?;
     Ok(affected_rows)
 }
@@ -156,7 +169,7 @@ fn direct(
             return Ok(0);
         }
         let frame = Frame { slots: &slots, ..Frame::EMPTY };
-        rows::delete_entries(table, &mut txn, &primary, row_bytes(&frame), buffers)?;
+        rows::delete_entries(table, &mut txn, &primary, row_bytes(&frame), buffers, None)?;
         Ok(1)
     });
     session.txn = Some(txn);

@@ -15,6 +15,7 @@ use super::WriteScratch;
 use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
 use super::auto::AutoValues;
 use super::convert::{Strictness, into_column};
+use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::literal::CellTypes;
 use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
@@ -47,6 +48,7 @@ pub(crate) struct InsertPlan {
     once: u32,
     /// Whether some value reads a column of the row it belongs to.
     reads_own_row: bool,
+    pub family: Option<Arc<Family>>,
 }
 
 enum Rows {
@@ -150,6 +152,9 @@ pub(crate) fn plan(
         lacks_default(&table.columns[*column]) && !is_assigned
     };
     let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
+    let changes = |column| on_duplicate.as_ref().is_some_and(|(list, _)| list.changes(column));
+    let doing = Doing { inserts: true, deletes: replace, changes: &changes };
+    let family = Family::of(cx.catalog, &table, doing);
     Ok(InsertPlan {
         table,
         replace,
@@ -161,6 +166,7 @@ pub(crate) fn plan(
         on_duplicate,
         once,
         reads_own_row,
+        family,
     })
 }
 
@@ -259,6 +265,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         counts: Counts::default(),
         auto: AutoValues::default(),
         once: once_cells(plan.once),
+        ties: Family::ties(&plan.family, session),
     };
     let result = work.all(session);
     work.auto.end(session);
@@ -318,6 +325,7 @@ struct Work<'p> {
     auto: AutoValues,
     /// What ON DUPLICATE KEY UPDATE keeps for the execution.
     once: Vec<OnceCell<Kept>>,
+    ties: Option<Ties<'p>>,
 }
 
 impl Work<'_> {
@@ -552,7 +560,8 @@ impl Work<'_> {
         let goes_on = self.plan.ignore || self.plan.replace || self.plan.on_duplicate.is_some();
         if !goes_on {
             let txn = transaction(session);
-            return match rows::insert(&table, txn, &self.row, OnDuplicate::LockShared, &mut self.buffers)? {
+            let (row, ties) = (&self.row, self.ties.as_ref());
+            return match rows::insert(&table, txn, row, OnDuplicate::LockShared, &mut self.buffers, ties)? {
                 Written::Done => self.stored(session, &table),
                 Written::Duplicate(position) => Err(rows::duplicate_error(&table, position, &self.row)),
             };
@@ -567,9 +576,17 @@ impl Work<'_> {
             session.check_interrupt()?;
             let txn = transaction(session);
             let savepoint = txn.savepoint();
-            let position = match rows::insert(table, txn, &self.row, lock, &mut self.buffers)? {
-                Written::Done => return self.stored(session, table),
-                Written::Duplicate(position) => position,
+            let ties = self.ties.as_ref();
+            let position = match rows::insert(table, txn, &self.row, lock, &mut self.buffers, ties) {
+                Ok(Written::Done) => return self.stored(session, table),
+                Ok(Written::Duplicate(position)) => position,
+                Err(error) if self.plan.ignore && is_of_foreign_key(&error) => {
+                    txn.rollback_to(savepoint).map_err(engine_error)?;
+                    self.give_back_auto_value();
+                    session.warn(error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
             };
             txn.rollback_to(savepoint).map_err(engine_error)?;
             if !displaces {
@@ -590,7 +607,7 @@ impl Work<'_> {
                 return Ok(());
             }
             let old = std::mem::take(&mut self.old);
-            rows::delete(table, txn, &primary, &old, &mut self.buffers)?;
+            rows::delete(table, txn, &primary, &old, &mut self.buffers, self.ties.as_ref())?;
             self.old = old;
             self.counts.displaced += 1;
         }
@@ -621,7 +638,8 @@ impl Work<'_> {
         write_row(table, &view, &new, &mut self.row);
         let txn = transaction(session);
         let savepoint = txn.savepoint();
-        match rows::update(table, touched, txn, primary, &self.old, &self.row, &mut self.buffers)? {
+        let (old, row, ties) = (&self.old, &self.row, self.ties.as_ref());
+        match rows::update(table, touched, txn, primary, old, row, &mut self.buffers, ties)? {
             Written::Done => {
                 self.counts.copied += 1;
                 self.counts.displaced += 1;

@@ -14,7 +14,9 @@ use keel_value::{SqlType, TypeKind, Value};
 use super::assign::{now_value, write_row};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
+use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::rows::{self, RowBuffers, Touched, Written};
+use super::update::{is_ignored, warn_ignored};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::{TableDef, names};
 use crate::engine_error;
@@ -41,9 +43,15 @@ struct Target {
     /// Columns assigned, and the items of their values; none for DEFAULT.
     assigned: Vec<(usize, Option<usize>)>,
     touched: Touched,
+    family: Option<Arc<Family>>,
 }
 
 impl MultiPlan {
+    /// What the rows are tied to by foreign keys.
+    pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
+        self.targets.iter().filter_map(|target| target.family.as_ref())
+    }
+
     /// The tables whose rows change.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.targets.iter().map(|t| &t.table)
@@ -94,8 +102,10 @@ pub(crate) fn plan_update(
     for target in &mut targets {
         let assigned = &target.assigned;
         let table = target.table.clone();
-        target.touched =
-            Touched::of(&table, |c| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c));
+        let changes = |c: usize| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c);
+        target.touched = Touched::of(&table, changes);
+        let doing = Doing { inserts: false, deletes: false, changes: &changes };
+        target.family = Family::of(cx.catalog, &table, doing);
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
@@ -120,7 +130,10 @@ pub(crate) fn plan_delete(
         let Some(named) = tables.iter().find(fits) else {
             return Err(errors::unknown_table(&name.name, "MULTI DELETE"));
         };
-        targets.push(new_target(named, &mut items, "DELETE")?);
+        let mut target = new_target(named, &mut items, "DELETE")?;
+        let doing = Doing { inserts: false, deletes: true, changes: &|_| false };
+        target.family = Family::of(cx.catalog, &target.table, doing);
+        targets.push(target);
     }
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
@@ -162,6 +175,7 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         key_start,
         assigned: Vec::new(),
         touched: Touched::default(),
+        family: None,
     })
 }
 
@@ -373,8 +387,7 @@ impl Changer<'_> {
             return Ok(false);
         }
         if self.plan.deletes {
-            rows::delete(table, txn, found.key, &self.old, &mut self.buffers)?;
-            return Ok(true);
+            return self.delete(session, target, found.key);
         }
         let mut new: Vec<(usize, Value)> = Vec::with_capacity(found.values.len());
         for (column, value) in found.values {
@@ -400,13 +413,31 @@ impl Changer<'_> {
         self.write(session, target, found.key)
     }
 
+    fn delete(&mut self, session: &mut Session, target: &Target, key: &[u8]) -> SqlResult<bool> {
+        let ties = Family::ties(&target.family, session);
+        let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        let savepoint = (self.plan.ignore && ties.is_some()).then(|| txn.savepoint());
+        let deleted = rows::delete(&target.table, txn, key, &self.old, &mut self.buffers, ties.as_ref());
+        match (deleted, savepoint) {
+            (Ok(()), _) => Ok(true),
+            (Err(error), Some(savepoint)) if is_of_foreign_key(&error) => {
+                txn.rollback_to(savepoint).map_err(engine_error)?;
+                session.warn(error);
+                Ok(false)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
     fn write(&mut self, session: &mut Session, target: &Target, key: &[u8]) -> SqlResult<bool> {
         let table = &target.table;
+        let ties = Family::ties(&target.family, session);
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let savepoint = self.plan.ignore.then(|| txn.savepoint());
-        let buffers = &mut self.buffers;
-        match rows::update(table, &target.touched, txn, key, &self.old, &self.new, buffers)? {
-            Written::Done => {
+        let (new, buffers) = (&self.new, &mut self.buffers);
+        let written = rows::update(table, &target.touched, txn, key, &self.old, new, buffers, ties.as_ref());
+        let error = match written {
+            Ok(Written::Done) => {
                 if let Some(auto) = table.auto_increment
                     && target.assigned.iter().any(|(column, _)| *column == auto.column)
                 {
@@ -415,15 +446,14 @@ impl Changer<'_> {
                         RowRef::new(&table.layout, &self.new).get(auto.column),
                     )?;
                 }
-                Ok(true)
+                return Ok(true);
             }
-            Written::Duplicate(position) => {
-                let error = rows::duplicate_error(table, position, &self.new);
-                let Some(savepoint) = savepoint else { return Err(error) };
-                txn.rollback_to(savepoint).map_err(engine_error)?;
-                session.warn(error);
-                Ok(false)
-            }
-        }
+            Ok(Written::Duplicate(position)) => rows::duplicate_error(table, position, &self.new),
+            Err(error) => error,
+        };
+        let Some(savepoint) = savepoint.filter(|_| is_ignored(&error)) else { return Err(error) };
+        txn.rollback_to(savepoint).map_err(engine_error)?;
+        warn_ignored(session, error);
+        Ok(false)
     }
 }

@@ -6,6 +6,7 @@ use keel_value::ValueRef;
 use keel_value::row::RowRef;
 
 use super::entries::{self, EntryBuffers};
+use super::foreign::Ties;
 use crate::access::clustered_key;
 use crate::catalog::counter::Step;
 use crate::catalog::{IndexDef, TableDef};
@@ -33,18 +34,22 @@ pub(crate) enum Written {
     Duplicate(usize),
 }
 
-/// Inserts a row and its entries. After a duplicate, what was written of it stays until the caller undoes it.
+/// Inserts a row and its entries. After a duplicate or an error, what was written of it stays until the caller undoes it.
 pub(crate) fn insert(
     table: &TableDef,
     txn: &mut Txn,
     row: &[u8],
     on_duplicate: OnDuplicate,
     buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
     let view = RowRef::new(&table.layout, row);
     match table.clustered_index() {
         Some(index) => entries::write_clustered_key(index, &view, &mut buffers.key),
         None => next_row_number(table, &mut buffers.key)?,
+    }
+    if let (Some(ties), Some(position)) = (ties, table.clustered) {
+        ties.before_insert(txn, position, &view)?;
     }
     if txn.insert(table.rows(), &buffers.key, row, on_duplicate).map_err(engine_error)? == Insert::Duplicate {
         buffers.existing.clone_from(&buffers.key);
@@ -55,6 +60,9 @@ pub(crate) fn insert(
             continue;
         }
         entries::write_entry(index, &view, &buffers.key, &mut buffers.entry);
+        if let Some(ties) = ties {
+            ties.before_insert(txn, position, &view)?;
+        }
         if insert_entry(txn, index, on_duplicate, buffers)? == Insert::Duplicate {
             return Ok(Written::Duplicate(position));
         }
@@ -95,16 +103,18 @@ fn insert_entry(
     Ok(outcome)
 }
 
-/// Deletes a row, which the caller has locked, and its entries.
+/// Deletes a row, which the caller has locked, and its entries. After an error, what was done of it stays until the caller
+/// undoes it.
 pub(super) fn delete(
     table: &TableDef,
     txn: &mut Txn,
     primary: &[u8],
     row: &[u8],
     buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
 ) -> SqlResult<()> {
     txn.delete(table.rows(), primary).map_err(engine_error)?;
-    delete_entries(table, txn, primary, row, buffers)
+    delete_entries(table, txn, primary, row, buffers, ties)
 }
 
 /// Deletes the entries of a row that is gone from the clustered tree.
@@ -114,12 +124,20 @@ pub(super) fn delete_entries(
     primary: &[u8],
     row: &[u8],
     buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
 ) -> SqlResult<()> {
     let view = RowRef::new(&table.layout, row);
+    if let (Some(ties), Some(position)) = (ties, table.clustered) {
+        ties.after_delete(txn, position, &view)?;
+    }
     for (position, index) in table.indexes.iter().enumerate() {
-        if table.clustered != Some(position) {
-            entries::write_entry(index, &view, primary, &mut buffers.old_entry);
-            txn.delete(index.entries(), &buffers.old_entry.key).map_err(engine_error)?;
+        if table.clustered == Some(position) {
+            continue;
+        }
+        entries::write_entry(index, &view, primary, &mut buffers.old_entry);
+        txn.delete(index.entries(), &buffers.old_entry.key).map_err(engine_error)?;
+        if let Some(ties) = ties {
+            ties.after_delete(txn, position, &view)?;
         }
     }
     Ok(())
@@ -151,6 +169,7 @@ impl Touched {
 }
 
 /// Puts `new` in the place of the row `old`, which the caller has locked.
+#[expect(clippy::too_many_arguments, reason = "what a row's change is made of; all callers have them apart")]
 pub(super) fn update(
     table: &TableDef,
     touched: &Touched,
@@ -159,6 +178,7 @@ pub(super) fn update(
     old: &[u8],
     new: &[u8],
     buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
     let view = RowRef::new(&table.layout, new);
     buffers.key.clear();
@@ -170,8 +190,16 @@ pub(super) fn update(
     }
     if buffers.key == primary {
         txn.update(table.rows(), primary, new).map_err(engine_error)?;
+        // Texts may change that are equal.
+        if let (Some(ties), Some(position), true) = (ties, table.clustered, touched.clustered) {
+            ties.after_change(txn, position, &RowRef::new(&table.layout, old), &view)?;
+        }
     } else {
         txn.delete(table.rows(), primary).map_err(engine_error)?;
+        if let (Some(ties), Some(position)) = (ties, table.clustered) {
+            ties.after_change(txn, position, &RowRef::new(&table.layout, old), &view)?;
+            ties.before_insert(txn, position, &view)?;
+        }
         let inserted =
             txn.insert(table.rows(), &buffers.key, new, OnDuplicate::LockShared).map_err(engine_error)?;
         if inserted == Insert::Duplicate {
@@ -179,10 +207,11 @@ pub(super) fn update(
             return Ok(Written::Duplicate(table.clustered.unwrap_or(0)));
         }
     }
-    update_entries(table, touched, txn, primary, old, new, buffers)
+    update_entries(table, touched, txn, primary, old, new, buffers, ties)
 }
 
 /// Brings the entries of a row up to date after its change in the clustered tree to the key `buffers.key`.
+#[expect(clippy::too_many_arguments, reason = "what a row's change is made of; all callers have them apart")]
 pub(super) fn update_entries(
     table: &TableDef,
     touched: &Touched,
@@ -191,6 +220,7 @@ pub(super) fn update_entries(
     old: &[u8],
     new: &[u8],
     buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
     let (old, new) = (RowRef::new(&table.layout, old), RowRef::new(&table.layout, new));
     for position in &touched.indexes {
@@ -202,9 +232,16 @@ pub(super) fn update_entries(
             if before.value != after.value {
                 txn.update(index.entries(), &after.key, &after.value).map_err(engine_error)?;
             }
+            if let Some(ties) = ties {
+                ties.after_change(txn, *position, &old, &new)?;
+            }
             continue;
         }
         txn.delete(index.entries(), &before.key).map_err(engine_error)?;
+        if let Some(ties) = ties {
+            ties.after_change(txn, *position, &old, &new)?;
+            ties.before_insert(txn, *position, &new)?;
+        }
         if insert_entry(txn, index, OnDuplicate::LockShared, buffers)? == Insert::Duplicate {
             return Ok(Written::Duplicate(*position));
         }
@@ -224,6 +261,11 @@ pub(super) fn lock_row(
         out.extend_from_slice(row);
     });
     Ok(found.map_err(engine_error)?.is_some())
+}
+
+/// A row's key in an index, as errors print it.
+pub(super) fn printed_row_key(table: &TableDef, position: usize, row: &RowRef<'_>) -> String {
+    table.indexes.get(position).map_or_else(String::new, |index| entries::printed_key(table, index, row))
 }
 
 /// 1062 for a row and the index in which it is a duplicate.

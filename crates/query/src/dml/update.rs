@@ -13,6 +13,7 @@ use super::WriteScratch;
 use super::assign::{Assignments, write_row};
 use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
+use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, Touched, Written};
 use crate::access::{Point, encode_point};
 use crate::bind::{BindContext, Binder, Clause, ScopeTable};
@@ -37,6 +38,7 @@ pub(crate) struct UpdatePlan {
     reads_target: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
+    pub family: Option<Arc<Family>>,
 }
 
 /// Binds an UPDATE of one table.
@@ -73,7 +75,18 @@ pub(crate) fn plan(
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let direct =
         targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
-    Ok(UpdatePlan { targets, assignments, touched, ignore: update.ignore, collect, reads_target, direct })
+    let changes = |column| assignments.changes(column);
+    let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: false, changes: &changes });
+    Ok(UpdatePlan {
+        targets,
+        assignments,
+        touched,
+        ignore: update.ignore,
+        collect,
+        reads_target,
+        direct,
+        family,
+    })
 }
 
 /// Counts of a running UPDATE.
@@ -93,6 +106,7 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
         strictness,
         counts: Counts::default(),
         scratch: std::mem::take(&mut session.scratch.write),
+        ties: Family::ties(&plan.family, session),
     };
     let result = work.all(session, params);
     session.scratch.write = std::mem::take(&mut work.scratch).cleared();
@@ -114,6 +128,7 @@ struct Work<'p> {
     strictness: Strictness,
     counts: Counts,
     scratch: WriteScratch,
+    ties: Option<Ties<'p>>,
 }
 
 impl Work<'_> {
@@ -245,6 +260,7 @@ impl Work<'_> {
                 old,
                 &self.scratch.row,
                 &mut self.scratch.buffers,
+                self.ties.as_ref(),
             )?;
             match written {
                 Written::Done => Ok(()),
@@ -259,12 +275,12 @@ impl Work<'_> {
             session.scratch.row = bytes;
         }
         match result {
-            Err(error) if plan.ignore && error.code == code::DUP_ENTRY => {
+            Err(error) if plan.ignore && is_ignored(&error) => {
                 // The row itself was written before its entry met a duplicate: the caller's savepoint is the statement.
                 self.counts.changed = 0;
                 let txn = session.txn.as_mut().expect("put back above");
                 txn.rollback_statement().map_err(engine_error)?;
-                session.warn(error);
+                warn_ignored(session, error);
                 Ok(true)
             }
             other => other.map(|()| true),
@@ -304,8 +320,8 @@ impl Work<'_> {
                 self.counts.changed += 1;
                 self.raise_auto_increment()
             }
-            Err(error) if self.plan.ignore && error.code == code::DUP_ENTRY => {
-                session.warn(error);
+            Err(error) if self.plan.ignore && is_ignored(&error) => {
+                warn_ignored(session, error);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -321,15 +337,28 @@ impl Work<'_> {
     ) -> Result<(), SqlError> {
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let savepoint = self.plan.ignore.then(|| txn.savepoint());
-        let touched = &self.plan.touched;
-        match rows::update(table, touched, txn, primary, old, &self.scratch.row, &mut self.scratch.buffers)? {
-            Written::Done => Ok(()),
-            Written::Duplicate(position) => {
-                if let Some(savepoint) = savepoint {
-                    txn.rollback_to(savepoint).map_err(engine_error)?;
-                }
-                Err(rows::duplicate_error(table, position, &self.scratch.row))
-            }
+        let (touched, ties) = (&self.plan.touched, self.ties.as_ref());
+        let WriteScratch { row, buffers, .. } = &mut self.scratch;
+        let error = match rows::update(table, touched, txn, primary, old, row, buffers, ties) {
+            Ok(Written::Done) => return Ok(()),
+            Ok(Written::Duplicate(position)) => rows::duplicate_error(table, position, row),
+            Err(error) => error,
+        };
+        if let Some(savepoint) = savepoint.filter(|_| is_ignored(&error)) {
+            txn.rollback_to(savepoint).map_err(engine_error)?;
         }
+        Err(error)
+    }
+}
+
+/// Whether UPDATE IGNORE passes over a row for it.
+pub(super) fn is_ignored(error: &SqlError) -> bool {
+    error.code == code::DUP_ENTRY || is_of_foreign_key(error)
+}
+
+/// Says why a row was passed over; MariaDB says nothing where a foreign key is the reason.
+pub(super) fn warn_ignored(session: &mut Session, error: SqlError) {
+    if !is_of_foreign_key(&error) {
+        session.warn(error);
     }
 }

@@ -8,7 +8,7 @@ use keel_query::catalog::{IndexDef, IndexKind, TableDef};
 use keel_storage::EngineStatus;
 use keel_value::Value;
 
-use super::{RowMaker, View, number, pages, second, text};
+use super::{RowMaker, View, constraints, number, pages, second, text};
 use crate::monitor::figures::{file_syncs, file_writes};
 use crate::monitor::transactions::unix_of;
 
@@ -25,7 +25,9 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         | "INNODB_SYS_FIELDS"
         | "INNODB_SYS_COLUMNS"
         | "INNODB_SYS_TABLESPACES"
-        | "INNODB_SYS_TABLESTATS" => return dictionary(view, rows),
+        | "INNODB_SYS_TABLESTATS"
+        | "INNODB_SYS_FOREIGN"
+        | "INNODB_SYS_FOREIGN_COLS" => return dictionary(view, rows),
         "INNODB_BUFFER_PAGE" | "INNODB_BUFFER_PAGE_LRU" => pages::page_rows(view, rows),
         _ => {}
     }
@@ -219,7 +221,8 @@ fn dictionary(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
             "INNODB_SYS_COLUMNS" => pages::column_rows(table, rows),
             "INNODB_SYS_FIELDS" => table.indexes.iter().for_each(|index| field_rows(table, index, rows)),
             "INNODB_SYS_TABLESPACES" => space_rows(view, table, rows),
-            _ => stats_row(view, table, rows)?,
+            "INNODB_SYS_TABLESTATS" => stats_row(view, table, rows)?,
+            _ => constraints::rows(view, rows, table),
         }
     }
     Ok(())

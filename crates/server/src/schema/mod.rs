@@ -4,7 +4,8 @@
 //! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
 //! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
 
-pub mod deadlocks;
+pub mod constraints;
+mod deadlocks;
 pub mod engine;
 pub mod locks;
 pub mod objects;
@@ -146,7 +147,13 @@ pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut maker = RowMaker::new(table);
     match &*table.name {
-        "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" => {
+        "SCHEMATA"
+        | "TABLES"
+        | "COLUMNS"
+        | "STATISTICS"
+        | "KEY_COLUMN_USAGE"
+        | "TABLE_CONSTRAINTS"
+        | "REFERENTIAL_CONSTRAINTS" => {
             objects::fill(view, wanted, &mut maker)?;
         }
         "KEEL_MEMORY" => memory::fill(view, &mut maker),

@@ -1,14 +1,15 @@
-//! SCHEMATA, TABLES, COLUMNS, STATISTICS, KEY_COLUMN_USAGE, TABLE_CONSTRAINTS: what is in the catalog.
+//! SCHEMATA, TABLES, COLUMNS, STATISTICS, and with [`constraints`] KEY_COLUMN_USAGE, TABLE_CONSTRAINTS and
+//! REFERENTIAL_CONSTRAINTS: what is in the catalog.
 
 use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_query::catalog::show_create::OPTION_ORDER;
-use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, IndexKind, TableDef};
+use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
-use super::{COLLATION, RowMaker, SCHEMAS, View, Wanted, maybe, number, tables, text, yes_no};
+use super::{COLLATION, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, number, tables, text, yes_no};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -57,14 +58,9 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) ->
                 index_rows(rows, table, index, row_count)?;
             }
         }
-        "KEY_COLUMN_USAGE" => unique_indexes(table).for_each(|index| key_rows(rows, table, index)),
-        _ => unique_indexes(table).for_each(|index| constraint_row(rows, table, index)),
+        _ => constraints::rows(view, rows, table),
     }
     Ok(())
-}
-
-fn unique_indexes(table: &TableDef) -> impl Iterator<Item = &IndexDef> {
-    table.indexes.iter().filter(|index| index.kind != IndexKind::Plain)
 }
 
 fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
@@ -314,33 +310,6 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
         ]);
     }
     Ok(())
-}
-
-fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
-    for (sequence, part) in index.parts.iter().enumerate() {
-        rows.row([
-            ("CONSTRAINT_CATALOG", text("def")),
-            ("CONSTRAINT_SCHEMA", text(&table.schema)),
-            ("CONSTRAINT_NAME", text(&index.name)),
-            ("TABLE_CATALOG", text("def")),
-            ("TABLE_SCHEMA", text(&table.schema)),
-            ("TABLE_NAME", text(&table.name)),
-            ("COLUMN_NAME", text(&table.columns[part.column].name)),
-            ("ORDINAL_POSITION", number(sequence as u64 + 1)),
-        ]);
-    }
-}
-
-fn constraint_row(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
-    let kind = if index.kind == IndexKind::Primary { "PRIMARY KEY" } else { "UNIQUE" };
-    rows.row([
-        ("CONSTRAINT_CATALOG", text("def")),
-        ("CONSTRAINT_SCHEMA", text(&table.schema)),
-        ("CONSTRAINT_NAME", text(&index.name)),
-        ("TABLE_SCHEMA", text(&table.schema)),
-        ("TABLE_NAME", text(&table.name)),
-        ("CONSTRAINT_TYPE", text(kind)),
-    ]);
 }
 
 /// The definition of a table by its names, real or virtual.

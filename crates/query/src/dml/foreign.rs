@@ -1,0 +1,497 @@
+//! Foreign keys at work: a child's row needs its parent's, a parent's row goes or changes with its children's.
+//!
+//! As in InnoDB each foreign key is looked at together with an index. Before an entry goes into the index of the child that
+//! the key uses, the parent's row is looked for and locked shared; after an entry has left the index of the parent, the
+//! children's entries are looked for, and either keep the statement from going on or change with it, at once and row by
+//! row. Nothing is deferred to the end of the statement.
+//!
+//! 1. A plan holds the [`Family`] of the table that it changes: all tables which its changes may reach. It depends on them,
+//!    so a definition that changes a foreign key makes it anew.
+//! 2. A key with a NULL refers to nothing (MATCH SIMPLE).
+//! 3. What a cascade changes is not checked against the key along which it came: the parent is only half changed then.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
+use keel_storage::runtime::fiber;
+use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
+use keel_value::row::RowRef;
+use keel_value::{SqlType, Value, key};
+
+use super::assign::write_row;
+use super::rows::{self, RowBuffers, Touched, Written};
+use crate::access::clustered_key;
+use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
+use crate::engine_error;
+use crate::plan::Dependency;
+use crate::session::Session;
+
+/// How many changes may follow from each other.
+const DEPTH_MAX: usize = 15;
+
+/// The tables that foreign keys tie to one that a statement changes; that one is the first.
+pub(crate) struct Family {
+    members: Vec<Member>,
+}
+
+/// A table whose rows change.
+struct Member {
+    table: Arc<TableDef>,
+    parents: Vec<Parent>,
+    children: Vec<Child>,
+}
+
+/// A foreign key of a member.
+struct Parent {
+    name: Arc<str>,
+    /// What an error says.
+    failure: String,
+    /// Columns of the member.
+    columns: Vec<usize>,
+    /// The member's index whose entries are checked.
+    index: usize,
+    /// The parent and its index; none where there is no such table or it has none.
+    target: Option<(Arc<TableDef>, usize)>,
+}
+
+/// A foreign key that refers to a member.
+struct Child {
+    key: ForeignKey,
+    failure: String,
+    table: Arc<TableDef>,
+    /// The child among the members, where its rows may change.
+    member: Option<usize>,
+    /// Columns of the child, and its index that begins with them.
+    columns: Vec<usize>,
+    index: usize,
+    /// Columns of the member, and its index whose entries are watched.
+    parent_columns: Vec<usize>,
+    parent_index: usize,
+    /// What a change of the child's columns touches.
+    touched: Touched,
+}
+
+/// What a statement does with the rows of its table.
+#[derive(Clone, Copy)]
+pub(crate) struct Doing<'c> {
+    pub inserts: bool,
+    pub deletes: bool,
+    /// Columns that it changes.
+    pub changes: &'c dyn Fn(usize) -> bool,
+}
+
+impl Doing<'_> {
+    /// Anything.
+    const ALL: Doing<'static> = Doing { inserts: true, deletes: true, changes: &|_| true };
+}
+
+impl Family {
+    /// The family of a table for a statement; none where no foreign key concerns it.
+    pub fn of(catalog: &Catalog, table: &Arc<TableDef>, doing: Doing<'_>) -> Option<Arc<Family>> {
+        let mut family = Family { members: Vec::new() };
+        family.add(table);
+        family.tie(catalog, 0, doing);
+        if family.members[0].parents.is_empty() && family.members[0].children.is_empty() {
+            return None;
+        }
+        let mut next = 1;
+        while next < family.members.len() {
+            family.tie(catalog, next, Doing::ALL);
+            next += 1;
+        }
+        Some(Arc::new(family))
+    }
+
+    fn add(&mut self, table: &Arc<TableDef>) -> usize {
+        let known = self.members.iter().position(|member| Arc::ptr_eq(&member.table, table));
+        known.unwrap_or_else(|| {
+            let member = Member { table: table.clone(), parents: Vec::new(), children: Vec::new() };
+            self.members.push(member);
+            self.members.len() - 1
+        })
+    }
+
+    /// Finds the foreign keys that concern a member.
+    fn tie(&mut self, catalog: &Catalog, member: usize, doing: Doing<'_>) {
+        let table = self.members[member].table.clone();
+        for key in &table.foreign_keys {
+            let Some(columns) = table.column_places(&key.columns) else { continue };
+            let Some(index) = table.index_beginning_with(&columns) else { continue };
+            if !doing.inserts && !columns.iter().any(|column| (doing.changes)(*column)) {
+                continue;
+            }
+            let target = catalog.table(&key.ref_schema, &key.ref_table).and_then(|parent| {
+                let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
+                Some((parent.clone(), index))
+            });
+            let (name, failure) = (key.name.clone(), key.failure(&table));
+            self.members[member].parents.push(Parent { name, failure, columns, index, target });
+        }
+        for (child, key) in catalog.references_to(&table.schema, &table.name) {
+            let Some(columns) = child.column_places(&key.columns) else { continue };
+            let Some(index) = child.index_beginning_with(&columns) else { continue };
+            let Some(parent_columns) = table.column_places(&key.ref_columns) else { continue };
+            let Some(parent_index) = table.index_beginning_with(&parent_columns) else { continue };
+            if !doing.deletes && !parent_columns.iter().any(|column| (doing.changes)(*column)) {
+                continue;
+            }
+            let changes = key.on_delete.changes_child() || key.on_update.changes_child();
+            let to = changes.then(|| self.add(child));
+            self.members[member].children.push(Child {
+                key: key.clone(),
+                failure: key.failure(child),
+                table: child.clone(),
+                member: to,
+                touched: Touched::of(child, |column| columns.contains(&column)),
+                columns,
+                index,
+                parent_columns,
+                parent_index,
+            });
+        }
+    }
+
+    /// The tables that a plan with this family depends on.
+    pub fn dependencies(&self) -> impl Iterator<Item = Dependency> + '_ {
+        let written = self.members.iter().map(|member| (&member.table, true));
+        let parents = self.members.iter().flat_map(|member| &member.parents);
+        let parents = parents.filter_map(|parent| parent.target.as_ref()).map(|(table, _)| (table, false));
+        let children = self.members.iter().flat_map(|member| &member.children);
+        let children = children.map(|child| (&child.table, false));
+        let all = written.chain(parents).chain(children);
+        all.map(|(table, written)| Dependency { table: table.clone(), written })
+    }
+
+    /// The ties of the statement's own table; none while `foreign_key_checks` is off.
+    pub fn ties<'f>(family: &'f Option<Arc<Family>>, session: &Session) -> Option<Ties<'f>> {
+        let family = family.as_deref().filter(|_| session.vars.foreign_key_checks)?;
+        Some(Ties { family, member: 0, along: None, above: None, is_update: false, depth: 0 })
+    }
+}
+
+/// What watches over one row that changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Ties<'f> {
+    family: &'f Family,
+    member: usize,
+    /// The key along which a cascade came here.
+    along: Option<&'f Arc<str>>,
+    /// The change from which this one follows.
+    above: Option<&'f Ties<'f>>,
+    /// The row stays and changes.
+    is_update: bool,
+    depth: usize,
+}
+
+/// What becomes of a parent's row.
+#[derive(Clone, Copy)]
+enum Fate<'r> {
+    Goes,
+    Becomes(RowRef<'r>),
+}
+
+impl<'f> Ties<'f> {
+    fn member(&self) -> &'f Member {
+        &self.family.members[self.member]
+    }
+
+    /// Before the entry of a row goes into an index: 1452 where a foreign key that uses it has no parent.
+    pub fn before_insert(&self, txn: &mut Txn, index: usize, row: &RowRef<'_>) -> SqlResult<()> {
+        for parent in self.member().parents.iter().filter(|parent| parent.index == index) {
+            if self.along.is_some_and(|name| *name == parent.name) {
+                continue;
+            }
+            if !parent.is_there(txn, row)? {
+                return Err(errors::no_referenced_row(&parent.failure));
+            }
+        }
+        Ok(())
+    }
+
+    /// After the entry of a row that goes has left an index.
+    pub fn after_delete(&self, txn: &mut Txn, index: usize, row: &RowRef<'_>) -> SqlResult<()> {
+        self.children_follow(txn, index, row, Fate::Goes)
+    }
+
+    /// After the entry of a row that changes has left an index.
+    pub fn after_change(
+        &self,
+        txn: &mut Txn,
+        index: usize,
+        old: &RowRef<'_>,
+        new: &RowRef<'_>,
+    ) -> SqlResult<()> {
+        let ties = Ties { is_update: true, ..*self };
+        ties.children_follow(txn, index, old, Fate::Becomes(*new))
+    }
+
+    fn children_follow(
+        &self,
+        txn: &mut Txn,
+        index: usize,
+        row: &RowRef<'_>,
+        fate: Fate<'_>,
+    ) -> SqlResult<()> {
+        for child in self.member().children.iter().filter(|child| child.parent_index == index) {
+            let stays = |column: &usize| match &fate {
+                Fate::Goes => false,
+                Fate::Becomes(new) => new.get(*column) == row.get(*column),
+            };
+            if child.parent_columns.iter().all(stays) {
+                continue;
+            }
+            let Some(key) = encode(&child.table, child.index, row, &child.parent_columns) else { continue };
+            self.follow(txn, child, &key, fate)?;
+        }
+        Ok(())
+    }
+
+    /// Has the rows of a child follow that refer to `key`.
+    fn follow(&self, txn: &mut Txn, child: &Child, key: &[u8], fate: Fate<'_>) -> SqlResult<()> {
+        let action = match fate {
+            Fate::Goes => child.key.on_delete,
+            Fate::Becomes(_) => child.key.on_update,
+        };
+        let Some(member) = child.member.filter(|_| action.changes_child()) else {
+            return match find_first(txn, &child.table, child.index, child.columns.len(), key)? {
+                true => Err(errors::row_is_referenced(&child.failure)),
+                false => Ok(()),
+            };
+        };
+        let is_delete = matches!(fate, Fate::Goes) && action == ForeignAction::Cascade;
+        let ties = Ties {
+            family: self.family,
+            member,
+            along: Some(&child.key.name),
+            above: Some(self),
+            is_update: !is_delete,
+            depth: self.depth + 1,
+        };
+        let index = &child.table.indexes[child.index];
+        let own = child.table.clustered == Some(child.index);
+        let mut scan = scan_of(txn, &child.table, child.index, child.columns.len(), key, Read::FOR_UPDATE)?;
+        let (mut primary, mut old) = (Vec::new(), Vec::new());
+        let mut work = Work { ties: &ties, child, buffers: RowBuffers::default(), new: Vec::new() };
+        while let Some((entry, _)) = scan.next(txn).map_err(engine_error)? {
+            primary.clear();
+            primary.extend_from_slice(if own { entry } else { clustered_key(index, entry) });
+            fiber::tick();
+            // Only where a row is there is anything to follow.
+            if ties.depth > DEPTH_MAX {
+                return Err(errors::get_errmsg(DEPTH_EXCEEDED, &child.failure, "InnoDB"));
+            }
+            if !rows::lock_row(&child.table, txn, &primary, &mut old)? {
+                continue;
+            }
+            match is_delete {
+                true => rows::delete(&child.table, txn, &primary, &old, &mut work.buffers, Some(&ties))?,
+                false => work.update(txn, &primary, &old, fate)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a change from which this one follows has changed a row of the same table.
+    fn comes_back(&self) -> bool {
+        let mut above = self.above;
+        while let Some(ties) = above {
+            if ties.is_update && ties.member == self.member {
+                return true;
+            }
+            above = ties.above;
+        }
+        false
+    }
+}
+
+/// Changing rows of a child.
+struct Work<'w, 'f> {
+    ties: &'w Ties<'f>,
+    child: &'f Child,
+    buffers: RowBuffers,
+    new: Vec<u8>,
+}
+
+impl Work<'_, '_> {
+    /// Gives a row the parent's new key, or NULL.
+    fn update(&mut self, txn: &mut Txn, primary: &[u8], old: &[u8], fate: Fate<'_>) -> SqlResult<()> {
+        let child = self.child;
+        let table = &child.table;
+        let referenced = || errors::row_is_referenced(&child.failure);
+        if self.ties.comes_back() {
+            return Err(referenced());
+        }
+        let follows = child.key.on_update == ForeignAction::Cascade;
+        let mut values: Vec<(usize, Value)> = Vec::with_capacity(child.columns.len());
+        for (column, parent_column) in child.columns.iter().zip(&child.parent_columns) {
+            let def = &table.columns[*column];
+            let value = match &fate {
+                Fate::Becomes(new) if follows => new.get(*parent_column).to_owned(),
+                _ => Value::Null,
+            };
+            let fits = match &value {
+                Value::Null => def.nullable,
+                Value::Bytes(bytes) => def.ty.is_blob() || fits(&def.ty, bytes),
+                _ => true,
+            };
+            if !fits {
+                return Err(referenced());
+            }
+            values.push((*column, value));
+        }
+        let view = RowRef::new(&table.layout, old);
+        write_row(table, &view, &values, &mut self.new);
+        if self.new == old {
+            return Ok(());
+        }
+        let (new, buffers) = (&self.new, &mut self.buffers);
+        match rows::update(table, &child.touched, txn, primary, old, new, buffers, Some(self.ties))? {
+            Written::Done => Ok(()),
+            Written::Duplicate(position) => Err(self.duplicate(position)),
+        }
+    }
+
+    /// 1761: the change would make a duplicate.
+    #[cold]
+    fn duplicate(&self, position: usize) -> SqlError {
+        let parent = self.ties.above.map(|ties| ties.member());
+        let name = parent.map_or("", |parent| &*parent.table.name);
+        let row = RowRef::new(&self.child.table.layout, &self.new);
+        let entry = rows::printed_row_key(&self.child.table, self.child.index, &row);
+        let index = self.child.table.indexes.get(position).map_or("PRIMARY", |index| &*index.name);
+        errors::foreign_duplicate_key(name, entry, &*self.child.table.name, index)
+    }
+}
+
+/// The number of the engine's error where cascades follow from each other too often.
+const DEPTH_EXCEEDED: u16 = 193;
+
+/// Says more about an error of a cascade.
+pub(crate) fn explain(session: &mut Session, error: &SqlError) {
+    if error.code == code::GET_ERRMSG {
+        let message = format!(
+            "InnoDB: Cannot delete/update rows with cascading foreign key constraints that exceed max depth of {DEPTH_MAX}. \
+             Please drop extra constraints and try again"
+        );
+        session.push_warning(Warning { level: Level::Warning, code: 152, message: message.into() });
+    }
+}
+
+/// Whether it says that a foreign key keeps a row from what was to be done with it.
+pub(super) fn is_of_foreign_key(error: &SqlError) -> bool {
+    matches!(error.code, code::ROW_IS_REFERENCED | code::NO_REFERENCED_ROW)
+}
+
+/// Whether a text or binary value has room in a column.
+fn fits(ty: &SqlType, bytes: &[u8]) -> bool {
+    let length = match ty.is_text() {
+        true => keel_value::collation::char_len(ty.collation, bytes),
+        false => bytes.len(),
+    };
+    length <= ty.length as usize
+}
+
+impl Parent {
+    /// Whether the row that a child's row refers to is there; locks it. A key with a NULL needs none.
+    fn is_there(&self, txn: &mut Txn, row: &RowRef<'_>) -> SqlResult<bool> {
+        if self.columns.iter().any(|column| row.get(*column).is_null()) {
+            return Ok(true);
+        }
+        let Some((table, index)) = &self.target else { return Ok(false) };
+        match encode(table, *index, row, &self.columns) {
+            Some(key) => find_first(txn, table, *index, self.columns.len(), &key),
+            None => Ok(false),
+        }
+    }
+}
+
+/// The beginning of the keys in an index whose first parts have the values of `columns` in a row; none where one is NULL.
+fn encode(table: &TableDef, index: usize, row: &RowRef<'_>, columns: &[usize]) -> Option<Vec<u8>> {
+    let mut key = Vec::new();
+    for (encoder, column) in table.indexes[index].encoders.iter().zip(columns) {
+        let value = row.get(*column);
+        if value.is_null() {
+            return None;
+        }
+        encoder.encode(value, &mut key);
+    }
+    Some(key)
+}
+
+/// Whether an index has a row whose first parts, so many, have that key; the first one is locked shared, or the gap where it
+/// would be.
+fn find_first(txn: &mut Txn, table: &TableDef, index: usize, parts: usize, key: &[u8]) -> SqlResult<bool> {
+    if table.clustered == Some(index) && table.indexes[index].parts.len() == parts {
+        return Ok(txn.get(table.rows(), key, Read::FOR_SHARE, |_| ()).map_err(engine_error)?.is_some());
+    }
+    let mut scan = scan_of(txn, table, index, parts, key, Read::FOR_SHARE)?;
+    Ok(scan.next(txn).map_err(engine_error)?.is_some())
+}
+
+/// All rows of an index whose first parts, so many, have that key.
+fn scan_of(
+    txn: &mut Txn,
+    table: &TableDef,
+    index: usize,
+    parts: usize,
+    prefix: &[u8],
+    read: Read,
+) -> SqlResult<Scan> {
+    let index = &table.indexes[index];
+    let mut end = prefix.to_vec();
+    let upper = if key::successor(&mut end) { Bound::Excluded(end.as_slice()) } else { Bound::Unbounded };
+    let range = ScanRange { lower: Bound::Included(prefix), upper, reverse: false };
+    let mut scan = txn.scan(index.entries(), range, read).map_err(engine_error)?;
+    let is_one = index.is_unique() && index.parts.len() == parts;
+    scan.set_end(if is_one { RangeEnd::Unique } else { RangeEnd::Gap });
+    Ok(scan)
+}
+
+/// 1452 where a row of a table has no parent by one of its foreign keys; gives the number of rows. The table and the parents
+/// stand still meanwhile; `parent_of` finds these.
+pub(crate) fn check_rows(
+    session: &Session,
+    txn: &mut Txn,
+    table: &TableDef,
+    key: &ForeignKey,
+    parent: Option<&TableDef>,
+    failure: &str,
+) -> SqlResult<u64> {
+    let missing = || errors::no_referenced_row(failure);
+    let places = |table: &TableDef, columns| table.column_places(columns).ok_or_else(missing);
+    let columns = places(table, &key.columns)?;
+    let index = table.index_beginning_with(&columns).ok_or_else(missing)?;
+    let entries = &table.indexes[index];
+    let target = parent.and_then(|parent| {
+        let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
+        Some((parent, index))
+    });
+    let mut scan = txn.scan(entries.entries(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+    let (mut key, mut last) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    while let Some((_, entry)) = scan.next(txn).map_err(engine_error)? {
+        count += 1;
+        let row = RowRef::new(&entries.entry_layout, entry);
+        let place = |column: &usize| usize::from(entries.entry_map[*column]);
+        let values: Vec<usize> = columns.iter().map(place).collect();
+        if values.iter().any(|place| row.get(*place).is_null()) {
+            continue;
+        }
+        let Some((parent, index)) = target else { return Err(missing()) };
+        let parent_index = &parent.indexes[index];
+        key.clear();
+        let parts = parent_index.encoders.iter().zip(&values);
+        parts.for_each(|(encoder, place)| encoder.encode(row.get(*place), &mut key));
+        if key == last {
+            continue;
+        }
+        session.check_interrupt()?;
+        let mut found = scan_of(txn, parent, index, values.len(), &key, Read::Snapshot)?;
+        if found.next(txn).map_err(engine_error)?.is_none() {
+            return Err(missing());
+        }
+        std::mem::swap(&mut key, &mut last);
+    }
+    Ok(count)
+}
