@@ -263,7 +263,7 @@ impl Lines {
         let grouped = block.explain.groups || (block.explain.distinct && block.group.is_some());
         let first = self.done[from].extra.get_or_insert_default();
         let in_order = grouped && groups_by_index(block);
-        if grouped && !in_order {
+        if (grouped && !in_order) || block.explain.windows {
             push(first, "Using temporary");
         }
         if block.explain.sorts || (block.explain.groups && !in_order) {
@@ -484,6 +484,7 @@ fn children(block: &Block) -> Vec<Child<'_>> {
         .chain(conditions)
         .chain(keys)
         .chain(&block.having)
+        .chain(block.windows.iter().flat_map(|windows| windows.expressions()))
         .chain(block.order.iter().map(|k| &k.expr));
     for expr in all {
         walk::visit(expr, &mut |e| {

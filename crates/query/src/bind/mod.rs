@@ -102,6 +102,10 @@ pub enum Clause {
     Having,
     /// ORDER BY.
     Order,
+    /// PARTITION BY of a window.
+    Partition,
+    /// ORDER BY of a window, and arguments of window functions in ORDER BY.
+    Window,
 }
 
 impl Clause {
@@ -117,13 +121,17 @@ impl Clause {
             Clause::On => "ON",
             Clause::Group => "GROUP BY",
             Clause::Having => "HAVING",
-            Clause::Order => "ORDER BY",
+            Clause::Order | Clause::Window => "ORDER BY",
+            Clause::Partition => "GROUP BY",
         }
     }
 
     /// Whether aggregates may stand in it.
     pub fn takes_aggregates(self) -> bool {
-        matches!(self, Clause::Fields | Clause::Having | Clause::Order)
+        matches!(
+            self,
+            Clause::Fields | Clause::Having | Clause::Order | Clause::Partition | Clause::Window
+        )
     }
 }
 
@@ -135,6 +143,8 @@ pub struct Binder<'a> {
     pub(crate) clause: Clause,
     /// Within an aggregate's arguments: another aggregate is 1111.
     pub(crate) in_aggregate: bool,
+    /// Within a window function's arguments: another window function is 4074.
+    pub(crate) in_window: bool,
     /// Literals met now are constants of the plan: their form shows in column names and types.
     pub pins_literals: bool,
     /// The same for decimals only: the scale of a quotient follows from that of its operands.
@@ -172,6 +182,7 @@ impl<'a> Binder<'a> {
             scopes: vec![Scope::default()],
             clause: Clause::Fields,
             in_aggregate: false,
+            in_window: false,
             pins_literals: false,
             pins_decimals: false,
             pinned: Vec::new(),

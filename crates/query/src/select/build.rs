@@ -13,7 +13,7 @@ use keel_value::key::KeyPart;
 use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
-use super::metadata::{describe, item_name};
+use super::metadata::{describe, item_name, kept_for_windows};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::{AggregateCall, AggregateKind};
@@ -23,6 +23,7 @@ use crate::group::GroupPlan;
 use crate::join::Source;
 use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
+use crate::window::{self, BoundWindow, WindowPlan};
 
 /// Plans a query expression in a new scope within the binder's.
 pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
@@ -95,6 +96,7 @@ struct Bound {
     conditions: Vec<Expr>,
     group_by: Vec<Expr>,
     having: Vec<Expr>,
+    windows: Vec<BoundWindow>,
     order: Vec<(Expr, bool)>,
     limit: Option<Expr>,
     offset: Option<Expr>,
@@ -121,11 +123,8 @@ fn bind_parts(
     order: &[OrderItem],
     limit: Option<&Limit>,
 ) -> SqlResult<Bound> {
-    if !select.windows.is_empty() {
-        return Err(errors::not_supported_yet("window functions"));
-    }
-    if select.rollup {
-        return Err(errors::not_supported_yet("WITH ROLLUP"));
+    if select.rollup && !order.is_empty() {
+        return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
     }
     let mut from = from::bind(binder, &select.from)?;
     let pins = std::mem::replace(&mut binder.pins_literals, true);
@@ -141,11 +140,19 @@ fn bind_parts(
         conditions.extend(binder.bind_condition(tree, Clause::Where)?);
     }
     binder.pins_literals = true;
-    let rest = bind_grouping(binder, select, order, &items);
+    let rest = bind_grouping(binder, select, order, &items).and_then(|rest| {
+        let windows = binder.bind_windows(&select.windows, window_slot(&from) + 1)?;
+        Ok((rest, windows))
+    });
     binder.pins_literals = pins;
-    let (group_by, having, order) = rest?;
+    let ((group_by, having, order), windows) = rest?;
     let (limit, offset) = bind_limit(binder, limit)?;
-    Ok(Bound { from, items, conditions, group_by, having, order, limit, offset })
+    Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
+}
+
+/// The slot of window functions' results, behind the tables' and the groups'; the next one takes their keys.
+fn window_slot(from: &From) -> u16 {
+    from.leaves.len() as u16 + 1
 }
 
 fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(Expr, Arc<str>)>> {
@@ -179,6 +186,9 @@ fn bind_grouping(
             Some(n) => by_ordinal(items, n, Clause::Group)?,
             None => binder.bind(&item.expr, Clause::Group)?,
         };
+        if walk::facts(&bound).windows {
+            return Err(errors::wrong_placement_of_window_function());
+        }
         if walk::facts(&bound).aggregates {
             let listed = items.iter().find(|(expr, _)| walk::same(expr, &bound));
             let name = listed.map_or_else(|| crate::expr::print::text(&bound), |(_, name)| name.to_string());
@@ -191,6 +201,9 @@ fn bind_grouping(
         Some(tree) => binder.bind_condition(tree, Clause::Having)?,
         None => Vec::new(),
     };
+    if having.iter().any(|condition| walk::facts(condition).windows) {
+        return Err(errors::wrong_placement_of_window_function());
+    }
     let mut keys = Vec::with_capacity(order.len());
     for item in order {
         let bound = match ordinal(binder, &item.expr) {
@@ -273,7 +286,7 @@ fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, order, limit, offset } = bound;
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset } = bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;
@@ -282,13 +295,20 @@ fn assemble(
     if is_grouped && binder.cx.session.vars.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY) {
         check_full_grouping(&group_by, &project, &order)?;
     }
-    let columns: Vec<ColumnMeta> =
+    let mut columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
+    if !windows.is_empty() {
+        let described = columns.iter_mut().zip(&mut project);
+        described.for_each(|(meta, expr)| kept_for_windows(meta, expr, is_grouped));
+    }
     let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
         place_aggregates(expr, group_slot);
+        window::place(expr, window_slot(&from));
     }
+    let mut in_windows: Vec<&mut Expr> = windows.iter_mut().flat_map(BoundWindow::expressions_mut).collect();
+    in_windows.iter_mut().for_each(|expr| place_aggregates(expr, group_slot));
     if table_count > 0 {
         let all = project
             .iter_mut()
@@ -298,11 +318,29 @@ fn assemble(
         all.for_each(|e| walk::hoist(e, &mut scope.once));
     }
     // DISTINCT over plain rows is grouping by all that is selected.
-    let groups_distinct = select.options.distinct && !is_grouped;
+    let groups_distinct = select.options.distinct && !is_grouped && windows.is_empty();
+    if select.rollup {
+        let rolled = project.iter_mut().chain(&mut having).chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
+        rolled.for_each(|expr| place_keys(expr, &group_by, group_slot, aggregates.len()));
+    }
     let keys = if groups_distinct { project.clone() } else { group_by };
-    mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
+    let after: Vec<&Expr> = project
+        .iter()
+        .chain(&having)
+        .chain(order.iter().map(|(e, _)| e))
+        .chain(windows.iter().flat_map(BoundWindow::expressions))
+        .collect();
+    mark_needed(&mut from, conditions.iter().chain(&keys).chain(after.iter().copied()), &aggregates);
+    let rolled = if select.rollup { &keys[..] } else { &[] };
+    let group_row = result_layout(aggregates.iter().map(|call| &call.ty).chain(rolled.iter().map(|k| &k.ty)));
     let group = (is_grouped || groups_distinct)
-        .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
+        .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &after));
+    let group = group.map(|plan| if select.rollup { plan.rolled_up(&select.group_by) } else { plan });
+    let kept = (!windows.is_empty()).then(|| carry_of(&from, &after));
+    let windows = kept.map(|tables| {
+        let grouped = is_grouped.then_some((group_slot, group_row));
+        WindowPlan::new(windows, tables, grouped, window_slot(&from))
+    });
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
         walk::slots_read(c) == 0 && !facts.volatile && !facts.assigns
@@ -314,7 +352,7 @@ fn assemble(
     let request = JoinRequest {
         session: binder.cx.session,
         leaves: &from.leaves,
-        limit: known_rows.filter(|_| !select.options.calc_found_rows),
+        limit: known_rows.filter(|_| !select.options.calc_found_rows && windows.is_none()),
         order: None,
         locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
@@ -325,7 +363,8 @@ fn assemble(
         Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
         _ => Vec::new(),
     };
-    let wishes = wishes(group.as_ref(), &order, &having, &request)?;
+    let wished = if windows.is_some() { &[][..] } else { &order };
+    let wishes = wishes(group.as_ref(), wished, &having, &request)?;
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
     let joined = match from.tree.take() {
@@ -337,7 +376,8 @@ fn assemble(
     row_filter.extend(each);
     let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let group = group.map(|plan| GroupPlan { streams, ..plan });
-    let sorted_already = joined.ordered && (group.is_none() || streams) && !order.is_empty();
+    let sorted_already =
+        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none();
     let first_row_of = match &group {
         Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
@@ -346,13 +386,14 @@ fn assemble(
         sorts: !order.is_empty() && !sorted_already,
         groups: is_grouped && group.as_ref().is_some_and(|g| !g.keys.is_empty()),
         distinct: select.options.distinct,
+        windows: windows.is_some(),
     };
     let order = if sorted_already { Vec::new() } else { order };
     let assigns = |e: &Expr| walk::facts(e).assigns;
-    let counts = group.is_none() && project.iter().any(assigns) && !order.iter().any(|(e, _)| assigns(e));
+    let counts = group.is_none() && windows.is_none() && project.iter().any(assigns) && !order.iter().any(|(e, _)| assigns(e));
     let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
     let block = Block {
-        slot_count: table_count + 1,
+        slot_count: table_count + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,
         row_filter,
@@ -362,7 +403,8 @@ fn assemble(
         extremes,
         having,
         direct: direct(&project, &scope),
-        distinct: select.options.distinct && is_grouped,
+        distinct: select.options.distinct && (is_grouped || windows.is_some()),
+        windows,
         order: order.into_iter().map(|(e, descending)| counted_key(e, descending, &project)).collect(),
         unprojected,
         limit,
@@ -384,9 +426,14 @@ fn assemble(
 
 /// A key of ORDER BY, ready to encode.
 pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
+    SortKey { part: sort_part(&expr, descending), expr, item: None }
+}
+
+/// How a key of an order is encoded.
+pub(crate) fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
     let mut part = KeyPart::new(stored_type(&expr.ty), true);
     part.descending = descending;
-    SortKey { expr, item: None, part }
+    part
 }
 
 /// The same; a key that assigns a user variable is the select item that it names.
@@ -409,14 +456,21 @@ fn place_aggregates(expr: &mut Expr, slot: u16) {
     });
 }
 
-fn mark_needed(
+/// Under WITH ROLLUP, makes keys columns of the grouped row: NULL where they are rolled up.
+fn place_keys(expr: &mut Expr, keys: &[Expr], slot: u16, aggregates: usize) {
+    let Some(key) = keys.iter().position(|key| walk::same(key, expr)) else {
+        return walk::children_mut(expr, &mut |child| place_keys(child, keys, slot, aggregates));
+    };
+    let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
+    expr.node = Node::Column(ColumnRef { slot, column: (aggregates + key) as u16, name });
+    (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+}
+
+/// Notes which columns conditions, keys and results read, and aggregates.
+fn mark_needed<'e>(
     from: &mut From,
-    conditions: &[Expr],
-    keys: &[Expr],
-    aggregates: &[AggregateCall],
-    project: &[Expr],
-    having: &[Expr],
-    order: &[(Expr, bool)],
+    exprs: impl Iterator<Item = &'e Expr>,
+    aggregates: &'e [AggregateCall],
 ) {
     let leaves = &mut from.leaves;
     let mut mark = |slot: u16, column: u16| {
@@ -425,8 +479,7 @@ fn mark_needed(
         }
     };
     let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
-    let all = conditions.iter().chain(keys).chain(project).chain(having).chain(order.iter().map(|(e, _)| e));
-    for expr in all.chain(arguments) {
+    for expr in exprs.chain(arguments) {
         walk::for_each_column(expr, &mut mark);
     }
     if let Some(tree) = &from.tree {
@@ -447,39 +500,42 @@ fn mark_joins(tree: &order::FromTree, mark: &mut impl FnMut(u16, u16)) {
     go(tree, mark);
 }
 
-#[allow(clippy::too_many_arguments)]
-fn group_plan(
-    from: &From,
-    keys: Vec<Expr>,
-    aggregates: Vec<AggregateCall>,
-    slot: u16,
-    distinct: bool,
-    project: &[Expr],
-    having: &[Expr],
-    order: &[(Expr, bool)],
-) -> GroupPlan {
+/// What rows keep of the tables for expressions that are computed later.
+fn carry_of(from: &From, exprs: &[&Expr]) -> Carry {
     let mut after: Vec<Vec<bool>> = from.leaves.iter().map(|l| vec![false; l.needed.len()]).collect();
-    for expr in project.iter().chain(having).chain(order.iter().map(|(e, _)| e)) {
+    for expr in exprs {
         walk::for_each_column(expr, &mut |slot, column| {
             if let Some(columns) = after.get_mut(slot as usize) {
                 columns[column as usize] = true;
             }
         });
     }
-    let carried = from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
+    Carry::new(from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
         let mut columns = leaf.columns();
         columns.wanted = wanted;
         columns
-    });
+    }))
+}
+
+/// How rows are grouped; `after` is what is computed of groups.
+fn group_plan(
+    from: &From,
+    keys: Vec<Expr>,
+    aggregates: Vec<AggregateCall>,
+    slot: u16,
+    distinct: bool,
+    after: &[&Expr],
+) -> GroupPlan {
     GroupPlan {
         parts: keys.iter().map(|k| KeyPart::new(stored_type(&k.ty), true)).collect(),
         keys,
         aggregates,
-        carry: Carry::new(carried),
+        carry: carry_of(from, after),
         spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
         slot,
         keeps_arrival: distinct,
         streams: false,
+        rollup: false,
     }
 }
 
@@ -511,7 +567,7 @@ fn wishes(
             is_extreme: true,
         });
     }
-    let groups = if having.is_empty() { wished_groups(plan, order, request)? } else { None };
+    let groups = if having.is_empty() && !plan.rollup { wished_groups(plan, order, request)? } else { None };
     Ok(match groups {
         Some((wished, rows)) => Wishes { order: Some(wished), limit: Some(rows), ..none },
         None => none,

@@ -165,11 +165,12 @@ pub(super) fn bind_apart(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
     let reads = std::mem::take(&mut binder.reads);
     let clause = binder.clause;
     let in_aggregate = std::mem::take(&mut binder.in_aggregate);
+    let in_window = std::mem::take(&mut binder.in_window);
     let plan = build::plan_query(binder, query);
     binder.scopes = scopes;
     binder.reads = reads;
     binder.clause = clause;
-    binder.in_aggregate = in_aggregate;
+    (binder.in_aggregate, binder.in_window) = (in_aggregate, in_window);
     plan
 }
 
@@ -219,7 +220,7 @@ fn add_derived(
 }
 
 /// A result's type as a column: timestamps are local times from here on.
-pub(super) fn local_type(ty: &SqlType) -> SqlType {
+pub(crate) fn local_type(ty: &SqlType) -> SqlType {
     if ty.kind == TypeKind::Timestamp {
         SqlType::temporal(TypeKind::DateTime, ty.decimals)
     } else {

@@ -22,6 +22,9 @@ mod run;
 mod setop;
 mod subquery;
 
+pub(crate) use build::sort_part;
+pub(crate) use from::local_type;
+
 use std::sync::Arc;
 
 use keel_base::SqlResult;
@@ -61,6 +64,8 @@ pub(crate) struct ExplainFacts {
     pub groups: bool,
     /// DISTINCT.
     pub distinct: bool,
+    /// Window functions.
+    pub windows: bool,
 }
 
 /// A table that WITH names, while binding.
@@ -118,7 +123,7 @@ impl SelectPlan {
     /// that are kept meanwhile (`packed`) only constants do, as far as there is room.
     pub(crate) fn keep_digits(&mut self, packed: bool) {
         let Body::Block(block) = &mut self.body else { return };
-        if block.group.is_some() || !block.order.is_empty() || block.distinct {
+        if block.group.is_some() || block.windows.is_some() || !block.order.is_empty() || block.distinct {
             return;
         }
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
