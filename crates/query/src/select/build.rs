@@ -322,6 +322,13 @@ fn assemble(
     if select.rollup {
         let rolled = project.iter_mut().chain(&mut having).chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
         rolled.for_each(|expr| place_keys(expr, &group_by, group_slot, aggregates.len()));
+        // What is computed from keys may be NULL; a key itself is described as its column.
+        for (meta, expr) in columns.iter_mut().zip(&mut project) {
+            if reads_from(expr, group_slot, aggregates.len()) {
+                expr.nullable = true;
+                meta.nullable |= meta.org_name.is_empty();
+            }
+        }
     }
     let keys = if groups_distinct { project.clone() } else { group_by };
     let after: Vec<&Expr> = project
@@ -464,6 +471,13 @@ fn place_keys(expr: &mut Expr, keys: &[Expr], slot: u16, aggregates: usize) {
     let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
     expr.node = Node::Column(ColumnRef { slot, column: (aggregates + key) as u16, name });
     (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+}
+
+/// Whether it reads columns of a slot from the given one on.
+fn reads_from(expr: &Expr, slot: u16, first: usize) -> bool {
+    let mut reads = false;
+    walk::for_each_column(expr, &mut |own, column| reads |= own == slot && column as usize >= first);
+    reads
 }
 
 /// Notes which columns conditions, keys and results read, and aggregates.

@@ -79,6 +79,8 @@ pub(super) fn kept_for_windows(meta: &mut ColumnMeta, expr: &mut Expr, grouped: 
     if expr.as_column().is_some() {
         meta.flags &= !KEYS;
         (meta.nullable, expr.nullable) = (true, true);
+    } else if matches!(expr.node, Node::Aggregate(_)) {
+        meta.flags = 0;
     } else if !grouped && !matches!(expr.node, Node::Window(_)) && walk::facts(expr).windows {
         meta.flags = 0;
         meta.org_name = meta.name.clone();

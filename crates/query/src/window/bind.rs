@@ -8,7 +8,7 @@ use keel_value::types::Class;
 use keel_value::{Decimal, SqlType, Value};
 
 use super::{Bound, Frame, WindowCall, WindowKind};
-use crate::aggregate::min_max_type;
+use crate::aggregate::{AggregateKind, min_max_type};
 use crate::bind::{Binder, Clause};
 use crate::expr::{ArithOp, ColumnRef, Derivation, Expr, Node, typing, walk};
 use crate::select::local_type;
@@ -73,7 +73,10 @@ impl Binder<'_> {
     }
 
     fn bind_window_call(&mut self, call: &FunctionCall) -> SqlResult<WindowCall> {
-        if let Some(aggregate) = self.window_aggregate(call)? {
+        if let Some(mut aggregate) = self.window_aggregate(call)? {
+            if matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max) {
+                aggregate.ty = value_type(&aggregate.args[0]);
+            }
             let (ty, nullable) = (aggregate.ty.clone(), aggregate.nullable);
             let kind = WindowKind::Aggregate(Box::new(aggregate));
             return Ok(WindowCall { kind, args: Vec::new(), ty, nullable });
