@@ -128,10 +128,7 @@ impl Clause {
 
     /// Whether aggregates may stand in it.
     pub fn takes_aggregates(self) -> bool {
-        matches!(
-            self,
-            Clause::Fields | Clause::Having | Clause::Order | Clause::Partition | Clause::Window
-        )
+        matches!(self, Clause::Fields | Clause::Having | Clause::Order | Clause::Partition | Clause::Window)
     }
 }
 
@@ -172,6 +169,14 @@ pub struct Binder<'a> {
     pub(crate) assigned: Vec<Arc<str>>,
     /// Where a derived table's name may not be found: WITH's tables, innermost last.
     pub(crate) common: Vec<crate::select::CommonTable>,
+    /// Names of tables of WITH RECURSIVE that are bound later.
+    pub(crate) later_common: Vec<String>,
+    /// A table of WITH was named within its own query, before it has a plan.
+    pub(crate) met_itself: bool,
+    /// Recursive tables so far.
+    pub(crate) recursions: u32,
+    /// Recursive tables that the part being bound names, by their numbers.
+    pub(crate) working_uses: Vec<u32>,
 }
 
 impl<'a> Binder<'a> {
@@ -196,6 +201,10 @@ impl<'a> Binder<'a> {
             saw_volatile: false,
             assigned: Vec::new(),
             common: Vec::new(),
+            later_common: Vec::new(),
+            met_itself: false,
+            recursions: 0,
+            working_uses: Vec::new(),
         }
     }
 

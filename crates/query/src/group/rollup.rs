@@ -107,7 +107,8 @@ impl<'p> Rollup<'p> {
         while let Some((key, payload)) = sorted.next()? {
             session.check_interrupt()?;
             let (ends, row) = payload.split_at(plan.keys.len() * END_BYTES);
-            let changed = if self.has_group { first_changed(ends, key, &self.ends, &self.key) } else { Some(0) };
+            let changed =
+                if self.has_group { first_changed(ends, key, &self.ends, &self.key) } else { Some(0) };
             if let Some(changed) = changed {
                 for part in [ends, key, row] {
                     self.ahead.extend_from_slice(part);

@@ -13,8 +13,11 @@ use keel_value::key::KeyPart;
 use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
+use super::group::{
+    carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
+};
 use super::metadata::{describe, item_name, kept_for_windows};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, recursive, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::bind::{Binder, Clause, Scope};
@@ -40,7 +43,7 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
 
 fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
     if with.recursive {
-        return Err(errors::not_supported_yet("WITH RECURSIVE"));
+        return recursive::bind_with(binder, with);
     }
     for table in &with.tables {
         binder.derived_depth += 1;
@@ -52,7 +55,7 @@ fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
         }
         binder.common.push(CommonTable {
             name: table.name.clone(),
-            plan: Arc::new(plan),
+            plan: Some(Arc::new(plan)),
             columns: table.columns.clone(),
         });
     }
@@ -146,6 +149,7 @@ fn bind_parts(
     });
     binder.pins_literals = pins;
     let ((group_by, having, order), windows) = rest?;
+    recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
     Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
 }
@@ -253,32 +257,6 @@ pub(super) fn bind_limit(
     Ok((count, offset))
 }
 
-/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
-/// GROUP BY it reads none, nor does ORDER BY.
-fn check_full_grouping(group_by: &[Expr], project: &[Expr], order: &[(Expr, bool)]) -> SqlResult<()> {
-    if group_by.is_empty() {
-        let mut all = project.iter().chain(order.iter().map(|(e, _)| e));
-        let reads = all.any(|e| ungrouped_column(e, group_by).is_some());
-        return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
-    }
-    let listed = |item: &&Expr| !group_by.iter().any(|key| walk::same(key, item));
-    match project.iter().filter(listed).find_map(|item| ungrouped_column(item, group_by)) {
-        Some(name) => Err(errors::wrong_field_with_group(name.replace('`', ""))),
-        None => Ok(()),
-    }
-}
-
-/// The first column that an expression reads and that is not in GROUP BY itself.
-fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
-    if let Some(column) = expr.as_column() {
-        let is_key = group_by.iter().any(|key| walk::same(key, expr));
-        return (!is_key).then_some(&*column.name);
-    }
-    let mut found = None;
-    walk::children(expr, &mut |child| found = found.or_else(|| ungrouped_column(child, group_by)));
-    found
-}
-
 fn assemble(
     binder: &mut Binder<'_>,
     select: &Select,
@@ -320,7 +298,10 @@ fn assemble(
     // DISTINCT over plain rows is grouping by all that is selected.
     let groups_distinct = select.options.distinct && !is_grouped && windows.is_empty();
     if select.rollup {
-        let rolled = project.iter_mut().chain(&mut having).chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
+        let rolled = project
+            .iter_mut()
+            .chain(&mut having)
+            .chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
         rolled.for_each(|expr| place_keys(expr, &group_by, group_slot, aggregates.len()));
         // What is computed from keys may be NULL; a key itself is described as its column.
         for (meta, expr) in columns.iter_mut().zip(&mut project) {
@@ -397,7 +378,10 @@ fn assemble(
     };
     let order = if sorted_already { Vec::new() } else { order };
     let assigns = |e: &Expr| walk::facts(e).assigns;
-    let counts = group.is_none() && windows.is_none() && project.iter().any(assigns) && !order.iter().any(|(e, _)| assigns(e));
+    let counts = group.is_none()
+        && windows.is_none()
+        && project.iter().any(assigns)
+        && !order.iter().any(|(e, _)| assigns(e));
     let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
     let block = Block {
         slot_count: table_count + if windows.is_some() { 3 } else { 1 },
@@ -451,106 +435,6 @@ fn counted_key(expr: Expr, descending: bool, project: &[Expr]) -> SortKey {
     };
     let item = project.iter().position(alike);
     SortKey { item, ..sort_key((expr, descending)) }
-}
-
-/// Aggregates become columns of the grouped row.
-fn place_aggregates(expr: &mut Expr, slot: u16) {
-    walk::visit_mut(expr, &mut |e| {
-        if let Node::Aggregate(number) = e.node {
-            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
-            e.ty = from::local_type(&e.ty);
-        }
-    });
-}
-
-/// Under WITH ROLLUP, makes keys columns of the grouped row: NULL where they are rolled up.
-fn place_keys(expr: &mut Expr, keys: &[Expr], slot: u16, aggregates: usize) {
-    let Some(key) = keys.iter().position(|key| walk::same(key, expr)) else {
-        return walk::children_mut(expr, &mut |child| place_keys(child, keys, slot, aggregates));
-    };
-    let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
-    expr.node = Node::Column(ColumnRef { slot, column: (aggregates + key) as u16, name });
-    (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
-}
-
-/// Whether it reads columns of a slot from the given one on.
-fn reads_from(expr: &Expr, slot: u16, first: usize) -> bool {
-    let mut reads = false;
-    walk::for_each_column(expr, &mut |own, column| reads |= own == slot && column as usize >= first);
-    reads
-}
-
-/// Notes which columns conditions, keys and results read, and aggregates.
-fn mark_needed<'e>(
-    from: &mut From,
-    exprs: impl Iterator<Item = &'e Expr>,
-    aggregates: &'e [AggregateCall],
-) {
-    let leaves = &mut from.leaves;
-    let mut mark = |slot: u16, column: u16| {
-        if let Some(leaf) = leaves.get_mut(slot as usize) {
-            leaf.needed[column as usize] = true;
-        }
-    };
-    let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
-    for expr in exprs.chain(arguments) {
-        walk::for_each_column(expr, &mut mark);
-    }
-    if let Some(tree) = &from.tree {
-        mark_joins(tree, &mut mark);
-    }
-}
-
-fn mark_joins(tree: &order::FromTree, mark: &mut impl FnMut(u16, u16)) {
-    fn go(tree: &order::FromTree, mark: &mut dyn FnMut(u16, u16)) {
-        if let order::FromTree::Join { left, right, on, .. } = tree {
-            for condition in on {
-                walk::for_each_column(condition, &mut |slot, column| mark(slot, column));
-            }
-            go(left, mark);
-            go(right, mark);
-        }
-    }
-    go(tree, mark);
-}
-
-/// What rows keep of the tables for expressions that are computed later.
-fn carry_of(from: &From, exprs: &[&Expr]) -> Carry {
-    let mut after: Vec<Vec<bool>> = from.leaves.iter().map(|l| vec![false; l.needed.len()]).collect();
-    for expr in exprs {
-        walk::for_each_column(expr, &mut |slot, column| {
-            if let Some(columns) = after.get_mut(slot as usize) {
-                columns[column as usize] = true;
-            }
-        });
-    }
-    Carry::new(from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
-        let mut columns = leaf.columns();
-        columns.wanted = wanted;
-        columns
-    }))
-}
-
-/// How rows are grouped; `after` is what is computed of groups.
-fn group_plan(
-    from: &From,
-    keys: Vec<Expr>,
-    aggregates: Vec<AggregateCall>,
-    slot: u16,
-    distinct: bool,
-    after: &[&Expr],
-) -> GroupPlan {
-    GroupPlan {
-        parts: keys.iter().map(|k| KeyPart::new(stored_type(&k.ty), true)).collect(),
-        keys,
-        aggregates,
-        carry: carry_of(from, after),
-        spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
-        slot,
-        keeps_arrival: distinct,
-        streams: false,
-        rollup: false,
-    }
 }
 
 /// What a query wishes of its source.

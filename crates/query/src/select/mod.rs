@@ -16,8 +16,10 @@ mod carry;
 mod difference;
 mod frame;
 mod from;
+mod group;
 mod merge;
 mod metadata;
+mod recursive;
 mod run;
 mod setop;
 mod subquery;
@@ -41,6 +43,7 @@ use crate::session::Session;
 pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
+pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
 pub(crate) use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};
 
@@ -72,7 +75,8 @@ pub(crate) struct ExplainFacts {
 #[derive(Clone)]
 pub(crate) struct CommonTable {
     pub(crate) name: String,
-    pub(crate) plan: Arc<SelectPlan>,
+    /// None while it is found out whether a part of the table's own query names it.
+    pub(crate) plan: Option<Arc<SelectPlan>>,
     pub(crate) columns: Vec<String>,
 }
 
@@ -96,6 +100,10 @@ pub(crate) enum Body {
     Block(Box<Block>),
     /// UNION, EXCEPT, INTERSECT.
     Set(Box<SetPlan>),
+    /// A table of WITH RECURSIVE.
+    Recursive(Box<RecursivePlan>),
+    /// That table within its own query.
+    Working(WorkingPlan),
 }
 
 impl SelectPlan {
@@ -142,6 +150,8 @@ impl SelectPlan {
             Body::Block(block) if block.group.as_ref().is_some_and(|g| g.keys.is_empty()) => 1.0,
             Body::Block(block) => block.source.expected_rows(),
             Body::Set(set) => set.queries().iter().map(|part| part.expected_rows()).sum(),
+            Body::Recursive(recursive) => recursive.queries().iter().map(|part| part.expected_rows()).sum(),
+            Body::Working(_) => 2.0,
         }
     }
 

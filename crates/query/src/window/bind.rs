@@ -172,7 +172,9 @@ impl Binder<'_> {
                 _ => None,
             };
             let key = match alias {
-                Some(key) if walk::facts(&key).windows => return Err(errors::window_function_in_window_spec()),
+                Some(key) if walk::facts(&key).windows => {
+                    return Err(errors::window_function_in_window_spec());
+                }
                 Some(key) => key,
                 None => self.window_key(&item.expr, Clause::Window)?,
             };

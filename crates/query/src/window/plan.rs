@@ -54,7 +54,8 @@ impl WindowPlan {
             let peer_parts = stage.partition_parts + order.len();
             let by_value = frame.start.is_value() || frame.end.is_value();
             let range_key = if by_value { order.into_iter().next() } else { None };
-            let shared = |group: &&mut FrameGroup| group.peer_parts == peer_parts && alike(&group.frame, &frame);
+            let shared =
+                |group: &&mut FrameGroup| group.peer_parts == peer_parts && alike(&group.frame, &frame);
             match stage.groups.iter_mut().find(shared) {
                 Some(group) => group.calls.push(number),
                 None => stage.groups.push(FrameGroup { peer_parts, range_key, frame, calls: vec![number] }),

@@ -197,8 +197,7 @@ impl<'p> StageRun<'p> {
         }
         session.check_interrupt()?;
         let (plan, stage, row) = (self.plan, self.stage, self.next);
-        let mut view =
-            View { plan, stage, partition: &mut self.partition, loaded: &mut self.loaded };
+        let mut view = View { plan, stage, partition: &mut self.partition, loaded: &mut self.loaded };
         let mut results: Vec<Option<Value>> = vec![None; plan.calls.len()];
         for (place, functions) in self.frames.iter_mut().zip(&mut self.functions) {
             place.go_to(row, &mut view, session, frame)?;
