@@ -158,6 +158,8 @@ fn a_kill_ends_what_gives_out_kept_rows() {
                 "select s from t except all select s from t where b = 1",
                 "select s from (select s, a from t limit 9999) d",
                 "select x.s from t x join t y on x.s = y.s",
+                "select s, sum(a) over (order by s rows 5 preceding) from t",
+                "select s, count(*) from t group by s with rollup",
             ] {
                 let mut sink = KillAtFirstRow { interrupt: client.session.interrupt.clone(), rows: 0 };
                 let ended = client.run_into(sql, &mut sink).map(|_| ());

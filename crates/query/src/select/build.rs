@@ -19,7 +19,7 @@ use super::group::{
 use super::metadata::{describe, item_name, kept_for_windows};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, recursive, setop};
 use crate::access::KeyOrder;
-use crate::aggregate::{AggregateCall, AggregateKind};
+use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;

@@ -32,6 +32,9 @@ pub(crate) struct BoundWindow {
     pub frame: Frame,
 }
 
+/// PARTITION BY, and ORDER BY with whether each key descends.
+type Keys = (Vec<Expr>, Vec<(Expr, bool)>);
+
 /// A window whose references to others are resolved.
 #[derive(Clone)]
 struct Resolved {
@@ -159,7 +162,7 @@ impl Binder<'_> {
         Ok(windows)
     }
 
-    fn bind_window(&mut self, window: &Resolved) -> SqlResult<(Vec<Expr>, Vec<(Expr, bool)>)> {
+    fn bind_window(&mut self, window: &Resolved) -> SqlResult<Keys> {
         let mut partition = Vec::with_capacity(window.partition.len());
         for tree in &window.partition {
             partition.push(self.window_key(tree, Clause::Partition)?);

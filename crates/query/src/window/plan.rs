@@ -38,7 +38,7 @@ pub(crate) struct WindowPlan {
 impl WindowPlan {
     /// Plans windows whose functions and keys read their rows from the tables' slots and from `group`: its slot, and its
     /// aggregates' types. `slot` takes the results, the slot behind it keys.
-    pub fn new<'t>(
+    pub fn new(
         windows: Vec<BoundWindow>,
         tables: Carry,
         group: Option<(u16, Arc<Layout>)>,
