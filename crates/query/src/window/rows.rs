@@ -211,7 +211,7 @@ mod tests {
     fn rows_are_found_by_number_in_memory_and_in_the_file() {
         sim::run(Options::new(1), || {
             let mut partition = Partition::new(1, 1, host());
-            for count in [3, 8000, 20] {
+            for count in [3, 8000, 4] {
                 partition.clear();
                 for number in 0..count {
                     let row = row(number);
