@@ -96,7 +96,8 @@ impl RowFunction<'_> {
                     // NULL is no row away, as in MariaDB.
                     self.argument(1, session, frame)?.unwrap_or(0)
                 };
-                let target = i128::from(row) + if ahead { by } else { -by };
+                let row = i128::from(row);
+                let target = if ahead { row.saturating_add(by) } else { row.saturating_sub(by) };
                 u64::try_from(target).ok().filter(|target| *target < length)
             }
             WindowKind::FirstValue => Some(rows.start).filter(|_| !rows.is_empty()),
@@ -104,8 +105,10 @@ impl RowFunction<'_> {
             WindowKind::NthValue => {
                 view.load(row, frame)?;
                 // NULL is the first row, as in MariaDB.
-                let behind = self.argument(1, session, frame)?.map_or(0, |n| n - 1);
-                u64::try_from(i128::from(rows.start) + behind).ok().filter(|nth| rows.contains(nth))
+                let behind = self.argument(1, session, frame)?.map_or(0, |n| n.saturating_sub(1));
+                u64::try_from(i128::from(rows.start).saturating_add(behind))
+                    .ok()
+                    .filter(|nth| rows.contains(nth))
             }
             WindowKind::PercentileCont | WindowKind::PercentileDisc => {
                 return self.percentile(row, view, session, frame);
