@@ -314,6 +314,29 @@ catalogue! {
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
     WITH_COL_WRONG_LIST with_col_wrong_list(4002, "HY000") "WITH column list and SELECT field list have different column counts";
+    WRONG_WINDOW_SPEC_NAME wrong_window_spec_name(4009, "HY000", name) "Window specification with name '{name}' is not defined";
+    DUP_WINDOW_NAME dup_window_name(4010, "HY000", name) "Multiple window specifications with the same name '{name}'";
+    PARTITION_LIST_IN_REFERENCING_WINDOW_SPEC partition_list_in_referencing_window_spec(4011, "HY000", name) "Window specification referencing another one '{name}' cannot contain partition list";
+    ORDER_LIST_IN_REFERENCING_WINDOW_SPEC order_list_in_referencing_window_spec(4012, "HY000", name) "Referenced window specification '{name}' already contains order list";
+    WINDOW_FRAME_IN_REFERENCED_WINDOW_SPEC window_frame_in_referenced_window_spec(4013, "HY000", name) "Referenced window specification '{name}' cannot contain window frame";
+    BAD_COMBINATION_OF_WINDOW_FRAME_BOUND_SPECS bad_combination_of_window_frame_bound_specs(4014, "HY000") "Unacceptable combination of window frame bound specifications";
+    WRONG_PLACEMENT_OF_WINDOW_FUNCTION wrong_placement_of_window_function(4015, "HY000") "Window function is allowed only in SELECT list and ORDER BY clause";
+    WINDOW_FUNCTION_IN_WINDOW_SPEC window_function_in_window_spec(4016, "HY000") "Window function is not allowed in window specification";
+    NOT_ALLOWED_WINDOW_FRAME not_allowed_window_frame(4017, "HY000", name) "Window frame is not allowed with '{name}'";
+    NO_ORDER_LIST_IN_WIN_SPEC no_order_list_in_win_spec(4018, "HY000", name) "No order list in window specification for '{name}'";
+    RANGE_FRAME_NEEDS_SIMPLE_ORDERBY range_frame_needs_simple_orderby(4019, "HY000") "RANGE-type frame requires ORDER BY clause with single sort key";
+    WRONG_TYPE_FOR_ROWS_FRAME wrong_type_for_rows_frame(4020, "HY000") "Integer is required for ROWS-type frame";
+    WRONG_TYPE_FOR_RANGE_FRAME wrong_type_for_range_frame(4021, "HY000") "Numeric datatype is required for RANGE-type frame";
+    FRAME_EXCLUSION_NOT_SUPPORTED frame_exclusion_not_supported(4022, "HY000") "Frame exclusion is not supported yet";
+    INVALID_NTILE_ARGUMENT invalid_ntile_argument(4024, "HY000") "Argument of NTILE must be greater than 0";
+    SUM_FUNC_WITH_WINDOW_FUNC_AS_ARG sum_func_with_window_func_as_arg(4074, "HY000") "Window functions can not be used as arguments to group functions.";
+    WRONG_TYPE_FOR_PERCENTILE_FUNC wrong_type_for_percentile_func(4101, "HY000", name) "Numeric datatype is required for {name} function";
+    ARGUMENT_NOT_CONSTANT argument_not_constant(4102, "HY000", name) "Argument to the {name} function is not a constant for a partition";
+    ARGUMENT_OUT_OF_RANGE argument_out_of_range(4103, "HY000", name) "Argument to the {name} function does not belong to the range [0,1]";
+    WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
+    QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
+    RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
+    NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
 }
 

@@ -18,7 +18,7 @@ use crate::expr::{Expr, Node, walk};
 use crate::join::{JoinSource, Source, TableSource};
 use crate::plan::Notes;
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
-use crate::select::{self, Block, Body, SelectPlan, Subquery, SubqueryTest};
+use crate::select::{self, Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
 
 /// An explained statement: a result that is known when the plan is made.
 pub(crate) struct ExplainPlan {
@@ -202,6 +202,7 @@ impl Lines {
                 self.queries = 0;
                 self.parts(&set.queries(), "PRIMARY", !set.is_sorted(), set.is_union_all());
             }
+            Body::Recursive(_) | Body::Working(_) => {}
         }
     }
 
@@ -228,6 +229,30 @@ impl Lines {
         });
     }
 
+    /// The parts of a recursive table, and its rows' line.
+    fn recursive_parts(&mut self, recursive: &RecursivePlan, first: &'static str) {
+        let mut numbers = Vec::new();
+        for (index, part) in recursive.queries().into_iter().enumerate() {
+            self.queries += 1;
+            numbers.push(self.queries.to_string());
+            let select_type = match index {
+                0 => first,
+                _ if index < recursive.anchor_count() => "UNION",
+                _ => "RECURSIVE UNION",
+            };
+            if let Body::Block(block) = &part.body {
+                self.block(block, self.queries, select_type);
+            }
+        }
+        self.done.push(Line {
+            select_type: "UNION RESULT",
+            table: Some(format!("<union{}>", numbers.join(","))),
+            kind: Some("ALL"),
+            extra: Some(String::new()),
+            ..Line::default()
+        });
+    }
+
     fn block(&mut self, block: &Block, id: u64, select_type: &'static str) {
         let mut derived: BTreeMap<u16, u64> = BTreeMap::new();
         let mut pending = Vec::new();
@@ -244,9 +269,11 @@ impl Lines {
                 Child::Derived(_, plan) => plan,
                 Child::Subquery(subquery) => &subquery.plan,
             };
-            if let Body::Set(set) = &plan.body {
-                self.queries += set.queries().len() as u64 - 1;
-            }
+            self.queries += match &plan.body {
+                Body::Set(set) => set.queries().len() as u64 - 1,
+                Body::Recursive(recursive) => recursive.queries().len() as u64 - 1,
+                Body::Block(_) | Body::Working(_) => 0,
+            };
         }
         if let Some(words) = without_tables(block) {
             let extra = Some(words.into());
@@ -263,7 +290,7 @@ impl Lines {
         let grouped = block.explain.groups || (block.explain.distinct && block.group.is_some());
         let first = self.done[from].extra.get_or_insert_default();
         let in_order = grouped && groups_by_index(block);
-        if grouped && !in_order {
+        if (grouped && !in_order) || block.explain.windows {
             push(first, "Using temporary");
         }
         if block.explain.sorts || (block.explain.groups && !in_order) {
@@ -294,6 +321,12 @@ impl Lines {
                 self.parts(&set.queries(), select_type, !set.is_sorted(), set.is_union_all());
                 self.queries = self.queries.max(before);
             }
+            Body::Recursive(recursive) => {
+                let before = std::mem::replace(&mut self.queries, id - 1);
+                self.recursive_parts(recursive, select_type);
+                self.queries = self.queries.max(before);
+            }
+            Body::Working(_) => {}
         }
     }
 
@@ -484,6 +517,7 @@ fn children(block: &Block) -> Vec<Child<'_>> {
         .chain(conditions)
         .chain(keys)
         .chain(&block.having)
+        .chain(block.windows.iter().flat_map(|windows| windows.expressions()))
         .chain(block.order.iter().map(|k| &k.expr));
     for expr in all {
         walk::visit(expr, &mut |e| {
@@ -505,7 +539,9 @@ fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec
         Source::One => {}
         Source::Table(table) => conditions.extend(table.filter.iter().chain(&table.implied)),
         Source::Derived(derived) => {
-            out.push(Child::Derived(derived.slot, &derived.plan));
+            if !matches!(derived.plan.body, Body::Working(_)) {
+                out.push(Child::Derived(derived.slot, &derived.plan));
+            }
             conditions.extend(&derived.filter);
         }
         Source::Join(join) => {

@@ -42,6 +42,7 @@ mod testing;
 pub mod txn;
 pub mod user_locks;
 pub mod waits;
+mod window;
 pub mod xa;
 
 pub use database::{Database, LockedThing, Params};

@@ -70,6 +70,8 @@ pub struct SessionVars {
     pub unique_checks: bool,
     /// `div_precision_increment`.
     pub div_precision_increment: u8,
+    /// `max_recursive_iterations`: rounds of a recursive table.
+    pub max_recursive_iterations: u64,
     /// `group_concat_max_len`, bytes.
     pub group_concat_max_len: u64,
     /// `max_statement_time`, microseconds; 0 is none.
@@ -132,6 +134,7 @@ impl Default for SessionVars {
             foreign_key_checks: true,
             unique_checks: true,
             div_precision_increment: 4,
+            max_recursive_iterations: 1000,
             group_concat_max_len: 1 << 20,
             max_statement_time: 0,
             max_allowed_packet: 16 << 20,
@@ -302,6 +305,8 @@ pub struct Session {
     pub diagnostics: Diagnostics,
     /// `ROW_COUNT()`.
     pub row_count: i64,
+    /// What recursive tables read in the rounds that run, innermost last.
+    pub(crate) working: Vec<crate::select::Working>,
     /// `FOUND_ROWS()`.
     pub found_rows: u64,
     /// `LAST_INSERT_ID()`.
@@ -362,6 +367,7 @@ impl Session {
             user_locks: HeldLocks::new(host.user_locks()),
             diagnostics: Diagnostics::default(),
             row_count: 0,
+            working: Vec::new(),
             found_rows: 0,
             last_insert_id: 0,
             statement_insert_id: 0,

@@ -158,6 +158,8 @@ fn a_kill_ends_what_gives_out_kept_rows() {
                 "select s from t except all select s from t where b = 1",
                 "select s from (select s, a from t limit 9999) d",
                 "select x.s from t x join t y on x.s = y.s",
+                "select s, sum(a) over (order by s rows 5 preceding) from t",
+                "select s, count(*) from t group by s with rollup",
             ] {
                 let mut sink = KillAtFirstRow { interrupt: client.session.interrupt.clone(), rows: 0 };
                 let ended = client.run_into(sql, &mut sink).map(|_| ());
@@ -297,5 +299,28 @@ fn indexes_that_are_built_with_a_sort_on_disk_are_sound_and_dense() {
         client.session.host = host;
         assert_eq!(client.run("check table t"), "test.t|check|status|OK");
         assert_eq!(client.run("select count(*) from t force index (u) where s is null"), "2");
+    });
+}
+
+#[test]
+fn windows_rollups_and_recursions_that_do_not_fit_into_memory_answer_alike() {
+    world(|database| {
+        let mut client = Client::new(database);
+        fill(&mut client, 4_000);
+        for (window, functions) in [
+            ("order by s, id", "row_number() over w, lag(s, 700) over w, sum(a) over w"),
+            ("partition by b % 3 order by s, id", "rank() over w, ntile(7) over w, last_value(s) over w"),
+            ("order by id rows between 900 preceding and 40 following", "sum(a) over w, max(s) over w"),
+            ("order by b range between 20 preceding and 20 following", "count(*) over w, min(a) over w"),
+            ("partition by b % 2", "sum(a) over w, max(s) over w, row_number() over (order by a, id)"),
+        ] {
+            both(&mut client, &format!("select id, {functions} from t window w as ({window}) order by id"));
+        }
+        both(&mut client, "select distinct median(a) over (partition by b % 7) m from t order by m");
+        both(&mut client, "select b % 9 x, s, count(*), sum(a) from t group by x, s with rollup");
+        let path = "with recursive c as (select id, s from t where id < 900 union \
+                    select (c.id * 7) % 4000, t.s from c join t on t.id = (c.id * 7) % 4000) \
+                    select count(*), sum(id), max(s) from c";
+        both(&mut client, path);
     });
 }

@@ -47,12 +47,24 @@ impl Binder<'_> {
         if self.in_aggregate || !self.clause.takes_aggregates() || !self.scope().takes_aggregates {
             return Err(errors::invalid_group_func_use());
         }
+        self.in_aggregate = true;
         let bound = self.bind_aggregate(kind, call)?;
         Ok(Some(self.keep_aggregate(bound)))
     }
 
+    /// An aggregate over a window; None if the function is none. Its arguments may be aggregates of groups.
+    pub(crate) fn window_aggregate(&mut self, call: &FunctionCall) -> SqlResult<Option<AggregateCall>> {
+        let Some(kind) = kind_of(call) else { return Ok(None) };
+        let refused = match kind {
+            AggregateKind::GroupConcat => "",
+            AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg if call.distinct => "DISTINCT",
+            _ => return self.bind_aggregate(kind, call).map(Some),
+        };
+        let name = call.name.to_uppercase();
+        Err(errors::not_supported_yet(format!("{name}({refused}) aggregate as window function")))
+    }
+
     fn bind_aggregate(&mut self, kind: AggregateKind, call: &FunctionCall) -> SqlResult<AggregateCall> {
-        self.in_aggregate = true;
         let args = call.args.iter().map(|a| self.scalar(a)).collect::<SqlResult<Vec<_>>>();
         let order = call
             .order_by
@@ -182,7 +194,8 @@ fn fixed_decimals(arg: &Expr) -> u8 {
     }
 }
 
-fn min_max_type(arg: &Expr) -> SqlType {
+/// The type of a value that is one of those of an expression.
+pub(crate) fn min_max_type(arg: &Expr) -> SqlType {
     match arg.class() {
         Class::Null => SqlType::varbinary(0),
         Class::String if !arg.ty.has_members() => arg.ty.clone().with_decimals(typing::STRING_DECIMALS),

@@ -7,7 +7,9 @@
 mod bind;
 mod state;
 
+pub(crate) use bind::min_max_type;
 pub use state::State;
+pub(crate) use state::domain_of;
 
 use keel_sql::ast::ByteStr;
 use keel_value::SqlType;

@@ -1,5 +1,7 @@
 //! The state of one aggregate while the rows of a group pass.
 
+mod remove;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ use crate::func;
 
 impl Binder<'_> {
     pub(super) fn call(&mut self, call: &FunctionCall) -> SqlResult<Expr> {
-        if call.over.is_some() {
-            return Err(errors::not_supported_yet("window functions"));
+        if let Some(over) = &call.over {
+            return self.window_call(call, over);
         }
         if let Some(db) = &call.db {
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
@@ -153,6 +153,14 @@ impl Binder<'_> {
                     return Err(wrong());
                 }
                 args.pop().expect("2")
+            }
+            "last_value" => {
+                let last = args.pop().ok_or_else(wrong)?;
+                if args.iter().any(|arg| crate::expr::walk::facts(arg).assigns) {
+                    return Err(errors::not_supported_yet("LAST_VALUE of assignments"));
+                }
+                let (ty, nullable, derivation) = (last.ty.clone(), last.nullable, last.derivation);
+                Expr { node: Node::Coalesce(vec![last]), ty, nullable, derivation }
             }
             "charset" | "collation" | "coercibility" => {
                 if args.len() != 1 {

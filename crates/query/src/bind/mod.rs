@@ -102,6 +102,10 @@ pub enum Clause {
     Having,
     /// ORDER BY.
     Order,
+    /// PARTITION BY of a window.
+    Partition,
+    /// ORDER BY of a window, and arguments of window functions in ORDER BY.
+    Window,
 }
 
 impl Clause {
@@ -117,13 +121,14 @@ impl Clause {
             Clause::On => "ON",
             Clause::Group => "GROUP BY",
             Clause::Having => "HAVING",
-            Clause::Order => "ORDER BY",
+            Clause::Order | Clause::Window => "ORDER BY",
+            Clause::Partition => "GROUP BY",
         }
     }
 
     /// Whether aggregates may stand in it.
     pub fn takes_aggregates(self) -> bool {
-        matches!(self, Clause::Fields | Clause::Having | Clause::Order)
+        matches!(self, Clause::Fields | Clause::Having | Clause::Order | Clause::Partition | Clause::Window)
     }
 }
 
@@ -135,6 +140,8 @@ pub struct Binder<'a> {
     pub(crate) clause: Clause,
     /// Within an aggregate's arguments: another aggregate is 1111.
     pub(crate) in_aggregate: bool,
+    /// Within a window function's arguments: another window function is 4074.
+    pub(crate) in_window: bool,
     /// Literals met now are constants of the plan: their form shows in column names and types.
     pub pins_literals: bool,
     /// The same for decimals only: the scale of a quotient follows from that of its operands.
@@ -162,6 +169,14 @@ pub struct Binder<'a> {
     pub(crate) assigned: Vec<Arc<str>>,
     /// Where a derived table's name may not be found: WITH's tables, innermost last.
     pub(crate) common: Vec<crate::select::CommonTable>,
+    /// Names of tables of WITH RECURSIVE that are bound later.
+    pub(crate) later_common: Vec<String>,
+    /// A table of WITH was named within its own query, before it has a plan.
+    pub(crate) met_itself: bool,
+    /// Recursive tables so far.
+    pub(crate) recursions: u32,
+    /// Recursive tables that the part being bound names, by their numbers.
+    pub(crate) working_uses: Vec<u32>,
 }
 
 impl<'a> Binder<'a> {
@@ -172,6 +187,7 @@ impl<'a> Binder<'a> {
             scopes: vec![Scope::default()],
             clause: Clause::Fields,
             in_aggregate: false,
+            in_window: false,
             pins_literals: false,
             pins_decimals: false,
             pinned: Vec::new(),
@@ -185,6 +201,10 @@ impl<'a> Binder<'a> {
             saw_volatile: false,
             assigned: Vec::new(),
             common: Vec::new(),
+            later_common: Vec::new(),
+            met_itself: false,
+            recursions: 0,
+            working_uses: Vec::new(),
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Scope {
     pub aliases: Vec<(Arc<str>, Expr)>,
     /// Aggregates met so far.
     pub aggregates: Vec<AggregateCall>,
+    /// Window functions met so far.
+    pub(crate) windows: Vec<crate::window::Pending>,
     /// Whether this is a query block, whose rows can be grouped.
     pub takes_aggregates: bool,
     /// Cells needed per execution.
@@ -191,7 +193,8 @@ impl Scope {
         listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
     }
 
-    fn alias(&self, name: &ColumnName) -> Option<&Expr> {
+    /// The select item of that name.
+    pub(crate) fn alias(&self, name: &ColumnName) -> Option<&Expr> {
         if name.table.is_some() {
             return None;
         }
@@ -252,7 +255,7 @@ impl Binder<'_> {
         };
         if found.is_none()
             && level == 0
-            && clause == Clause::Group
+            && matches!(clause, Clause::Group | Clause::Partition | Clause::Window)
             && let Some(expr) = scope.alias(name)
         {
             return Ok(Some(expr.clone()));

@@ -19,9 +19,10 @@ impl Binder<'_> {
         let volatile = std::mem::take(&mut self.saw_volatile);
         let clause = self.clause;
         let in_aggregate = std::mem::take(&mut self.in_aggregate);
+        let in_window = std::mem::take(&mut self.in_window);
         let planned = select::plan_select(self, query);
         self.clause = clause;
-        self.in_aggregate = in_aggregate;
+        (self.in_aggregate, self.in_window) = (in_aggregate, in_window);
         let reads = self.reads.pop().expect("pushed above");
         let is_volatile = std::mem::replace(&mut self.saw_volatile, volatile);
         self.saw_volatile |= is_volatile;

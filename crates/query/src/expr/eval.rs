@@ -163,7 +163,9 @@ impl Expr {
                 value
             }
             Node::Row(_) => Err(errors::operand_columns(1)),
-            Node::Aggregate(_) => unreachable!("aggregates are replaced before anything runs"),
+            Node::Aggregate(_) | Node::Window(_) => {
+                unreachable!("aggregates are replaced before anything runs")
+            }
         }
     }
 

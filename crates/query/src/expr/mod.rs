@@ -277,6 +277,8 @@ pub enum Node {
     Row(Vec<Expr>),
     /// The n-th aggregate of the query: replaced by a column of the grouped row before anything runs.
     Aggregate(u32),
+    /// The n-th window function of the query: replaced by a column of the windows' results before anything runs.
+    Window(u32),
 }
 
 impl Expr {

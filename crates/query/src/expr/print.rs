@@ -167,6 +167,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push(')');
         }
         Node::Aggregate(_) => out.push_str("aggregate()"),
+        Node::Window(_) => out.push_str("window()"),
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Facts {
     pub subquery: bool,
     /// Aggregates.
     pub aggregates: bool,
+    /// Window functions.
+    pub windows: bool,
     /// Assigns a user variable, or reads one that the statement assigns.
     pub assigns: bool,
 }
@@ -24,7 +26,7 @@ pub struct Facts {
 impl Facts {
     /// One value for the whole execution of this query block.
     pub fn is_constant(&self) -> bool {
-        !(self.columns || self.outer || self.volatile || self.aggregates || self.assigns)
+        !(self.columns || self.outer || self.volatile || self.aggregates || self.windows || self.assigns)
     }
 }
 
@@ -38,7 +40,8 @@ macro_rules! each_operand {
             | Node::Outer { .. }
             | Node::UserVar(..)
             | Node::SysVar(..)
-            | Node::Aggregate(_) => {}
+            | Node::Aggregate(_)
+            | Node::Window(_) => {}
             Node::Once(_, a)
             | Node::Not(a)
             | Node::Negate(a)
@@ -126,6 +129,7 @@ pub fn facts(expr: &Expr) -> Facts {
         Node::Outer { .. } => facts.outer = true,
         Node::Param(_) => facts.params = true,
         Node::Aggregate(_) => facts.aggregates = true,
+        Node::Window(_) => facts.windows = true,
         Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
         Node::Call(function, _) if !function.pure => facts.volatile = true,
         Node::Subquery(subquery) => {
@@ -228,7 +232,7 @@ fn same_shape(a: &Expr, b: &Expr) -> bool {
         (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && x.pure,
         (Node::UserVar(x, _), Node::UserVar(y, _)) => x == y,
         (Node::SysVar(s, x), Node::SysVar(t, y)) => s == t && x == y,
-        (Node::Aggregate(x), Node::Aggregate(y)) => x == y,
+        (Node::Aggregate(x), Node::Aggregate(y)) | (Node::Window(x), Node::Window(y)) => x == y,
         (Node::AssignUserVar(..), _) => false,
         (Node::Between { negated: x, .. }, Node::Between { negated: y, .. })
         | (Node::In { negated: x, .. }, Node::In { negated: y, .. })

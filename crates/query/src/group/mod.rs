@@ -5,9 +5,14 @@
 //! written to one of several temporary partitions by hash and grouped when the groups in memory have been given out. Where
 //! the states of groups in memory grow too large, their further rows go the same way, and the states wait for them.
 
+mod rollup;
+
+pub(crate) use rollup::Rollup;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use keel_base::SqlResult;
+use keel_sql::ast::OrderItem;
 use keel_value::Value;
 use keel_value::key::KeyPart;
 use std::hash::BuildHasher;
@@ -31,12 +36,25 @@ pub(crate) struct GroupPlan {
     pub carry: Carry,
     /// All that keys and aggregates and the kept columns need of a row, for rows that go to disk.
     pub spill: Carry,
-    /// The slot for the aggregates' results.
+    /// The slot for the aggregates' results, and behind them the keys' values under WITH ROLLUP.
     pub slot: u16,
     /// Groups come out as they came in (DISTINCT), not by their keys.
     pub keeps_arrival: bool,
     /// Rows come in the order of the keys: a group is whole when the next begins.
     pub streams: bool,
+    /// WITH ROLLUP.
+    pub rollup: bool,
+}
+
+impl GroupPlan {
+    /// The same WITH ROLLUP, whose groups come in the order that GROUP BY says.
+    pub fn rolled_up(mut self, items: &[OrderItem]) -> GroupPlan {
+        self.rollup = true;
+        for (part, item) in self.parts.iter_mut().zip(items) {
+            part.descending = item.desc;
+        }
+        self
+    }
 }
 
 /// Partitions of one round of spilling.

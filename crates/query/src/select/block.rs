@@ -1,7 +1,7 @@
 //! One SELECT: its plan, and how it runs.
 //!
-//! The stages, each optional but the first: rows of the source, constants and row filters, groups, HAVING, projection,
-//! order, limit. Without groups and order a row goes out as soon as it is read, as a slice of its slot where only columns
+//! The stages, each optional but the first: rows of the source, constants and row filters, groups, HAVING, window
+//! functions, projection, order, limit. Without groups and order a row goes out as soon as it is read, as a slice of its slot where only columns
 //! are selected.
 
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use super::carry::{Carry, stored_type};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::{Limits, RowOutput};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
-use crate::group::{GroupPlan, Grouper};
+use crate::group::{GroupPlan, Grouper, Rollup};
 use crate::join::{Runner, Source, all_hold};
 use crate::result::RowView;
 use crate::session::Session;
 use crate::sort::{Distinct, Sorted, Sorter};
+use crate::window::{WindowPlan, WindowRun};
 
 /// One key of ORDER BY.
 pub(crate) struct SortKey {
@@ -47,6 +48,8 @@ pub(crate) struct Block {
     /// For each of the aggregates, all MIN or MAX, the rows in an order that has its value first.
     pub extremes: Vec<Source>,
     pub having: Vec<Expr>,
+    /// Window functions over rows or groups.
+    pub windows: Option<WindowPlan>,
     /// The select list.
     pub project: Vec<Expr>,
     /// All selected are columns of this slot, of types that go out as they are stored.
@@ -107,7 +110,7 @@ impl Block {
         if window.is_full() {
             return Ok(0);
         }
-        if self.group.is_none() && self.order.is_empty() {
+        if self.group.is_none() && self.windows.is_none() && self.order.is_empty() {
             if !empty {
                 self.stream(session, &mut frame, limits.read, &mut window, output)?;
             }
@@ -117,6 +120,22 @@ impl Block {
         match &self.group {
             Some(plan) if plan.streams => {
                 self.stream_groups(plan, session, &mut frame, rows, &mut window, output)?;
+            }
+            Some(plan) if plan.rollup => {
+                let mut rollup = Rollup::new(plan, session);
+                rows.open(session, &mut frame)?;
+                while rows.next(session, &mut frame)? {
+                    rollup.add(session, &frame)?;
+                }
+                rollup.finish()?;
+                self.finish(session, &mut frame, &mut window, output, |session, frame| {
+                    while rollup.next(session, frame)? {
+                        if all_hold(&self.having, session, frame)? {
+                            return Ok(true);
+                        }
+                    }
+                    Ok(false)
+                })?;
             }
             Some(plan) => {
                 let mut grouper = Grouper::new(plan, session);
@@ -253,8 +272,26 @@ impl Block {
         Ok(())
     }
 
-    /// Groups or rows that are there one by one: to the output, sorted where an order is asked for.
+    /// Groups or rows that are there one by one: to the output, behind the window functions where there are any.
     fn finish<'f>(
+        &self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'f>,
+        window: &mut Window,
+        output: &mut dyn RowOutput,
+        mut next: impl FnMut(&mut Session, &mut FrameBuffer<'f>) -> SqlResult<bool>,
+    ) -> SqlResult<()> {
+        let Some(plan) = &self.windows else { return self.send(session, frame, window, output, next) };
+        let mut windows = WindowRun::new(plan, session);
+        while next(session, frame)? {
+            windows.add(session, frame)?;
+        }
+        windows.finish(session, frame)?;
+        self.send(session, frame, window, output, |session, frame| windows.next(session, frame))
+    }
+
+    /// The same to the output, sorted where an order is asked for.
+    fn send<'f>(
         &self,
         session: &mut Session,
         frame: &mut FrameBuffer<'f>,

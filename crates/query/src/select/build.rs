@@ -13,16 +13,20 @@ use keel_value::key::KeyPart;
 use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
-use super::metadata::{describe, item_name};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, setop};
+use super::group::{
+    carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
+};
+use super::metadata::{describe, item_name, kept_for_windows};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, recursive, setop};
 use crate::access::KeyOrder;
-use crate::aggregate::{AggregateCall, AggregateKind};
+use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
 use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
+use crate::window::{self, BoundWindow, WindowPlan};
 
 /// Plans a query expression in a new scope within the binder's.
 pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
@@ -39,7 +43,7 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
 
 fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
     if with.recursive {
-        return Err(errors::not_supported_yet("WITH RECURSIVE"));
+        return recursive::bind_with(binder, with);
     }
     for table in &with.tables {
         binder.derived_depth += 1;
@@ -51,7 +55,7 @@ fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
         }
         binder.common.push(CommonTable {
             name: table.name.clone(),
-            plan: Arc::new(plan),
+            plan: Some(Arc::new(plan)),
             columns: table.columns.clone(),
         });
     }
@@ -95,6 +99,7 @@ struct Bound {
     conditions: Vec<Expr>,
     group_by: Vec<Expr>,
     having: Vec<Expr>,
+    windows: Vec<BoundWindow>,
     order: Vec<(Expr, bool)>,
     limit: Option<Expr>,
     offset: Option<Expr>,
@@ -121,11 +126,8 @@ fn bind_parts(
     order: &[OrderItem],
     limit: Option<&Limit>,
 ) -> SqlResult<Bound> {
-    if !select.windows.is_empty() {
-        return Err(errors::not_supported_yet("window functions"));
-    }
-    if select.rollup {
-        return Err(errors::not_supported_yet("WITH ROLLUP"));
+    if select.rollup && !order.is_empty() {
+        return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
     }
     let mut from = from::bind(binder, &select.from)?;
     let pins = std::mem::replace(&mut binder.pins_literals, true);
@@ -141,11 +143,20 @@ fn bind_parts(
         conditions.extend(binder.bind_condition(tree, Clause::Where)?);
     }
     binder.pins_literals = true;
-    let rest = bind_grouping(binder, select, order, &items);
+    let rest = bind_grouping(binder, select, order, &items).and_then(|rest| {
+        let windows = binder.bind_windows(&select.windows, window_slot(&from) + 1)?;
+        Ok((rest, windows))
+    });
     binder.pins_literals = pins;
-    let (group_by, having, order) = rest?;
+    let ((group_by, having, order), windows) = rest?;
+    recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
-    Ok(Bound { from, items, conditions, group_by, having, order, limit, offset })
+    Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
+}
+
+/// The slot of window functions' results, behind the tables' and the groups'; the next one takes their keys.
+fn window_slot(from: &From) -> u16 {
+    from.leaves.len() as u16 + 1
 }
 
 fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(Expr, Arc<str>)>> {
@@ -179,6 +190,9 @@ fn bind_grouping(
             Some(n) => by_ordinal(items, n, Clause::Group)?,
             None => binder.bind(&item.expr, Clause::Group)?,
         };
+        if walk::facts(&bound).windows {
+            return Err(errors::wrong_placement_of_window_function());
+        }
         if walk::facts(&bound).aggregates {
             let listed = items.iter().find(|(expr, _)| walk::same(expr, &bound));
             let name = listed.map_or_else(|| crate::expr::print::text(&bound), |(_, name)| name.to_string());
@@ -191,6 +205,9 @@ fn bind_grouping(
         Some(tree) => binder.bind_condition(tree, Clause::Having)?,
         None => Vec::new(),
     };
+    if having.iter().any(|condition| walk::facts(condition).windows) {
+        return Err(errors::wrong_placement_of_window_function());
+    }
     let mut keys = Vec::with_capacity(order.len());
     for item in order {
         let bound = match ordinal(binder, &item.expr) {
@@ -240,32 +257,6 @@ pub(super) fn bind_limit(
     Ok((count, offset))
 }
 
-/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
-/// GROUP BY it reads none, nor does ORDER BY.
-fn check_full_grouping(group_by: &[Expr], project: &[Expr], order: &[(Expr, bool)]) -> SqlResult<()> {
-    if group_by.is_empty() {
-        let mut all = project.iter().chain(order.iter().map(|(e, _)| e));
-        let reads = all.any(|e| ungrouped_column(e, group_by).is_some());
-        return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
-    }
-    let listed = |item: &&Expr| !group_by.iter().any(|key| walk::same(key, item));
-    match project.iter().filter(listed).find_map(|item| ungrouped_column(item, group_by)) {
-        Some(name) => Err(errors::wrong_field_with_group(name.replace('`', ""))),
-        None => Ok(()),
-    }
-}
-
-/// The first column that an expression reads and that is not in GROUP BY itself.
-fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
-    if let Some(column) = expr.as_column() {
-        let is_key = group_by.iter().any(|key| walk::same(key, expr));
-        return (!is_key).then_some(&*column.name);
-    }
-    let mut found = None;
-    walk::children(expr, &mut |child| found = found.or_else(|| ungrouped_column(child, group_by)));
-    found
-}
-
 fn assemble(
     binder: &mut Binder<'_>,
     select: &Select,
@@ -273,7 +264,7 @@ fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, order, limit, offset } = bound;
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset } = bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;
@@ -282,13 +273,20 @@ fn assemble(
     if is_grouped && binder.cx.session.vars.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY) {
         check_full_grouping(&group_by, &project, &order)?;
     }
-    let columns: Vec<ColumnMeta> =
+    let mut columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
+    if !windows.is_empty() {
+        let described = columns.iter_mut().zip(&mut project);
+        described.for_each(|(meta, expr)| kept_for_windows(meta, expr, is_grouped));
+    }
     let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
         place_aggregates(expr, group_slot);
+        window::place(expr, window_slot(&from));
     }
+    let mut in_windows: Vec<&mut Expr> = windows.iter_mut().flat_map(BoundWindow::expressions_mut).collect();
+    in_windows.iter_mut().for_each(|expr| place_aggregates(expr, group_slot));
     if table_count > 0 {
         let all = project
             .iter_mut()
@@ -298,11 +296,39 @@ fn assemble(
         all.for_each(|e| walk::hoist(e, &mut scope.once));
     }
     // DISTINCT over plain rows is grouping by all that is selected.
-    let groups_distinct = select.options.distinct && !is_grouped;
+    let groups_distinct = select.options.distinct && !is_grouped && windows.is_empty();
+    if select.rollup {
+        let rolled = project
+            .iter_mut()
+            .chain(&mut having)
+            .chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
+        rolled.for_each(|expr| place_keys(expr, &group_by, group_slot, aggregates.len()));
+        // What is computed from keys may be NULL; a key itself is described as its column.
+        for (meta, expr) in columns.iter_mut().zip(&mut project) {
+            if reads_from(expr, group_slot, aggregates.len()) {
+                expr.nullable = true;
+                meta.nullable |= meta.org_name.is_empty();
+            }
+        }
+    }
     let keys = if groups_distinct { project.clone() } else { group_by };
-    mark_needed(&mut from, &conditions, &keys, &aggregates, &project, &having, &order);
+    let after: Vec<&Expr> = project
+        .iter()
+        .chain(&having)
+        .chain(order.iter().map(|(e, _)| e))
+        .chain(windows.iter().flat_map(BoundWindow::expressions))
+        .collect();
+    mark_needed(&mut from, conditions.iter().chain(&keys).chain(after.iter().copied()), &aggregates);
+    let rolled = if select.rollup { &keys[..] } else { &[] };
+    let group_row = result_layout(aggregates.iter().map(|call| &call.ty).chain(rolled.iter().map(|k| &k.ty)));
     let group = (is_grouped || groups_distinct)
-        .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &project, &having, &order));
+        .then(|| group_plan(&from, keys, aggregates, group_slot, groups_distinct, &after));
+    let group = group.map(|plan| if select.rollup { plan.rolled_up(&select.group_by) } else { plan });
+    let kept = (!windows.is_empty()).then(|| carry_of(&from, &after));
+    let windows = kept.map(|tables| {
+        let grouped = is_grouped.then_some((group_slot, group_row));
+        WindowPlan::new(windows, tables, grouped, window_slot(&from))
+    });
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
         walk::slots_read(c) == 0 && !facts.volatile && !facts.assigns
@@ -314,7 +340,7 @@ fn assemble(
     let request = JoinRequest {
         session: binder.cx.session,
         leaves: &from.leaves,
-        limit: known_rows.filter(|_| !select.options.calc_found_rows),
+        limit: known_rows.filter(|_| !select.options.calc_found_rows && windows.is_none()),
         order: None,
         locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
@@ -325,7 +351,8 @@ fn assemble(
         Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
         _ => Vec::new(),
     };
-    let wishes = wishes(group.as_ref(), &order, &having, &request)?;
+    let wished = if windows.is_some() { &[][..] } else { &order };
+    let wishes = wishes(group.as_ref(), wished, &having, &request)?;
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
     let joined = match from.tree.take() {
@@ -337,7 +364,8 @@ fn assemble(
     row_filter.extend(each);
     let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let group = group.map(|plan| GroupPlan { streams, ..plan });
-    let sorted_already = joined.ordered && (group.is_none() || streams) && !order.is_empty();
+    let sorted_already =
+        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none();
     let first_row_of = match &group {
         Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
@@ -346,13 +374,17 @@ fn assemble(
         sorts: !order.is_empty() && !sorted_already,
         groups: is_grouped && group.as_ref().is_some_and(|g| !g.keys.is_empty()),
         distinct: select.options.distinct,
+        windows: windows.is_some(),
     };
     let order = if sorted_already { Vec::new() } else { order };
     let assigns = |e: &Expr| walk::facts(e).assigns;
-    let counts = group.is_none() && project.iter().any(assigns) && !order.iter().any(|(e, _)| assigns(e));
+    let counts = group.is_none()
+        && windows.is_none()
+        && project.iter().any(assigns)
+        && !order.iter().any(|(e, _)| assigns(e));
     let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
     let block = Block {
-        slot_count: table_count + 1,
+        slot_count: table_count + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,
         row_filter,
@@ -362,7 +394,8 @@ fn assemble(
         extremes,
         having,
         direct: direct(&project, &scope),
-        distinct: select.options.distinct && is_grouped,
+        distinct: select.options.distinct && (is_grouped || windows.is_some()),
+        windows,
         order: order.into_iter().map(|(e, descending)| counted_key(e, descending, &project)).collect(),
         unprojected,
         limit,
@@ -384,9 +417,14 @@ fn assemble(
 
 /// A key of ORDER BY, ready to encode.
 pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
+    SortKey { part: sort_part(&expr, descending), expr, item: None }
+}
+
+/// How a key of an order is encoded.
+pub(crate) fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
     let mut part = KeyPart::new(stored_type(&expr.ty), true);
     part.descending = descending;
-    SortKey { expr, item: None, part }
+    part
 }
 
 /// The same; a key that assigns a user variable is the select item that it names.
@@ -397,90 +435,6 @@ fn counted_key(expr: Expr, descending: bool, project: &[Expr]) -> SortKey {
     };
     let item = project.iter().position(alike);
     SortKey { item, ..sort_key((expr, descending)) }
-}
-
-/// Aggregates become columns of the grouped row.
-fn place_aggregates(expr: &mut Expr, slot: u16) {
-    walk::visit_mut(expr, &mut |e| {
-        if let Node::Aggregate(number) = e.node {
-            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
-            e.ty = from::local_type(&e.ty);
-        }
-    });
-}
-
-fn mark_needed(
-    from: &mut From,
-    conditions: &[Expr],
-    keys: &[Expr],
-    aggregates: &[AggregateCall],
-    project: &[Expr],
-    having: &[Expr],
-    order: &[(Expr, bool)],
-) {
-    let leaves = &mut from.leaves;
-    let mut mark = |slot: u16, column: u16| {
-        if let Some(leaf) = leaves.get_mut(slot as usize) {
-            leaf.needed[column as usize] = true;
-        }
-    };
-    let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
-    let all = conditions.iter().chain(keys).chain(project).chain(having).chain(order.iter().map(|(e, _)| e));
-    for expr in all.chain(arguments) {
-        walk::for_each_column(expr, &mut mark);
-    }
-    if let Some(tree) = &from.tree {
-        mark_joins(tree, &mut mark);
-    }
-}
-
-fn mark_joins(tree: &order::FromTree, mark: &mut impl FnMut(u16, u16)) {
-    fn go(tree: &order::FromTree, mark: &mut dyn FnMut(u16, u16)) {
-        if let order::FromTree::Join { left, right, on, .. } = tree {
-            for condition in on {
-                walk::for_each_column(condition, &mut |slot, column| mark(slot, column));
-            }
-            go(left, mark);
-            go(right, mark);
-        }
-    }
-    go(tree, mark);
-}
-
-#[allow(clippy::too_many_arguments)]
-fn group_plan(
-    from: &From,
-    keys: Vec<Expr>,
-    aggregates: Vec<AggregateCall>,
-    slot: u16,
-    distinct: bool,
-    project: &[Expr],
-    having: &[Expr],
-    order: &[(Expr, bool)],
-) -> GroupPlan {
-    let mut after: Vec<Vec<bool>> = from.leaves.iter().map(|l| vec![false; l.needed.len()]).collect();
-    for expr in project.iter().chain(having).chain(order.iter().map(|(e, _)| e)) {
-        walk::for_each_column(expr, &mut |slot, column| {
-            if let Some(columns) = after.get_mut(slot as usize) {
-                columns[column as usize] = true;
-            }
-        });
-    }
-    let carried = from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
-        let mut columns = leaf.columns();
-        columns.wanted = wanted;
-        columns
-    });
-    GroupPlan {
-        parts: keys.iter().map(|k| KeyPart::new(stored_type(&k.ty), true)).collect(),
-        keys,
-        aggregates,
-        carry: Carry::new(carried),
-        spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
-        slot,
-        keeps_arrival: distinct,
-        streams: false,
-    }
 }
 
 /// What a query wishes of its source.
@@ -511,7 +465,7 @@ fn wishes(
             is_extreme: true,
         });
     }
-    let groups = if having.is_empty() { wished_groups(plan, order, request)? } else { None };
+    let groups = if having.is_empty() && !plan.rollup { wished_groups(plan, order, request)? } else { None };
     Ok(match groups {
         Some((wished, rows)) => Wishes { order: Some(wished), limit: Some(rows), ..none },
         None => none,

@@ -8,7 +8,7 @@ use keel_sql::ast::{JoinCondition, JoinKind, Query, TableRef};
 use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
-use super::{SelectPlan, build, merge};
+use super::{Body, SelectPlan, build, merge};
 use crate::bind::{Binder, Clause, MergedColumn, Scope, ScopeColumn, ScopeTable};
 use crate::catalog::names;
 use crate::expr::{CompareOp, Derivation, Expr};
@@ -25,6 +25,19 @@ pub(super) struct From {
     pub error: Option<SqlError>,
     /// Conditions of merged derived tables on no outer join's empty side.
     pub conditions: Vec<Expr>,
+}
+
+impl From {
+    /// The name of the recursive table whose own query reads it in a slot.
+    pub fn working_name(&self, slot: u16) -> Option<&str> {
+        match &self.leaves.get(slot as usize)?.kind {
+            LeafKind::Derived(plan, _) => match &plan.body {
+                Body::Working(working) => Some(&*working.name),
+                _ => None,
+            },
+            LeafKind::Table(..) => None,
+        }
+    }
 }
 
 /// A part of FROM, with the conditions of derived tables that were merged into it.
@@ -60,8 +73,21 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 && let Some(common) = binder.common.iter().rev().find(|c| c.name == name.name)
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
+                let Some(plan) = plan else {
+                    binder.met_itself = true;
+                    return Err(errors::no_such_table("", &name.name));
+                };
+                if let Body::Working(working) = &plan.body {
+                    if !binder.reads.is_empty() {
+                        return Err(errors::not_standard_compliant_recursive(&name.name));
+                    }
+                    binder.working_uses.push(working.number);
+                }
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
                 return Ok((add_derived(binder, from, plan, &alias, &columns)?, Vec::new()));
+            }
+            if name.db.is_none() && binder.later_common.contains(&name.name) {
+                return Err(errors::not_supported_yet("a table of WITH RECURSIVE before its definition"));
             }
             let def = binder.table(name.db.as_deref(), &name.name, alias.as_deref())?;
             for hint in hints {
@@ -161,15 +187,24 @@ fn derived(binder: &mut Binder<'_>, from: &mut From, query: &Query, alias: &str)
 
 /// Plans a query that sees nothing of what stands around it.
 pub(super) fn bind_apart(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
+    apart(binder, |binder| build::plan_query(binder, query))
+}
+
+/// Plans something that sees nothing of what stands around it.
+pub(super) fn apart(
+    binder: &mut Binder<'_>,
+    plan: impl FnOnce(&mut Binder<'_>) -> SqlResult<SelectPlan>,
+) -> SqlResult<SelectPlan> {
     let scopes = std::mem::replace(&mut binder.scopes, vec![Scope::default()]);
     let reads = std::mem::take(&mut binder.reads);
     let clause = binder.clause;
     let in_aggregate = std::mem::take(&mut binder.in_aggregate);
-    let plan = build::plan_query(binder, query);
+    let in_window = std::mem::take(&mut binder.in_window);
+    let plan = plan(binder);
     binder.scopes = scopes;
     binder.reads = reads;
     binder.clause = clause;
-    binder.in_aggregate = in_aggregate;
+    (binder.in_aggregate, binder.in_window) = (in_aggregate, in_window);
     plan
 }
 
@@ -219,7 +254,7 @@ fn add_derived(
 }
 
 /// A result's type as a column: timestamps are local times from here on.
-pub(super) fn local_type(ty: &SqlType) -> SqlType {
+pub(crate) fn local_type(ty: &SqlType) -> SqlType {
     if ty.kind == TypeKind::Timestamp {
         SqlType::temporal(TypeKind::DateTime, ty.decimals)
     } else {

@@ -100,7 +100,7 @@ fn try_derived(
 ) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
     let Some(plain) = plain(query) else { return Ok(None) };
     let is_common = plain.name.db.is_none() && binder.common.iter().any(|c| c.name == plain.name.name);
-    if is_common {
+    if is_common || binder.later_common.contains(&plain.name.name) {
         return Ok(None);
     }
     let def = binder.table(plain.name.db.as_deref(), &plain.name.name, plain.alias)?;

@@ -9,7 +9,7 @@ use keel_value::types::flags;
 
 use crate::bind::ScopeTable;
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};
-use crate::expr::{Expr, Node};
+use crate::expr::{Expr, Node, walk};
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
@@ -71,6 +71,23 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         None => meta.org_table = "".into(),
     }
     meta
+}
+
+/// Beside window functions items are columns of a temporary table, in MariaDB: without keys, and any may be NULL.
+pub(super) fn kept_for_windows(meta: &mut ColumnMeta, expr: &mut Expr, grouped: bool) {
+    const KEYS: u16 = flags::PRI_KEY | flags::UNIQUE_KEY | flags::MULTIPLE_KEY | flags::PART_KEY;
+    if expr.as_column().is_some() {
+        meta.flags &= !KEYS;
+        (meta.nullable, expr.nullable) = (true, true);
+    } else if matches!(expr.node, Node::Aggregate(_)) {
+        meta.flags = 0;
+    } else if !grouped && !matches!(expr.node, Node::Window(_)) && walk::facts(expr).windows {
+        meta.flags = 0;
+        meta.org_name = meta.name.clone();
+        if meta.ty.is_text() {
+            meta.ty.decimals = 0;
+        }
+    }
 }
 
 /// Numbers and dates that are computed carry BINARY.

@@ -16,11 +16,16 @@ mod carry;
 mod difference;
 mod frame;
 mod from;
+mod group;
 mod merge;
 mod metadata;
+mod recursive;
 mod run;
 mod setop;
 mod subquery;
+
+pub(crate) use build::sort_part;
+pub(crate) use from::local_type;
 
 use std::sync::Arc;
 
@@ -38,6 +43,7 @@ use crate::session::Session;
 pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
+pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
 pub(crate) use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};
 
@@ -61,13 +67,16 @@ pub(crate) struct ExplainFacts {
     pub groups: bool,
     /// DISTINCT.
     pub distinct: bool,
+    /// Window functions.
+    pub windows: bool,
 }
 
 /// A table that WITH names, while binding.
 #[derive(Clone)]
 pub(crate) struct CommonTable {
     pub(crate) name: String,
-    pub(crate) plan: Arc<SelectPlan>,
+    /// None while it is found out whether a part of the table's own query names it.
+    pub(crate) plan: Option<Arc<SelectPlan>>,
     pub(crate) columns: Vec<String>,
 }
 
@@ -91,6 +100,10 @@ pub(crate) enum Body {
     Block(Box<Block>),
     /// UNION, EXCEPT, INTERSECT.
     Set(Box<SetPlan>),
+    /// A table of WITH RECURSIVE.
+    Recursive(Box<RecursivePlan>),
+    /// That table within its own query.
+    Working(WorkingPlan),
 }
 
 impl SelectPlan {
@@ -118,7 +131,7 @@ impl SelectPlan {
     /// that are kept meanwhile (`packed`) only constants do, as far as there is room.
     pub(crate) fn keep_digits(&mut self, packed: bool) {
         let Body::Block(block) = &mut self.body else { return };
-        if block.group.is_some() || !block.order.is_empty() || block.distinct {
+        if block.group.is_some() || block.windows.is_some() || !block.order.is_empty() || block.distinct {
             return;
         }
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
@@ -137,6 +150,8 @@ impl SelectPlan {
             Body::Block(block) if block.group.as_ref().is_some_and(|g| g.keys.is_empty()) => 1.0,
             Body::Block(block) => block.source.expected_rows(),
             Body::Set(set) => set.queries().iter().map(|part| part.expected_rows()).sum(),
+            Body::Recursive(recursive) => recursive.queries().iter().map(|part| part.expected_rows()).sum(),
+            Body::Working(_) => 2.0,
         }
     }
 

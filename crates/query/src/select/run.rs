@@ -114,5 +114,7 @@ fn body(
     match &plan.body {
         Body::Block(block) => block.run(session, params, outer, limits, output),
         Body::Set(set) => set.run(session, params, outer, limits, output),
+        Body::Recursive(recursive) => recursive.run(session, params, outer, output),
+        Body::Working(working) => working.run(session, output),
     }
 }

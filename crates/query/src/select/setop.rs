@@ -195,7 +195,7 @@ fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
     match part {
         Part::Query(plan) => match &plan.body {
             Body::Block(block) => add(block.project.clone()),
-            Body::Set(_) => add(plan.types.iter().map(|(ty, nullable)| stand_in(ty, *nullable)).collect()),
+            _ => add(plan.types.iter().map(|(ty, nullable)| stand_in(ty, *nullable)).collect()),
         },
         Part::Rows(rows) => rows.iter().try_for_each(|row| add(row.clone())),
         Part::Both { left, right, .. } => {
@@ -254,6 +254,8 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
                 convert(&mut set.root, types);
                 set.layout = result_layout(set.types.iter());
             }
+            // Only FROM has these.
+            Body::Recursive(_) | Body::Working(_) => {}
         },
     }
 }

@@ -11,6 +11,7 @@
 mod distinct;
 mod list;
 mod lookup;
+mod seen;
 mod spill;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use keel_base::SqlResult;
 pub(crate) use distinct::Distinct;
 pub use list::{RowCursor, RowList};
 pub(crate) use lookup::{KeySet, Lookup};
+pub(crate) use seen::Seen;
 pub(crate) use spill::TempFile;
 use spill::{Merge, Run};
 

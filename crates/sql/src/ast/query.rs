@@ -296,8 +296,10 @@ pub enum IndexHintPurpose {
 }
 
 /// OVER name, OVER (...), WINDOW name AS (...).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowSpec {
+    /// `OVER name`, without parentheses: that window itself.
+    pub is_name: bool,
     /// The window named, or the one it builds on.
     pub name: Option<String>,
     /// PARTITION BY.

@@ -471,25 +471,35 @@ impl Parser<'_> {
 
     #[inline(never)]
     fn over(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
-        if self.accept_then(Kw::WITHIN, &[Kw::GROUP])? {
+        let name = call.name.as_str();
+        let percentile = matches!(name, "percentile_cont" | "percentile_disc");
+        let must = WINDOW_ONLY.contains(&name) && name != "last_value";
+        if percentile {
+            self.expect_kw(Kw::WITHIN)?;
+            self.expect_kw(Kw::GROUP)?;
             self.expect(Tok::LParen)?;
             self.expect_kw(Kw::ORDER)?;
             self.expect_kw(Kw::BY)?;
             call.order_by = vec![self.order_item()?];
             self.expect(Tok::RParen)?;
         }
-        let must = WINDOW_ONLY.contains(&call.name.as_str()) && call.name != "last_value";
+        if name == "last_value" && call.args.len() > 1 {
+            // The function of the same name, which gives the last of its arguments.
+            return Ok(());
+        }
         if must && !self.at_kw(Kw::OVER) {
             return Err(self.unexpected());
         }
-        if self.accept_kw(Kw::OVER) {
-            call.over = Some(if self.at(Tok::LParen) {
-                self.window_spec()?
-            } else {
-                let name = Some(self.ident()?);
-                WindowSpec { name, partition_by: Vec::new(), order_by: Vec::new(), frame: None }
-            });
+        if !self.accept_kw(Kw::OVER) {
+            return Ok(());
         }
+        call.over = Some(if percentile || name == "median" {
+            self.partition_only()?
+        } else if self.at(Tok::LParen) {
+            self.window_spec()?
+        } else {
+            WindowSpec { name: Some(self.ident()?), is_name: true, ..WindowSpec::default() }
+        });
         Ok(())
     }
 

@@ -487,7 +487,7 @@ impl Parser<'_> {
     pub(super) fn window_spec(&mut self) -> SqlResult<WindowSpec> {
         self.expect(Tok::LParen)?;
         let name = if self.at_ident() { Some(self.ident()?) } else { None };
-        let mut spec = WindowSpec { name, partition_by: Vec::new(), order_by: Vec::new(), frame: None };
+        let mut spec = WindowSpec { name, ..WindowSpec::default() };
         if self.accept_then(Kw::PARTITION, &[Kw::BY])? {
             spec.partition_by = self.list(Self::expr)?;
         }
@@ -501,30 +501,47 @@ impl Parser<'_> {
         Ok(spec)
     }
 
+    /// `([PARTITION BY ...])`, all that percentiles take.
+    pub(super) fn partition_only(&mut self) -> SqlResult<WindowSpec> {
+        self.expect(Tok::LParen)?;
+        let mut spec = WindowSpec::default();
+        if self.accept_then(Kw::PARTITION, &[Kw::BY])? {
+            spec.partition_by = self.list(Self::expr)?;
+        }
+        self.expect(Tok::RParen)?;
+        Ok(spec)
+    }
+
     fn window_frame(&mut self, range: bool) -> SqlResult<WindowFrame> {
         let (start, end) = if self.accept_kw(Kw::BETWEEN) {
-            let start = self.frame_bound()?;
+            let start = self.frame_bound(true)?;
             self.expect_kw(Kw::AND)?;
-            (start, Some(self.frame_bound()?))
+            (start, Some(self.frame_bound(true)?))
         } else {
-            (self.frame_bound()?, None)
+            (self.frame_bound(false)?, None)
         };
         let exclude = if self.accept_kw(Kw::EXCLUDE) { Some(self.frame_exclude()?) } else { None };
         Ok(WindowFrame { range, start, end, exclude })
     }
 
-    fn frame_bound(&mut self) -> SqlResult<FrameBound> {
+    /// One end of a frame; FOLLOWING only behind BETWEEN.
+    fn frame_bound(&mut self, between: bool) -> SqlResult<FrameBound> {
         if self.accept_then(Kw::CURRENT, &[Kw::ROW])? {
             return Ok(FrameBound::CurrentRow);
         }
+        let sides: &[Kw] = if between { &[Kw::PRECEDING, Kw::FOLLOWING] } else { &[Kw::PRECEDING] };
         if self.accept_kw(Kw::UNBOUNDED) {
-            return Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+            return Ok(match self.expect_any(sides)? {
                 Kw::PRECEDING => FrameBound::UnboundedPreceding,
                 _ => FrameBound::UnboundedFollowing,
             });
         }
-        let offset = Box::new(self.bit_expr()?);
-        Ok(match self.expect_any(&[Kw::PRECEDING, Kw::FOLLOWING])? {
+        let offset = Box::new(match self.accept_any(&[Kw::NULL, Kw::TRUE, Kw::FALSE]) {
+            Some(Kw::NULL) => Self::constant(LiteralValue::Null),
+            Some(word) => Self::constant(LiteralValue::Bool(word == Kw::TRUE)),
+            None => self.literal()?,
+        });
+        Ok(match self.expect_any(sides)? {
             Kw::PRECEDING => FrameBound::Preceding(offset),
             _ => FrameBound::Following(offset),
         })

@@ -490,6 +490,10 @@ impl Printer {
 
     /// The window behind OVER.
     pub(super) fn window(&mut self, window: &WindowSpec) {
+        if let Some(name) = window.name.as_ref().filter(|_| window.is_name) {
+            self.ident(name);
+            return;
+        }
         self.word("(");
         if let Some(name) = &window.name {
             self.ident(name);

@@ -1,0 +1,141 @@
+//! Grouping of a SELECT: what GROUP BY allows, which columns its stages need, and where aggregates and keys stand.
+
+use keel_base::{SqlResult, errors};
+use keel_value::key::KeyPart;
+
+use super::carry::{Carry, stored_type};
+use super::from::{self, From};
+use crate::aggregate::AggregateCall;
+use crate::expr::{ColumnRef, Expr, Node, walk};
+use crate::group::GroupPlan;
+use crate::join::order;
+
+/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
+/// GROUP BY it reads none, nor does ORDER BY.
+pub(super) fn check_full_grouping(
+    group_by: &[Expr],
+    project: &[Expr],
+    order: &[(Expr, bool)],
+) -> SqlResult<()> {
+    if group_by.is_empty() {
+        let mut all = project.iter().chain(order.iter().map(|(e, _)| e));
+        let reads = all.any(|e| ungrouped_column(e, group_by).is_some());
+        return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
+    }
+    let listed = |item: &&Expr| !group_by.iter().any(|key| walk::same(key, item));
+    match project.iter().filter(listed).find_map(|item| ungrouped_column(item, group_by)) {
+        Some(name) => Err(errors::wrong_field_with_group(name.replace('`', ""))),
+        None => Ok(()),
+    }
+}
+
+/// The first column that an expression reads and that is not in GROUP BY itself.
+fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
+    if let Some(column) = expr.as_column() {
+        let is_key = group_by.iter().any(|key| walk::same(key, expr));
+        return (!is_key).then_some(&*column.name);
+    }
+    let mut found = None;
+    walk::children(expr, &mut |child| found = found.or_else(|| ungrouped_column(child, group_by)));
+    found
+}
+
+/// Aggregates become columns of the grouped row.
+pub(super) fn place_aggregates(expr: &mut Expr, slot: u16) {
+    walk::visit_mut(expr, &mut |e| {
+        if let Node::Aggregate(number) = e.node {
+            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
+            e.ty = from::local_type(&e.ty);
+        }
+    });
+}
+
+/// Under WITH ROLLUP, makes keys columns of the grouped row: NULL where they are rolled up.
+pub(super) fn place_keys(expr: &mut Expr, keys: &[Expr], slot: u16, aggregates: usize) {
+    let Some(key) = keys.iter().position(|key| walk::same(key, expr)) else {
+        return walk::children_mut(expr, &mut |child| place_keys(child, keys, slot, aggregates));
+    };
+    let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
+    expr.node = Node::Column(ColumnRef { slot, column: (aggregates + key) as u16, name });
+    (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+}
+
+/// Whether it reads columns of a slot from the given one on.
+pub(super) fn reads_from(expr: &Expr, slot: u16, first: usize) -> bool {
+    let mut reads = false;
+    walk::for_each_column(expr, &mut |own, column| reads |= own == slot && column as usize >= first);
+    reads
+}
+
+/// Notes which columns conditions, keys and results read, and aggregates.
+pub(super) fn mark_needed<'e>(
+    from: &mut From,
+    exprs: impl Iterator<Item = &'e Expr>,
+    aggregates: &'e [AggregateCall],
+) {
+    let leaves = &mut from.leaves;
+    let mut mark = |slot: u16, column: u16| {
+        if let Some(leaf) = leaves.get_mut(slot as usize) {
+            leaf.needed[column as usize] = true;
+        }
+    };
+    let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
+    for expr in exprs.chain(arguments) {
+        walk::for_each_column(expr, &mut mark);
+    }
+    if let Some(tree) = &from.tree {
+        mark_joins(tree, &mut mark);
+    }
+}
+
+fn mark_joins(tree: &order::FromTree, mark: &mut impl FnMut(u16, u16)) {
+    fn go(tree: &order::FromTree, mark: &mut dyn FnMut(u16, u16)) {
+        if let order::FromTree::Join { left, right, on, .. } = tree {
+            for condition in on {
+                walk::for_each_column(condition, &mut |slot, column| mark(slot, column));
+            }
+            go(left, mark);
+            go(right, mark);
+        }
+    }
+    go(tree, mark);
+}
+
+/// What rows keep of the tables for expressions that are computed later.
+pub(super) fn carry_of(from: &From, exprs: &[&Expr]) -> Carry {
+    let mut after: Vec<Vec<bool>> = from.leaves.iter().map(|l| vec![false; l.needed.len()]).collect();
+    for expr in exprs {
+        walk::for_each_column(expr, &mut |slot, column| {
+            if let Some(columns) = after.get_mut(slot as usize) {
+                columns[column as usize] = true;
+            }
+        });
+    }
+    Carry::new(from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
+        let mut columns = leaf.columns();
+        columns.wanted = wanted;
+        columns
+    }))
+}
+
+/// How rows are grouped; `after` is what is computed of groups.
+pub(super) fn group_plan(
+    from: &From,
+    keys: Vec<Expr>,
+    aggregates: Vec<AggregateCall>,
+    slot: u16,
+    distinct: bool,
+    after: &[&Expr],
+) -> GroupPlan {
+    GroupPlan {
+        parts: keys.iter().map(|k| KeyPart::new(stored_type(&k.ty), true)).collect(),
+        keys,
+        aggregates,
+        carry: carry_of(from, after),
+        spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
+        slot,
+        keeps_arrival: distinct,
+        streams: false,
+        rollup: false,
+    }
+}

@@ -1,0 +1,435 @@
+//! WITH RECURSIVE: a query whose later parts read the rows that the last round has found.
+//!
+//! The parts that do not name the table are its anchors: they give the columns' names and types and the first rows. Then
+//! the other parts run in rounds, each over the rows that the round before has added, until one adds none or
+//! `max_recursive_iterations` rounds have run. Rows go on as they are found; only those of two rounds are kept here, and
+//! under UNION DISTINCT the keys of all.
+//!
+//! While a round runs its input stands in the session ([`Session::working`]) under the recursion's number, where the plan
+//! that takes the table's place in the recursive parts ([`WorkingPlan`]) finds it.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{CommonTable as Tree, QueryBody, SetOp, With};
+use keel_value::convert::Target;
+use keel_value::key::KeyPart;
+use keel_value::row::Layout;
+use keel_value::types::Class;
+use keel_value::{Date, SqlType, TypeKind, Value};
+
+use super::carry::{result_layout, stored_type};
+use super::frame::{RowPacker, encode_key_part};
+use super::from::{self, local_type};
+use super::{Body, CommonTable, RowOutput, SelectPlan, build, run, setop};
+use crate::bind::Binder;
+use crate::catalog::names;
+use crate::expr::Frame;
+use crate::result::{ResultColumns, RowView};
+use crate::session::Session;
+use crate::sort::{RowCursor, RowList, Seen};
+
+/// A recursive table.
+pub(crate) struct RecursivePlan {
+    number: u32,
+    anchors: SelectPlan,
+    steps: Vec<SelectPlan>,
+    columns: Vec<(Arc<str>, SqlType)>,
+    layout: Arc<Layout>,
+    /// Columns in which rows differ; none under UNION ALL.
+    distinct: Option<Vec<usize>>,
+}
+
+/// The rows of the last round, to a recursive part.
+pub(crate) struct WorkingPlan {
+    pub number: u32,
+    /// The table's name.
+    pub name: Arc<str>,
+    layout: Arc<Layout>,
+    width: usize,
+}
+
+/// The input of a recursion's round; none while it is being read.
+pub(crate) struct Working {
+    number: u32,
+    rows: Option<RowCursor>,
+}
+
+impl RecursivePlan {
+    /// Its parts in order, for EXPLAIN.
+    pub fn queries(&self) -> Vec<&SelectPlan> {
+        match &self.anchors.body {
+            Body::Set(set) => set.queries().into_iter().chain(&self.steps).collect(),
+            _ => std::iter::once(&self.anchors).chain(&self.steps).collect(),
+        }
+    }
+
+    /// How many of the parts are anchors.
+    pub fn anchor_count(&self) -> usize {
+        self.queries().len() - self.steps.len()
+    }
+}
+
+/// Binds the tables of WITH RECURSIVE.
+pub(super) fn bind_with(binder: &mut Binder<'_>, with: &With) -> SqlResult<()> {
+    for (index, table) in with.tables.iter().enumerate() {
+        let later = with.tables[index + 1..].iter().map(|t| t.name.clone()).collect();
+        let outer = std::mem::replace(&mut binder.later_common, later);
+        binder.derived_depth += 1;
+        let plan = from::apart(binder, |binder| plan(binder, table));
+        binder.derived_depth -= 1;
+        binder.later_common = outer;
+        let plan = Some(Arc::new(plan?));
+        binder.common.push(CommonTable { name: table.name.clone(), plan, columns: table.columns.clone() });
+    }
+    Ok(())
+}
+
+/// A part of a recursive query: what joins it to those before it, and whether it reads the table itself.
+struct Operand<'q> {
+    joined: Option<(SetOp, bool)>,
+    body: &'q QueryBody,
+    recursive: bool,
+}
+
+fn flatten<'q>(body: &'q QueryBody, joined: Option<(SetOp, bool)>, out: &mut Vec<Operand<'q>>) {
+    match body {
+        QueryBody::SetOp { op, all, left, right } if joined.is_none() => {
+            flatten(left, None, out);
+            out.push(Operand { joined: Some((*op, *all)), body: right, recursive: false });
+        }
+        body => out.push(Operand { joined, body, recursive: false }),
+    }
+}
+
+fn plan(binder: &mut Binder<'_>, table: &Tree) -> SqlResult<SelectPlan> {
+    let query = &*table.query;
+    let mut operands = Vec::new();
+    if query.with.is_none() {
+        flatten(&query.body, None, &mut operands);
+    }
+    for operand in &mut operands {
+        operand.recursive = names_itself(binder, table, operand.body)?;
+    }
+    if !operands.iter().any(|operand| operand.recursive) {
+        let plan = build::plan_query(binder, query)?;
+        check_width(table, &plan)?;
+        return Ok(plan);
+    }
+    if operands.iter().all(|operand| operand.recursive) {
+        return Err(errors::recursive_without_anchors(&table.name));
+    }
+    if !query.order_by.is_empty() || query.limit.is_some() {
+        return Err(errors::not_supported_yet("global ORDER_BY/LIMIT in recursive CTE spec"));
+    }
+    let joins: Vec<(SetOp, bool)> = operands.iter().filter_map(|operand| operand.joined).collect();
+    if joins.iter().any(|(op, _)| *op != SetOp::Union) {
+        return Err(errors::not_supported_yet("EXCEPT and INTERSECT in recursive CTE spec"));
+    }
+    let all = joins.iter().all(|(_, all)| *all);
+    if joins.iter().any(|(_, own)| *own != all) {
+        return Err(errors::not_supported_yet(
+            "mix of ALL and DISTINCT UNION operations in recursive CTE spec",
+        ));
+    }
+    let anchors = plan_anchors(binder, &operands, all)?;
+    check_width(table, &anchors)?;
+    plan_steps(binder, table, anchors, &operands, all)
+}
+
+fn check_width(table: &Tree, plan: &SelectPlan) -> SqlResult<()> {
+    if !table.columns.is_empty() && table.columns.len() != plan.types.len() {
+        return Err(errors::with_col_wrong_list());
+    }
+    Ok(())
+}
+
+/// Whether a part reads the table that it belongs to: found by binding it with a table of that name that has no plan.
+fn names_itself(binder: &mut Binder<'_>, table: &Tree, body: &QueryBody) -> SqlResult<bool> {
+    binder.common.push(CommonTable { name: table.name.clone(), plan: None, columns: Vec::new() });
+    binder.met_itself = false;
+    let bound = from::apart(binder, |binder| operand(binder, body));
+    binder.common.pop();
+    if std::mem::take(&mut binder.met_itself) {
+        return Ok(true);
+    }
+    bound.map(|_| false)
+}
+
+fn operand(binder: &mut Binder<'_>, body: &QueryBody) -> SqlResult<SelectPlan> {
+    match body {
+        QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None),
+        QueryBody::Nested(query) => build::plan_query(binder, query),
+        body => setop::plan(binder, body, &[], None),
+    }
+}
+
+fn plan_anchors(binder: &mut Binder<'_>, operands: &[Operand<'_>], all: bool) -> SqlResult<SelectPlan> {
+    let mut anchors = operands.iter().filter(|operand| !operand.recursive).map(|operand| operand.body);
+    let first = anchors.next().expect("some part is an anchor");
+    let mut rest = anchors.peekable();
+    if rest.peek().is_none() {
+        return operand(binder, first);
+    }
+    let both = |left: QueryBody, right: &QueryBody| QueryBody::SetOp {
+        op: SetOp::Union,
+        all,
+        left: Box::new(left),
+        right: Box::new(right.clone()),
+    };
+    let body = rest.fold(first.clone(), both);
+    setop::plan(binder, &body, &[], None)
+}
+
+fn plan_steps(
+    binder: &mut Binder<'_>,
+    table: &Tree,
+    anchors: SelectPlan,
+    operands: &[Operand<'_>],
+    all: bool,
+) -> SqlResult<SelectPlan> {
+    let mut described = anchors.columns.columns.to_vec();
+    let mut types = anchors.types.clone();
+    for (index, (meta, (ty, nullable))) in described.iter_mut().zip(&mut types).enumerate() {
+        *ty = column_type(ty);
+        *nullable = true;
+        let nothing: Arc<str> = "".into();
+        (meta.schema, meta.table, meta.org_table) = (nothing.clone(), nothing.clone(), nothing);
+        (meta.ty, meta.nullable, meta.flags) = (ty.clone(), true, 0);
+        if let Some(name) = table.columns.get(index) {
+            meta.name = name.as_str().into();
+        }
+        meta.org_name = meta.name.clone();
+    }
+    let columns =
+        described.iter().zip(&types).map(|(meta, (ty, _))| (meta.name.clone(), ty.clone())).collect();
+    let distinct = if !table.cycle.is_empty() {
+        let place = |name: &String| {
+            let place = described.iter().position(|meta| names::same(&meta.name, name));
+            place.ok_or_else(|| errors::bad_field(name, "CYCLE"))
+        };
+        Some(table.cycle.iter().map(place).collect::<SqlResult<Vec<usize>>>()?)
+    } else {
+        (!all).then(|| (0..types.len()).collect())
+    };
+    let described = ResultColumns::new(described);
+    let layout = result_layout(types.iter().map(|(ty, _)| ty));
+    binder.recursions += 1;
+    let number = binder.recursions;
+    let as_plan = |body: Body, binder: &Binder<'_>| SelectPlan {
+        body,
+        columns: described.clone(),
+        types: types.clone(),
+        tables: binder.tables.clone(),
+        lock: None,
+        into: Vec::new(),
+    };
+    let name = table.name.as_str().into();
+    let working = WorkingPlan { number, name, layout: layout.clone(), width: types.len() };
+    let working = Arc::new(as_plan(Body::Working(working), binder));
+    let mut steps = Vec::new();
+    for part in operands.iter().filter(|operand| operand.recursive) {
+        let plan = Some(working.clone());
+        binder.common.push(CommonTable { name: table.name.clone(), plan, columns: Vec::new() });
+        let outer = std::mem::take(&mut binder.working_uses);
+        let step = from::apart(binder, |binder| operand(binder, part.body));
+        let uses = std::mem::replace(&mut binder.working_uses, outer);
+        binder.common.pop();
+        let step = step?;
+        if uses.iter().filter(|use_of| **use_of == number).count() > 1 {
+            return Err(errors::not_standard_compliant_recursive(&table.name));
+        }
+        if step.types.len() != types.len() {
+            return Err(errors::wrong_number_of_columns_in_select());
+        }
+        steps.push(step);
+    }
+    let plan = RecursivePlan { number, anchors, steps, columns, layout, distinct };
+    Ok(as_plan(Body::Recursive(Box::new(plan)), binder))
+}
+
+/// The type of a column that has an anchor's type: what later rounds add may have more digits than the anchor's literals.
+fn column_type(ty: &SqlType) -> SqlType {
+    let whole = matches!(ty.kind, TypeKind::Int | TypeKind::BigInt);
+    let full = if ty.kind == TypeKind::Int { SqlType::int() } else { SqlType::bigint() };
+    if whole { local_type(ty).with_length(full.length) } else { local_type(ty) }
+}
+
+/// What a recursion has found and where its rows go.
+struct Found<'r> {
+    plan: &'r RecursivePlan,
+    parts: Vec<KeyPart>,
+    seen: Option<Seen>,
+    /// The rows of this round.
+    rows: RowList,
+    count: u64,
+    /// Types of the part that runs.
+    types: Vec<SqlType>,
+    values: Vec<Value>,
+    key: Vec<u8>,
+    packed: Vec<u8>,
+    projection: Vec<usize>,
+    output: &'r mut dyn RowOutput,
+    wants_more: bool,
+}
+
+impl RowOutput for Found<'_> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+        session.check_interrupt()?;
+        self.values.clear();
+        row.for_each(|_, value| self.values.push(value.to_owned()));
+        for (place, value) in self.values.iter_mut().enumerate() {
+            let taken = std::mem::replace(value, Value::Null);
+            *value = convert(session, &self.plan.columns[place], &self.types[place], taken, self.count + 1)?;
+        }
+        if let (Some(seen), Some(columns)) = (&mut self.seen, &self.plan.distinct) {
+            self.key.clear();
+            for (part, column) in self.parts.iter().zip(columns) {
+                encode_key_part(part, self.values[*column].as_ref(), &mut self.key);
+            }
+            if !seen.is_new(&self.key)? {
+                return Ok(true);
+            }
+        }
+        self.count += 1;
+        self.packed.clear();
+        RowPacker::new(&self.plan.layout).pack(RowView::Values(&self.values), &mut self.packed);
+        self.rows.push(|out| out.extend_from_slice(&self.packed))?;
+        let view =
+            RowView::Stored { layout: &self.plan.layout, bytes: &self.packed, projection: &self.projection };
+        self.wants_more = self.output.row(session, view)?;
+        Ok(self.wants_more)
+    }
+}
+
+/// Makes a value one of the column's type, as storing it there would.
+fn convert(
+    session: &mut Session,
+    (name, ty): &(Arc<str>, SqlType),
+    from: &SqlType,
+    value: Value,
+    row: u64,
+) -> SqlResult<Value> {
+    if value.is_null() || ty == from {
+        return Ok(value);
+    }
+    if ty.class() == Class::Null {
+        // A column that is NULL in the anchors is text without room.
+        return Ok(Value::bytes(b""));
+    }
+    let today = if ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let context = session.store_context(session.is_strict(), today);
+    let target = Target { db: "", table: "", column: name, row };
+    match keel_value::convert::store(ty, from, value.as_ref(), &context) {
+        Ok((cell, None)) => Ok(cell.into_value()),
+        Ok((cell, Some(problem))) => {
+            let stored = cell.into_value();
+            if session.vars.sql_notes || !problem.is_note() {
+                session.push_warning(problem.to_warning(target));
+            }
+            Ok(stored)
+        }
+        Err(problem) => Err(problem.to_error(target)),
+    }
+}
+
+impl RecursivePlan {
+    /// Runs it; gives the rows found.
+    pub fn run(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        outer: Option<&Frame<'_>>,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<u64> {
+        let (memory, host) = (session.vars.tmp_memory_bytes, session.host.clone());
+        let distinct = self.distinct.iter().flatten();
+        let mut found = Found {
+            plan: self,
+            parts: distinct.map(|c| KeyPart::new(stored_type(&self.columns[*c].1), true)).collect(),
+            seen: self.distinct.as_ref().map(|_| Seen::new(memory, host.clone())),
+            rows: RowList::new(memory, host.clone()),
+            count: 0,
+            types: types_of(&self.anchors),
+            values: Vec::new(),
+            key: Vec::new(),
+            packed: Vec::new(),
+            projection: (0..self.columns.len()).collect(),
+            output,
+            wants_more: true,
+        };
+        run::each(&self.anchors, session, params, outer, &mut found)?;
+        let mut rounds = 0;
+        while found.wants_more && !found.rows.is_empty() {
+            if rounds == session.vars.max_recursive_iterations {
+                session.warn(errors::query_result_incomplete("max_recursive_iterations", rounds));
+                break;
+            }
+            rounds += 1;
+            let rows = std::mem::replace(&mut found.rows, RowList::new(memory, host.clone()));
+            session.working.push(Working { number: self.number, rows: Some(rows.finish()?) });
+            let ran = self.round(session, params, outer, &mut found);
+            session.working.pop();
+            ran?;
+        }
+        Ok(found.count)
+    }
+
+    fn round(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        outer: Option<&Frame<'_>>,
+        found: &mut Found<'_>,
+    ) -> SqlResult<()> {
+        for step in &self.steps {
+            found.types = types_of(step);
+            if found.wants_more {
+                run::each(step, session, params, outer, found)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn types_of(plan: &SelectPlan) -> Vec<SqlType> {
+    plan.types.iter().map(|(ty, _)| local_type(ty)).collect()
+}
+
+impl WorkingPlan {
+    /// Gives the rows of the last round.
+    pub fn run(&self, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<u64> {
+        let own = |working: &Working| working.number == self.number;
+        let place =
+            session.working.iter().rposition(own).expect("a recursive part runs within its recursion");
+        // Only one place reads them, and it is not within itself.
+        let rows = session.working[place].rows.take();
+        let mut rows = rows.ok_or_else(|| errors::not_standard_compliant_recursive(&*self.name))?;
+        rows.restart();
+        let projection: Vec<usize> = (0..self.width).collect();
+        let mut count = 0;
+        while let Some(bytes) = rows.next_row()? {
+            session.check_interrupt()?;
+            count += 1;
+            if !output
+                .row(session, RowView::Stored { layout: &self.layout, bytes, projection: &projection })?
+            {
+                break;
+            }
+        }
+        session.working[place].rows = Some(rows);
+        Ok(count)
+    }
+}
+
+/// What restricts the use of a recursion's rows: not on the empty side of an outer join, not in a subquery, not grouped.
+pub(super) fn check_use(from: &from::From, binder: &Binder<'_>, grouped: bool) -> SqlResult<()> {
+    for table in &binder.scope().tables {
+        if let Some(name) = from.working_name(table.slot)
+            && (table.outer_joined || grouped)
+        {
+            return Err(errors::not_standard_compliant_recursive(name));
+        }
+    }
+    Ok(())
+}

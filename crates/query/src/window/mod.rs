@@ -1,0 +1,110 @@
+//! Window functions: what a query computes for each row from rows around it, once its rows or groups are there.
+//!
+//! A window is a partition (rows alike in PARTITION BY), an order within it, and a frame: the rows from one bound to
+//! another that a function sees from the current row. Windows whose partitions are the same and whose orders are
+//! beginnings of one order share a [`Stage`]: one sort, then one pass over each partition. Stages follow each other, so
+//! rows come out in the order of the last one. Functions of one stage with the same frame share a [`FrameGroup`].
+//!
+//! 1. A row on its way through the stages is `[ends of its key's parts][key][columns kept][group][results so far]`.
+//! 2. Both bounds of a frame only move forward within a partition; what enters is added to the functions' states and what
+//!    leaves is taken out of them, or the state made anew where that cannot be ([`crate::aggregate::State::remove`]).
+//! 3. A sort is bounded by `sort_buffer_size`, the partition at hand by `tmp_memory_table_size`; what is beyond lies in
+//!    files ([`rows::Partition`]).
+//!
+//! Where MariaDB differs from the standard this follows MariaDB: a frame is allowed with LAG and LEAD and ignored, EXCLUDE
+//! is refused, RANGE with an offset takes numbers only.
+
+mod bind;
+mod frame;
+mod plan;
+mod result;
+mod rows;
+mod run;
+
+pub(crate) use bind::{BoundWindow, Pending};
+pub(crate) use plan::{WindowPlan, place};
+pub(crate) use run::WindowRun;
+
+use keel_value::SqlType;
+use keel_value::key::KeyPart;
+
+use crate::aggregate::AggregateCall;
+use crate::expr::Expr;
+
+/// Which window function.
+#[derive(Debug, Clone)]
+pub(crate) enum WindowKind {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    Ntile,
+    /// LAG and LEAD: rows behind (negative) or ahead by the second argument; one where there is none.
+    Shift {
+        ahead: bool,
+    },
+    FirstValue,
+    LastValue,
+    NthValue,
+    /// PERCENTILE_CONT, and MEDIAN for a half.
+    PercentileCont,
+    PercentileDisc,
+    /// An aggregate over the frame.
+    Aggregate(Box<AggregateCall>),
+}
+
+/// One call of a window function.
+#[derive(Debug, Clone)]
+pub(crate) struct WindowCall {
+    pub kind: WindowKind,
+    /// Its arguments; those of an aggregate stand in its own call. Of percentiles the fraction, then what is ordered.
+    pub args: Vec<Expr>,
+    /// The type of the result.
+    pub ty: SqlType,
+    /// Whether the result may be NULL.
+    pub nullable: bool,
+}
+
+/// One end of a frame.
+#[derive(Debug, Clone)]
+pub(crate) enum Bound {
+    /// The partition's end on that side.
+    Unbounded,
+    /// The current row; under RANGE all that are equal to it in order.
+    Current,
+    /// ROWS: so many rows before (negative) or behind the current one.
+    Rows(i64),
+    /// RANGE: the value of the order's key that bounds the frame, computed from the current row's in the key slot.
+    Value(Box<Expr>),
+}
+
+/// The rows that a function sees.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub range: bool,
+    pub start: Bound,
+    pub end: Bound,
+}
+
+/// Functions that share a frame.
+pub(crate) struct FrameGroup {
+    /// Parts of the stage's key, PARTITION BY included, that rows equal in order have in common.
+    pub peer_parts: usize,
+    /// The order's only key and whether it is descending, where the frame is bounded by its values.
+    pub range_key: Option<(Expr, bool)>,
+    pub frame: Frame,
+    /// The functions, by number.
+    pub calls: Vec<usize>,
+}
+
+/// A sort and the functions computed over its rows.
+pub(crate) struct Stage {
+    /// PARTITION BY, then ORDER BY.
+    pub keys: Vec<Expr>,
+    /// How each is encoded.
+    pub parts: Vec<KeyPart>,
+    /// How many of them are PARTITION BY's.
+    pub partition_parts: usize,
+    pub groups: Vec<FrameGroup>,
+}
