@@ -139,6 +139,10 @@ impl Server {
                 let mut command = Command::new("mariadbd");
                 command.args(["--no-defaults", "--bind-address=127.0.0.1"]).args(root_user());
                 command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
+                // A server that starts removes what looks like a temporary table of one before it.
+                let temporary = self.dir.join("tmp");
+                fs::create_dir_all(&temporary)?;
+                command.arg(format!("--tmpdir={}", temporary.display()));
                 command
             }
         };
