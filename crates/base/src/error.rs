@@ -288,6 +288,8 @@ catalogue! {
     UNKNOWN_FORMAT unknown_format(1791, "HY000", statement, name) "Unknown {statement} format name: '{name}'";
     CANT_EXECUTE_IN_READ_ONLY_TRANSACTION cant_execute_in_read_only_transaction(1792, "25006") "Cannot execute statement in a READ ONLY transaction";
     DUP_INDEX dup_index(1831, "HY000", index) "Duplicate index `{index}`. This is deprecated and will be disallowed in a future release";
+    DUP_CONSTRAINT_NAME dup_constraint_name(1826, "HY000", kind, name) "Duplicate {kind} constraint name '{name}'";
+    GENERATED_COLUMN_FUNCTION_IS_NOT_ALLOWED generated_column_function_is_not_allowed(1901, "HY000", what, clause, name) "Function or expression '{what}' cannot be used in the {clause} clause of `{name}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
@@ -298,6 +300,18 @@ catalogue! {
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";
     SUBQUERIES_NOT_SUPPORTED subqueries_not_supported(1970, "42000", statement) "{statement} does not support subqueries or stored functions";
     CANNOT_CONVERT_CHARACTER cannot_convert_character(1977, "HY000", from, octets, to) "Cannot convert '{from}' character 0x{octets} to '{to}'";
+    CONSTRAINT_FAILED constraint_failed(4025, "23000", constraint, db, table) "CONSTRAINT `{constraint}` failed for `{db}`.`{table}`";
+    JSON_BAD_CHR json_bad_chr(4035, "HY000", argument, function, position) "Broken JSON string in argument {argument} to function '{function}' at position {position}";
+    JSON_NOT_JSON_CHR json_not_json_chr(4036, "HY000", argument, function, position) "Character disallowed in JSON in argument {argument} to function '{function}' at position {position}";
+    JSON_EOS json_eos(4037, "HY000", argument, function) "Unexpected end of JSON text in argument {argument} to function '{function}'";
+    JSON_SYNTAX json_syntax(4038, "HY000", argument, function, position) "Syntax error in JSON text in argument {argument} to function '{function}' at position {position}";
+    JSON_DEPTH json_depth(4040, "HY000", limit, argument, function, position) "Limit of {limit} on JSON nested structures depth is reached in argument {argument} to function '{function}' at position {position}";
+    JSON_PATH_EOS json_path_eos(4041, "HY000", argument, function) "Unexpected end of JSON path in argument {argument} to function '{function}'";
+    JSON_PATH_SYNTAX json_path_syntax(4042, "HY000", argument, function, position) "Syntax error in JSON path in argument {argument} to function '{function}' at position {position}";
+    JSON_PATH_DEPTH json_path_depth(4043, "HY000", limit, argument, function, position) "Limit of {limit} on JSON path depth is reached in argument {argument} to function '{function}' at position {position}";
+    JSON_PATH_NO_WILDCARD json_path_no_wildcard(4044, "HY000", argument, function) "Wildcards or range in JSON path not allowed in argument {argument} to function '{function}'";
+    JSON_ONE_OR_ALL json_one_or_all(4046, "HY000", function) "Argument 2 to function '{function}' must be \"one\" or \"all\".";
+    JSON_PATH_EMPTY json_path_empty(4051, "HY000", argument, function) "Path expression '$' is not allowed in argument {argument} to function '{function}'.";
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";

@@ -2,18 +2,23 @@
 //!
 //! ```text
 //! schema: [format u8][collation u16][comment str]
-//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes]
+//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][checks, in format 2]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
 //! formats that it does not know.
 
 use keel_base::TreeId;
+use keel_value::types::Format;
 use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
 
+use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
 use super::{ColumnDef, ColumnDefault, IndexKind, KeyPart, TableOptions};
 
 const FORMAT: u8 = 1;
+
+/// A table with CHECK constraints: behind the indexes stand those of columns, by place, and those of the table, by name.
+const FORMAT_CHECKS: u8 = 2;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
 const KINDS: [TypeKind; 29] = {
@@ -44,7 +49,10 @@ pub fn decode_schema(bytes: &[u8]) -> Option<(CollationId, String)> {
 
 /// A table's record, less its names, which are the key.
 pub fn encode_table(table: &TableRecord) -> Vec<u8> {
-    let mut out = Writer(vec![FORMAT]);
+    let of_columns: Vec<(usize, &String)> =
+        table.columns.iter().enumerate().filter_map(|(place, c)| Some((place, c.check.as_ref()?))).collect();
+    let has_checks = !of_columns.is_empty() || !table.checks.is_empty();
+    let mut out = Writer(vec![if has_checks { FORMAT_CHECKS } else { FORMAT }]);
     out.u64(table.id);
     out.u64(table.version);
     out.u64(table.created as u64);
@@ -52,16 +60,27 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
     out.options(&table.options);
     out.list(&table.columns, Writer::column);
     out.list(&table.indexes, Writer::index);
+    if has_checks {
+        out.list(&of_columns, |out, (place, condition)| {
+            out.u32(*place as u32);
+            out.text(condition);
+        });
+        out.list(&table.checks, |out, check| {
+            out.text(&check.name);
+            out.text(&check.condition);
+        });
+    }
     out.0
 }
 
 /// Reads a table's record; none if it is damaged or of a newer format.
 pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecord> {
     let mut input = Reader(bytes);
-    if input.u8()? != FORMAT {
+    let format = input.u8()?;
+    if format != FORMAT && format != FORMAT_CHECKS {
         return None;
     }
-    Some(TableRecord {
+    let mut table = TableRecord {
         schema: schema.into(),
         name: name.into(),
         id: input.u64()?,
@@ -71,7 +90,20 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         options: input.options()?,
         columns: input.list(Reader::column)?,
         indexes: input.list(Reader::index)?,
-    })
+        checks: Vec::new(),
+    };
+    if format == FORMAT_CHECKS {
+        for (place, condition) in input.list(|input| Some((input.u32()?, input.text()?)))? {
+            let column = table.columns.get_mut(place as usize)?;
+            column.check = Some(condition);
+            column.settle_format();
+        }
+        let check = |input: &mut Reader<'_>| {
+            Some(CheckConstraint { name: input.text()?.into(), condition: input.text()? })
+        };
+        table.checks = input.list(check)?;
+    }
+    Some(table)
 }
 
 struct Writer(Vec<u8>);
@@ -308,6 +340,7 @@ impl Reader<'_> {
             auto_increment: self.flag()?,
             invisible: self.flag()?,
             comment: self.text()?,
+            check: None,
             added_with: self.value()?,
         })
     }
@@ -322,6 +355,7 @@ impl Reader<'_> {
             decimals: self.u8()?,
             collation: CollationId(self.u16()?),
             members: None,
+            format: Format::Plain,
         };
         let members = self.list(Self::text)?;
         Some(SqlType { members: (!members.is_empty()).then(|| members.into()), ..ty })

@@ -7,6 +7,7 @@ use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
 
+use super::check::CheckConstraint;
 use super::table::{Shared, layout_of};
 use super::{AutoIncrement, ColumnDef, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
 
@@ -31,6 +32,8 @@ pub struct TableRecord {
     pub columns: Vec<ColumnDef>,
     /// Indexes in MariaDB's order.
     pub indexes: Vec<IndexRecord>,
+    /// CHECK constraints that are not of columns.
+    pub checks: Vec<CheckConstraint>,
 }
 
 /// What of an index is kept on disk.
@@ -122,6 +125,7 @@ impl TableRecord {
             tree_id: self.tree_id,
             tree,
             layout,
+            checks: self.checks,
             options: self.options,
             created: self.created,
             engine: None,
@@ -210,6 +214,7 @@ impl TableDef {
                     tree_id: i.tree_id,
                 })
                 .collect(),
+            checks: self.checks.clone(),
         }
     }
 }

@@ -10,9 +10,9 @@ use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{create, keys, schema_of};
+use super::{checks, create, keys, schema_of};
 use crate::Database;
-use crate::catalog::{ColumnDefault, IndexKind, TableDef, TableRecord, names};
+use crate::catalog::{ColumnDefault, IndexKind, TableDef, TableRecord, check, names};
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -141,12 +141,16 @@ impl Database {
             | AlterAction::EnableKeys(_)
             | AlterAction::Algorithm(_)
             | AlterAction::Lock(_) => Ok(()),
-            AlterAction::AddCheck(_) => Err(errors::not_supported_yet("CHECK constraints")),
+            AlterAction::AddCheck(check) => {
+                // Rows that are there are tested as they are copied.
+                alteration.copies |= checks::add(session, &mut alteration.record, check)?;
+                Ok(())
+            }
             AlterAction::DropForeignKey { name, .. } => {
                 Err(errors::cant_drop_field_or_key("FOREIGN KEY", name))
             }
             AlterAction::DropConstraint { if_exists, name } => {
-                alteration.drop_key(session, name, *if_exists, false)
+                alteration.drop_constraint(session, name, *if_exists)
             }
             AlterAction::IgnoreKey { .. } => Err(errors::not_supported_yet("IGNORED indexes")),
             AlterAction::Unsupported(what) => Err(errors::not_supported_yet(what)),
@@ -221,7 +225,8 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
         let at_end = place == self.record.columns.len();
-        if at_end && !made.auto_increment {
+        if at_end && !made.auto_increment && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
+        {
             made.added_with = columns::value_for_old_rows(cx.session, &made)?;
         } else {
             self.copies = true;
@@ -301,7 +306,9 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty;
+        self.copies |= made.check.is_some() && before.check != made.check;
         made.added_with = before.added_with.clone();
+        self.rename(place, &column.name);
         self.record.columns[place] = made;
         if let Some(position) = position {
             self.move_column(place, position)?;
@@ -345,8 +352,15 @@ impl Alteration {
         if self.column(new).is_some_and(|other| other != place) {
             return Err(errors::dup_fieldname(new));
         }
-        self.record.columns[place].name = new.into();
+        self.rename(place, new);
         Ok(())
+    }
+
+    /// Gives a column another name, in conditions too.
+    fn rename(&mut self, place: usize, new: &str) {
+        let old = self.record.columns[place].name.clone();
+        self.record.columns[place].name = new.into();
+        checks::rename_column(&mut self.record, &old, new);
     }
 
     fn set_default(
@@ -392,6 +406,22 @@ impl Alteration {
         };
         self.record.indexes.remove(place);
         self.kept_indexes.retain(|kept| !names::same(kept, name));
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
+        if let Some(place) = check::position(&self.record.checks, name) {
+            self.record.checks.remove(place);
+            return Ok(());
+        }
+        if self.record.indexes.iter().any(|i| i.kind != IndexKind::Plain && names::same(&i.name, name)) {
+            return self.drop_key(session, name, if_exists, false);
+        }
+        let error = errors::cant_drop_field_or_key("CONSTRAINT", name);
+        if !if_exists {
+            return Err(error);
+        }
+        session.note(error);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{keys, schema_of};
+use super::{checks, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
@@ -185,9 +185,6 @@ impl Database {
         home: &Schema,
         create: &ast::CreateTable,
     ) -> SqlResult<(TableRecord, u64)> {
-        if !create.checks.is_empty() {
-            return Err(errors::not_supported_yet("CHECK constraints"));
-        }
         let (options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
         let catalog = self.catalog();
         let mut cx =
@@ -213,7 +210,7 @@ impl Database {
         columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;
-        let record = TableRecord {
+        let mut record = TableRecord {
             schema: home.name.clone(),
             name: create.name.name.as_str().into(),
             id: 0,
@@ -223,7 +220,12 @@ impl Database {
             options,
             columns,
             indexes,
+            checks: Vec::new(),
         };
+        for check in &create.checks {
+            checks::add(session, &mut record, check)?;
+        }
+        checks::settle(session, &catalog, &mut record)?;
         Ok((record, next_auto))
     }
 

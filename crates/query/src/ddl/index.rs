@@ -14,11 +14,11 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::{columns, keys};
+use super::{checks, columns, keys};
 use crate::Database;
 use crate::catalog::{Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
+    Checks, EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -38,6 +38,7 @@ impl Database {
         let old = table.record();
         alteration.settle(table);
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
@@ -167,7 +168,9 @@ impl Database {
                 if own { record.tree_id } else { pending.create(source.id)? };
         }
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, last_auto: 0 };
+        let copy = Arc::new(copy);
+        let checks = Checks::bind(&self.catalog(), session, &copy)?;
+        let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, checks, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
@@ -191,6 +194,7 @@ impl Database {
             count += 1;
             session.current_row = count;
             copier.convert(session, &old, &mut new)?;
+            copier.checks.test_bytes(session, copier.source, &mut new)?;
             let written = insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers)?;
             if let Written::Duplicate(position) = written {
                 let error = duplicate_error(copier.copy, position, &new);
@@ -271,6 +275,7 @@ struct Copier<'c> {
     source: &'c TableDef,
     copy: &'c TableDef,
     origin: &'c [Option<usize>],
+    checks: Checks,
     last_auto: u64,
 }
 

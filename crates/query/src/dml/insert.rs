@@ -14,6 +14,7 @@ use keel_value::{SqlMode, SqlType, Value, ValueRef};
 use super::WriteScratch;
 use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
 use super::auto::AutoValues;
+use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::literal::CellTypes;
@@ -34,6 +35,7 @@ use crate::sort::RowList;
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
+    checks: Checks,
     replace: bool,
     ignore: bool,
     /// Columns that values are given for, in their order.
@@ -150,8 +152,10 @@ pub(crate) fn plan(
         lacks_default(&table.columns[*column]) && !is_assigned
     };
     let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
+    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
     Ok(InsertPlan {
         table,
+        checks,
         replace,
         ignore,
         columns,
@@ -545,6 +549,9 @@ impl Work<'_> {
         fiber::tick();
         session.check_interrupt()?;
         self.counts.records += 1;
+        if !self.passes_checks(session)? {
+            return Ok(());
+        }
         self.make_auto_value(session, expected)?;
         let table = self.plan.table.clone();
         self.row.clear();
@@ -558,6 +565,26 @@ impl Work<'_> {
             };
         }
         self.write_or_displace(session, &table)
+    }
+
+    /// Whether the row in `values` may be written; with IGNORE one that may not is passed over.
+    fn passes_checks(&mut self, session: &mut Session) -> SqlResult<bool> {
+        if self.plan.checks.is_empty(session) {
+            return Ok(true);
+        }
+        let slot = RowSlot::Values(std::mem::take(&mut self.values));
+        let tested = self.plan.checks.test(session, &self.plan.table, &slot);
+        if let RowSlot::Values(values) = slot {
+            self.values = values;
+        }
+        match tested {
+            Ok(()) => Ok(true),
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write_or_displace(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
@@ -619,6 +646,13 @@ impl Work<'_> {
             return Ok(());
         }
         write_row(table, &view, &new, &mut self.row);
+        match self.plan.checks.test_bytes(session, table, &mut self.row) {
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                return Ok(());
+            }
+            tested => tested?,
+        }
         let txn = transaction(session);
         let savepoint = txn.savepoint();
         match rows::update(table, touched, txn, primary, &self.old, &self.row, &mut self.buffers)? {

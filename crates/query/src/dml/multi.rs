@@ -12,6 +12,7 @@ use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, TypeKind, Value};
 
 use super::assign::{now_value, write_row};
+use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
 use super::rows::{self, RowBuffers, Touched, Written};
@@ -41,6 +42,8 @@ struct Target {
     /// Columns assigned, and the items of their values; none for DEFAULT.
     assigned: Vec<(usize, Option<usize>)>,
     touched: Touched,
+    /// None of a table that only loses rows.
+    checks: Option<Checks>,
 }
 
 impl MultiPlan {
@@ -96,6 +99,7 @@ pub(crate) fn plan_update(
         let table = target.table.clone();
         target.touched =
             Touched::of(&table, |c| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c));
+        target.checks = Some(Checks::bind(cx.catalog, cx.session, &table)?);
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
@@ -162,6 +166,7 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         key_start,
         assigned: Vec::new(),
         touched: Touched::default(),
+        checks: None,
     })
 }
 
@@ -397,6 +402,15 @@ impl Changer<'_> {
             }
         }
         write_row(table, &old, &new, &mut self.new);
+        if let Some(checks) = &target.checks {
+            match checks.test_bytes(session, table, &mut self.new) {
+                Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                    session.warn(error);
+                    return Ok(false);
+                }
+                tested => tested?,
+            }
+        }
         self.write(session, target, found.key)
     }
 

@@ -11,6 +11,7 @@ use keel_value::row::RowRef;
 
 use super::WriteScratch;
 use super::assign::{Assignments, write_row};
+use super::check::{Checks, is_ignorable};
 use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
 use super::rows::{self, Touched, Written};
@@ -30,6 +31,7 @@ pub(crate) struct UpdatePlan {
     pub targets: Targets,
     assignments: Assignments,
     touched: Touched,
+    checks: Checks,
     ignore: bool,
     /// Rows are collected before they change.
     collect: bool,
@@ -73,7 +75,23 @@ pub(crate) fn plan(
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let direct =
         targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
-    Ok(UpdatePlan { targets, assignments, touched, ignore: update.ignore, collect, reads_target, direct })
+    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let ignore = update.ignore;
+    Ok(UpdatePlan { targets, assignments, touched, checks, ignore, collect, reads_target, direct })
+}
+
+impl UpdatePlan {
+    /// Whether a new row may be written; with IGNORE one that may not leaves the old one as it is.
+    fn passes_checks(&self, session: &mut Session, row: &mut Vec<u8>) -> SqlResult<bool> {
+        match self.checks.test_bytes(session, &self.targets.table, row) {
+            Ok(()) => Ok(true),
+            Err(error) if self.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Counts of a running UPDATE.
@@ -217,6 +235,9 @@ impl Work<'_> {
                 return Ok(Change::Keep);
             }
             write_row(table, &view, &self.scratch.new, out);
+            if !plan.passes_checks(session, out)? {
+                return Ok(Change::Keep);
+            }
             if !plan.touched.indexes.is_empty() {
                 self.scratch.row.clone_from(out);
             }
@@ -293,7 +314,7 @@ impl Work<'_> {
             return Ok(false);
         }
         write_row(table, &view, new, &mut self.scratch.row);
-        Ok(true)
+        self.plan.passes_checks(session, &mut self.scratch.row)
     }
 
     /// Puts the row that was worked out in the place of the old one.

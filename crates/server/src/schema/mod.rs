@@ -146,9 +146,8 @@ pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut maker = RowMaker::new(table);
     match &*table.name {
-        "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" => {
-            objects::fill(view, wanted, &mut maker)?;
-        }
+        "SCHEMATA" | "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS"
+        | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);

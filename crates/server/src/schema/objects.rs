@@ -1,4 +1,4 @@
-//! SCHEMATA, TABLES, COLUMNS, STATISTICS, KEY_COLUMN_USAGE, TABLE_CONSTRAINTS: what is in the catalog.
+//! SCHEMATA, TABLES, COLUMNS, STATISTICS, KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, CHECK_CONSTRAINTS: what is in the catalog.
 
 use std::sync::Arc;
 
@@ -58,7 +58,16 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) ->
             }
         }
         "KEY_COLUMN_USAGE" => unique_indexes(table).for_each(|index| key_rows(rows, table, index)),
-        _ => unique_indexes(table).for_each(|index| constraint_row(rows, table, index)),
+        "CHECK_CONSTRAINTS" => check_rows(rows, table),
+        _ => {
+            for (name, ..) in table.all_checks() {
+                constraint_row(rows, table, name, "CHECK");
+            }
+            for index in unique_indexes(table) {
+                let kind = if index.kind == IndexKind::Primary { "PRIMARY KEY" } else { "UNIQUE" };
+                constraint_row(rows, table, &index.name, kind);
+            }
+        }
     }
     Ok(())
 }
@@ -331,12 +340,24 @@ fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
     }
 }
 
-fn constraint_row(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
-    let kind = if index.kind == IndexKind::Primary { "PRIMARY KEY" } else { "UNIQUE" };
+fn check_rows(rows: &mut RowMaker<'_>, table: &TableDef) {
+    for (name, of_column, condition) in table.all_checks() {
+        rows.row([
+            ("CONSTRAINT_CATALOG", text("def")),
+            ("CONSTRAINT_SCHEMA", text(&table.schema)),
+            ("TABLE_NAME", text(&table.name)),
+            ("CONSTRAINT_NAME", text(name)),
+            ("LEVEL", text(if of_column { "Column" } else { "Table" })),
+            ("CHECK_CLAUSE", text(condition)),
+        ]);
+    }
+}
+
+fn constraint_row(rows: &mut RowMaker<'_>, table: &TableDef, name: &str, kind: &str) {
     rows.row([
         ("CONSTRAINT_CATALOG", text("def")),
         ("CONSTRAINT_SCHEMA", text(&table.schema)),
-        ("CONSTRAINT_NAME", text(&index.name)),
+        ("CONSTRAINT_NAME", text(name)),
         ("TABLE_SCHEMA", text(&table.schema)),
         ("TABLE_NAME", text(&table.name)),
         ("CONSTRAINT_TYPE", text(kind)),
