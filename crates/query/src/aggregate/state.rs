@@ -11,8 +11,8 @@ use keel_value::{Cell, Decimal, SqlType, Value, ValueRef, collation};
 use smallvec::SmallVec;
 
 use super::{AggregateCall, AggregateKind};
-use crate::func::json;
 use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
+use crate::func::json;
 use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
@@ -456,7 +456,8 @@ impl Texts {
             if call.ty.is_text() {
                 self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
             }
-            if call.kind == AggregateKind::JsonArray && text.first() == Some(&b'"') && !self.joined.is_empty() {
+            if call.kind == AggregateKind::JsonArray && text.first() == Some(&b'"') && !self.joined.is_empty()
+            {
                 // The string that was cut ends there.
                 let last = self.joined.len() - 1;
                 self.joined[last] = b'"';

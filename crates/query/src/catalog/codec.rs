@@ -439,6 +439,7 @@ mod tests {
                 using: Some("BTREE".into()),
                 tree_id: TreeId(12),
             }],
+            checks: Vec::new(),
         }
     }
 
@@ -446,6 +447,11 @@ mod tests {
     fn records_come_back_as_written() {
         let table = sample();
         assert_eq!(decode_table("test", "t", &encode_table(&table)), Some(table));
+        let mut checked = sample();
+        checked.columns[0].check = Some("json_valid(`name`)".into());
+        checked.columns[0].settle_format();
+        checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
+        assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked));
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
     }

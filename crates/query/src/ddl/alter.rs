@@ -143,7 +143,9 @@ impl Database {
             | AlterAction::Lock(_) => Ok(()),
             AlterAction::AddCheck(check) => {
                 // Rows that are there are tested as they are copied.
-                alteration.copies |= checks::add(session, &mut alteration.record, check)?;
+                let added = checks::add(session, &mut alteration.record, check)?;
+                alteration.copies |= added;
+                alteration.converts |= added;
                 Ok(())
             }
             AlterAction::DropForeignKey { name, .. } => {
@@ -225,7 +227,9 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
         let at_end = place == self.record.columns.len();
-        if at_end && !made.auto_increment && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
+        if at_end
+            && !made.auto_increment
+            && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
         {
             made.added_with = columns::value_for_old_rows(cx.session, &made)?;
         } else {

@@ -1,6 +1,6 @@
 //! CHECK constraints of CREATE and ALTER TABLE: names, and what a condition may say.
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 
 use super::columns::scope_of;
@@ -94,7 +94,10 @@ fn validate(
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
     binder.scope_mut().add_table(scope_of(columns))?;
     for tree in list {
-        let bound = binder.bind(tree, Clause::Fields).map_err(in_check)?;
+        let bound = binder.bind(tree, Clause::Fields).map_err(|error| match aggregate_of(condition) {
+            Some(what) if error.code == code::INVALID_GROUP_FUNC_USE => not_allowed(what, name),
+            _ => in_check(error),
+        })?;
         if walk::facts(&bound).subquery {
             return Err(errors::subqueries_not_supported("CHECK"));
         }
@@ -107,10 +110,6 @@ fn validate(
                 }
                 Node::UserVar(name, _) | Node::AssignUserVar(name, _) => Some(format!("@{name}")),
                 Node::SysVar(_, name) => Some(format!("@@{name}")),
-                Node::Aggregate(number) => {
-                    let kind = binder.scope().aggregates[*number as usize].kind;
-                    Some(format!("{kind:?}()").to_lowercase())
-                }
                 Node::Column(column) if columns[column.column as usize].auto_increment => {
                     Some("AUTO_INCREMENT".to_string())
                 }
@@ -119,17 +118,56 @@ fn validate(
             refused = refused.take().or(found);
         });
         if let Some(what) = refused {
-            return Err(errors::generated_column_function_is_not_allowed(what, "CHECK", name));
+            return Err(not_allowed(what, name));
         }
     }
     Ok(())
 }
 
+fn not_allowed(what: String, name: &str) -> SqlError {
+    errors::generated_column_function_is_not_allowed(what, "CHECK", name)
+}
+
+/// The aggregate that a condition calls.
+fn aggregate_of(condition: &str) -> Option<String> {
+    const NAMES: &[&str] = &[
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "group_concat",
+        "json_arrayagg",
+        "json_objectagg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "std",
+        "stddev_samp",
+        "variance",
+        "var_samp",
+    ];
+    let called = |name: &&&str| condition.contains(&format!("{name}("));
+    NAMES.iter().find(called).map(|name| format!("{name}()"))
+}
+
 /// Functions whose value belongs to the statement or the session, not to the row.
 fn is_of_statement(name: &str) -> bool {
     const NAMES: &[&str] = &[
-        "now", "curdate", "curtime", "utc_date", "utc_time", "utc_timestamp", "unix_timestamp", "user",
-        "current_user", "current_role", "database", "connection_id", "last_insert_id", "found_rows",
+        "now",
+        "curdate",
+        "curtime",
+        "utc_date",
+        "utc_time",
+        "utc_timestamp",
+        "unix_timestamp",
+        "user",
+        "current_user",
+        "current_role",
+        "database",
+        "connection_id",
+        "last_insert_id",
+        "found_rows",
         "row_count",
     ];
     NAMES.contains(&name)

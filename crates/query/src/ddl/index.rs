@@ -18,7 +18,8 @@ use super::{checks, columns, keys};
 use crate::Database;
 use crate::catalog::{Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    Checks, EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column, write_entry,
+    Checks, EntryBuffers, RowBuffers, Strictness, Written, duplicate_error, insert_row, into_column,
+    write_entry,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -170,7 +171,8 @@ impl Database {
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, checks, last_auto: 0 };
+        let mut copier =
+            Copier { source, copy: &copy, origin: &alteration.column_origin, checks, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
@@ -194,7 +196,7 @@ impl Database {
             count += 1;
             session.current_row = count;
             copier.convert(session, &old, &mut new)?;
-            copier.checks.test_bytes(session, copier.source, &mut new)?;
+            copier.checks.test_bytes(session, copier.copy, &mut new)?;
             let written = insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers)?;
             if let Written::Duplicate(position) = written {
                 let error = duplicate_error(copier.copy, position, &new);

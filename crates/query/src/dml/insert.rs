@@ -548,10 +548,10 @@ impl Work<'_> {
     fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         fiber::tick();
         session.check_interrupt()?;
-        self.counts.records += 1;
         if !self.passes_checks(session)? {
             return Ok(());
         }
+        self.counts.records += 1;
         self.make_auto_value(session, expected)?;
         let table = self.plan.table.clone();
         self.row.clear();

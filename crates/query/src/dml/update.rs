@@ -236,6 +236,7 @@ impl Work<'_> {
             }
             write_row(table, &view, &self.scratch.new, out);
             if !plan.passes_checks(session, out)? {
+                matched = false;
                 return Ok(Change::Keep);
             }
             if !plan.touched.indexes.is_empty() {
@@ -314,7 +315,10 @@ impl Work<'_> {
             return Ok(false);
         }
         write_row(table, &view, new, &mut self.scratch.row);
-        self.plan.passes_checks(session, &mut self.scratch.row)
+        let passes = self.plan.passes_checks(session, &mut self.scratch.row)?;
+        // One that IGNORE passes over does not count as found.
+        self.counts.matched -= u64::from(!passes);
+        Ok(passes)
     }
 
     /// Puts the row that was worked out in the place of the old one.

@@ -142,12 +142,7 @@ pub fn append(text: &[u8], path: &Path<'_>, value: &[u8]) -> Result<Changed, Fau
 }
 
 /// Puts a value before the element of an array that a path's last step names; at its end where there is none.
-pub fn insert_element(
-    text: &[u8],
-    parents: &[Step<'_>],
-    index: i32,
-    value: &[u8],
-) -> Result<Changed, Fault> {
+pub fn insert_element(text: &[u8], parents: &[Step<'_>], index: i32, value: &[u8]) -> Result<Changed, Fault> {
     let mut scanner = Scanner::new(text);
     let parent = find::first(&mut scanner, parents, false)?;
     if !parent.is_some_and(|parent| parent.kind == Kind::Array) {

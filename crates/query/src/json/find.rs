@@ -8,6 +8,8 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
+
 use super::fault::Fault;
 use super::path::{Path, Place, Step};
 use super::scan::{Kind, Scanner, Value};
@@ -106,6 +108,9 @@ pub fn another(scanner: &mut Scanner<'_>) -> Result<bool, Fault> {
 /// Steps of one path: bit `i` is set where the first `i` were taken.
 type Taken = u32;
 
+/// The same of all paths of a walk.
+type AllTaken = SmallVec<[Taken; 4]>;
+
 /// A walk through all values of a text.
 struct Walk<'t, 'w, 'p> {
     paths: &'w [Path<'p>],
@@ -127,18 +132,17 @@ pub fn walk<'t, E: From<Fault>>(
 ) -> Result<Search, E> {
     let needs_lengths = paths.iter().any(|path| path.steps.iter().any(Step::counts_from_end));
     let mut walk = Walk { paths, place: Vec::new(), needs_lengths, within };
-    walk.value(scanner, &vec![1; paths.len()], visit)
+    walk.value(scanner, SmallVec::from_elem(1, paths.len()), visit)
 }
 
 impl<'t> Walk<'t, '_, '_> {
     fn value<E: From<Fault>>(
         &mut self,
         scanner: &mut Scanner<'t>,
-        taken: &[Taken],
+        mut taken: AllTaken,
         visit: &mut dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E>,
     ) -> Result<Search, E> {
         let value = scanner.value()?;
-        let mut taken = taken.to_vec();
         if value.kind != Kind::Array {
             for (path, taken) in self.paths.iter().zip(&mut taken) {
                 own_elements(path, taken);
@@ -167,24 +171,22 @@ impl<'t> Walk<'t, '_, '_> {
         let is_array = value.kind == Kind::Array;
         let length = if is_array && self.needs_lengths { count(*scanner)? } else { 0 };
         let mut index = 0;
-        let mut below = Vec::with_capacity(taken.len());
         loop {
-            below.clear();
-            if is_array {
+            let below = if is_array {
                 if !scanner.element()? {
                     return Ok(Search::Continue(()));
                 }
                 self.place.push(Place::Index(index));
-                below.extend(self.advance(taken, |step| step.fits_index(index, length)));
+                self.advance(taken, |step| step.fits_index(index, length))
             } else {
                 let Some(key) = scanner.key()? else { return Ok(Search::Continue(())) };
                 self.place.push(Place::Key(key.inner(text)));
                 // MariaDB takes any member for the own element of `**[0]`.
-                below.extend(self.advance(taken, |step| {
+                self.advance(taken, |step| {
                     step.fits_key(text, &key, true) || (step.anywhere && step.is_first())
-                }));
-            }
-            let search = self.value(scanner, &below, visit)?;
+                })
+            };
+            let search = self.value(scanner, below, visit)?;
             self.place.pop();
             if search.is_break() {
                 return Ok(search);
@@ -194,8 +196,8 @@ impl<'t> Walk<'t, '_, '_> {
     }
 
     /// What is taken one level further down.
-    fn advance(&self, taken: &[Taken], fits: impl Fn(&Step<'_>) -> bool) -> impl Iterator<Item = Taken> {
-        let mut result: Vec<Taken> = Vec::with_capacity(taken.len());
+    fn advance(&self, taken: &[Taken], fits: impl Fn(&Step<'_>) -> bool) -> AllTaken {
+        let mut result = AllTaken::with_capacity(taken.len());
         for (path, taken) in self.paths.iter().zip(taken) {
             let mut next = 0;
             for (place, step) in path.steps.iter().enumerate().filter(|(place, _)| taken >> place & 1 == 1) {
@@ -211,7 +213,7 @@ impl<'t> Walk<'t, '_, '_> {
             }
             result.push(next);
         }
-        result.into_iter()
+        result
     }
 }
 

@@ -61,7 +61,11 @@ pub fn preserve(first: &[u8], second: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
     preserve_values(&mut Scanner::new(first), &mut Scanner::new(second), out)
 }
 
-fn preserve_values(first: &mut Scanner<'_>, second: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn preserve_values(
+    first: &mut Scanner<'_>,
+    second: &mut Scanner<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
     let (a, b) = (first.value()?, second.value()?);
     if (a.kind, b.kind) != (Kind::Object, Kind::Object) {
         let elements = |value: &Value, raw: &[u8]| match value.kind {

@@ -60,7 +60,8 @@ impl Step<'_> {
 
     /// Whether it needs the length of the array that it is taken in.
     pub fn counts_from_end(&self) -> bool {
-        matches!(self.target, Target::Index(n) if n < 0) || matches!(self.target, Target::Range(a, b) if a.min(b) < 0)
+        matches!(self.target, Target::Index(n) if n < 0)
+            || matches!(self.target, Target::Range(a, b) if a.min(b) < 0)
     }
 
     /// Whether anything but an array is its own element of this step.
@@ -298,7 +299,9 @@ impl<'p> Reader<'p> {
                 digit @ b'0'..=b'9' => {
                     value = value.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'));
                 }
-                b' ' if !spaced && self.text.get(self.at + 1).is_some_and(u8::is_ascii_digit) => spaced = true,
+                b' ' if !spaced && self.text.get(self.at + 1).is_some_and(u8::is_ascii_digit) => {
+                    spaced = true
+                }
                 _ => return Ok(value),
             }
             self.at += 1;

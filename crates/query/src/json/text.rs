@@ -37,10 +37,7 @@ pub fn unescape_in(inner: &[u8], collation: CollationId) -> Option<Cow<'_, [u8]>
     }
 }
 
-fn unescape_by(
-    inner: &[u8],
-    mut push: impl FnMut(char, &mut Vec<u8>) -> bool,
-) -> Option<Cow<'_, [u8]>> {
+fn unescape_by(inner: &[u8], mut push: impl FnMut(char, &mut Vec<u8>) -> bool) -> Option<Cow<'_, [u8]>> {
     let Some(first) = inner.iter().position(|b| *b == b'\\') else { return Some(Cow::Borrowed(inner)) };
     let mut out = Vec::with_capacity(inner.len());
     out.extend_from_slice(&inner[..first]);
@@ -81,7 +78,8 @@ fn unicode(rest: &[u8]) -> (char, &[u8]) {
         return (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), behind);
     }
     let low = behind.strip_prefix(b"\\u").and_then(|b| b.get(..4)).and_then(code);
-    let pair = low.and_then(|low| char::from_u32(0x10000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00) % 0x400));
+    let pair = low
+        .and_then(|low| char::from_u32(0x10000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00) % 0x400));
     match pair {
         Some(pair) => (pair, &behind[6..]),
         None => (char::REPLACEMENT_CHARACTER, behind),

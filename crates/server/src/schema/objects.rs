@@ -210,7 +210,8 @@ fn value_text(ty: &SqlType, value: &Value, as_sql: bool) -> String {
     let to = keel_value::collation::Charset::Utf8mb4;
     let (utf8, _) = keel_value::collation::convert(from, to, &out);
     let plain = String::from_utf8_lossy(&utf8).into_owned();
-    if as_sql && !ty.is_numeric() {
+    // Defaults of TEXT and BLOB are expressions to MariaDB, and printed as such.
+    if (as_sql || ty.is_blob()) && !ty.is_numeric() {
         return format!("'{}'", plain.replace('\\', "\\\\").replace('\'', "''"));
     }
     plain

@@ -22,9 +22,9 @@ use crate::expr::{EvalContext, Expr, boolean_type};
 use crate::json::format::{self, Style};
 use crate::json::{Fault, Path};
 
-pub(crate) use make::{append_key, append_value};
 pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;
+pub(crate) use make::{append_key, append_value};
 pub use read::FUNCTIONS as READING;
 pub use search::FUNCTIONS as SEARCHING;
 

@@ -15,7 +15,13 @@ use crate::json::text;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("json_valid", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a) || a[0].class() != Class::Null)), valid),
+    function!(
+        "json_valid",
+        1,
+        1,
+        |_, a| Ok((boolean_type(), any_nullable(a) || a[0].class() != Class::Null)),
+        valid
+    ),
     function!("json_value", 2, 2, value_type, value),
     function!("json_query", 2, 2, document_type, query),
     function!("json_exists", 2, 2, truth_type, exists),

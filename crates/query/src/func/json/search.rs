@@ -141,9 +141,8 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let walked = find::walk(&mut scanner, &paths, true, &mut |_, value, place, _| {
         let is_like = match value.kind {
             Kind::Object | Kind::Array => false,
-            Kind::String => text::unescape_in(value.inner(&document), ty.collation).is_some_and(|text| {
-                collation::like_match(ty.collation, &text, &pattern, Some(escape))
-            }),
+            Kind::String => text::unescape_in(value.inner(&document), ty.collation)
+                .is_some_and(|text| collation::like_match(ty.collation, &text, &pattern, Some(escape))),
             _ => collation::like_match(ty.collation, value.raw(&document), &pattern, Some(escape)),
         };
         if !is_like {
