@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
+use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 
 use super::columns::implicit_default;
@@ -245,15 +246,16 @@ impl Database {
     }
 }
 
-/// The type of a column that keeps an expression's values.
+/// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 fn storable(ty: &SqlType) -> SqlType {
+    let ty = ty.clone().with_format(Format::Plain);
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
         TypeKind::VarChar if ty.max_octets() > 65_532 => {
             SqlType::new(TypeKind::LongText).with_collation(ty.collation)
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
-        _ => ty.clone(),
+        _ => ty,
     }
 }
 

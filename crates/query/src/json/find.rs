@@ -105,6 +105,9 @@ pub fn another(scanner: &mut Scanner<'_>) -> Result<bool, Fault> {
     if scanner.in_object() { Ok(scanner.key()?.is_some()) } else { scanner.element() }
 }
 
+/// Told of values on a walk: a scanner behind the value's beginning, the value, the way to it, how many paths lead there.
+pub type Visit<'v, 't, E> = dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E> + 'v;
+
 /// Steps of one path: bit `i` is set where the first `i` were taken.
 type Taken = u32;
 
@@ -128,7 +131,7 @@ pub fn walk<'t, E: From<Fault>>(
     scanner: &mut Scanner<'t>,
     paths: &[Path<'_>],
     within: bool,
-    visit: &mut dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E>,
+    visit: &mut Visit<'_, 't, E>,
 ) -> Result<Search, E> {
     let needs_lengths = paths.iter().any(|path| path.steps.iter().any(Step::counts_from_end));
     let mut walk = Walk { paths, place: Vec::new(), needs_lengths, within };
@@ -140,7 +143,7 @@ impl<'t> Walk<'t, '_, '_> {
         &mut self,
         scanner: &mut Scanner<'t>,
         mut taken: AllTaken,
-        visit: &mut dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E>,
+        visit: &mut Visit<'_, 't, E>,
     ) -> Result<Search, E> {
         let value = scanner.value()?;
         if value.kind != Kind::Array {
@@ -165,7 +168,7 @@ impl<'t> Walk<'t, '_, '_> {
         scanner: &mut Scanner<'t>,
         value: Value,
         taken: &[Taken],
-        visit: &mut dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E>,
+        visit: &mut Visit<'_, 't, E>,
     ) -> Result<Search, E> {
         let text = scanner.text();
         let is_array = value.kind == Kind::Array;

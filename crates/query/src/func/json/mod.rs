@@ -128,11 +128,11 @@ fn single_path<'p>(
     Some(path)
 }
 
+/// Texts of arguments, few as a rule.
+type Texts<'f> = SmallVec<[Cow<'f, [u8]>; 2]>;
+
 /// The texts of arguments; None where one is NULL.
-fn texts<'f>(
-    args: &'f [Expr],
-    cx: &mut EvalContext<'_, 'f>,
-) -> SqlResult<Option<SmallVec<[Cow<'f, [u8]>; 2]>>> {
+fn texts<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Texts<'f>>> {
     let mut texts = SmallVec::with_capacity(args.len());
     for arg in args {
         match arg.text(cx)? {
