@@ -1,7 +1,7 @@
 //! Changes of a text at one place: what the change needs is copied around the text that stays.
 //!
 //! The place is sought in the text as it is, and nothing behind it is checked: whoever changes writes the result anew
-//! ([`super::format`]) and reports what is wrong then.
+//! ([`mod@super::format`]) and reports what is wrong then.
 
 use super::fault::Fault;
 use super::find;

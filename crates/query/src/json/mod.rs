@@ -1,7 +1,7 @@
 //! JSON as MariaDB has it: text that is read anew wherever a function needs it.
 //!
 //! [`scan`] reads tokens and checks them, [`path`] reads paths, [`find`] follows them; [`change`], [`merge`], [`contain`],
-//! [`format`] and [`normal`] do what functions promise. No tree of values is ever made: results are put together from
+//! [`mod@format`] and [`normal`] do what functions promise. No tree of values is ever made: results are put together from
 //! pieces of the texts they come from, so that numbers, strings, duplicate keys and their order stay as they were written.
 //!
 //! 1. Text is octets of a character set that extends ASCII: escapes alone must know which.
