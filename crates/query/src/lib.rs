@@ -26,6 +26,7 @@ pub mod host;
 pub mod inspect;
 mod interrupt;
 mod join;
+pub mod json;
 mod lock_tables;
 mod maintain;
 mod mdl;

@@ -66,6 +66,8 @@ pub struct SessionVars {
     pub lock_wait_timeout: u64,
     /// `foreign_key_checks`.
     pub foreign_key_checks: bool,
+    /// `check_constraint_checks`.
+    pub check_constraint_checks: bool,
     /// `unique_checks`.
     pub unique_checks: bool,
     /// `div_precision_increment`.
@@ -132,6 +134,7 @@ impl Default for SessionVars {
             rollback_on_timeout: false,
             lock_wait_timeout: 86_400,
             foreign_key_checks: true,
+            check_constraint_checks: true,
             unique_checks: true,
             div_precision_increment: 4,
             max_recursive_iterations: 1000,

@@ -71,6 +71,18 @@ pub enum Class {
     DateTime,
 }
 
+/// What values of a type are to JSON functions, beside text and numbers. Storage and clients know nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Format {
+    /// Nothing more.
+    #[default]
+    Plain,
+    /// Text that is JSON: results of JSON functions, columns of type JSON.
+    Json,
+    /// Integers that are truth values.
+    Boolean,
+}
+
 /// A SQL type; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SqlType {
@@ -88,6 +100,8 @@ pub struct SqlType {
     pub collation: CollationId,
     /// Members of ENUM and SET.
     pub members: Option<Arc<[String]>>,
+    /// What JSON functions take its values for.
+    pub format: Format,
 }
 
 /// Bits of a column definition's flags on the wire.
@@ -151,6 +165,7 @@ impl SqlType {
             decimals,
             collation,
             members: None,
+            format: Format::Plain,
         }
     }
 
@@ -241,6 +256,11 @@ impl SqlType {
     /// The same with another collation.
     pub fn with_collation(self, collation: CollationId) -> SqlType {
         SqlType { collation, ..self }
+    }
+
+    /// The same as JSON functions are to take it.
+    pub fn with_format(self, format: Format) -> SqlType {
+        SqlType { format, ..self }
     }
 
     /// How values of this type meet others.

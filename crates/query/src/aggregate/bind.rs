@@ -3,7 +3,7 @@
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
 use keel_value::key::KeyPart;
-use keel_value::types::Class;
+use keel_value::types::{Class, Format};
 use keel_value::{CollationId, SqlType, TypeKind};
 
 use super::{AggregateCall, AggregateKind};
@@ -22,6 +22,8 @@ fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
         "min" => AggregateKind::Min,
         "max" => AggregateKind::Max,
         "group_concat" => AggregateKind::GroupConcat,
+        "json_arrayagg" => AggregateKind::JsonArray,
+        "json_objectagg" => AggregateKind::JsonObject,
         "bit_and" => AggregateKind::BitAnd,
         "bit_or" => AggregateKind::BitOr,
         "bit_xor" => AggregateKind::BitXor,
@@ -65,6 +67,10 @@ impl Binder<'_> {
     }
 
     fn bind_aggregate(&mut self, kind: AggregateKind, call: &FunctionCall) -> SqlResult<AggregateCall> {
+        if kind == AggregateKind::JsonArray && call.args.len() != 1 {
+            return Err(errors::wrong_paramcount_to_native_fct("JSON_ARRAYAGG"));
+        }
+        self.in_aggregate = true;
         let args = call.args.iter().map(|a| self.scalar(a)).collect::<SqlResult<Vec<_>>>();
         let order = call
             .order_by
@@ -86,7 +92,8 @@ impl Binder<'_> {
         let (ty, nullable) = self.aggregate_type(kind, &mut args)?;
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
-        let separator = call.separator.clone().unwrap_or_else(|| ByteStr::from(","));
+        let default = if kind == AggregateKind::JsonObject { ", " } else { "," };
+        let separator = call.separator.clone().unwrap_or_else(|| ByteStr::from(default));
         let parts = args.iter().map(|a| KeyPart::new(stored_type(&a.ty), true)).collect();
         Ok(AggregateCall { kind, distinct, args, parts, order, separator, limit, ty, nullable })
     }
@@ -168,20 +175,31 @@ impl Binder<'_> {
                 };
                 (ty, true)
             }
+            AggregateKind::JsonArray | AggregateKind::JsonObject => {
+                let count = args.len();
+                let collation = crate::func::unify(&self.cx, args, 0..count, "json_arrayagg")?;
+                let brackets = if kind == AggregateKind::JsonArray { 2 } else { 0 };
+                (self.joined_type(collation, brackets).with_format(Format::Json), true)
+            }
             AggregateKind::GroupConcat => {
                 let all: Vec<&Expr> = args.iter().collect();
                 let (collation, _) = typing::text_collation(&all, connection, "group_concat")?;
-                let chars = self.cx.session.vars.group_concat_max_len;
-                let binary = collation == CollationId::BINARY;
-                if chars <= VARCHAR_CHARS_MAX {
-                    return Ok((typing::string_type(chars, collation).with_decimals(0), true));
-                }
-                let octets = chars.saturating_mul(u64::from(collation.charset().max_bytes()));
-                let kind = if binary { TypeKind::Blob } else { TypeKind::Text };
-                let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
-                (ty.with_collation(collation), true)
+                (self.joined_type(collation, 0), true)
             }
         })
+    }
+
+    /// Text of `group_concat_max_len` characters, and so many octets more.
+    fn joined_type(&self, collation: CollationId, more: u64) -> SqlType {
+        let chars = self.cx.session.vars.group_concat_max_len;
+        let per_char = u64::from(collation.charset().max_bytes());
+        let octets = chars.saturating_mul(per_char).saturating_add(more);
+        if chars <= VARCHAR_CHARS_MAX {
+            return typing::string_type(octets / per_char, collation).with_decimals(0);
+        }
+        let kind = if collation == CollationId::BINARY { TypeKind::Blob } else { TypeKind::Text };
+        let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
+        ty.with_collation(collation)
     }
 }
 

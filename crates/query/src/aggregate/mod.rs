@@ -1,7 +1,8 @@
 //! Aggregate functions: what a call is, and its state while rows of one group pass.
 //!
 //! Types follow MariaDB: COUNT is BIGINT(21) NOT NULL, SUM and AVG of exact numbers are DECIMAL and of others DOUBLE, MIN
-//! and MAX keep their argument's type. States are bounded: GROUP_CONCAT by `group_concat_max_len`, the sets of DISTINCT
+//! and MAX keep their argument's type. States are bounded: GROUP_CONCAT and
+//! JSON_ARRAYAGG by `group_concat_max_len`, JSON_OBJECTAGG by `max_allowed_packet`, the sets of DISTINCT
 //! by `tmp_memory_table_size`.
 
 mod bind;
@@ -28,6 +29,8 @@ pub enum AggregateKind {
     Min,
     Max,
     GroupConcat,
+    JsonArray,
+    JsonObject,
     BitAnd,
     BitOr,
     BitXor,
@@ -36,6 +39,13 @@ pub enum AggregateKind {
     VarPop,
     VarSamp,
     AnyValue,
+}
+
+impl AggregateKind {
+    /// Whether it joins texts of rows to one.
+    pub fn joins_texts(self) -> bool {
+        matches!(self, AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject)
+    }
 }
 
 /// One aggregate of a query.

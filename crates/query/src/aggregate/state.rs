@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::{AggregateCall, AggregateKind};
 use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
+use crate::func::json;
 use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
@@ -63,7 +64,7 @@ enum Sum {
     Text(Box<Texts>),
 }
 
-/// GROUP_CONCAT's parts.
+/// What GROUP_CONCAT, JSON_ARRAYAGG and JSON_OBJECTAGG join.
 #[derive(Default)]
 struct Texts {
     /// What is joined already, where no order is asked for.
@@ -96,7 +97,9 @@ impl State {
             | AggregateKind::StdSamp
             | AggregateKind::VarPop
             | AggregateKind::VarSamp => Sum::Spread { count: 0, mean: 0.0, squares: 0.0 },
-            AggregateKind::GroupConcat => Sum::Text(Box::default()),
+            AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject => {
+                Sum::Text(Box::default())
+            }
         };
         let seen = call.distinct.then(|| {
             let keys = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
@@ -240,7 +243,7 @@ impl State {
         let mut encoded = Vec::new();
         for (arg, part) in call.args.iter().zip(&call.parts) {
             let cell = arg.eval(cx)?;
-            if cell.as_ref().is_null() {
+            if cell.as_ref().is_null() && call.kind != AggregateKind::JsonArray {
                 return Ok(false);
             }
             encode_key_part(part, cell.as_ref(), &mut encoded);
@@ -249,7 +252,7 @@ impl State {
         let before = seen.keys.bytes();
         let mut record = Vec::new();
         if seen.keys.is_full() {
-            if call.kind == AggregateKind::GroupConcat {
+            if call.kind.joins_texts() {
                 let Some((sort_key, text)) = concat_row(call, cx)? else { return Ok(false) };
                 record.extend_from_slice(&(sort_key.len() as u32).to_le_bytes());
                 record.extend_from_slice(&sort_key);
@@ -360,18 +363,37 @@ const PART_BYTES: usize = size_of::<(Vec<u8>, Vec<u8>)>();
 /// Rows are not dropped before they take this much.
 const PARTS_BYTES_MIN: usize = 64 << 10;
 
-/// A row's sort key and text for GROUP_CONCAT; none where an argument is NULL.
+/// A row's text; none where the row does not count, as an argument is NULL.
+fn row_text<'f>(call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    match call.kind {
+        AggregateKind::JsonArray => json::append_value(&call.args[0], cx, &mut text)?,
+        AggregateKind::JsonObject => {
+            if call.args[0].eval(cx)?.as_ref().is_null() {
+                return Ok(None);
+            }
+            json::append_key(&call.args[0], cx, &mut text)?;
+            text.push(b':');
+            json::append_value(&call.args[1], cx, &mut text)?;
+        }
+        _ => {
+            for arg in &call.args {
+                match arg.text(cx)? {
+                    Some(part) => text.extend_from_slice(&part),
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+    Ok(Some(text))
+}
+
+/// A row's sort key and text; none where the row does not count.
 fn concat_row<'f>(
     call: &'f AggregateCall,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Option<(Vec<u8>, Vec<u8>)>> {
-    let mut text = Vec::new();
-    for arg in &call.args {
-        match arg.text(cx)? {
-            Some(part) => text.extend_from_slice(&part),
-            None => return Ok(None),
-        }
-    }
+    let Some(text) = row_text(call, cx)? else { return Ok(None) };
     let mut sort_key = Vec::new();
     for (expr, descending) in &call.order {
         let cell = expr.eval(cx)?;
@@ -391,7 +413,7 @@ impl Texts {
         text: Vec<u8>,
         session: &Session,
     ) -> SqlResult<()> {
-        let max = max_len(session);
+        let max = max_len(call, session);
         if call.order.is_empty() {
             self.join(call, &text, max);
             return Ok(());
@@ -436,6 +458,12 @@ impl Texts {
             if call.ty.is_text() {
                 self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
             }
+            if call.kind == AggregateKind::JsonArray && text.first() == Some(&b'"') && !self.joined.is_empty()
+            {
+                // The string that was cut ends there.
+                let last = self.joined.len() - 1;
+                self.joined[last] = b'"';
+            }
             self.cut = Some(self.rows);
         }
     }
@@ -468,7 +496,7 @@ impl Texts {
 
     /// The result. All rows have come.
     fn finish(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
-        let max = max_len(session);
+        let max = max_len(call, session);
         let mut parts = std::mem::take(&mut self.parts);
         parts.sort_by(|a, b| a.0.cmp(&b.0));
         parts.iter().for_each(|(_, text)| self.join(call, text, max));
@@ -481,16 +509,30 @@ impl Texts {
                 self.join(call, text, max);
             }
         }
-        if let Some(row) = self.cut {
-            session.warn(errors::cut_value_group_concat(row, "GROUP_CONCAT"));
-        }
         let joined = std::mem::take(&mut self.joined);
-        Ok(if self.rows == 0 { Value::Null } else { Value::Bytes(joined.into()) })
+        if let Some(row) = self.cut {
+            session.warn(match call.kind {
+                AggregateKind::JsonObject => errors::warn_allowed_packet_overflowed("json_objectagg", max),
+                AggregateKind::JsonArray => errors::cut_value_group_concat(row, "JSON_ARRAYAGG"),
+                _ => errors::cut_value_group_concat(row, "GROUP_CONCAT"),
+            });
+        }
+        Ok(match call.kind {
+            _ if self.rows == 0 => Value::Null,
+            AggregateKind::JsonObject if self.cut.is_some() => Value::Null,
+            AggregateKind::JsonObject => Value::Bytes([b"{", &joined[..], b"}"].concat().into()),
+            AggregateKind::JsonArray => Value::Bytes([b"[", &joined[..], b"]"].concat().into()),
+            _ => Value::Bytes(joined.into()),
+        })
     }
 }
 
-fn max_len(session: &Session) -> usize {
-    usize::try_from(session.vars.group_concat_max_len).unwrap_or(usize::MAX)
+fn max_len(call: &AggregateCall, session: &Session) -> usize {
+    let max = match call.kind {
+        AggregateKind::JsonObject => session.vars.max_allowed_packet,
+        _ => session.vars.group_concat_max_len,
+    };
+    usize::try_from(max).unwrap_or(usize::MAX)
 }
 
 impl std::fmt::Debug for Texts {

@@ -39,7 +39,10 @@ impl Binder<'_> {
             return Ok(special);
         }
         let Some(function) = func::lookup(name) else { return Err(self.unknown_function(name, written)) };
-        if args.len() < function.min || args.len() > function.max {
+        if args.len() < function.min
+            || args.len() > function.max
+            || func::json::lacks_partner(function, args.len())
+        {
             return Err(errors::wrong_paramcount_to_native_fct(written));
         }
         if func::caches_pattern(function) {

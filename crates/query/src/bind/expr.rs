@@ -689,7 +689,7 @@ pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
     if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
         return expr;
     }
-    let ty = typing::string_type(u64::from(typing::text_chars(&expr.ty)), wanted);
+    let ty = typing::string_type(u64::from(typing::text_chars(&expr.ty)), wanted).with_format(expr.ty.format);
     let (nullable, derivation) = (expr.nullable, expr.derivation);
     Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
 }

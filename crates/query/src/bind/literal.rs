@@ -7,6 +7,7 @@ use keel_sql::LiteralCell;
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
+use keel_value::types::Format;
 use keel_value::{Cell, CollationId, Decimal, SqlMode, SqlType, TypeKind, Value, ValueRef};
 
 use super::Binder;
@@ -21,7 +22,9 @@ pub fn literal_value(
 ) -> SqlResult<(Value, SqlType)> {
     Ok(match literal {
         LiteralValue::Null => (Value::Null, SqlType::null()),
-        LiteralValue::Bool(truth) => (Value::Int(i64::from(*truth)), int_type(1, false)),
+        LiteralValue::Bool(truth) => {
+            (Value::Int(i64::from(*truth)), int_type(1, false).with_format(Format::Boolean))
+        }
         LiteralValue::Int(value) => integer(*value),
         LiteralValue::Decimal(text) => decimal(text)?,
         LiteralValue::Float(value) => {

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! schema: [format u8][collation u16][comment str]
-//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys]
+//! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys][checks]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
-//! formats that it does not know. Tables of format 1 have no list of foreign keys.
+//! formats that it does not know. Tables of format 1 end with their indexes. CHECK constraints are a list
+//! of those of columns, each with the column's place, and one of the others.
 
 use std::sync::Arc;
 
 use keel_base::TreeId;
+use keel_value::types::Format;
 use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
 
+use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
 use super::{ColumnDef, ColumnDefault, ForeignAction, ForeignKey, IndexKind, KeyPart, TableOptions};
 
@@ -47,6 +50,8 @@ pub fn decode_schema(bytes: &[u8]) -> Option<(CollationId, String)> {
 
 /// A table's record, less its names, which are the key.
 pub fn encode_table(table: &TableRecord) -> Vec<u8> {
+    let of_columns: Vec<(usize, &String)> =
+        table.columns.iter().enumerate().filter_map(|(place, c)| Some((place, c.check.as_ref()?))).collect();
     let mut out = Writer(vec![TABLE_FORMAT]);
     out.u64(table.id);
     out.u64(table.version);
@@ -56,6 +61,14 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
     out.list(&table.columns, Writer::column);
     out.list(&table.indexes, Writer::index);
     out.list(&table.foreign_keys, Writer::foreign_key);
+    out.list(&of_columns, |out, (place, condition)| {
+        out.u32(*place as u32);
+        out.text(condition);
+    });
+    out.list(&table.checks, |out, check| {
+        out.text(&check.name);
+        out.text(&check.condition);
+    });
     out.0
 }
 
@@ -66,7 +79,7 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
     if !(1..=TABLE_FORMAT).contains(&format) {
         return None;
     }
-    Some(TableRecord {
+    let mut table = TableRecord {
         schema: schema.into(),
         name: name.into(),
         id: input.u64()?,
@@ -76,8 +89,23 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         options: input.options()?,
         columns: input.list(Reader::column)?,
         indexes: input.list(Reader::index)?,
-        foreign_keys: if format == 1 { Vec::new() } else { input.list(Reader::foreign_key)? },
-    })
+        foreign_keys: Vec::new(),
+        checks: Vec::new(),
+    };
+    if format == 1 {
+        return Some(table);
+    }
+    table.foreign_keys = input.list(Reader::foreign_key)?;
+    for (place, condition) in input.list(|input| Some((input.u32()?, input.text()?)))? {
+        let column = table.columns.get_mut(place as usize)?;
+        column.check = Some(condition);
+        column.settle_format();
+    }
+    let check = |input: &mut Reader<'_>| {
+        Some(CheckConstraint { name: input.text()?.into(), condition: input.text()? })
+    };
+    table.checks = input.list(check)?;
+    Some(table)
 }
 
 struct Writer(Vec<u8>);
@@ -326,6 +354,7 @@ impl Reader<'_> {
             auto_increment: self.flag()?,
             invisible: self.flag()?,
             comment: self.text()?,
+            check: None,
             added_with: self.value()?,
         })
     }
@@ -340,6 +369,7 @@ impl Reader<'_> {
             decimals: self.u8()?,
             collation: CollationId(self.u16()?),
             members: None,
+            format: Format::Plain,
         };
         let members = self.list(Self::text)?;
         Some(SqlType { members: (!members.is_empty()).then(|| members.into()), ..ty })
@@ -449,6 +479,7 @@ mod tests {
                 on_delete: ForeignAction::Cascade,
                 on_update: ForeignAction::Restrict,
             }],
+            checks: Vec::new(),
         }
     }
 
@@ -459,7 +490,12 @@ mod tests {
         let older = TableRecord { foreign_keys: Vec::new(), ..sample() };
         let mut bytes = encode_table(&older);
         bytes[0] = 1;
-        assert_eq!(decode_table("test", "t", &bytes[..bytes.len() - 4]), Some(older));
+        assert_eq!(decode_table("test", "t", &bytes[..bytes.len() - 12]), Some(older));
+        let mut checked = sample();
+        checked.columns[0].check = Some("json_valid(`name`)".into());
+        checked.columns[0].settle_format();
+        checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
+        assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked));
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
     }

@@ -11,6 +11,7 @@
 //! 3. AUTO_INCREMENT lives in the counter of the tree of the first index that begins with the column; hidden row numbers in
 //!    the counter of the clustered tree.
 
+pub mod check;
 pub mod codec;
 pub mod counter;
 mod density;

@@ -7,6 +7,7 @@ use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
 use keel_value::row::{self, Layout};
 
+use super::check::CheckConstraint;
 use super::table::{Shared, layout_of};
 use super::{AutoIncrement, ColumnDef, ForeignKey, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
 
@@ -33,6 +34,8 @@ pub struct TableRecord {
     pub indexes: Vec<IndexRecord>,
     /// Foreign keys in order of their names.
     pub foreign_keys: Vec<ForeignKey>,
+    /// CHECK constraints that are not of columns.
+    pub checks: Vec<CheckConstraint>,
 }
 
 /// What of an index is kept on disk.
@@ -125,6 +128,7 @@ impl TableRecord {
             tree_id: self.tree_id,
             tree,
             layout,
+            checks: self.checks,
             options: self.options,
             created: self.created,
             engine: None,
@@ -214,6 +218,7 @@ impl TableDef {
                 })
                 .collect(),
             foreign_keys: self.foreign_keys.clone(),
+            checks: self.checks.clone(),
         }
     }
 }

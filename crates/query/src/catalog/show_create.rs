@@ -42,6 +42,11 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
         out.push_str(",\n  ");
         key.push_definition(&table.schema, &mut out);
     }
+    for check in &table.checks {
+        out.push_str(",\n  CONSTRAINT ");
+        push_quoted(&mut out, &check.name);
+        push(&mut out, format_args!(" CHECK ({})", check.condition));
+    }
     out.push_str("\n) ENGINE=InnoDB");
     if next_auto > 1 {
         push(&mut out, format_args!(" AUTO_INCREMENT={next_auto}"));
@@ -121,6 +126,9 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
     if !column.comment.is_empty() {
         out.push_str(" COMMENT ");
         push_string(out, column.comment.as_bytes());
+    }
+    if let Some(condition) = &column.check {
+        push(out, format_args!(" CHECK ({condition})"));
     }
 }
 

@@ -9,6 +9,7 @@ use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
 use super::ForeignKey;
+use super::check::CheckConstraint;
 use super::counter::Counter;
 use super::density::Densities;
 use crate::engine_error;
@@ -40,6 +41,8 @@ pub struct TableDef {
     pub tree: Option<TreeHandle>,
     /// How a row's bytes are read.
     pub layout: Arc<Layout>,
+    /// CHECK constraints that are not of columns.
+    pub checks: Vec<CheckConstraint>,
     /// Options and what else SHOW CREATE TABLE prints.
     pub options: TableOptions,
     /// Seconds since 1970 when it was created.
@@ -115,6 +118,8 @@ pub struct ColumnDef {
     pub invisible: bool,
     /// COMMENT.
     pub comment: String,
+    /// CHECK: the condition as SQL text.
+    pub check: Option<String>,
     /// What rows show that were written before the column was added.
     pub added_with: Value,
 }
@@ -248,6 +253,7 @@ impl TableDef {
             tree_id: TreeId(0),
             tree: None,
             layout,
+            checks: Vec::new(),
             options: TableOptions::default(),
             created: 0,
             engine: None,
@@ -273,6 +279,7 @@ impl ColumnDef {
             auto_increment: false,
             invisible: false,
             comment: String::new(),
+            check: None,
             added_with: Value::Null,
         }
     }

@@ -10,9 +10,9 @@ use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{create, foreign, keys, schema_of};
+use super::{checks, create, foreign, keys, schema_of};
 use crate::Database;
-use crate::catalog::{Catalog, ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, names};
+use crate::catalog::{Catalog, ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, check, names};
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -145,7 +145,13 @@ impl Database {
             | AlterAction::EnableKeys(_)
             | AlterAction::Algorithm(_)
             | AlterAction::Lock(_) => Ok(()),
-            AlterAction::AddCheck(_) => Err(errors::not_supported_yet("CHECK constraints")),
+            AlterAction::AddCheck(check) => {
+                // Rows that are there are tested as they are copied.
+                let added = checks::add(session, &mut alteration.record, check)?;
+                alteration.copies |= added;
+                alteration.converts |= added;
+                Ok(())
+            }
             AlterAction::DropForeignKey { if_exists, name } => {
                 alteration.drop_foreign_key(session, name, *if_exists)
             }
@@ -261,7 +267,10 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
         let at_end = place == self.record.columns.len();
-        if at_end && !made.auto_increment {
+        if at_end
+            && !made.auto_increment
+            && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
+        {
             made.added_with = columns::value_for_old_rows(cx.session, &made)?;
         } else {
             self.copies = true;
@@ -339,7 +348,9 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty;
+        self.copies |= made.check.is_some() && before.check != made.check;
         made.added_with = before.added_with.clone();
+        self.rename(place, &column.name);
         self.record.columns[place] = made;
         if let Some(position) = position {
             self.move_column(place, position)?;
@@ -381,8 +392,15 @@ impl Alteration {
         if self.column(new).is_some_and(|other| other != place) {
             return Err(errors::dup_fieldname(new));
         }
-        self.record.columns[place].name = new.into();
+        self.rename(place, new);
         Ok(())
+    }
+
+    /// Gives a column another name, in conditions too.
+    fn rename(&mut self, place: usize, new: &str) {
+        let old = self.record.columns[place].name.clone();
+        self.record.columns[place].name = new.into();
+        checks::rename_column(&mut self.record, &old, new);
     }
 
     fn set_default(
@@ -453,6 +471,10 @@ impl Alteration {
     fn drop_constraint(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
         if self.foreign_key(name).is_some() {
             return self.drop_foreign_key(session, name, if_exists);
+        }
+        if let Some(place) = check::position(&self.record.checks, name) {
+            self.record.checks.remove(place);
+            return Ok(());
         }
         let is_unique = |i: &IndexRecord| i.kind != IndexKind::Plain && names::same(&i.name, name);
         match self.record.indexes.iter().any(is_unique) {

@@ -9,7 +9,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, con
 
 use super::database::choose_collation;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
-use crate::catalog::{Catalog, ColumnDef, ColumnDefault, names};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, check, names};
 use crate::expr::{EvalContext, Frame};
 use crate::session::Session;
 
@@ -89,11 +89,16 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     if comment.chars().count() > COMMENT_CHARS_MAX {
         return Err(errors::too_long_field_comment(&column.name, COMMENT_CHARS_MAX));
     }
+    let check = match &column.check {
+        Some(tree) => Some(keel_sql::printer::expr(tree)),
+        None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
+        None => None,
+    };
     let default = default_of(cx, column, &ty, nullable)?;
     if column.on_update.is_some() && !matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime) {
         return Err(errors::invalid_on_update(&column.name));
     }
-    Ok(ColumnDef {
+    let mut defined = ColumnDef {
         name: column.name.as_str().into(),
         ty,
         nullable,
@@ -102,15 +107,16 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         auto_increment: column.auto_increment,
         invisible: column.invisible,
         comment,
+        check,
         added_with: Value::Null,
-    })
+    };
+    defined.settle_format();
+    Ok(defined)
 }
 
 fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
     let what = if column.generated.is_some() {
         "generated columns"
-    } else if column.check.is_some() {
-        "CHECK constraints"
     } else {
         return Ok(());
     };
@@ -143,6 +149,11 @@ fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlTyp
         D::Set => members(T::Set, cx, column)?,
         D::Char | D::VarChar | D::Binary | D::VarBinary => characters(cx, column)?,
         D::TinyText | D::Text | D::MediumText | D::LongText => long_text(cx, column)?,
+        D::Json => {
+            let says_nothing = column.collation.is_none() && data.collation.is_none();
+            let collation = if says_nothing { None } else { text_collation(cx, column)? };
+            SqlType::new(T::LongText).with_collation(collation.unwrap_or(CollationId::UTF8MB4_BIN))
+        }
         D::TinyBlob => SqlType::new(T::TinyBlob),
         D::Blob => by_octets(data.length, [T::TinyBlob, T::Blob, T::MediumBlob, T::LongBlob]),
         D::MediumBlob => SqlType::new(T::MediumBlob),
@@ -404,7 +415,7 @@ fn in_default(error: keel_base::SqlError) -> keel_base::SqlError {
     keel_base::SqlError { message: message.into(), ..error }
 }
 
-fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
+pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
     let columns = columns
         .iter()
         .map(|c| ScopeColumn {

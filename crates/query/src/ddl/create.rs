@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
+use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{foreign, keys, schema_of};
+use super::{checks, foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
@@ -195,9 +196,6 @@ impl Database {
         home: &Schema,
         create: &ast::CreateTable,
     ) -> SqlResult<(TableRecord, u64)> {
-        if !create.checks.is_empty() {
-            return Err(errors::not_supported_yet("CHECK constraints"));
-        }
         let (options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
         let catalog = self.catalog();
         let mut cx =
@@ -242,12 +240,17 @@ impl Database {
             columns,
             indexes,
             foreign_keys: Vec::new(),
+            checks: Vec::new(),
         };
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
             record.foreign_keys.push(made);
         }
         foreign::sort(&mut record);
+        for check in &create.checks {
+            checks::add(session, &mut record, check)?;
+        }
+        checks::settle(session, &catalog, &mut record)?;
         Ok((record, next_auto))
     }
 
@@ -268,15 +271,16 @@ impl Database {
     }
 }
 
-/// The type of a column that keeps an expression's values.
+/// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 fn storable(ty: &SqlType) -> SqlType {
+    let ty = ty.clone().with_format(Format::Plain);
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
         TypeKind::VarChar if ty.max_octets() > 65_532 => {
             SqlType::new(TypeKind::LongText).with_collation(ty.collation)
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
-        _ => ty.clone(),
+        _ => ty,
     }
 }
 

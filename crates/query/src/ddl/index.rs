@@ -14,12 +14,12 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::{columns, foreign, keys};
+use super::{checks, columns, foreign, keys};
 use crate::Database;
 use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    EntryBuffers, RowBuffers, Strictness, Written, check_rows, duplicate_error, insert_row, into_column,
-    write_entry,
+    Checks, EntryBuffers, RowBuffers, Strictness, Written, check_rows, duplicate_error, insert_row,
+    into_column, write_entry,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -39,6 +39,7 @@ impl Database {
         let old = table.record();
         alteration.settle(table);
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         let added: Vec<ForeignKey> = {
@@ -212,7 +213,10 @@ impl Database {
                 if own { record.tree_id } else { pending.create(source.id)? };
         }
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        let mut copier = Copier { source, copy: &copy, origin: &alteration.column_origin, last_auto: 0 };
+        let copy = Arc::new(copy);
+        let checks = Checks::bind(&self.catalog(), session, &copy)?;
+        let mut copier =
+            Copier { source, copy: &copy, origin: &alteration.column_origin, checks, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
@@ -236,6 +240,7 @@ impl Database {
             count += 1;
             session.current_row = count;
             copier.convert(session, &old, &mut new)?;
+            copier.checks.test_bytes(session, copier.copy, &mut new)?;
             let written =
                 insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers, None)?;
             if let Written::Duplicate(position) = written {
@@ -317,6 +322,7 @@ struct Copier<'c> {
     source: &'c TableDef,
     copy: &'c TableDef,
     origin: &'c [Option<usize>],
+    checks: Checks,
     last_auto: u64,
 }
 

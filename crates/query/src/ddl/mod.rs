@@ -9,6 +9,7 @@
 //! 2. A definition that needs several tables takes their locks without holding any while it waits, so it cannot deadlock.
 
 mod alter;
+mod checks;
 mod columns;
 mod create;
 mod database;

@@ -14,6 +14,7 @@ use keel_value::{SqlMode, SqlType, Value, ValueRef};
 use super::WriteScratch;
 use super::assign::{Assignments, Source, default_source, default_value, lacks_default, value_of, write_row};
 use super::auto::AutoValues;
+use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, RowBuffers, Touched, Written};
@@ -35,6 +36,7 @@ use crate::sort::RowList;
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
+    checks: Checks,
     replace: bool,
     ignore: bool,
     /// Columns that values are given for, in their order.
@@ -155,8 +157,10 @@ pub(crate) fn plan(
     let changes = |column| on_duplicate.as_ref().is_some_and(|(list, _)| list.changes(column));
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
+    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
     Ok(InsertPlan {
         table,
+        checks,
         replace,
         ignore,
         columns,
@@ -552,6 +556,9 @@ impl Work<'_> {
     fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         fiber::tick();
         session.check_interrupt()?;
+        if !self.passes_checks(session)? {
+            return Ok(());
+        }
         self.counts.records += 1;
         self.make_auto_value(session, expected)?;
         let table = self.plan.table.clone();
@@ -567,6 +574,26 @@ impl Work<'_> {
             };
         }
         self.write_or_displace(session, &table)
+    }
+
+    /// Whether the row in `values` may be written; with IGNORE one that may not is passed over.
+    fn passes_checks(&mut self, session: &mut Session) -> SqlResult<bool> {
+        if self.plan.checks.is_empty(session) {
+            return Ok(true);
+        }
+        let slot = RowSlot::Values(std::mem::take(&mut self.values));
+        let tested = self.plan.checks.test(session, &self.plan.table, &slot);
+        if let RowSlot::Values(values) = slot {
+            self.values = values;
+        }
+        match tested {
+            Ok(()) => Ok(true),
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write_or_displace(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
@@ -636,6 +663,13 @@ impl Work<'_> {
             return Ok(());
         }
         write_row(table, &view, &new, &mut self.row);
+        match self.plan.checks.test_bytes(session, table, &mut self.row) {
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                return Ok(());
+            }
+            tested => tested?,
+        }
         let txn = transaction(session);
         let savepoint = txn.savepoint();
         let (old, row, ties) = (&self.old, &self.row, self.ties.as_ref());

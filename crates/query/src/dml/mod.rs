@@ -7,6 +7,7 @@
 
 mod assign;
 mod auto;
+mod check;
 mod convert;
 pub(crate) mod delete;
 mod entries;
@@ -23,6 +24,7 @@ use keel_base::SqlResult;
 use keel_sql::ast::ObjectName;
 use keel_value::Value;
 
+pub(crate) use check::Checks;
 pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
 pub(crate) use entries::{EntryBuffers, write_clustered_key, write_entry};

@@ -12,6 +12,7 @@ use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, TypeKind, Value};
 
 use super::assign::{now_value, write_row};
+use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
 use super::foreign::{Doing, Family, is_of_foreign_key};
@@ -44,6 +45,8 @@ struct Target {
     assigned: Vec<(usize, Option<usize>)>,
     touched: Touched,
     family: Option<Arc<Family>>,
+    /// None of a table that only loses rows.
+    checks: Option<Checks>,
 }
 
 impl MultiPlan {
@@ -106,6 +109,7 @@ pub(crate) fn plan_update(
         target.touched = Touched::of(&table, changes);
         let doing = Doing { inserts: false, deletes: false, changes: &changes };
         target.family = Family::of(cx.catalog, &table, doing);
+        target.checks = Some(Checks::bind(cx.catalog, cx.session, &table)?);
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
@@ -176,6 +180,7 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         assigned: Vec::new(),
         touched: Touched::default(),
         family: None,
+        checks: None,
     })
 }
 
@@ -410,6 +415,15 @@ impl Changer<'_> {
             }
         }
         write_row(table, &old, &new, &mut self.new);
+        if let Some(checks) = &target.checks {
+            match checks.test_bytes(session, table, &mut self.new) {
+                Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                    session.warn(error);
+                    return Ok(false);
+                }
+                tested => tested?,
+            }
+        }
         self.write(session, target, found.key)
     }
 

@@ -11,6 +11,7 @@ use keel_value::row::RowRef;
 
 use super::WriteScratch;
 use super::assign::{Assignments, write_row};
+use super::check::{Checks, is_ignorable};
 use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
@@ -31,6 +32,7 @@ pub(crate) struct UpdatePlan {
     pub targets: Targets,
     assignments: Assignments,
     touched: Touched,
+    checks: Checks,
     ignore: bool,
     /// Rows are collected before they change.
     collect: bool,
@@ -75,18 +77,34 @@ pub(crate) fn plan(
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let direct =
         targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
+    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
     let changes = |column| assignments.changes(column);
     let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: false, changes: &changes });
     Ok(UpdatePlan {
         targets,
         assignments,
         touched,
+        checks,
         ignore: update.ignore,
         collect,
         reads_target,
         direct,
         family,
     })
+}
+
+impl UpdatePlan {
+    /// Whether a new row may be written; with IGNORE one that may not leaves the old one as it is.
+    fn passes_checks(&self, session: &mut Session, row: &mut Vec<u8>) -> SqlResult<bool> {
+        match self.checks.test_bytes(session, &self.targets.table, row) {
+            Ok(()) => Ok(true),
+            Err(error) if self.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Counts of a running UPDATE.
@@ -232,6 +250,10 @@ impl Work<'_> {
                 return Ok(Change::Keep);
             }
             write_row(table, &view, &self.scratch.new, out);
+            if !plan.passes_checks(session, out)? {
+                matched = false;
+                return Ok(Change::Keep);
+            }
             if !plan.touched.indexes.is_empty() {
                 self.scratch.row.clone_from(out);
             }
@@ -309,7 +331,10 @@ impl Work<'_> {
             return Ok(false);
         }
         write_row(table, &view, new, &mut self.scratch.row);
-        Ok(true)
+        let passes = self.plan.passes_checks(session, &mut self.scratch.row)?;
+        // One that IGNORE passes over does not count as found.
+        self.counts.matched -= u64::from(!passes);
+        Ok(passes)
     }
 
     /// Puts the row that was worked out in the place of the old one.

@@ -25,6 +25,7 @@ pub use frame::{EvalContext, Frame, RowSlot};
 use std::sync::Arc;
 
 use keel_sql::ast::{BinaryOp, IntervalUnit, VarScope};
+use keel_value::types::Format;
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::func::Function;
@@ -331,7 +332,7 @@ impl Expr {
 
 /// INT(1), as comparisons have.
 pub fn boolean_type() -> SqlType {
-    SqlType::int().with_length(1)
+    SqlType::int().with_length(1).with_format(Format::Boolean)
 }
 
 impl CompareOp {

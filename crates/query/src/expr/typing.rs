@@ -3,7 +3,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_value::collation::Charset;
-use keel_value::types::{Class, NOT_FIXED};
+use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 
 use super::{ArithOp, Derivation, Expr, Node};
@@ -257,6 +257,14 @@ pub fn string_type(chars: u64, collation: CollationId) -> SqlType {
 
 /// The type of CASE, COALESCE, UNION and their like, and its collation's derivation.
 pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(SqlType, Derivation)> {
+    let (ty, derivation) = aggregate_kinds(parts, connection, op)?;
+    let mut formats = parts.iter().filter(|e| e.class() != Class::Null).map(|e| e.ty.format);
+    let first = formats.next().unwrap_or_default();
+    let format = if formats.all(|format| format == first) { first } else { Format::Plain };
+    Ok((ty.with_format(format), derivation))
+}
+
+fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(SqlType, Derivation)> {
     let mut present: Vec<&Expr> = parts.iter().copied().filter(|e| e.class() != Class::Null).collect();
     if present.is_empty() {
         return Ok((SqlType::null(), Derivation::Ignorable));
@@ -314,7 +322,8 @@ fn merge(a: Class, b: Class) -> Class {
 }
 
 fn integers(parts: &[&Expr]) -> SqlType {
-    if parts.iter().all(|e| e.ty == parts[0].ty && !is_literal(e)) {
+    let same = |e: &Expr| e.ty.clone().with_format(parts[0].ty.format) == parts[0].ty;
+    if parts.iter().all(|e| same(e) && !is_literal(e)) {
         return parts[0].ty.clone();
     }
     let unsigned = parts.iter().all(|e| e.ty.unsigned);

@@ -6,10 +6,10 @@ use keel_base::SqlResult;
 use keel_storage::runtime;
 use keel_value::{CollationId, SqlType, Value};
 
-use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value};
+use super::{Function, any_nullable, function, given, known_integer, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{STRING_DECIMALS, bits_type, string_type};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{EvalContext, Expr, boolean_type};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -26,19 +26,19 @@ pub const FUNCTIONS: &[Function] = &[
     function!("inet_ntoa", 1, 1, |cx, _| address_type(cx, 31), inet_ntoa),
     function!("inet6_aton", 1, 1, |_, _| Ok((SqlType::varbinary(16), true)), inet6_aton),
     function!("inet6_ntoa", 1, 1, |cx, _| address_type(cx, 39), inet6_ntoa),
-    function!("is_ipv4", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+    function!("is_ipv4", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
         let text = given!(a[0].text(cx)?);
         Ok(Value::Int(i64::from(parse::<Ipv4Addr>(&text).is_some())))
     }),
-    function!("is_ipv6", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+    function!("is_ipv6", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
         let text = given!(a[0].text(cx)?);
         Ok(Value::Int(i64::from(parse::<Ipv6Addr>(&text).is_some())))
     }),
-    function!("is_ipv4_compat", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+    function!("is_ipv4_compat", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
         // The all-zero address and ::1 are addresses of their own.
         is_such_address(&a[0], cx, |v6| v6[..12] == [0; 12] && v6[12..] > [0, 0, 0, 1][..])
     }),
-    function!("is_ipv4_mapped", 1, 1, |_, a| Ok((int(1), any_nullable(a))), |_, a, cx| {
+    function!("is_ipv4_mapped", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
         is_such_address(&a[0], cx, |v6| v6[..12] == MAPPED)
     }),
 ];

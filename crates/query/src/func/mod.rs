@@ -11,6 +11,7 @@ pub mod dateformat;
 pub mod dateparts;
 pub mod datetime;
 pub mod info;
+pub mod json;
 mod locks;
 pub mod misc;
 pub mod numeric;
@@ -72,40 +73,11 @@ pub const KNOWN_MISSING: &[&str] = &[
     "load_file",
     "master_pos_wait",
     "master_gtid_wait",
-    "json_valid",
-    "json_extract",
-    "json_object",
-    "json_array",
-    "json_value",
-    "json_query",
-    "json_set",
-    "json_insert",
-    "json_replace",
-    "json_remove",
-    "json_contains",
-    "json_length",
-    "json_keys",
-    "json_type",
-    "json_quote",
-    "json_unquote",
-    "json_merge",
-    "json_merge_patch",
-    "json_merge_preserve",
-    "json_search",
-    "json_exists",
-    "json_depth",
-    "json_detailed",
-    "json_compact",
-    "json_loose",
-    "json_contains_path",
     "natural_sort_key",
     "to_char",
     "weight_string",
     "old_password",
     "crc32c",
-    "json_equals",
-    "json_normalize",
-    "json_overlaps",
     "column_create",
     "column_add",
     "column_delete",
@@ -116,8 +88,6 @@ pub const KNOWN_MISSING: &[&str] = &[
     "row_number",
     "rank",
     "dense_rank",
-    "json_arrayagg",
-    "json_objectagg",
     "median",
     "sformat",
 ];
@@ -134,6 +104,10 @@ const TABLES: &[&[Function]] = &[
     locks::FUNCTIONS,
     misc::FUNCTIONS,
     pattern::FUNCTIONS,
+    json::READING,
+    json::SEARCHING,
+    json::MAKING,
+    json::CHANGING,
 ];
 
 /// The function of a name in lower case.
@@ -183,6 +157,14 @@ pub(crate) fn known_integer(arg: &Expr) -> Option<i64> {
         Node::Constant(Value::Int(v)) => Some(*v),
         Node::Constant(Value::UInt(v)) => Some(i64::try_from(*v).unwrap_or(i64::MAX)),
         Node::Constant(Value::Decimal(d)) => d.to_i64().ok(),
+        _ => None,
+    }
+}
+
+/// The text that an argument is known to be when bound.
+pub(crate) fn known_text(arg: &Expr) -> Option<&[u8]> {
+    match &arg.node {
+        Node::Constant(Value::Bytes(text)) => Some(text),
         _ => None,
     }
 }

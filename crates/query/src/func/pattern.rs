@@ -28,7 +28,7 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 fn regexp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(&args[..2]);
     unify(cx, args, 0..2, "regexp")?;
-    Ok((int(1), nullable))
+    Ok((crate::expr::boolean_type(), nullable))
 }
 
 fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

@@ -1,4 +1,4 @@
-//! Keys and foreign keys: KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, REFERENTIAL_CONSTRAINTS, INNODB_SYS_FOREIGN and its columns.
+//! Keys, foreign keys and CHECK: KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, CHECK_CONSTRAINTS, REFERENTIAL_CONSTRAINTS, INNODB_SYS_FOREIGN and its columns.
 
 use keel_query::catalog::{ForeignAction, ForeignKey, IndexDef, IndexKind, TableDef};
 use keel_value::Value;
@@ -14,7 +14,11 @@ pub fn rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
             unique.for_each(|index| key_rows(rows, table, index));
             foreign.for_each(|key| foreign_key_rows(rows, table, key));
         }
+        "CHECK_CONSTRAINTS" => check_rows(rows, table),
         "TABLE_CONSTRAINTS" => {
+            for (name, ..) in table.all_checks() {
+                constraint_row(rows, table, name, "CHECK");
+            }
             for index in unique {
                 let kind = if index.kind == IndexKind::Primary { "PRIMARY KEY" } else { "UNIQUE" };
                 constraint_row(rows, table, &index.name, kind);
@@ -38,6 +42,19 @@ fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
             ("TABLE_NAME", text(&table.name)),
             ("COLUMN_NAME", text(&table.columns[part.column].name)),
             ("ORDINAL_POSITION", number(sequence as u64 + 1)),
+        ]);
+    }
+}
+
+fn check_rows(rows: &mut RowMaker<'_>, table: &TableDef) {
+    for (name, of_column, condition) in table.all_checks() {
+        rows.row([
+            ("CONSTRAINT_CATALOG", text("def")),
+            ("CONSTRAINT_SCHEMA", text(&table.schema)),
+            ("TABLE_NAME", text(&table.name)),
+            ("CONSTRAINT_NAME", text(name)),
+            ("LEVEL", text(if of_column { "Column" } else { "Table" })),
+            ("CHECK_CLAUSE", text(condition)),
         ]);
     }
 }

@@ -153,9 +153,8 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "STATISTICS"
         | "KEY_COLUMN_USAGE"
         | "TABLE_CONSTRAINTS"
-        | "REFERENTIAL_CONSTRAINTS" => {
-            objects::fill(view, wanted, &mut maker)?;
-        }
+        | "REFERENTIAL_CONSTRAINTS"
+        | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);

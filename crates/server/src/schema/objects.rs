@@ -1,4 +1,4 @@
-//! SCHEMATA, TABLES, COLUMNS, STATISTICS, and with [`constraints`] KEY_COLUMN_USAGE, TABLE_CONSTRAINTS and
+//! SCHEMATA, TABLES, COLUMNS, STATISTICS, and with [`constraints`] KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, CHECK_CONSTRAINTS and
 //! REFERENTIAL_CONSTRAINTS: what is in the catalog.
 
 use std::sync::Arc;
@@ -197,7 +197,8 @@ fn value_text(ty: &SqlType, value: &Value, as_sql: bool) -> String {
     let to = keel_value::collation::Charset::Utf8mb4;
     let (utf8, _) = keel_value::collation::convert(from, to, &out);
     let plain = String::from_utf8_lossy(&utf8).into_owned();
-    if as_sql && !ty.is_numeric() {
+    // Defaults of TEXT and BLOB are expressions to MariaDB, and printed as such.
+    if (as_sql || ty.is_blob()) && !ty.is_numeric() {
         return format!("'{}'", plain.replace('\\', "\\\\").replace('\'', "''"));
     }
     plain

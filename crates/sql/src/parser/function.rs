@@ -441,7 +441,7 @@ impl Parser<'_> {
 
     #[inline(never)]
     fn aggregate_arguments(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
-        call.distinct = self.accept_kw(Kw::DISTINCT);
+        call.distinct = call.name != "json_objectagg" && self.accept_kw(Kw::DISTINCT);
         if !call.distinct
             && !matches!(call.name.as_str(), "group_concat" | "json_arrayagg" | "json_objectagg")
         {

@@ -1,0 +1,179 @@
+//! CHECK constraints of CREATE and ALTER TABLE: names, and what a condition may say.
+
+use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast;
+
+use super::columns::scope_of;
+use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::catalog::check::{self, CheckConstraint, rename_columns};
+use crate::catalog::{Catalog, ColumnDef, TableRecord, names};
+use crate::expr::{Node, walk};
+use crate::session::Session;
+
+/// Adds a table's constraint; one without a name gets its name from [`name_all`].
+pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::CheckDef) -> SqlResult<bool> {
+    let name = def.name.as_deref().unwrap_or_default();
+    if !name.is_empty() {
+        names::check_column(name)?;
+        if check::position(&record.checks, name).is_some() {
+            let error = errors::dup_constraint_name("CHECK", name);
+            if !def.if_not_exists {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(false);
+        }
+    }
+    let condition = keel_sql::printer::expr(&def.expr);
+    record.checks.push(CheckConstraint { name: name.into(), condition });
+    Ok(true)
+}
+
+/// Names what has no name yet: `CONSTRAINT_1` and so on.
+pub(super) fn name_all(record: &mut TableRecord) {
+    let mut number = 0;
+    for place in 0..record.checks.len() {
+        if !record.checks[place].name.is_empty() {
+            continue;
+        }
+        let name = loop {
+            number += 1;
+            let name = format!("CONSTRAINT_{number}");
+            if check::position(&record.checks, &name).is_none() {
+                break name;
+            }
+        };
+        record.checks[place].name = name.as_str().into();
+    }
+}
+
+/// Writes a column by its new name wherever a condition names it.
+pub(super) fn rename_column(record: &mut TableRecord, old: &str, new: &str) {
+    rewrite(record, |name| names::same(name, old).then(|| new.to_string()));
+}
+
+fn rewrite(record: &mut TableRecord, rename: impl Fn(&str) -> Option<String>) {
+    for column in &mut record.columns {
+        if let Some(condition) = &mut column.check {
+            *condition = rename_columns(condition, &rename);
+        }
+        column.settle_format();
+    }
+    for check in &mut record.checks {
+        check.condition = rename_columns(&check.condition, &rename);
+    }
+}
+
+/// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row.
+pub(super) fn settle(session: &Session, catalog: &Catalog, record: &mut TableRecord) -> SqlResult<()> {
+    if record.checks.is_empty() && record.columns.iter().all(|column| column.check.is_none()) {
+        return Ok(());
+    }
+    name_all(record);
+    let known: Vec<_> = record.columns.iter().map(|column| column.name.clone()).collect();
+    rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
+    let of_columns = record.columns.iter().filter_map(|c| Some((&*c.name, c.check.as_deref()?)));
+    let of_table = record.checks.iter().map(|check| (&*check.name, check.condition.as_str()));
+    for (name, condition) in of_columns.chain(of_table) {
+        validate(session, catalog, &record.columns, name, condition)?;
+    }
+    Ok(())
+}
+
+fn validate(
+    session: &Session,
+    catalog: &Catalog,
+    columns: &[ColumnDef],
+    name: &str,
+    condition: &str,
+) -> SqlResult<()> {
+    let text = format!("DO {condition}");
+    let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;
+    let ast::Statement::Do(list) = &parsed.statement else { return Ok(()) };
+    let params = ParamSource::default();
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    binder.scope_mut().add_table(scope_of(columns))?;
+    for tree in list {
+        let bound = binder.bind(tree, Clause::Fields).map_err(|error| match aggregate_of(condition) {
+            Some(what) if error.code == code::INVALID_GROUP_FUNC_USE => not_allowed(what, name),
+            _ => in_check(error),
+        })?;
+        if walk::facts(&bound).subquery {
+            return Err(errors::subqueries_not_supported("CHECK"));
+        }
+        let mut refused = None;
+        walk::visit(&bound, &mut |expr| {
+            let found = match &expr.node {
+                Node::Call(function, _) if !function.pure || is_of_statement(function.name) => {
+                    let shown = if function.name == "now" { "current_timestamp" } else { function.name };
+                    Some(format!("{shown}()"))
+                }
+                Node::UserVar(name, _) | Node::AssignUserVar(name, _) => Some(format!("@{name}")),
+                Node::SysVar(_, name) => Some(format!("@@{name}")),
+                Node::Column(column) if columns[column.column as usize].auto_increment => {
+                    Some("AUTO_INCREMENT".to_string())
+                }
+                _ => None,
+            };
+            refused = refused.take().or(found);
+        });
+        if let Some(what) = refused {
+            return Err(not_allowed(what, name));
+        }
+    }
+    Ok(())
+}
+
+fn not_allowed(what: String, name: &str) -> SqlError {
+    errors::generated_column_function_is_not_allowed(what, "CHECK", name)
+}
+
+/// The aggregate that a condition calls.
+fn aggregate_of(condition: &str) -> Option<String> {
+    const NAMES: &[&str] = &[
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "group_concat",
+        "json_arrayagg",
+        "json_objectagg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "std",
+        "stddev_samp",
+        "variance",
+        "var_samp",
+    ];
+    let called = |name: &&&str| condition.contains(&format!("{name}("));
+    NAMES.iter().find(called).map(|name| format!("{name}()"))
+}
+
+/// Functions whose value belongs to the statement or the session, not to the row.
+fn is_of_statement(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "now",
+        "curdate",
+        "curtime",
+        "utc_date",
+        "utc_time",
+        "utc_timestamp",
+        "unix_timestamp",
+        "user",
+        "current_user",
+        "current_role",
+        "database",
+        "connection_id",
+        "last_insert_id",
+        "found_rows",
+        "row_count",
+    ];
+    NAMES.contains(&name)
+}
+
+fn in_check(error: SqlError) -> SqlError {
+    let message = error.message.replace("'SELECT'", "'CHECK'");
+    SqlError { message: message.into(), ..error }
+}

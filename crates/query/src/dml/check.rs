@@ -1,0 +1,90 @@
+//! CHECK constraints where rows are written: a row for which a condition is false is refused.
+//!
+//! Conditions are bound when the statement is planned, apart from its own expressions: they read one row, the one about to
+//! be written, and neither wait nor have effects, so that they may be tested on a latched page.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast;
+
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
+use crate::catalog::{Catalog, TableDef};
+use crate::expr::frame::once_cells;
+use crate::expr::{EvalContext, Expr, Frame, RowSlot};
+use crate::session::Session;
+
+/// The bound conditions of a table.
+pub(crate) struct Checks {
+    list: Vec<Check>,
+    once: u32,
+}
+
+struct Check {
+    /// As messages name it: a column's with its table.
+    name: String,
+    condition: Expr,
+}
+
+impl Checks {
+    /// Binds a table's conditions.
+    pub fn bind(catalog: &Catalog, session: &Session, table: &Arc<TableDef>) -> SqlResult<Checks> {
+        let mut checks = Checks { list: Vec::new(), once: 0 };
+        if table.all_checks().next().is_none() {
+            return Ok(checks);
+        }
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
+        for (name, of_column, condition) in table.all_checks() {
+            let text = format!("DO {condition}");
+            let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;
+            let ast::Statement::Do(list) = parsed.statement else { continue };
+            let name = if of_column { format!("{}.{name}", table.name) } else { name.to_string() };
+            for tree in &list {
+                let mut condition = binder.bind(tree, Clause::Fields)?;
+                binder.hoist(&mut condition);
+                checks.list.push(Check { name: name.clone(), condition });
+            }
+        }
+        checks.once = binder.once_count();
+        Ok(checks)
+    }
+
+    /// Whether there is nothing to test.
+    pub fn is_empty(&self, session: &Session) -> bool {
+        self.list.is_empty() || !session.vars.check_constraint_checks
+    }
+
+    /// Tests a row of the table: 4025 names the first condition that is false.
+    pub fn test(&self, session: &mut Session, table: &TableDef, row: &RowSlot) -> SqlResult<()> {
+        let once = once_cells(self.once);
+        let slots = std::slice::from_ref(row);
+        for check in &self.list {
+            let frame = Frame { slots, params: &[], once: &once, outer: None };
+            if check.condition.truth(&mut EvalContext::new(session, frame))? == Some(false) {
+                return Err(errors::constraint_failed(&check.name, &table.schema, &table.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a row as it is stored; its bytes are lent and come back.
+    pub fn test_bytes(&self, session: &mut Session, table: &TableDef, row: &mut Vec<u8>) -> SqlResult<()> {
+        if self.is_empty(session) {
+            return Ok(());
+        }
+        let bytes = std::mem::take(row);
+        let slot = RowSlot::Stored { layout: table.layout.clone(), map: None, bytes };
+        let result = self.test(session, table, &slot);
+        if let RowSlot::Stored { bytes, .. } = slot {
+            *row = bytes;
+        }
+        result
+    }
+}
+
+/// Whether IGNORE makes a warning of an error: then the row is passed over.
+pub(super) fn is_ignorable(error: &SqlError) -> bool {
+    error.code == code::CONSTRAINT_FAILED
+}

@@ -1,0 +1,185 @@
+//! JSON made of SQL values.
+
+use keel_base::SqlResult;
+use keel_value::types::{Class, Format};
+use keel_value::{SqlType, Value};
+
+use super::super::{Function, function, given, unify};
+use super::*;
+use crate::expr::Node;
+use crate::json::{merge, scan, text};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("json_array", 0, usize::MAX, |cx, a| list_type(cx, a, "json_array"), array),
+    function!("json_object", 0, usize::MAX, |cx, a| list_type(cx, a, "json_object"), object),
+    function!("json_merge", 2, usize::MAX, |cx, a| list_type(cx, a, "json_merge_preserve"), merge_preserve),
+    function!(
+        "json_merge_preserve",
+        2,
+        usize::MAX,
+        |cx, a| list_type(cx, a, "json_merge_preserve"),
+        merge_preserve
+    ),
+    function!("json_merge_patch", 2, usize::MAX, |cx, a| list_type(cx, a, "json_merge_patch"), merge_patch),
+];
+
+/// Fewest characters that MariaDB takes a member for, and how many it adds to each.
+const MEMBER_CHARS_MIN: u64 = 4;
+const MEMBER_CHARS_MORE: u64 = 4;
+
+fn list_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
+    if args.is_empty() {
+        return Ok((json_type(0, cx.session.vars.connection_collation), true));
+    }
+    let count = args.len();
+    let length = 2 + args.iter().map(member_chars).sum::<u64>();
+    let collation = if args.iter().all(|arg| arg.class() == Class::Null) {
+        CollationId::BINARY
+    } else {
+        unify(cx, args, 0..count, name)?
+    };
+    Ok((json_type(length, collation), true))
+}
+
+fn member_chars(arg: &Expr) -> u64 {
+    let length = match arg.class() {
+        Class::Int if arg.ty.format == Format::Boolean => "false".len() as u64,
+        Class::Int | Class::Decimal | Class::Real | Class::Null => chars(arg),
+        _ if arg.ty.format == Format::Json => chars(arg),
+        _ => chars(arg) * 2,
+    };
+    length.max(MEMBER_CHARS_MIN) + MEMBER_CHARS_MORE
+}
+
+/// What JSON_COMPACT() and its like write anew: within other JSON it stays as it was.
+fn as_written(arg: &Expr) -> &Expr {
+    match &arg.node {
+        Node::Once(_, inner) if is_rewrite(inner) => as_written(inner),
+        Node::Call(_, args) if is_rewrite(arg) && args[0].ty.is_string() => as_written(&args[0]),
+        _ => arg,
+    }
+}
+
+fn is_rewrite(arg: &Expr) -> bool {
+    match &arg.node {
+        Node::Call(function, _) => {
+            matches!(function.name, "json_compact" | "json_loose" | "json_detailed" | "json_pretty")
+        }
+        Node::Once(_, inner) => is_rewrite(inner),
+        _ => false,
+    }
+}
+
+/// Appends an SQL value as JSON: NULL is null, truth values and numbers are themselves, JSON stays, all else is quoted.
+pub(crate) fn append_value<'f>(
+    arg: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+    out: &mut Vec<u8>,
+) -> SqlResult<()> {
+    let is_json = arg.ty.format == Format::Json;
+    let arg = as_written(arg);
+    let Some(plain) = arg.text(cx)? else {
+        out.extend_from_slice(b"null");
+        return Ok(());
+    };
+    match arg.class() {
+        Class::Int if arg.ty.format == Format::Boolean => {
+            out.extend_from_slice(if *plain == *b"0" { b"false" } else { b"true" });
+        }
+        Class::Int | Class::Decimal | Class::Real => out.extend_from_slice(&plain),
+        _ if is_json => out.extend_from_slice(&plain),
+        _ => text::quote(&plain, out),
+    }
+    Ok(())
+}
+
+fn array<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut out = vec![b'['];
+    for (place, arg) in args.iter().enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b", ");
+        }
+        append_value(arg, cx, &mut out)?;
+    }
+    out.push(b']');
+    result(out, "json_array", cx)
+}
+
+/// A key is text whatever it is; NULL is empty.
+pub(crate) fn append_key<'f>(
+    arg: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+    out: &mut Vec<u8>,
+) -> SqlResult<()> {
+    let key = arg.text(cx)?.unwrap_or_default();
+    text::quote(&key, out);
+    Ok(())
+}
+
+fn object<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut out = vec![b'{'];
+    for (place, member) in args.chunks_exact(2).enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b", ");
+        }
+        append_key(&member[0], cx, &mut out)?;
+        out.extend_from_slice(b": ");
+        append_value(&member[1], cx, &mut out)?;
+    }
+    out.push(b'}');
+    result(out, "json_object", cx)
+}
+
+fn merge_preserve<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    const NAME: &str = "json_merge_preserve";
+    let texts = given!(texts(args, cx)?);
+    let mut merged: Vec<u8> = Vec::new();
+    for (place, next) in texts.iter().enumerate() {
+        let mut out = Vec::new();
+        let done = scan::check(next).and_then(|_| {
+            if place == 0 {
+                out.extend_from_slice(next);
+                return Ok(());
+            }
+            merge::preserve(&merged, next, &mut out)
+        });
+        if let Err(fault) = done {
+            return bad_text(cx, fault, place + 1, NAME);
+        }
+        if out.len() as u64 > cx.session.vars.max_allowed_packet {
+            return result(out, NAME, cx);
+        }
+        merged = out;
+    }
+    loose_result(&merged, NAME, cx)
+}
+
+/// NULL patched, or patched with NULL, is NULL; but what is no object takes the place of anything.
+fn merge_patch<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    const NAME: &str = "json_merge_patch";
+    let mut merged: Option<Vec<u8>> = None;
+    for (place, arg) in args.iter().enumerate() {
+        let Some(next) = arg.text(cx)? else {
+            merged = None;
+            continue;
+        };
+        let mut out = Vec::new();
+        let done = scan::check(&next).and_then(|value| match &merged {
+            _ if place == 0 || value.kind != scan::Kind::Object => {
+                out.extend_from_slice(&next);
+                Ok(true)
+            }
+            Some(target) => merge::patch(target, &next, &mut out).map(|()| true),
+            None => Ok(false),
+        });
+        match done {
+            Ok(known) => merged = known.then_some(out),
+            Err(fault) => return bad_text(cx, fault, place + 1, NAME),
+        }
+    }
+    match merged {
+        Some(merged) => loose_result(&merged, NAME, cx),
+        None => Ok(Value::Null),
+    }
+}

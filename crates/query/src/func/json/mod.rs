@@ -1,0 +1,174 @@
+//! JSON functions: arguments, types and warnings around [`crate::json`].
+//!
+//! Lengths of results are MariaDB's, which are guesses now and then: JSON_SET() counts its document twice and leaves out
+//! its values. What cannot be read gives NULL and a warning that names argument and position.
+
+mod change;
+mod make;
+mod read;
+mod search;
+
+use std::borrow::Cow;
+
+use keel_base::{SqlResult, errors};
+use keel_value::types::{Class, Format};
+use keel_value::{CollationId, SqlType, TypeKind, Value};
+use smallvec::SmallVec;
+
+use super::Function;
+use crate::bind::{BindContext, to_charset};
+use crate::expr::typing::{string_type, text_chars};
+use crate::expr::{EvalContext, Expr, boolean_type};
+use crate::json::format::{self, Style};
+use crate::json::{Fault, Path};
+
+pub use change::FUNCTIONS as CHANGING;
+pub use make::FUNCTIONS as MAKING;
+pub(crate) use make::{append_key, append_value};
+pub use read::FUNCTIONS as READING;
+pub use search::FUNCTIONS as SEARCHING;
+
+/// Octets of the longest result that MariaDB describes.
+const OCTETS_MAX: u64 = 16_777_216;
+
+/// Characters that MariaDB takes an argument for: of a TEXT column as many as it has octets.
+fn chars(arg: &Expr) -> u64 {
+    let ty = &arg.ty;
+    if ty.is_blob() && ty.length == SqlType::new(ty.kind).length {
+        return u64::from(ty.length);
+    }
+    u64::from(text_chars(ty))
+}
+
+/// The collation of a document: of text its own, of anything else the connection's.
+fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
+    match arg.class() {
+        Class::String => arg.ty.collation,
+        Class::Null => CollationId::BINARY,
+        _ => cx.session.vars.connection_collation,
+    }
+}
+
+/// Text of so many characters, or as many as MariaDB describes.
+fn text_type(chars: u64, collation: CollationId) -> SqlType {
+    let most = OCTETS_MAX / u64::from(collation.charset().max_bytes());
+    string_type(chars.min(most), collation)
+}
+
+/// JSON of so many characters.
+fn json_type(chars: u64, collation: CollationId) -> SqlType {
+    text_type(chars, collation).with_format(Format::Json)
+}
+
+/// Text as long as a document may be.
+fn same_length(arg: &Expr, collation: CollationId) -> SqlType {
+    if arg.ty.kind == TypeKind::LongText && arg.ty.length == u32::MAX {
+        return string_type(u64::from(u32::MAX), collation);
+    }
+    text_type(chars(arg), collation)
+}
+
+/// Makes paths and other texts among the arguments comparable with the document before them.
+fn like_document(cx: &BindContext<'_>, args: &mut [Expr]) -> CollationId {
+    let collation = collation_of(cx, &args[0]);
+    for arg in &mut args[1..] {
+        if arg.class() == Class::String {
+            *arg = to_charset(std::mem::replace(arg, Expr::null()), collation);
+        }
+    }
+    collation
+}
+
+/// A truth value that may be NULL, whatever the arguments.
+fn truth_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    like_document(cx, args);
+    Ok((boolean_type(), true))
+}
+
+/// JSON as long as the document.
+fn document_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = like_document(cx, args);
+    Ok((same_length(&args[0], collation).with_format(Format::Json), true))
+}
+
+/// A fault of a document: a warning, and NULL.
+fn bad_text(cx: &mut EvalContext<'_, '_>, fault: Fault, argument: usize, function: &str) -> SqlResult<Value> {
+    cx.session.warn(fault.of_text(argument, function));
+    Ok(Value::Null)
+}
+
+/// Reads a path of an argument, counted from 1; reports what is wrong with it.
+fn path<'p>(
+    text: &'p [u8],
+    argument: usize,
+    function: &str,
+    cx: &mut EvalContext<'_, '_>,
+) -> Option<Path<'p>> {
+    match Path::parse(text) {
+        Ok(path) => Some(path),
+        Err(fault) => {
+            cx.session.warn(fault.of_path(argument, function));
+            None
+        }
+    }
+}
+
+/// The same where one value alone may be meant.
+fn single_path<'p>(
+    text: &'p [u8],
+    argument: usize,
+    function: &str,
+    cx: &mut EvalContext<'_, '_>,
+) -> Option<Path<'p>> {
+    let path = path(text, argument, function, cx)?;
+    if path.is_multiple() {
+        cx.session.warn(errors::json_path_no_wildcard(argument, function));
+        return None;
+    }
+    Some(path)
+}
+
+/// Texts of arguments, few as a rule.
+type Texts<'f> = SmallVec<[Cow<'f, [u8]>; 2]>;
+
+/// The texts of arguments; None where one is NULL.
+fn texts<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Texts<'f>>> {
+    let mut texts = SmallVec::with_capacity(args.len());
+    for arg in args {
+        match arg.text(cx)? {
+            Some(text) => texts.push(text),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(texts))
+}
+
+/// A result, unless it is longer than a packet: then NULL with 1301.
+fn result(out: Vec<u8>, function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+    let max = cx.session.vars.max_allowed_packet;
+    if out.len() as u64 > max {
+        cx.warn(errors::warn_allowed_packet_overflowed(function, max))?;
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(out.into()))
+}
+
+/// A result written anew, with a space behind commas and colons; faults are those of argument 1.
+fn loose_result(text: &[u8], function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
+    let mut out = Vec::new();
+    match format::rewrite(text, Style::Loose, &mut out) {
+        Ok(()) => result(out, function, cx),
+        Err(fault) => bad_text(cx, fault, 1, function),
+    }
+}
+
+/// Whether a function that takes pairs of arguments got one too few.
+pub(crate) fn lacks_partner(function: &Function, count: usize) -> bool {
+    match function.name {
+        "json_object" => !count.is_multiple_of(2),
+        "json_set" | "json_insert" | "json_replace" | "json_array_append" | "json_array_insert" => {
+            count.is_multiple_of(2)
+        }
+        _ => false,
+    }
+}

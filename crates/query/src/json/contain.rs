@@ -1,0 +1,191 @@
+//! Whether one value lies in another, and whether two have something in common.
+
+use std::collections::HashSet;
+
+use super::fault::Fault;
+use super::normal;
+use super::scan::{Kind, Scanner, Value};
+
+/// How a comparison of two texts ended early: a fault of a text, or the statement was stopped.
+#[derive(Debug)]
+pub enum Stop<E> {
+    /// A text is broken.
+    Fault(Fault),
+    /// The caller's reason.
+    Caller(E),
+}
+
+impl<E> From<Fault> for Stop<E> {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
+/// Comparisons of values between two looks at whether the statement shall go on.
+const COMPARISONS_PER_CHECK: u32 = 1024;
+
+/// A test of one text against another; takes as long as the lengths of both multiplied.
+pub struct Containment<'c, E> {
+    /// Asked from time to time whether to go on.
+    pub go_on: &'c mut dyn FnMut() -> Result<(), E>,
+    comparisons: u32,
+}
+
+/// The number that is written.
+fn number(value: &Value, text: &[u8]) -> f64 {
+    std::str::from_utf8(value.raw(text)).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
+}
+
+fn equal_scalars(a: &Value, a_text: &[u8], b: &Value, b_text: &[u8]) -> bool {
+    a.kind == b.kind
+        && match a.kind {
+            Kind::String => a.raw(a_text) == b.raw(b_text),
+            Kind::Number => {
+                a.raw(a_text) == b.raw(b_text) || number(a, a_text).total_cmp(&number(b, b_text)).is_eq()
+            }
+            _ => true,
+        }
+}
+
+impl<'c, E> Containment<'c, E> {
+    /// A test that asks `go_on` now and then.
+    pub fn new(go_on: &'c mut dyn FnMut() -> Result<(), E>) -> Self {
+        Containment { go_on, comparisons: 0 }
+    }
+
+    /// Whether the value at `inner` lies in the one at `outer`; neither has been begun.
+    pub fn contains(&mut self, mut outer: Scanner<'_>, mut inner: Scanner<'_>) -> Result<bool, Stop<E>> {
+        self.comparisons += 1;
+        if self.comparisons.is_multiple_of(COMPARISONS_PER_CHECK) {
+            (self.go_on)().map_err(Stop::Caller)?;
+        }
+        let again = inner;
+        let (a, b) = (outer.value()?, inner.value()?);
+        match (a.kind, b.kind) {
+            (Kind::Object, Kind::Object) => self.object_contains(outer, inner),
+            (Kind::Object, _) => Ok(false),
+            (Kind::Array, Kind::Array) => {
+                while inner.element()? {
+                    if !self.element_contains(outer, inner)? {
+                        return Ok(false);
+                    }
+                    let element = inner.value()?;
+                    inner.skip(&element)?;
+                }
+                Ok(true)
+            }
+            (Kind::Array, _) => self.element_contains(outer, again),
+            _ => Ok(equal_scalars(&a, outer.text(), &b, inner.text())),
+        }
+    }
+
+    /// Whether an element of an array just begun contains a value. A value that is itself an array lies in the array if
+    /// its elements do.
+    fn element_contains(&mut self, mut outer: Scanner<'_>, inner: Scanner<'_>) -> Result<bool, Stop<E>> {
+        let wanted = inner.clone().value()?;
+        if wanted.kind == Kind::Array {
+            let mut elements = inner;
+            elements.value()?;
+            let mut all = true;
+            while all && elements.element()? {
+                all = self.element_contains(outer, elements)?;
+                let element = elements.value()?;
+                elements.skip(&element)?;
+            }
+            return Ok(all);
+        }
+        while outer.element()? {
+            if self.contains(outer, inner)? {
+                return Ok(true);
+            }
+            let element = outer.value()?;
+            outer.skip(&element)?;
+        }
+        Ok(false)
+    }
+
+    fn object_contains(&mut self, outer: Scanner<'_>, mut inner: Scanner<'_>) -> Result<bool, Stop<E>> {
+        while let Some(wanted) = inner.key()? {
+            let name = wanted.inner(inner.text());
+            let mut members = outer;
+            let found = loop {
+                let Some(key) = members.key()? else { return Ok(false) };
+                let same = key.inner(members.text()) == name
+                    || ((key.escaped || wanted.escaped)
+                        && super::text::same(key.inner(members.text()), name));
+                if same {
+                    break members;
+                }
+                let value = members.value()?;
+                members.skip(&value)?;
+            };
+            if !self.contains(found, inner)? {
+                return Ok(false);
+            }
+            let value = inner.value()?;
+            inner.skip(&value)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Whether two texts have an element, or a member, in common; of scalars, whether they are equal.
+pub fn overlaps(first: &[u8], second: &[u8]) -> Result<bool, Fault> {
+    let (mut a, mut b) = (Scanner::new(first), Scanner::new(second));
+    let (x, y) = (a.value()?, b.value()?);
+    match (x.kind, y.kind) {
+        (Kind::Object, Kind::Object) => {
+            let own: HashSet<Vec<u8>> = parts(&mut a, true)?;
+            any_part(&mut b, true, &own)
+        }
+        (Kind::Array, Kind::Array) => {
+            let own = parts(&mut a, false)?;
+            any_part(&mut b, false, &own)
+        }
+        (Kind::Array, _) => {
+            let mut other = Vec::new();
+            normal::write(&mut b, y, &mut other)?;
+            any_part(&mut a, false, &HashSet::from([other]))
+        }
+        (_, Kind::Array) => {
+            let mut other = Vec::new();
+            normal::write(&mut a, x, &mut other)?;
+            any_part(&mut b, false, &HashSet::from([other]))
+        }
+        _ => Ok(x.is_scalar() && y.is_scalar() && equal_scalars(&x, first, &y, second)),
+    }
+}
+
+/// The next member in its normal form, with its key or without.
+fn part(scanner: &mut Scanner<'_>, with_key: bool, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    out.clear();
+    if with_key {
+        let Some(key) = scanner.key()? else { return Ok(false) };
+        super::text::quote(&super::text::unescape(key.inner(scanner.text())), out);
+        out.push(b':');
+    } else if !scanner.element()? {
+        return Ok(false);
+    }
+    let value = scanner.value()?;
+    normal::write(scanner, value, out)?;
+    Ok(true)
+}
+
+fn parts(scanner: &mut Scanner<'_>, with_keys: bool) -> Result<HashSet<Vec<u8>>, Fault> {
+    let mut parts = HashSet::new();
+    let mut form = Vec::new();
+    while part(scanner, with_keys, &mut form)? {
+        parts.insert(form.clone());
+    }
+    Ok(parts)
+}
+
+fn any_part(scanner: &mut Scanner<'_>, with_keys: bool, wanted: &HashSet<Vec<u8>>) -> Result<bool, Fault> {
+    let mut form = Vec::new();
+    while part(scanner, with_keys, &mut form)? {
+        if wanted.contains(&form) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
