@@ -201,12 +201,16 @@ fn reads_assigned(list: &[(usize, Source)], slot: u16) -> bool {
     false
 }
 
-/// Whether evaluating may park: such expressions must not run on a latched page.
+/// Whether evaluating may park or take long: such expressions must not run on a latched page.
 pub(super) fn may_wait(expr: &Expr) -> bool {
     let facts = walk::facts(expr);
-    let mut reads_variables = false;
-    walk::visit(expr, &mut |e| reads_variables |= matches!(e.node, Node::SysVar(..)));
-    facts.subquery || facts.volatile || reads_variables
+    let mut stays = true;
+    walk::visit(expr, &mut |e| match &e.node {
+        Node::SysVar(..) => stays = false,
+        Node::Call(function, _) if function.name == "json_contains" => stays = false,
+        _ => {}
+    });
+    facts.subquery || facts.volatile || !stays
 }
 
 /// A column's value, converted to its type.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 
+use super::assign::may_wait;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
 use crate::catalog::{Catalog, TableDef};
 use crate::expr::frame::once_cells;
@@ -49,6 +50,11 @@ impl Checks {
         }
         checks.once = binder.once_count();
         Ok(checks)
+    }
+
+    /// Whether a test must not run on a latched page.
+    pub fn may_wait(&self) -> bool {
+        self.list.iter().any(|check| may_wait(&check.condition))
     }
 
     /// Whether there is nothing to test.

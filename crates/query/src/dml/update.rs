@@ -75,9 +75,9 @@ pub(crate) fn plan(
         assignments.read_old_values();
     }
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
-    let direct =
-        targets.point().is_some() && !touched.clustered && !assignments.may_wait() && !targets.may_wait();
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let may_wait = assignments.may_wait() || targets.may_wait() || checks.may_wait();
+    let direct = targets.point().is_some() && !touched.clustered && !may_wait;
     let changes = |column| assignments.changes(column);
     let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: false, changes: &changes });
     Ok(UpdatePlan {

@@ -22,7 +22,7 @@ impl<E> From<Fault> for Stop<E> {
 }
 
 /// Comparisons of values between two looks at whether the statement shall go on.
-const COMPARISONS_PER_CHECK: u32 = 1024;
+const COMPARISONS_PER_CHECK: u32 = 16;
 
 /// A test of one text against another; takes as long as the lengths of both multiplied.
 pub struct Containment<'c, E> {

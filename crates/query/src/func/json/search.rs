@@ -1,6 +1,7 @@
 //! Functions that ask whether and where something lies in a document.
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_storage::runtime::{fiber, latch};
 use keel_value::{SqlType, Value, collation};
 
 use super::super::{Function, function, given, known_text, unify};
@@ -51,7 +52,13 @@ fn contains<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     }
     let Some(place) = place else { return Ok(Value::Int(0)) };
     let session = &*cx.session;
-    let mut go_on = || session.check_interrupt();
+    let mut go_on = || {
+        // It may take long: others run meanwhile, unless the row lies on a latched page.
+        if latch::held() == 0 {
+            fiber::tick();
+        }
+        session.check_interrupt()
+    };
     match Containment::new(&mut go_on).contains(place, Scanner::new(&candidate)) {
         Ok(contained) => Ok(Value::Int(i64::from(contained))),
         Err(Stop::Fault(fault)) => bad_text(cx, fault, 1, NAME),
