@@ -191,6 +191,11 @@ impl Server {
         }
     }
 
+    /// Whether a process that was started is gone.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
     /// The last lines that the server wrote.
     pub fn log_tail(&self) -> String {
         let text = fs::read(self.dir.join("server.log")).unwrap_or_default();
