@@ -242,8 +242,7 @@ impl Server {
     /// SIGKILL while others hold the server; [`Server::kill`] waits for its end.
     pub fn signal_kill(&self) {
         if let Some(pid) = self.pid() {
-            // SAFETY: plain system call on the id of a child that has not been waited for.
-            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+            kill_process(pid);
         }
     }
 
@@ -328,6 +327,12 @@ impl Drop for Server {
             fs::remove_dir_all(&self.dir).ok();
         }
     }
+}
+
+/// SIGKILL for a child that nobody has waited for yet: only then does its id still mean it.
+pub fn kill_process(pid: u32) {
+    // SAFETY: a plain system call, which touches no memory of ours.
+    unsafe { libc::kill(pid as i32, libc::SIGKILL) };
 }
 
 /// mariadbd refuses to run as root unless told to.

@@ -7,6 +7,7 @@ use keel_testkit::mtr::groups::group_of;
 use keel_testkit::mtr::pair::{Pair, suite_dir};
 use keel_testkit::mtr::report;
 use keel_testkit::mtr::run::{ScriptScore, run_script};
+use keel_testkit::mtr::values::MARIA;
 use keel_testkit::process::scratch_dir;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let scratch = scratch_dir("mtr");
     let mut pair = Pair::start().map_err(|error| error.to_string())?;
-    let version = pair.session().map_err(|error| error.to_string())?;
-    let version = version.clients[0].as_ref().map_or(String::new(), |client| client.version.clone());
+    let version = pair.server(MARIA).client().map_err(|error| error.to_string())?.version;
     let mut scores = Vec::new();
     for path in &scripts {
         let begun = Instant::now();

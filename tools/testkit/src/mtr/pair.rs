@@ -4,10 +4,12 @@ use super::compare::Outcome;
 use super::script::narrow;
 use super::values::{Both, KEEL, MARIA, both};
 use crate::client::{Client, Login, Reply};
-use crate::process::{Engine, Server};
+use crate::process::{Engine, Server, kill_process};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long a server may take to answer one statement.
@@ -19,9 +21,14 @@ const LATIN1_SWEDISH_CI: u8 = 8;
 /// Databases that a server cannot do without.
 const SYSTEM: &[&str] = &["information_schema", "mysql", "performance_schema", "sys"];
 
+/// Memory that Keel may have before it is killed: a statement that eats all of the machine would take others with it.
+const RESIDENT_MAX_BYTES: u64 = 6 << 30;
+
 /// Both servers.
 pub struct Pair {
     servers: [Server; 2],
+    /// Keel's process id, for the thread that watches its memory; 0 ends the thread.
+    watched: Arc<AtomicU32>,
     globals: [BTreeMap<String, String>; 2],
 }
 
@@ -36,9 +43,32 @@ impl Pair {
         let maria =
             [&options[..], &["--default-storage-engine=InnoDB", "--innodb-buffer-pool-size=256M"]].concat();
         let servers = [Server::start(Engine::MariaDb, &maria)?, Server::start(Engine::Keel, &options)?];
-        let mut pair = Pair { servers, globals: Default::default() };
+        let watched = Arc::new(AtomicU32::new(0));
+        let mut pair = Pair { servers, watched, globals: Default::default() };
+        pair.watch();
         pair.globals = [pair.read_globals(MARIA)?, pair.read_globals(KEEL)?];
         Ok(pair)
+    }
+
+    fn watch(&mut self) {
+        let pid = self.servers[KEEL].pid().unwrap_or(0);
+        if self.watched.swap(pid, Ordering::Relaxed) != 0 {
+            return;
+        }
+        let watched = Arc::clone(&self.watched);
+        std::thread::spawn(move || {
+            loop {
+                let pid = watched.load(Ordering::Relaxed);
+                if pid == 0 {
+                    return;
+                }
+                if resident_bytes(pid) > RESIDENT_MAX_BYTES {
+                    eprintln!("!!! keel has more than {} GiB and is killed", RESIDENT_MAX_BYTES >> 30);
+                    kill_process(pid);
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
     }
 
     /// A server of the pair.
@@ -89,6 +119,7 @@ impl Pair {
         let tail = self.servers[server].log_tail();
         self.servers[server].kill();
         self.servers[server].launch()?;
+        self.watch();
         Ok(Some(tail))
     }
 
@@ -100,7 +131,7 @@ impl Pair {
             client.one("SET foreign_key_checks = 0")?;
             for name in client.one("SHOW DATABASES")?.strings().into_iter().flatten() {
                 if !SYSTEM.contains(&name.as_str()) {
-                    client.one(&format!("DROP DATABASE `{}`", name.replace('`', "``")))?;
+                    client.run(&format!("DROP DATABASE `{}`", name.replace('`', "``")))?;
                 }
             }
             client.run("CREATE DATABASE test")?;
@@ -140,6 +171,17 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.watched.store(0, Ordering::Relaxed);
+    }
+}
+
+fn resident_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
 /// A connection of a script: one to each server. A side may be missing where a server refused it.
