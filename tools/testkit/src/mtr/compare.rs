@@ -199,8 +199,14 @@ fn upper_words(sql: &str) -> impl Iterator<Item = String> {
     words.filter(|word| !word.is_empty()).map(str::to_ascii_uppercase)
 }
 
+/// ORDER BY outside of parentheses: within, it says nothing of the rows that come out.
 fn ordered(sql: &str) -> bool {
-    let words: Vec<String> = upper_words(sql).collect();
+    let (mut depth, mut outer) = (0i32, String::new());
+    for char in sql.chars() {
+        depth += (char == '(') as i32 - (char == ')') as i32;
+        outer.push(if depth == 0 { char } else { ' ' });
+    }
+    let words: Vec<String> = upper_words(&outer).collect();
     words.windows(2).any(|pair| pair[0] == "ORDER" && pair[1] == "BY")
 }
 
@@ -274,6 +280,9 @@ mod tests {
         let sorted = found("select a order\nby b", rows(&["1", "2"], 0), rows(&["2", "1"], 0));
         assert_eq!(sorted, cause("order of rows differs"));
         assert_eq!(found("select a", rows(&["1"], 0), rows(&["2"], 0)), cause("rows differ: SELECT"));
+        let within =
+            found("(select a order by b) union select c", rows(&["1", "2"], 0), rows(&["2", "1"], 0));
+        assert_eq!(within, None);
         assert_eq!(found("explain select a", rows(&["1"], 0), rows(&["2"], 0)), None);
         assert_eq!(found("select a", rows(&["1"], 0), rows(&["1"], 1)), Some(Difference::Warnings));
     }

@@ -126,27 +126,31 @@ impl Pair {
     /// Before a script: its folder for files, and an empty database `test` alone.
     pub fn clean(&mut self) -> io::Result<()> {
         for server in [MARIA, KEEL] {
-            self.revive(server)?;
-            let mut client = self.connect(server, "root", "", None)?;
-            client.one("SET foreign_key_checks = 0")?;
-            for name in client.one("SHOW DATABASES")?.strings().into_iter().flatten() {
-                if !SYSTEM.contains(&name.as_str()) {
-                    client.run(&format!("DROP DATABASE `{}`", name.replace('`', "``")))?;
-                }
+            let name = self.servers[server].engine.name();
+            self.clean_one(server)
+                .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn clean_one(&mut self, server: usize) -> io::Result<()> {
+        self.revive(server)?;
+        let mut client = self.connect(server, "root", "", None)?;
+        client.one("SET foreign_key_checks = 0")?;
+        for name in client.one("SHOW DATABASES")?.strings().into_iter().flatten() {
+            if !SYSTEM.contains(&name.as_str()) {
+                client.run(&format!("DROP DATABASE `{}`", name.replace('`', "``")))?;
             }
-            client.run("CREATE DATABASE test")?;
-            self.restore_globals(server, &mut client)?;
-            let users =
-                "SELECT user, host FROM mysql.user WHERE user NOT IN ('root', 'mariadb.sys') OR host = ''";
-            for user in client.one(users)?.strings() {
-                let quoted: Vec<String> =
-                    user.iter().map(|part| format!("'{}'", part.replace('\'', "''"))).collect();
-                let kind = if user[1].is_empty() { "ROLE" } else { "USER" };
-                client.one(&format!(
-                    "DROP {kind} {}",
-                    quoted[..if kind == "ROLE" { 1 } else { 2 }].join("@")
-                ))?;
-            }
+        }
+        client.run("CREATE DATABASE test")?;
+        self.restore_globals(server, &mut client)?;
+        let users =
+            "SELECT user, host FROM mysql.user WHERE user NOT IN ('root', 'mariadb.sys') OR host = ''";
+        for user in client.one(users)?.strings() {
+            let quoted: Vec<String> =
+                user.iter().map(|part| format!("'{}'", part.replace('\'', "''"))).collect();
+            let kind = if user[1].is_empty() { "ROLE" } else { "USER" };
+            client.one(&format!("DROP {kind} {}", quoted[..if kind == "ROLE" { 1 } else { 2 }].join("@")))?;
         }
         Ok(())
     }
