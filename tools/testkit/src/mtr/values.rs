@@ -56,7 +56,7 @@ impl Variables {
         while let Some(at) = rest.find(['$', '\\']) {
             let (before, found) = rest.split_at(at);
             push(&mut out, before);
-            let name = if found.starts_with('$') { name_at(&found[1..]) } else { "" };
+            let name = found.strip_prefix('$').map_or("", name_at);
             rest = match found.as_bytes() {
                 [b'\\', b'$' | b'\\' | b'"', ..] if found.as_bytes()[1] != b'$' => {
                     push(&mut out, &found[..2]);
