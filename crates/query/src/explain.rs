@@ -25,7 +25,7 @@ use crate::select::{self, Block, Body, SelectPlan, Subquery, SubqueryTest};
 use crate::session::Session;
 
 /// Room that MariaDB announces for the names of all partitions that a table may have.
-const PARTITIONS_CHARS: u64 = 6_316_032;
+const PARTITIONS_CHARS: u64 = 1_579_008;
 
 /// An explained statement: a result that is known when the plan is made.
 pub(crate) struct ExplainPlan {
@@ -155,7 +155,11 @@ fn columns(collation: CollationId, explain: &ast::Explain) -> Arc<ResultColumns>
                 org_name: "".into(),
                 ty,
                 nullable,
-                flags: if name == "id" { flags::BINARY | flags::UNSIGNED } else { 0 },
+                flags: match name {
+                    "id" => flags::BINARY | flags::UNSIGNED,
+                    "filtered" => flags::BINARY,
+                    _ => 0,
+                },
                 length: None,
             })
             .collect(),

@@ -130,14 +130,15 @@ fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     let max = cx.session.vars.max_allowed_packet;
     let replaced = given!(with_pattern(args, cx, |regex| {
         let (mut out, mut end) = (Vec::new(), 0);
-        for found in regex.captures_iter(&text) {
+        // A match of nothing ends the search, as in MariaDB.
+        while let Some(found) = regex.captures_at(&text, end) {
             let place = found.get(0).map_or(end..end, |whole| whole.range());
+            if place.is_empty() || out.len() as u64 > max {
+                break;
+            }
             out.extend_from_slice(&text[end..place.start]);
             found.expand(&template, &mut out);
             end = place.end;
-            if out.len() as u64 > max {
-                break;
-            }
         }
         out.extend_from_slice(&text[end..]);
         out
