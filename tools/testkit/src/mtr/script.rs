@@ -1,7 +1,7 @@
 //! The language of mysqltest: text to commands.
 //!
 //! A statement ends at the delimiter, a line that begins with `#` or `--` at its newline, the head of `if` and `while` at its `{`.
-//! What begins with a word of [`WORDS`] is a command, behind `--` too; any other line with `--` is a comment; the rest is
+//! What begins with a word of the language is a command, behind `--` too; any other line with `--` is a comment; the rest is
 //! SQL. Quotes hide delimiters, comments of SQL do not hide quotes: that is how mysqltest reads, and its files are written for it.
 //!
 //! Files hold bytes of any character set. Here a text is a `String` with a character for each byte ([`widen`]), so that it can be
