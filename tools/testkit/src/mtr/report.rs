@@ -13,6 +13,8 @@ pub fn page(scores: &[ScriptScore], version: &str) -> String {
     let mut out = String::from(INTRODUCTION);
     let (agreed, statements) = sums(scores.iter());
     let (alone, follow) = disagreements(scores);
+    // MariaDB puts an old version before its own, for old replicas.
+    let version = version.trim_start_matches("5.5.5-");
     let _ = write!(
         out,
         "\nOracle: {version}. **{agreed} of {statements} statements agree: {}.** Of the others {alone} stand on their own, {follow} follow\n\
