@@ -98,6 +98,7 @@ macro_rules! catalogue {
 catalogue! {
     EE_OUTOFMEMORY ee_outofmemory(5, "HY000", bytes) "Out of memory (Needed {bytes} bytes)";
     AUTOINC_OUT_OF_RANGE autoinc_out_of_range(167, "22003", column, row) "Out of range value for column '{column}' at row {row}";
+    YES yes(1003, "HY000", text) "{text}";
     CANT_CREATE_TABLE cant_create_table(1005, "HY000", db, table, reason) "Can't create table `{db}`.`{table}` ({reason})";
     DB_CREATE_EXISTS db_create_exists(1007, "HY000", db) "Can't create database '{db}'; database exists";
     DB_DROP_EXISTS db_drop_exists(1008, "HY000", db) "Can't drop database '{db}'; database doesn't exist";

@@ -293,7 +293,7 @@ impl Database {
                 Ok(Completion::default())
             }
             Body::Explain(plan) => {
-                let sent = plan.run(sink)?;
+                let sent = plan.run(session, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
             }
             Body::Direct => Err(errors::not_supported_yet("this statement")),

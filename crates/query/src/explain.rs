@@ -1,4 +1,5 @@
-//! EXPLAIN: a plan as MariaDB's table of ten columns, one line per table in the order of reading.
+//! EXPLAIN: a plan as MariaDB's table of ten columns, one line per table in the order of reading; EXTENDED adds `filtered` and notes
+//! the statement as it was understood, PARTITIONS adds a column that is empty.
 //!
 //! Queries are numbered from 1 in the order in which they stand; their lines follow those of the query that holds them.
 //! UPDATE and DELETE show the SELECT that finds their rows. What Keel does otherwise than MariaDB is shown in MariaDB's
@@ -9,27 +10,38 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ExplainTarget, Query, QueryBody, Select, SelectItem, SelectOptions, Statement};
+use keel_sql::printer;
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::bind::{BindContext, Binder};
+use crate::expr::typing::string_type;
 use crate::expr::{Expr, Node, walk};
 use crate::join::{JoinSource, Source, TableSource};
 use crate::plan::Notes;
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
+use crate::session::Session;
+
+/// Room that MariaDB announces for the names of all partitions that a table may have.
+const PARTITIONS_CHARS: u64 = 1_579_008;
 
 /// An explained statement: a result that is known when the plan is made.
 pub(crate) struct ExplainPlan {
-    /// The ten columns.
+    /// The columns.
     pub columns: Arc<ResultColumns>,
     rows: Vec<Vec<Value>>,
+    /// EXTENDED: the statement.
+    text: Option<String>,
 }
 
 impl ExplainPlan {
     /// Sends the lines; gives their number.
-    pub fn run(&self, sink: &mut dyn RowSink) -> SqlResult<u64> {
+    pub fn run(&self, session: &mut Session, sink: &mut dyn RowSink) -> SqlResult<u64> {
+        if let Some(text) = &self.text {
+            session.note(errors::yes(text));
+        }
         sink.columns(&self.columns)?;
         for row in &self.rows {
             sink.row(RowView::Values(row))?;
@@ -79,9 +91,10 @@ pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain, notes: &mut Note
         }
         _ => return Err(errors::not_supported_yet("EXPLAIN of this statement")),
     }
-    let rows = lines.done.into_iter().map(Line::into_row).collect();
+    let rows = lines.done.into_iter().map(|line| line.into_row(explain)).collect();
     notes.take(&binder);
-    Ok(ExplainPlan { columns: columns(cx.session.vars.connection_collation), rows })
+    let text = if explain.extended { printer::statement(statement) } else { None };
+    Ok(ExplainPlan { columns: columns(cx.session.vars.connection_collation, explain), rows, text })
 }
 
 /// The SELECT that finds the rows of an UPDATE or DELETE.
@@ -111,9 +124,9 @@ fn finder(
     }
 }
 
-fn columns(collation: CollationId) -> Arc<ResultColumns> {
+fn columns(collation: CollationId, explain: &ast::Explain) -> Arc<ResultColumns> {
     let text = |chars| SqlType::varchar(chars, collation).with_decimals(NOT_SPECIFIED);
-    let described = [
+    let mut described = vec![
         ("id", SqlType::bigint().with_length(3), true),
         ("select_type", text(19), false),
         ("table", text(64), true),
@@ -122,9 +135,15 @@ fn columns(collation: CollationId) -> Arc<ResultColumns> {
         ("key", text(64), true),
         ("key_len", text(4096), true),
         ("ref", text(2048), true),
-        ("rows", text(64), true),
+        ("rows", text(64), !explain.extended),
         ("Extra", text(255), false),
     ];
+    if explain.extended {
+        described.insert(9, ("filtered", SqlType::double().with_length(4).with_decimals(2), true));
+    }
+    if explain.partitions {
+        described.insert(3, ("partitions", string_type(PARTITIONS_CHARS, collation), true));
+    }
     ResultColumns::new(
         described
             .into_iter()
@@ -136,7 +155,11 @@ fn columns(collation: CollationId) -> Arc<ResultColumns> {
                 org_name: "".into(),
                 ty,
                 nullable,
-                flags: if name == "id" { flags::BINARY | flags::UNSIGNED } else { 0 },
+                flags: match name {
+                    "id" => flags::BINARY | flags::UNSIGNED,
+                    "filtered" => flags::BINARY,
+                    _ => 0,
+                },
                 length: None,
             })
             .collect(),
@@ -159,9 +182,11 @@ struct Line {
 }
 
 impl Line {
-    fn into_row(self) -> Vec<Value> {
+    fn into_row(self, explain: &ast::Explain) -> Vec<Value> {
         let text = |t: Option<String>| t.map_or(Value::Null, |t| Value::bytes(t.as_bytes()));
-        vec![
+        // Every row that a path gives is counted as one that is wanted.
+        let filtered = self.rows.map_or(Value::Null, |_| Value::Double(100.0));
+        let mut row = vec![
             self.id.map_or(Value::Null, |id| Value::Int(id as i64)),
             Value::bytes(self.select_type.as_bytes()),
             text(self.table),
@@ -172,7 +197,14 @@ impl Line {
             text(self.reference),
             self.rows.map_or(Value::Null, |rows| Value::bytes(rows.to_string().as_bytes())),
             text(self.extra),
-        ]
+        ];
+        if explain.extended {
+            row.insert(9, filtered);
+        }
+        if explain.partitions {
+            row.insert(3, Value::Null);
+        }
+        row
     }
 }
 

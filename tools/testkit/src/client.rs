@@ -20,6 +20,7 @@ const CLIENT_MULTI_STATEMENTS: u32 = 1 << 16;
 const CLIENT_MULTI_RESULTS: u32 = 1 << 17;
 const CLIENT_PS_MULTI_RESULTS: u32 = 1 << 18;
 const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
+const UTF8MB4_GENERAL_CI: u8 = 45;
 const SERVER_MORE_RESULTS_EXISTS: u16 = 8;
 
 /// Where a server listens.
@@ -42,11 +43,19 @@ pub struct Login {
     pub database: Option<String>,
     /// Count matched rows instead of changed ones.
     pub found_rows: bool,
+    /// Number of the collation to begin with.
+    pub collation: u8,
 }
 
 impl Default for Login {
     fn default() -> Self {
-        Login { user: "root".into(), password: String::new(), database: None, found_rows: false }
+        Login {
+            user: "root".into(),
+            password: String::new(),
+            database: None,
+            found_rows: false,
+            collation: UTF8MB4_GENERAL_CI,
+        }
     }
 }
 
@@ -229,7 +238,7 @@ impl Client {
         }
         let mut packet = flags.to_le_bytes().to_vec();
         packet.extend_from_slice(&(1u32 << 24).to_le_bytes());
-        packet.push(45);
+        packet.push(login.collation);
         packet.extend_from_slice(&[0; 23]);
         packet.extend_from_slice(login.user.as_bytes());
         packet.push(0);
@@ -280,6 +289,17 @@ impl Client {
     /// Sends without waiting; [`Client::receive`] reads the answer.
     pub fn post(&mut self, sql: &str) -> io::Result<()> {
         self.send(3, sql.as_bytes())
+    }
+
+    /// As [`Client::post`], for a text in any character set.
+    pub fn post_bytes(&mut self, sql: &[u8]) -> io::Result<()> {
+        self.send(3, sql)
+    }
+
+    /// COM_RESET_CONNECTION.
+    pub fn reset(&mut self) -> io::Result<Reply> {
+        self.send(0x1f, &[])?;
+        self.read_reply(false)
     }
 
     /// Reads the answer to [`Client::post`].

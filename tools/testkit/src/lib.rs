@@ -10,6 +10,7 @@ pub mod differential;
 pub mod history;
 pub mod interleave;
 pub mod ledger;
+pub mod mtr;
 pub mod process;
 
 /// All database tests that sysbench 1.0.20 brings along.

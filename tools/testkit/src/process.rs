@@ -195,6 +195,11 @@ impl Server {
         }
     }
 
+    /// Whether a process that was started is gone.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
     /// The last lines that the server wrote.
     pub fn log_tail(&self) -> String {
         let text = fs::read(self.dir.join("server.log")).unwrap_or_default();
@@ -241,8 +246,7 @@ impl Server {
     /// SIGKILL while others hold the server; [`Server::kill`] waits for its end.
     pub fn signal_kill(&self) {
         if let Some(pid) = self.pid() {
-            // SAFETY: plain system call on the id of a child that has not been waited for.
-            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+            kill_process(pid);
         }
     }
 
@@ -327,6 +331,12 @@ impl Drop for Server {
             fs::remove_dir_all(&self.dir).ok();
         }
     }
+}
+
+/// SIGKILL for a child that nobody has waited for yet: only then does its id still mean it.
+pub fn kill_process(pid: u32) {
+    // SAFETY: a plain system call, which touches no memory of ours.
+    unsafe { libc::kill(pid as i32, libc::SIGKILL) };
 }
 
 /// mariadbd refuses to run as root unless told to.

@@ -1,8 +1,9 @@
-//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`.
+//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`.
 
 mod bench;
 mod engine;
 mod fuzz;
+mod mtr;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ const USAGE: &str = "\
 usage: cargo x tidy
        cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
        cargo x engine [--quick] [--only NAME]
-       cargo x fuzz [--targets A,B] [--seconds N] [--keep]";
+       cargo x fuzz [--targets A,B] [--seconds N] [--keep]
+       cargo x mtr [--only NAME,NAME*,...] [--score]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "engine" => engine::run(rest),
         Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
+        Some((command, rest)) if command == "mtr" => mtr::run(rest),
         _ => Err(USAGE.to_string()),
     };
     match result {

@@ -638,11 +638,19 @@ fn cast_collation(
     collation_name: Option<&str>,
     connection: CollationId,
 ) -> SqlResult<CollationId> {
-    match (charset, collation_name) {
-        (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
-        (Some(name), None) => Charset::by_name(name)
+    let by_charset = |name: &str| {
+        Charset::by_name(name)
             .map(Charset::default_collation)
-            .ok_or_else(|| errors::unknown_character_set(name)),
+            .ok_or_else(|| errors::unknown_character_set(name))
+    };
+    match (charset, collation_name) {
+        // The attribute BINARY, which is no collation but that of the character set by code points.
+        (charset, Some("binary")) => {
+            let of = charset.map_or(Ok(connection), by_charset)?;
+            Ok(of.charset().binary_collation())
+        }
+        (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
+        (Some(name), None) => by_charset(name),
         (None, None) => Ok(connection),
     }
 }

@@ -53,9 +53,10 @@ impl Database {
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
         }
+        alteration.note_useless(session, &alter.actions);
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
-        if matches!(alter.actions.as_slice(), [AlterAction::Rename(_)]) {
+        if matches!(alter.actions.as_slice(), [AlterAction::Rename(_) | AlterAction::EnableKeys(_)]) {
             return Ok(Completion::default());
         }
         Ok(done(session, rows))
@@ -141,10 +142,8 @@ impl Database {
                 alteration.copies = true;
                 Ok(())
             }
-            AlterAction::OrderBy(_)
-            | AlterAction::EnableKeys(_)
-            | AlterAction::Algorithm(_)
-            | AlterAction::Lock(_) => Ok(()),
+            AlterAction::OrderBy(columns) => columns.iter().try_for_each(|column| alteration.has(column)),
+            AlterAction::EnableKeys(_) | AlterAction::Algorithm(_) | AlterAction::Lock(_) => Ok(()),
             AlterAction::AddCheck(check) => {
                 // Rows that are there are tested as they are copied.
                 let added = checks::add(session, &mut alteration.record, check)?;
@@ -247,6 +246,41 @@ impl Alteration {
             session.note(error);
         }
         Ok(found)
+    }
+
+    /// A column of ORDER BY must be there.
+    fn has(&self, name: &ast::ColumnName) -> SqlResult<()> {
+        let schema = name.db.as_deref().is_none_or(|db| db.eq_ignore_ascii_case(&self.record.schema));
+        let table = name.table.as_deref().is_none_or(|table| table.eq_ignore_ascii_case(&self.record.name));
+        if schema && table && self.column(&name.column).is_some() {
+            return Ok(());
+        }
+        let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+        Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
+    }
+
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where nothing else is to be done to rows or columns,
+    /// ORDER BY where rows lie in the order of a key.
+    fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
+        let (schema, name) = (&self.record.schema, &self.record.name);
+        let harmless = |action: &AlterAction| {
+            matches!(
+                action,
+                AlterAction::EnableKeys(_)
+                    | AlterAction::Option(_)
+                    | AlterAction::Rename(_)
+                    | AlterAction::Algorithm(_)
+                    | AlterAction::Lock(_)
+            )
+        };
+        if actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) && actions.iter().all(harmless) {
+            session.note(errors::illegal_ha("InnoDB", schema, name));
+        }
+        if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {
+            let text =
+                format!("ORDER BY ignored as there is a user-defined clustered index in the table '{name}'");
+            session.warn(errors::unknown_error(text));
+        }
     }
 
     fn add_column(

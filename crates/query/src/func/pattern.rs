@@ -8,6 +8,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::string::too_long;
 use super::{Function, any_nullable, function, given, int, known_integer, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
@@ -125,7 +126,25 @@ fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
             other => template.push(*other),
         }
     }
-    let replaced =
-        given!(with_pattern(args, cx, |regex| regex.replace_all(&text, &template[..]).into_owned())?);
+    // Each place may bring as much as a packet: what is too long for one stops here.
+    let max = cx.session.vars.max_allowed_packet;
+    let replaced = given!(with_pattern(args, cx, |regex| {
+        let (mut out, mut end) = (Vec::new(), 0);
+        // A match of nothing ends the search, as in MariaDB.
+        while let Some(found) = regex.captures_at(&text, end) {
+            let place = found.get(0).map_or(end..end, |whole| whole.range());
+            if place.is_empty() || out.len() as u64 > max {
+                break;
+            }
+            out.extend_from_slice(&text[end..place.start]);
+            found.expand(&template, &mut out);
+            end = place.end;
+        }
+        out.extend_from_slice(&text[end..]);
+        out
+    })?);
+    if too_long("regexp_replace", replaced.len() as u64, cx)? {
+        return Ok(Value::Null);
+    }
     Ok(Value::Bytes(replaced.into()))
 }

@@ -4,6 +4,7 @@ use keel_base::SqlResult;
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 
+use super::string::too_long;
 use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::arith::to_bits;
@@ -221,7 +222,11 @@ fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
         let number = given!(args[0].integer(cx)?);
         return Ok(text_value(format!("{:X}", number as u64)));
     }
-    Ok(text_value(hex_text(&given!(args[0].text(cx)?))))
+    let text = given!(args[0].text(cx)?);
+    if too_long("hex", text.len() as u64 * 2, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(text_value(hex_text(&text)))
 }
 
 /// Octets as hexadecimal digits in upper case.
@@ -323,6 +328,10 @@ fn to_base64_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType
 
 fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
+    let digits = text.len().div_ceil(3) * 4;
+    if too_long("to_base64", (digits + digits.saturating_sub(1) / BASE64_LINE) as u64, cx)? {
+        return Ok(Value::Null);
+    }
     let mut out: Vec<u8> = Vec::new();
     let mut column = 0;
     for chunk in text.chunks(3) {

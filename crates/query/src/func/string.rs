@@ -68,8 +68,8 @@ fn chars(arg: &Expr) -> u64 {
     u64::from(text_chars(&arg.ty))
 }
 
-/// A result longer than a packet is NULL with 1301.
-fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
+/// A result longer than a packet is NULL with 1301. Asked while the result grows, so that it never takes much more than a packet.
+pub(super) fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
     let max = cx.session.vars.max_allowed_packet;
     if octets <= max {
         return Ok(false);
@@ -88,9 +88,9 @@ fn concat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     let mut out = Vec::new();
     for arg in args {
         out.extend_from_slice(&given!(arg.text(cx)?));
-    }
-    if too_long("concat", out.len() as u64, cx)? {
-        return Ok(Value::Null);
+        if too_long("concat", out.len() as u64, cx)? {
+            return Ok(Value::Null);
+        }
     }
     Ok(Value::Bytes(out.into()))
 }
@@ -113,10 +113,10 @@ fn concat_ws<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
             }
             first = false;
             out.extend_from_slice(&text);
+            if too_long("concat_ws", out.len() as u64, cx)? {
+                return Ok(Value::Null);
+            }
         }
-    }
-    if too_long("concat_ws", out.len() as u64, cx)? {
-        return Ok(Value::Null);
     }
     Ok(Value::Bytes(out.into()))
 }
@@ -371,6 +371,9 @@ fn insert<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let before = collation::substring(ty.collation, &text, 0, start);
     let gone = collation::substring(ty.collation, &text, start, count);
     let after = &text[before.len() + gone.len()..];
+    if too_long("insert", (before.len() + new.len() + after.len()) as u64, cx)? {
+        return Ok(Value::Null);
+    }
     Ok(Value::Bytes([before, &new, after].concat().into()))
 }
 
@@ -438,6 +441,9 @@ fn make_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
             }
             first = false;
             out.extend_from_slice(&text);
+            if too_long("make_set", out.len() as u64, cx)? {
+                return Ok(Value::Null);
+            }
         }
     }
     Ok(Value::Bytes(out.into()))
@@ -472,6 +478,9 @@ fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
             out.extend_from_slice(&separator);
         }
         out.extend_from_slice(if bits & (1 << bit) != 0 { &on } else { &off });
+        if too_long("export_set", out.len() as u64, cx)? {
+            return Ok(Value::Null);
+        }
     }
     Ok(Value::Bytes(out.into()))
 }
@@ -492,6 +501,9 @@ fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
         }
     }
     out.push(b'\'');
+    if too_long("quote", out.len() as u64, cx)? {
+        return Ok(Value::Null);
+    }
     Ok(Value::Bytes(out.into()))
 }
 

@@ -355,6 +355,21 @@ impl Run<'_> {
 }
 
 impl Part {
+    /// What a UNION is made of, in order, however its parentheses and its chain nest: a UNION that keeps each row once makes those
+    /// inside of it needless, and a long chain would need a stack as deep.
+    fn members(&self, all_only: bool) -> Vec<&Part> {
+        let (mut found, mut open) = (Vec::new(), vec![self]);
+        while let Some(part) = open.pop() {
+            match part {
+                Part::Both { op: SetOp::Union, all, left, right } if *all || !all_only => {
+                    open.extend([&**right, &**left]);
+                }
+                _ => found.push(part),
+            }
+        }
+        found
+    }
+
     /// Gives its rows; false where the consumer wants no more.
     fn run(&self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
         match self {
@@ -382,10 +397,15 @@ impl Part {
                 }
                 Ok(true)
             }
-            Part::Both { op: SetOp::Union, all: true, left, right } => {
-                Ok(left.run(run, session, output)? && right.run(run, session, output)?)
+            Part::Both { op: SetOp::Union, all: true, .. } => {
+                for member in self.members(true) {
+                    if !member.run(run, session, output)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
-            Part::Both { op: SetOp::Union, all: false, left, right } => {
+            Part::Both { op: SetOp::Union, all: false, .. } => {
                 let mut seen = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
                     if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
@@ -394,7 +414,10 @@ impl Part {
                         Ok(true)
                     }
                 });
-                let more = left.run(run, session, &mut each)? && right.run(run, session, &mut each)?;
+                let mut more = true;
+                for member in self.members(false) {
+                    more = more && member.run(run, session, &mut each)?;
+                }
                 Ok(more && give_rest(seen, run.layout, session, output)?)
             }
             Part::Both { op, all, left, right } => {

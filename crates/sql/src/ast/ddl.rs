@@ -1,6 +1,6 @@
 //! Definitions: databases, tables, columns, indexes, views.
 
-use super::{Account, ByteStr, Expr, LockWait, ObjectName, Query};
+use super::{Account, ByteStr, ColumnName, Expr, LockWait, ObjectName, Query};
 
 /// CREATE DATABASE.
 #[derive(Debug, Clone, PartialEq)]
@@ -447,7 +447,7 @@ pub enum AlterAction {
         collation: Option<String>,
     },
     /// ORDER BY.
-    OrderBy(Vec<KeyPart>),
+    OrderBy(Vec<ColumnName>),
     /// ENABLE KEYS (true), DISABLE KEYS (false).
     EnableKeys(bool),
     /// FORCE: build anew.

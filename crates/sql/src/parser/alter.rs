@@ -2,12 +2,19 @@
 
 use super::Parser;
 use super::ddl::KeyOrCheck;
-use crate::ast::{AlterAction, AlterTable, ColumnPosition, Statement};
+use crate::ast::{AlterAction, AlterTable, ColumnName, ColumnPosition, Statement};
 use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::SqlResult;
 
 impl Parser<'_> {
+    /// A column of ORDER BY; its direction says nothing of a table, which has no order.
+    fn alter_order(&mut self) -> SqlResult<ColumnName> {
+        let column = self.column_name()?;
+        self.accept_any(&[Kw::ASC, Kw::DESC]);
+        Ok(column)
+    }
+
     /// At ALTER.
     pub(super) fn alter(&mut self) -> SqlResult<Statement> {
         self.advance();
@@ -83,7 +90,7 @@ impl Parser<'_> {
             Kw::CONVERT => self.alter_convert()?,
             Kw::ORDER => {
                 self.expect_kw(Kw::BY)?;
-                AlterAction::OrderBy(self.list(Self::key_part)?)
+                AlterAction::OrderBy(self.list(Self::alter_order)?)
             }
             Kw::ALGORITHM | Kw::LOCK => {
                 self.pos = start;

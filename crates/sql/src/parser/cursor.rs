@@ -148,9 +148,9 @@ impl Parser<'_> {
         if *length > super::CHAIN_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 
-    /// The same for set operations.
-    pub(super) fn chain_of_queries(&self, length: &mut u32) -> SqlResult<()> {
-        *length += 1;
+    /// The same for set operations; `flat` for a UNION behind a UNION, which who runs it takes in a loop.
+    pub(super) fn chain_of_queries(&self, length: &mut u32, flat: bool) -> SqlResult<()> {
+        *length += if flat { 1 } else { super::SET_OPERATIONS_MAX / super::NESTED_OPERATIONS_MAX };
         if *length > super::SET_OPERATIONS_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 

@@ -36,8 +36,11 @@ use keel_base::{SqlError, SqlResult, errors};
 /// Operators of one level in a row: `a + b + c ...`, joins.
 pub const CHAIN_MAX: u32 = 128;
 
-/// UNION, EXCEPT, INTERSECT in a row; who walks them goes down the left side in a loop.
+/// UNIONs in a row; who walks them goes down the left side in a loop.
 pub const SET_OPERATIONS_MAX: u32 = 400;
+
+/// EXCEPT and INTERSECT in a row, or UNION in turn with them: each runs inside of the next.
+pub const NESTED_OPERATIONS_MAX: u32 = 50;
 
 /// From UTF-8 to the octets that a client sent.
 pub type AsSent = fn(&[u8]) -> Vec<u8>;

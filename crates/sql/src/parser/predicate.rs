@@ -66,7 +66,14 @@ impl Parser<'_> {
         let expr = Box::new(left);
         Ok(match self.nested(Self::parenthesized)? {
             Parenthesized::Query(query) => Expr::InSubquery { negated, expr, query },
-            Parenthesized::Exprs(list) => Expr::InList { negated, expr, list },
+            // `IN ((SELECT ...))` is the query too, not a list of one value.
+            Parenthesized::Exprs(mut list) => match list.pop() {
+                Some(Expr::Subquery(query)) if list.is_empty() => Expr::InSubquery { negated, expr, query },
+                last => {
+                    list.extend(last);
+                    Expr::InList { negated, expr, list }
+                }
+            },
         })
     }
 

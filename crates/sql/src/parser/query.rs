@@ -95,9 +95,10 @@ impl Parser<'_> {
     #[inline(never)]
     fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
         let mut left = self.intersections(first, into)?;
-        let mut length = 0;
+        let (mut length, mut before) = (0, Kw::UNION);
         while let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT]) {
-            self.chain_of_queries(&mut length)?;
+            self.chain_of_queries(&mut length, kw == Kw::UNION && before == Kw::UNION)?;
+            before = kw;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
             let right = self.intersections(right, into)?;
@@ -111,7 +112,7 @@ impl Parser<'_> {
         let mut left = first;
         let mut length = 0;
         while self.accept_kw(Kw::INTERSECT) {
-            self.chain_of_queries(&mut length)?;
+            self.chain_of_queries(&mut length, false)?;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
             left =
