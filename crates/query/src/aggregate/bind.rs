@@ -58,7 +58,7 @@ impl Binder<'_> {
     pub(crate) fn window_aggregate(&mut self, call: &FunctionCall) -> SqlResult<Option<AggregateCall>> {
         let Some(kind) = kind_of(call) else { return Ok(None) };
         let refused = match kind {
-            AggregateKind::GroupConcat => "",
+            AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject => "",
             AggregateKind::Count | AggregateKind::Sum | AggregateKind::Avg if call.distinct => "DISTINCT",
             _ => return self.bind_aggregate(kind, call).map(Some),
         };
@@ -70,7 +70,6 @@ impl Binder<'_> {
         if kind == AggregateKind::JsonArray && call.args.len() != 1 {
             return Err(errors::wrong_paramcount_to_native_fct("JSON_ARRAYAGG"));
         }
-        self.in_aggregate = true;
         let args = call.args.iter().map(|a| self.scalar(a)).collect::<SqlResult<Vec<_>>>();
         let order = call
             .order_by
