@@ -4,8 +4,8 @@
 //! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
 //! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
 
-pub mod constraints;
-mod deadlocks;
+mod constraints;
+pub mod deadlocks;
 pub mod engine;
 pub mod locks;
 pub mod objects;
