@@ -6,6 +6,7 @@
 //!    ends the whole transaction.
 //! 3. Definitions commit what is open before they begin.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Database {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         if matches!(plan.body, Body::Direct) {
-            return self.direct(session, plan, sink);
+            return self.direct(session, plan, params, sink);
         }
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
@@ -120,16 +121,32 @@ impl Database {
             locked => locked?,
         };
         let kept = session.keeps_locks();
-        let result = self.transact(session, &plan, params, sink);
-        if !kept {
-            release(&plan);
+        match catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink))) {
+            Ok(result) => {
+                if !kept {
+                    release(&plan);
+                }
+                result
+            }
+            Err(panic) => {
+                // What the statement did goes with the session, and so do the locks, behind it.
+                if !kept {
+                    let keep = |d: &Dependency| session.transaction.keep(&d.table.shared.lock, d.written);
+                    plan.dependencies.iter().for_each(keep);
+                }
+                resume_unwind(panic)
+            }
         }
-        result
     }
 
     /// Runs a plan without parameters and rows as a part of another statement, in a transaction of its own.
-    pub(crate) fn run_within(&self, session: &mut Session, plan: &Arc<Plan>) -> SqlResult<Completion> {
-        self.dispatch_within(session, plan, &[], &mut crate::result::Collect::default())
+    pub(crate) fn run_within(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        self.dispatch_within(session, plan, params, &mut crate::result::Collect::default())
     }
 
     /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
@@ -300,7 +317,13 @@ impl Database {
         }
     }
 
-    fn direct(&self, session: &mut Session, plan: &Plan, sink: &mut dyn RowSink) -> SqlResult<Completion> {
+    fn direct(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
         if plan.kind.ends_transaction() {
             session.refuse_in_branch()?;
         }
@@ -311,7 +334,7 @@ impl Database {
             self.commit(session)?;
         }
         let writes = plan.kind.defines() || plan.kind == StatementKind::Analyze;
-        self.within_gate(session, writes, |session| self.direct_within(session, plan, sink))
+        self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))
     }
 
     /// The same for a statement that the global read lock has let pass.
@@ -319,6 +342,7 @@ impl Database {
         &self,
         session: &mut Session,
         plan: &Plan,
+        params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         match &*plan.statement {
@@ -331,7 +355,9 @@ impl Database {
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
             definition => {
                 let dropped = self.check_named(session, definition)?;
-                let done = self.define(session, definition)?;
+                // Of a text the parameters are its literals, which a definition reads in its tree.
+                let params = if plan.literals.is_some() { &[] } else { params };
+                let done = self.define(session, definition, params)?;
                 if matches!(definition, Statement::DropTable(_)) {
                     Database::forget_dropped(session, &dropped);
                 }

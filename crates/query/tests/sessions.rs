@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use keel_query::{Database, InterruptState};
+use keel_query::result::{ResultColumns, RowSink, RowView};
+use keel_query::{Database, InterruptState, SqlResult};
 use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::sync::{Receiver, channel};
 use keel_runtime::{fiber, time};
@@ -356,4 +358,34 @@ fn the_catalog_is_there_after_a_restart_and_a_crash() {
         engine.shutdown().expect("shutdown");
     })
     .done();
+}
+
+/// A client's connection that breaks in the worst way.
+struct Panics;
+
+impl RowSink for Panics {
+    fn columns(&mut self, _: &Arc<ResultColumns>) -> SqlResult<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: RowView<'_>) -> SqlResult<()> {
+        panic!("a bug in a statement")
+    }
+}
+
+#[test]
+fn a_panic_leaves_no_table_locked() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script(
+            "create table t (id int primary key, v int)
+             insert into t values (1,1),(2,2) -> 2 (Records: 2  Duplicates: 0  Warnings: 0)",
+        );
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            let mut client = Client::new(database);
+            client.run_into("select * from t order by v", &mut Panics).map(drop)
+        }));
+        assert!(broken.is_err(), "the sink panics");
+        a.script("drop table t nowait");
+    });
 }

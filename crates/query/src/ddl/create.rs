@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::types::Format;
-use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
@@ -14,6 +14,7 @@ use super::{checks, foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
 use crate::session::Session;
@@ -22,11 +23,17 @@ use crate::session::Session;
 const ENGINES: [&str; 10] =
     ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
 
+/// What binding takes the parameters of a prepared CREATE TABLE ... SELECT for.
+fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
+    params.iter().map(|value| Shape::of(value).ty(session.vars.connection_collation)).collect()
+}
+
 impl Database {
     pub(super) fn create_table(
         &self,
         session: &mut Session,
         create: &ast::CreateTable,
+        params: &[Value],
     ) -> SqlResult<Completion> {
         if create.temporary {
             return Err(errors::not_supported_yet("CREATE TEMPORARY TABLE"));
@@ -44,7 +51,7 @@ impl Database {
         let home = catalog.require_schema(&schema)?;
         if let Some(existing) = home.table(&create.name.name) {
             if create.or_replace {
-                self.check_replacement(session, create, existing)?;
+                self.check_replacement(session, create, existing, params)?;
                 self.drop_one(session, &existing.clone())?;
             } else if create.if_not_exists {
                 session.note(errors::table_exists(&create.name.name));
@@ -55,14 +62,14 @@ impl Database {
         }
         let (record, next_auto) = match &create.like {
             Some(like) => (self.like(session, home, &create.name, like)?, 1),
-            None => self.record_of(session, home, create)?,
+            None => self.record_of(session, home, create, params)?,
         };
         let table = self.make_table(session, record)?;
         if next_auto > 1 {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
         match &create.select {
-            Some(select) => self.fill(session, create, select, &table),
+            Some(select) => self.fill(session, create, select, &table, params),
             None => Ok(Completion::default()),
         }
     }
@@ -73,13 +80,15 @@ impl Database {
         session: &Session,
         create: &ast::CreateTable,
         existing: &Arc<TableDef>,
+        params: &[Value],
     ) -> SqlResult<()> {
         if let Some(like) = &create.like {
             self.find_table(session, like)?;
         }
         let Some(select) = &create.select else { return Ok(()) };
         let catalog = self.catalog();
-        let params = ParamSource::default();
+        let types = param_types(session, params);
+        let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
         select::plan_select(&mut binder, &select.query)?;
         if binder.reads_table(existing) {
@@ -95,8 +104,9 @@ impl Database {
         create: &ast::CreateTable,
         select: &ast::CreateSelect,
         table: &Arc<TableDef>,
+        params: &[Value],
     ) -> SqlResult<Completion> {
-        let columns = self.query_columns(session, select)?;
+        let columns = self.query_columns(session, select, params)?;
         let columns = columns.into_iter().map(|c| ast::ColumnName {
             db: None,
             table: None,
@@ -115,7 +125,9 @@ impl Database {
             returning: Vec::new(),
         };
         let statement = Arc::new(ast::Statement::Insert(Box::new(insert)));
-        let filled = self.prepare(session, statement, 0).and_then(|plan| self.run_within(session, &plan));
+        let filled = self
+            .prepare(session, statement, params.len() as u32)
+            .and_then(|plan| self.run_within(session, &plan, params));
         if filled.is_err() {
             self.drop_one(session, table)?;
         }
@@ -123,9 +135,15 @@ impl Database {
     }
 
     /// The columns that a query gives to the table made of it: those of tables keep their defaults.
-    fn query_columns(&self, session: &mut Session, select: &ast::CreateSelect) -> SqlResult<Vec<ColumnDef>> {
+    fn query_columns(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        params: &[Value],
+    ) -> SqlResult<Vec<ColumnDef>> {
         let catalog = self.catalog();
-        let params = ParamSource::default();
+        let types = param_types(session, params);
+        let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder =
             Binder::new(BindContext { catalog: &catalog, session: &*session, params, assigned: &[] });
         let plan = select::plan_select(&mut binder, &select.query)?;
@@ -195,6 +213,7 @@ impl Database {
         session: &mut Session,
         home: &Schema,
         create: &ast::CreateTable,
+        params: &[Value],
     ) -> SqlResult<(TableRecord, u64)> {
         let (options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
         let catalog = self.catalog();
@@ -205,7 +224,7 @@ impl Database {
             _ => columns::define(&mut cx, &create.columns)?,
         };
         if let Some(select) = &create.select {
-            for column in self.query_columns(session, select)? {
+            for column in self.query_columns(session, select, params)? {
                 if !columns.iter().any(|c| names::same(&c.name, &column.name)) {
                     names::check_column(&column.name)?;
                     columns.push(column);

@@ -24,6 +24,7 @@ use std::time::Duration;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{LockWait, ObjectName, Statement};
 use keel_storage::{Txn, TxnOptions};
+use keel_value::Value;
 
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};
@@ -35,14 +36,19 @@ pub(crate) use columns::implicit_default;
 
 impl Database {
     /// Runs a definition. What was open is committed already.
-    pub(crate) fn define(&self, session: &mut Session, statement: &Statement) -> SqlResult<Completion> {
+    pub(crate) fn define(
+        &self,
+        session: &mut Session,
+        statement: &Statement,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
         match statement {
             Statement::CreateDatabase(create) => self.create_database(session, create),
             Statement::AlterDatabase { name, options } => {
                 self.alter_database(session, name.as_deref(), options)
             }
             Statement::DropDatabase { name, if_exists } => self.drop_database(session, name, *if_exists),
-            Statement::CreateTable(create) => self.create_table(session, create),
+            Statement::CreateTable(create) => self.create_table(session, create, params),
             Statement::DropTable(drop) => self.drop_tables(session, drop),
             Statement::AlterTable(alter) => self.alter_table(session, alter),
             Statement::CreateIndex(create) => self.create_index(session, create),

@@ -107,7 +107,11 @@ impl Expr {
         match &self.node {
             Node::Column(column) => Ok(Cell::Ref(cx.column(&cx.frame, column, &self.ty))),
             Node::Constant(value) => Ok(Cell::Ref(value.as_ref())),
-            Node::Param(index) => Ok(Cell::Ref(cx.frame.params[*index as usize].as_ref())),
+            // What is bound outside of an execution, such as a column's default, has none.
+            Node::Param(index) => match cx.frame.params.get(*index as usize) {
+                Some(value) => Ok(Cell::Ref(value.as_ref())),
+                None => Err(errors::not_supported_yet("a parameter here")),
+            },
             Node::Once(cell, inner) => cx.once(*cell, inner),
             Node::Outer { level, column } => Ok(Cell::Ref(cx.column(&cx.frame.at(*level), column, &self.ty))),
             Node::Compare { .. }
