@@ -10,6 +10,7 @@
 //!    of [`IndexDef::entry_layout`]: its whole (not prefix) columns and those of the clustered key. So no reader decodes keys.
 //! 3. AUTO_INCREMENT lives in the counter of the tree of the first index that begins with the column; hidden row numbers in
 //!    the counter of the clustered tree.
+//! 4. A foreign key stands with the child; a catalog knows by name who refers to whom ([`Catalog::references_to`]).
 
 pub mod check;
 pub mod codec;
