@@ -18,24 +18,29 @@ const CLIENTS: u64 = 4;
 /// Rows inserted by one statement.
 const INSERTED: u64 = 1000;
 
+/// Rounds of changes at most.
+const ROUNDS_MAX: u64 = 1000;
+/// Statements of each client between two looks at the redo.
+const ROUND: u64 = 250;
+
 /// Sizes of a run.
 struct Sizes {
     /// Rows of the table that changes, and of one that does not.
     hot: u64,
     cold: u64,
     pool_mib: u32,
-    /// Statements of each client.
-    statements: u64,
+    /// Redo that Keel is to have; MariaDB gets the same statements.
+    redo_mib: u64,
 }
 
 impl Sizes {
     fn of(options: &Options, pool_mib: u32) -> Sizes {
         match options.quick {
-            true => Sizes { hot: 50_000, cold: 50_000, pool_mib: 64, statements: 500 },
-            // Rows that change fill about half of the pool; ten million changes make two gigabytes of redo.
+            true => Sizes { hot: 50_000, cold: 50_000, pool_mib: 64, redo_mib: 100 },
+            // Rows that change fill about half of the pool.
             false => {
                 let hot = u64::from(pool_mib) * 2400;
-                Sizes { hot, cold: hot, pool_mib, statements: 25_000 }
+                Sizes { hot, cold: hot, pool_mib, redo_mib: 2048 }
             }
         }
     }
@@ -44,6 +49,7 @@ impl Sizes {
 /// What one server needed.
 struct Took {
     redo_mib: u64,
+    rounds: u64,
     first_query: f64,
     checked: Option<String>,
 }
@@ -55,9 +61,11 @@ pub fn run(options: &Options) -> Result<String, String> {
     let mut checks = String::new();
     for pool in pools {
         let engines: &[Engine] =
-            if options.alone { &[Engine::Keel] } else { &[Engine::MariaDb, Engine::Keel] };
+            if options.alone { &[Engine::Keel] } else { &[Engine::Keel, Engine::MariaDb] };
+        let mut rounds = None;
         for &engine in engines {
-            let took = measure(engine, &Sizes::of(options, *pool))?;
+            let took = measure(engine, &Sizes::of(options, *pool), rounds)?;
+            rounds = Some(took.rounds);
             rows.push(vec![
                 format!("{pool} MiB"),
                 engine.name().to_string(),
@@ -70,13 +78,14 @@ pub fn run(options: &Options) -> Result<String, String> {
     let head = ["pool", "server", "redo since the checkpoint, MiB", "first query, s"];
     Ok(format!(
         "## Recovery\n\n`kill -9` under updates, with redo capacity for all of them, then a start; both apply their log before they \
-         answer, so the first query is also the end of redo. MariaDB's log of the same changes is longer.\n\n{}\n`keel check` of what \
-         the kill left, read-only:\n\n{checks}",
+         answer, so the first query is also the end of redo. Both have had the same statements, as many as give Keel 2 GiB of \
+         redo.\n\n{}\n`keel check` of what the kill left, read-only:\n\n{checks}",
         table(&head, &rows)
     ))
 }
 
-fn measure(engine: Engine, sizes: &Sizes) -> Result<Took, String> {
+/// Fills, changes, kills and starts a server; changes go on until there is redo enough, or for so many rounds.
+fn measure(engine: Engine, sizes: &Sizes, rounds: Option<u64>) -> Result<Took, String> {
     let pool = format!("--innodb-buffer-pool-size={}M", sizes.pool_mib);
     let mut words = vec![pool.as_str(), "--innodb-log-file-size=8G", "--innodb-flush-log-at-trx-commit=2"];
     if engine == Engine::MariaDb {
@@ -85,7 +94,16 @@ fn measure(engine: Engine, sizes: &Sizes) -> Result<Took, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", engine.name());
     let mut server = Server::start(engine, &words).map_err(failed)?;
     fill(&server, sizes).map_err(failed)?;
-    change(&server, sizes)?;
+    let mut done = 0;
+    loop {
+        let redo_mib = redo_bytes(&server).map_err(failed)? >> 20;
+        let enough = rounds.map_or(redo_mib >= sizes.redo_mib, |rounds| done >= rounds);
+        if enough || done >= ROUNDS_MAX {
+            break;
+        }
+        change(&server, sizes, done)?;
+        done += 1;
+    }
     let redo_mib = redo_bytes(&server).map_err(failed)? >> 20;
     server.kill();
     let checked = (engine == Engine::Keel).then(|| check(&server.dir.join("data"))).transpose()?;
@@ -95,7 +113,7 @@ fn measure(engine: Engine, sizes: &Sizes) -> Result<Took, String> {
     server.launch().map_err(failed)?;
     let mut client = server.client_in("recovery").map_err(failed)?;
     client.run("SELECT c FROM hot WHERE id = 4711").map_err(failed)?;
-    Ok(Took { redo_mib, first_query: began.elapsed().as_secs_f64(), checked })
+    Ok(Took { redo_mib, rounds: done, first_query: began.elapsed().as_secs_f64(), checked })
 }
 
 fn fill(server: &Server, sizes: &Sizes) -> std::io::Result<()> {
@@ -116,14 +134,15 @@ fn fill(server: &Server, sizes: &Sizes) -> std::io::Result<()> {
     Ok(())
 }
 
-fn change(server: &Server, sizes: &Sizes) -> Result<(), String> {
+/// One round of changes.
+fn change(server: &Server, sizes: &Sizes, round: u64) -> Result<(), String> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn(move || -> std::io::Result<()> {
                     let mut client = server.client_in("recovery")?;
-                    let mut random = Random::new(number);
-                    for _ in 0..sizes.statements {
+                    let mut random = Random::new(round * CLIENTS + number);
+                    for _ in 0..ROUND {
                         let (first, value) = (random.below(sizes.hot - CHANGED), random.below(1 << 30));
                         client.run(&format!(
                             "UPDATE hot SET c = '{value:0120}', pad = '{value:060}' WHERE id BETWEEN {first} AND {}",
