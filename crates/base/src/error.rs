@@ -171,6 +171,7 @@ catalogue! {
     TOO_MANY_FIELDS too_many_fields(1117, "HY000") "Too many columns";
     TOO_BIG_ROWSIZE too_big_rowsize(1118, "42000", max) "Row size too large. The maximum row size for the used table type, not counting BLOBs, is {max}. This includes storage overhead, check the manual. You have to change some columns to TEXT or BLOBs";
     WRONG_VALUE_COUNT_ON_ROW wrong_value_count_on_row(1136, "21S01", row) "Column count doesn't match value count at row {row}";
+    CANT_REOPEN_TABLE cant_reopen_table(1137, "HY000", table) "Can't reopen table: '{table}'";
     REGEXP_ERROR regexp_error(1139, "42000", reason) "Regex error '{reason}'";
     MIX_OF_GROUP_FUNC_AND_FIELDS mix_of_group_func_and_fields(1140, "42000") "Mixing of GROUP columns (MIN(),MAX(),COUNT(),...) with no GROUP columns is illegal if there is no GROUP BY clause";
     NONEXISTING_GRANT nonexisting_grant(1141, "42000", user, host) "There is no such grant defined for user '{user}' on host '{host}'";
@@ -191,6 +192,7 @@ catalogue! {
     NEW_ABORTING_CONNECTION new_aborting_connection(1184, "08S01", id, db, user, host, reason) "Aborted connection {id} to db: '{db}' user: '{user}' host: '{host}' ({reason})";
     FLUSH_MASTER_BINLOG_CLOSED flush_master_binlog_closed(1186, "HY000") "Binlog closed, cannot RESET MASTER";
     UNKNOWN_SYSTEM_VARIABLE unknown_system_variable(1193, "HY000", name) "Unknown system variable '{name}'";
+    WARNING_NOT_COMPLETE_ROLLBACK warning_not_complete_rollback(1196, "HY000") "Some non-transactional changed tables couldn't be rolled back";
     TOO_MANY_USER_CONNECTIONS too_many_user_connections(1203, "42000", user) "User {user} already has more than 'max_user_connections' active connections";
     SET_CONSTANTS_ONLY set_constants_only(1204, "HY000") "You may only use constant expressions in this statement";
     LOCK_WAIT_TIMEOUT lock_wait_timeout(1205, "HY000") "Lock wait timeout exceeded; try restarting transaction";

@@ -106,9 +106,21 @@ impl Database {
         self.catalog.load_full()
     }
 
-    /// The same for a moment, without counting.
-    pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
-        self.catalog.load()
+    /// The same as a session sees it, with its temporary tables.
+    pub fn catalog_of(&self, session: &Session) -> Arc<Catalog> {
+        match session.temporary.is_empty() {
+            true => self.catalog(),
+            false => session.temporary.view(&self.catalog.load()),
+        }
+    }
+
+    /// The same for a moment, without counting where there are no temporary tables.
+    pub(crate) fn with_catalog_of<R>(&self, session: &Session, f: impl FnOnce(&Catalog) -> R) -> R {
+        let catalog = self.catalog.load();
+        match session.temporary.is_empty() {
+            true => f(&catalog),
+            false => f(&session.temporary.view(&catalog)),
+        }
     }
 
     pub(crate) fn catalog_tree(&self) -> &CatalogTree {
@@ -166,12 +178,22 @@ impl Database {
     pub fn cached(&self, session: &mut Session, sql: &[u8], params: &mut Params) -> Option<Arc<Plan>> {
         params.values.clear();
         cache::scan(session, sql, &mut params.scan);
-        self.plans.find(session, sql, &params.scan, &mut params.values)
+        if session.temporary.is_empty() {
+            return self.plans.find(session, sql, &params.scan, &mut params.values);
+        }
+        let own = session.temporary.known_plans();
+        let own = own.and_then(|plans| plans.find(session, sql, &params.scan, &mut params.values));
+        own.or_else(|| {
+            // One that does not fit is made anew rather than bound again at each execution.
+            let plan = self.plans.find(session, sql, &params.scan, &mut params.values)?;
+            self.with_catalog_of(session, |catalog| plan.is_current(catalog)).then_some(plan)
+        })
     }
 
     /// The plan of a statement that some session prepared with the same text under the same database and modes.
     pub fn prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
-        self.plans.find_prepared(session, sql).filter(|plan| plan.is_current(&self.catalog.load()))
+        let plan = self.plans.find_prepared(session, sql)?;
+        self.with_catalog_of(session, |catalog| plan.is_current(catalog)).then_some(plan)
     }
 
     /// Takes what the plan of a prepared text takes of the memory that sessions share, until its last statement is gone; 1037
@@ -207,7 +229,7 @@ impl Database {
 
     /// Lets other sessions that prepare the same text share `plan`.
     pub fn share_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
-        if plan.cacheable {
+        if plan.cacheable && !plan.uses_temporary() {
             self.plans.keep_prepared(session, sql, plan);
         }
     }
@@ -249,7 +271,8 @@ impl Database {
         if plan.cacheable
             && let Some(key) = key
         {
-            self.plans.keep(sql, key, &parsed.literals, &plan);
+            let plans = if plan.uses_temporary() { session.temporary.plans() } else { &self.plans };
+            plans.keep(sql, key, &parsed.literals, &plan);
         }
         Ok(plan)
     }
@@ -261,29 +284,28 @@ impl Database {
         plan: &Arc<Plan>,
         params: &[Value],
     ) -> SqlResult<Arc<Plan>> {
-        let catalog = self.catalog.load();
-        if plan.fits(params) && plan.is_current(&catalog) {
-            return Ok(plan.clone());
+        let known = self.with_catalog_of(session, |catalog| {
+            let fits = |plan: &Arc<Plan>| plan.fits(params) && plan.is_current(catalog);
+            if fits(plan) { Some(plan.clone()) } else { plan.successor.load_full().filter(fits) }
+        });
+        if let Some(known) = known {
+            return Ok(known);
         }
-        if let Some(next) = plan.successor.load_full()
-            && next.fits(params)
-            && next.is_current(&catalog)
-        {
-            return Ok(next);
-        }
-        drop(catalog);
         if params.len() != plan.shapes.len() {
             return Err(errors::wrong_arguments("EXECUTE"));
         }
         let shapes = params.iter().map(Shape::of).collect();
         let inputs = Inputs { literals: plan.literals.as_deref(), shapes, values: params };
         let next = Arc::new(self.bind(session, plan.statement.clone(), inputs)?);
-        plan.successor.store(Some(next.clone()));
+        // A plan that sessions may share must not lead to what is one session's alone.
+        if !(next.uses_temporary() && plan.cacheable && !plan.uses_temporary()) {
+            plan.successor.store(Some(next.clone()));
+        }
         Ok(next)
     }
 
     fn bind(&self, session: &Session, statement: Arc<Statement>, inputs: Inputs<'_>) -> SqlResult<Plan> {
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let connection = session.vars.connection_collation;
         let types: Vec<SqlType> = match inputs.literals {
             Some(_) => Vec::new(),
@@ -437,6 +459,9 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
         }
         _ => return queried,
     };
+    if table.is_temporary() {
+        return queried;
+    }
     let own = TableUse::of(table, true);
     queried.insert(0, TableUse { alias: alias.map_or(own.alias, Arc::from), ..own });
     queried
@@ -455,6 +480,8 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::CreateDatabase(_) => K::CreateDatabase,
         Statement::AlterDatabase { .. } => K::AlterDatabase,
         Statement::DropDatabase { .. } => K::DropDatabase,
+        Statement::CreateTable(create) if create.temporary => K::CreateTemporaryTable,
+        Statement::DropTable(drop) if drop.temporary => K::DropTemporaryTable,
         Statement::CreateTable(_) => K::CreateTable,
         Statement::DropTable(_) => K::DropTable,
         Statement::AlterTable(_) => K::AlterTable,

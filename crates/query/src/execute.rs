@@ -83,7 +83,13 @@ impl Database {
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
         }
-        let writes = plan.kind.changes_rows() || locks_for_update(plan);
+        // Which tables are temporary is the session's own affair: nothing comes between.
+        let own = match session.temporary.is_empty() && !plan.uses_temporary() {
+            true => None,
+            false => Some(self.current(session, plan, params)?),
+        };
+        let plan = own.as_ref().unwrap_or(plan);
+        let writes = plan.writes_lasting();
         self.within_gate(session, writes, |session| self.dispatch_within(session, plan, params, sink))
     }
 
@@ -155,14 +161,14 @@ impl Database {
         for _ in 0..REBIND_MAX {
             let current = self.current(session, plan, params)?;
             self.share(session, &current)?;
-            if current.is_current(&self.catalog_now()) {
+            if self.with_catalog_of(session, |catalog| current.is_current(catalog)) {
                 return Ok(current);
             }
             // Under the locks no definition can come between; most often the tables are the same, and so are their locks.
             let next = self.current(session, plan, params);
             if let Ok(next) = &next
                 && same_locks(&current, next)
-                && next.is_current(&self.catalog_now())
+                && self.with_catalog_of(session, |catalog| next.is_current(catalog))
             {
                 return Ok(next.clone());
             }
@@ -222,7 +228,7 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        if (plan.kind.changes_rows() || locks_for_update(plan)) && session.is_read_only() {
+        if session.is_read_only() && plan.writes_lasting() {
             return Err(errors::cant_execute_in_read_only_transaction());
         }
         if !plan.dependencies.is_empty() {
@@ -324,6 +330,15 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        if plan.kind.defines_temporary() {
+            if session.is_read_only() {
+                return Err(errors::cant_execute_in_read_only_transaction());
+            }
+            let params = if plan.literals.is_some() { &[] } else { params };
+            let done = self.define(session, &plan.statement, params)?;
+            session.transaction.note_temporary(session.vars.autocommit);
+            return Ok(done);
+        }
         if plan.kind.ends_transaction() {
             session.refuse_in_branch()?;
         }
@@ -378,16 +393,6 @@ fn same_locks(a: &Plan, b: &Plan) -> bool {
 fn changed_table(plan: &Plan) -> &str {
     let changed = plan.dependencies.iter().find(|d| d.written).or(plan.dependencies.first());
     changed.map_or("?", |d| &d.table.name)
-}
-
-/// Whether it is a SELECT ... FOR UPDATE.
-fn locks_for_update(plan: &Plan) -> bool {
-    let select = match &plan.body {
-        Body::Select(select) => select,
-        Body::PointSelect(point) => &point.general,
-        _ => return false,
-    };
-    select.lock().is_some_and(|lock| lock.update)
 }
 
 /// Gives back what [`Database::lock_tables`] took for one statement.

@@ -38,6 +38,7 @@ pub mod result;
 pub mod select;
 pub mod session;
 mod sort;
+mod temporary;
 #[cfg(test)]
 mod testing;
 pub mod txn;

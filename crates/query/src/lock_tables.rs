@@ -216,6 +216,9 @@ impl Database {
                 Err(error) if error.code == code::NO_SUCH_TABLE && !named.is_in_force() => continue,
                 found => found?,
             };
+            if table.is_temporary() {
+                continue;
+            }
             if named.is_in_force() {
                 named.check_owned(&table)?;
             } else {
@@ -265,6 +268,9 @@ impl Database {
         let mut seen: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
         for named in tables {
             let table = self.find_table(session, &named.table)?;
+            if table.is_temporary() {
+                continue;
+            }
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
             let name = (table.schema.clone(), alias);
             if seen.contains(&name) {
@@ -313,6 +319,9 @@ impl Database {
         let mut locks = Vec::with_capacity(changed.len());
         for name in changed {
             let table = self.find_table(session, name)?;
+            if table.is_temporary() {
+                continue;
+            }
             match statement {
                 Statement::DropTable(_) => named.check_owned(&table)?,
                 Statement::Truncate { .. } => named.check(&table, true)?,

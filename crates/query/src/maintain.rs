@@ -140,12 +140,12 @@ fn usable(
 ) -> SqlResult<(Arc<TableDef>, Option<Share>)> {
     let named = &session.named_locks;
     loop {
-        let Some(table) = database.catalog().table(schema, &name.name).cloned() else {
+        let Some(table) = database.catalog_of(session).table(schema, &name.name).cloned() else {
             let locked = named.is_in_force();
             let unknown = || errors::no_such_table(schema, &name.name);
             return Err(if locked { errors::table_not_locked(&name.name) } else { unknown() });
         };
-        if named.is_in_force() {
+        if named.is_in_force() && !table.is_temporary() {
             named.check(&table, matches!(op, MaintainOp::Optimize | MaintainOp::Repair))?;
             return Ok((table, None));
         }
@@ -158,7 +158,7 @@ fn usable(
         }
         let share = Share(lock);
         // The share may have been waited for behind a definition.
-        if database.catalog().table(schema, &name.name).is_some_and(|now| Arc::ptr_eq(now, &table)) {
+        if database.catalog_of(session).has(&table) {
             return Ok((table, Some(share)));
         }
     }

@@ -62,6 +62,8 @@ pub enum StatementKind {
     DropDatabase,
     CreateTable,
     DropTable,
+    CreateTemporaryTable,
+    DropTemporaryTable,
     AlterTable,
     RenameTable,
     Truncate,
@@ -97,6 +99,11 @@ impl StatementKind {
         )
     }
 
+    /// Whether it makes or drops temporary tables alone: no transaction ends, nobody else is concerned.
+    pub fn defines_temporary(self) -> bool {
+        matches!(self, StatementKind::CreateTemporaryTable | StatementKind::DropTemporaryTable)
+    }
+
     /// Whether it ends the transaction that is open, so that it is refused in a branch of XA.
     pub fn ends_transaction(self) -> bool {
         use StatementKind::*;
@@ -113,6 +120,7 @@ impl StatementKind {
     fn names_tables(self) -> bool {
         use StatementKind::*;
         self == Checksum
+            || self.defines_temporary()
             || self.commits_implicitly() && !matches!(self, CreateDatabase | AlterDatabase | DropDatabase)
     }
 
@@ -184,7 +192,8 @@ impl Notes {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
         self.tables.extend_from_slice(&binder.tables);
-        let real = binder.named.iter().filter(|named| !named.table.is_virtual());
+        let real = binder.named.iter();
+        let real = real.filter(|named| !named.table.is_virtual() && !named.table.is_temporary());
         self.uses.extend(real.map(TableUse::by_query));
         self.assigned.extend_from_slice(&binder.assigned);
     }
@@ -274,6 +283,30 @@ impl Plan {
         self.dependencies.iter().any(|dependency| !dependency.table.is_virtual())
     }
 
+    /// Whether it uses temporary tables: then it is its session's alone.
+    pub(crate) fn uses_temporary(&self) -> bool {
+        self.dependencies.iter().any(|dependency| dependency.table.is_temporary())
+    }
+
+    /// Whether it changes, or locks for that, rows that last.
+    pub(crate) fn writes_lasting(&self) -> bool {
+        let lasts = |dependency: &Dependency| !dependency.table.is_temporary();
+        match self.kind.changes_rows() {
+            true => self.dependencies.iter().any(|dependency| dependency.written && lasts(dependency)),
+            false => self.locks_for_update() && self.dependencies.iter().any(lasts),
+        }
+    }
+
+    /// Whether it is a SELECT ... FOR UPDATE.
+    fn locks_for_update(&self) -> bool {
+        let select = match &self.body {
+            Body::Select(select) => select,
+            Body::PointSelect(point) => &point.general,
+            _ => return false,
+        };
+        select.lock().is_some_and(|lock| lock.update)
+    }
+
     /// Tables that it reads or changes.
     pub fn table_count(&self) -> usize {
         self.dependencies.len()
@@ -331,10 +364,7 @@ impl Plan {
         if self.seen_version.load(Ordering::Relaxed) == catalog.version {
             return true;
         }
-        let same = self.dependencies.iter().all(|d| {
-            d.table.is_virtual()
-                || catalog.table(&d.table.schema, &d.table.name).is_some_and(|t| Arc::ptr_eq(t, &d.table))
-        });
+        let same = self.dependencies.iter().all(|d| d.table.is_virtual() || catalog.has(&d.table));
         if same {
             self.seen_version.store(catalog.version, Ordering::Relaxed);
         }

@@ -22,6 +22,7 @@ pub mod record;
 pub mod show_create;
 pub mod store;
 mod table;
+mod temporary;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) use table::Shared;
 pub use table::{
     AutoIncrement, ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
 };
+pub(crate) use temporary::{MAKING, TableSet};
 
 /// One version of everything that DDL can change.
 #[derive(Clone, Default)]
@@ -44,7 +46,9 @@ pub struct Catalog {
     pub version: u64,
     schemas: BTreeMap<Arc<str>, Arc<Schema>>,
     /// By the name of a table those whose foreign keys refer to it, each once.
-    children: HashMap<TableName, Vec<TableName>>,
+    children: Arc<HashMap<TableName, Vec<TableName>>>,
+    /// The temporary tables of the session that has this view of the catalog.
+    temporary: Option<Arc<TableSet>>,
 }
 
 /// Database and table.
@@ -92,9 +96,26 @@ impl Catalog {
         self.schemas.values()
     }
 
-    /// The table of that name in that database.
+    /// The table of that name in that database; in a session's view a temporary one, if there is one.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
+        let temporary = self.temporary.as_ref().and_then(|tables| tables.get(schema, name));
+        temporary.or_else(|| self.lasting_table(schema, name))
+    }
+
+    /// The same without temporary tables.
+    pub fn lasting_table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
         self.schemas.get(schema)?.table(name)
+    }
+
+    /// Whether this definition of a table is in force.
+    pub fn has(&self, table: &Arc<TableDef>) -> bool {
+        self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
+            || self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
+    }
+
+    /// As a session sees it that has temporary tables.
+    pub(crate) fn with_temporary(&self, tables: Arc<TableSet>, version: u64) -> Catalog {
+        Catalog { version, temporary: Some(tables), ..self.clone() }
     }
 
     /// The same, or MariaDB's 1146.
@@ -121,7 +142,7 @@ impl Catalog {
     pub fn put_table(&mut self, table: Arc<TableDef>) {
         let child = (table.schema.clone(), table.name.clone());
         for key in &table.foreign_keys {
-            let children = self.children.entry((key.ref_schema.clone(), key.ref_table.clone())).or_default();
+            let children = Arc::make_mut(&mut self.children).entry((key.ref_schema.clone(), key.ref_table.clone())).or_default();
             if !children.contains(&child) {
                 children.push(child.clone());
             }
@@ -145,10 +166,11 @@ impl Catalog {
                 continue;
             }
             let parent = (key.ref_schema.clone(), key.ref_table.clone());
-            if let Some(children) = self.children.get_mut(&parent) {
+            let all = Arc::make_mut(&mut self.children);
+            if let Some(children) = all.get_mut(&parent) {
                 children.retain(|(schema, name)| (schema, name) != (&table.schema, &table.name));
                 if children.is_empty() {
-                    self.children.remove(&parent);
+                    all.remove(&parent);
                 }
             }
         }
@@ -161,7 +183,7 @@ impl Catalog {
             return Vec::new();
         }
         let children = self.children.get(&(Arc::from(schema), Arc::from(table)));
-        let children = children.into_iter().flatten().filter_map(|(schema, name)| self.table(schema, name));
+        let children = children.into_iter().flatten().filter_map(|(schema, name)| self.lasting_table(schema, name));
         let keys = |child| move |key| (child, key);
         let mut found: Vec<(&Arc<TableDef>, &ForeignKey)> = children
             .flat_map(|child| child.foreign_keys.iter().map(keys(child)))

@@ -25,7 +25,7 @@ pub const OPTION_ORDER: [&str; 10] = [
 /// SHOW CREATE TABLE. `next_auto` is the next AUTO_INCREMENT value.
 pub fn table(table: &TableDef, next_auto: u64) -> String {
     let mut out = String::with_capacity(256);
-    out.push_str("CREATE TABLE ");
+    out.push_str(if table.is_temporary() { "CREATE TEMPORARY TABLE " } else { "CREATE TABLE " });
     push_quoted(&mut out, &table.name);
     out.push_str(" (\n");
     for (i, column) in table.columns.iter().enumerate() {

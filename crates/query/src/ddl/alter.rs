@@ -47,7 +47,10 @@ impl Database {
             return Ok(Completion::default());
         }
         let relatives =
-            |catalog: &Catalog, table: &TableDef| foreign::relatives(catalog, table, &alter.actions);
+            |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
+                true => Vec::new(),
+                false => foreign::relatives(catalog, table, &alter.actions),
+            };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
@@ -122,6 +125,15 @@ impl Database {
             AlterAction::Rename(name) => {
                 let schema = schema_of(session, name)?;
                 names::check_table(&name.name)?;
+                if table.is_temporary() {
+                    let taken = session.temporary.get(schema, &name.name);
+                    if taken.is_some_and(|other| other.id != table.id) {
+                        return Err(errors::table_exists(&name.name));
+                    }
+                    let schema = schema.into();
+                    foreign::rename_table(&mut alteration.record, schema, name.name.as_str().into());
+                    return Ok(());
+                }
                 let home = catalog.require_schema(schema)?;
                 if home.table(&name.name).is_some()
                     && (schema, name.name.as_str()) != (&table.schema, &table.name)

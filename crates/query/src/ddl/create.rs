@@ -13,7 +13,7 @@ use super::database::choose_collation;
 use super::{checks, foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
-use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::catalog::{ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names};
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
@@ -36,7 +36,7 @@ impl Database {
         params: &[Value],
     ) -> SqlResult<Completion> {
         if create.temporary {
-            return Err(errors::not_supported_yet("CREATE TEMPORARY TABLE"));
+            return self.create_temporary(session, create, params);
         }
         let schema = schema_of(session, &create.name)?.to_string();
         self.refuse_virtual(session, &schema)?;
@@ -69,13 +69,13 @@ impl Database {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
         match &create.select {
-            Some(select) => self.fill(session, create, select, &table, params),
+            Some(select) => self.fill(session, select, &table, params),
             None => Ok(Completion::default()),
         }
     }
 
     /// Whether what takes a table's place can be made without it: what it is to be like is there, and its query can be bound.
-    fn check_replacement(
+    pub(super) fn check_replacement(
         &self,
         session: &Session,
         create: &ast::CreateTable,
@@ -86,11 +86,14 @@ impl Database {
             self.find_table(session, like)?;
         }
         let Some(select) = &create.select else { return Ok(()) };
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
         select::plan_select(&mut binder, &select.query)?;
+        if binder.reads_table(existing) && existing.is_temporary() {
+            return Err(errors::cant_reopen_table(&existing.name));
+        }
         if binder.reads_table(existing) {
             return Err(errors::update_table_used(&existing.name, "CREATE"));
         }
@@ -101,9 +104,44 @@ impl Database {
     fn fill(
         &self,
         session: &mut Session,
-        create: &ast::CreateTable,
         select: &ast::CreateSelect,
         table: &Arc<TableDef>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        let filled = match session.temporary.is_empty() {
+            true => {
+                let name = ObjectName { db: Some(table.schema.to_string()), name: table.name.to_string() };
+                self.insert_rows(session, select, name, params)
+            }
+            // A temporary table may hide this one.
+            false => self.fill_in_the_making(session, select, table, params),
+        };
+        if filled.is_err() {
+            self.drop_one(session, table)?;
+        }
+        filled
+    }
+
+    /// The same into a table that statements do not find by its name, or not yet.
+    pub(super) fn fill_in_the_making(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        table: &Arc<TableDef>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        session.temporary.make(Some(table.clone()));
+        let name = ObjectName { db: Some(table.schema.to_string()), name: MAKING.to_string() };
+        let filled = self.insert_rows(session, select, name, params);
+        session.temporary.make(None);
+        filled
+    }
+
+    fn insert_rows(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        table: ObjectName,
         params: &[Value],
     ) -> SqlResult<Completion> {
         let columns = self.query_columns(session, select, params)?;
@@ -116,7 +154,7 @@ impl Database {
             replace: select.duplicates == Some(ast::OnDuplicate::Replace),
             priority: None,
             ignore: select.duplicates == Some(ast::OnDuplicate::Ignore),
-            table: create.name.clone(),
+            table,
             partitions: Vec::new(),
             columns: columns.collect(),
             has_column_list: true,
@@ -125,13 +163,8 @@ impl Database {
             returning: Vec::new(),
         };
         let statement = Arc::new(ast::Statement::Insert(Box::new(insert)));
-        let filled = self
-            .prepare(session, statement, params.len() as u32)
-            .and_then(|plan| self.run_within(session, &plan, params));
-        if filled.is_err() {
-            self.drop_one(session, table)?;
-        }
-        filled
+        let plan = self.prepare(session, statement, params.len() as u32)?;
+        self.run_within(session, &plan, params)
     }
 
     /// The columns that a query gives to the table made of it: those of tables keep their defaults.
@@ -141,7 +174,7 @@ impl Database {
         select: &ast::CreateSelect,
         params: &[Value],
     ) -> SqlResult<Vec<ColumnDef>> {
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder =
@@ -208,7 +241,7 @@ impl Database {
         }
     }
 
-    fn record_of(
+    pub(super) fn record_of(
         &self,
         session: &mut Session,
         home: &Schema,
@@ -273,7 +306,7 @@ impl Database {
         Ok((record, next_auto))
     }
 
-    fn like(
+    pub(super) fn like(
         &self,
         session: &mut Session,
         home: &Schema,

@@ -15,14 +15,23 @@ impl Database {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
         let mut missing = Vec::new();
+        let mut temporary: Vec<Arc<TableDef>> = Vec::new();
         let refused;
         loop {
             missing.clear();
+            temporary.clear();
             let catalog = self.catalog();
             let mut tables: Vec<Arc<TableDef>> = Vec::new();
             for name in &drop.tables {
                 let schema = schema_of(session, name)?;
                 self.refuse_virtual(session, schema)?;
+                if let Some(table) = session.temporary.get(schema, &name.name) {
+                    if temporary.iter().any(|t| Arc::ptr_eq(t, table)) {
+                        return Err(errors::nonuniq_table(&name.name));
+                    }
+                    temporary.push(table.clone());
+                    continue;
+                }
                 match catalog.table(schema, &name.name) {
                     Some(table) if drop.temporary => missing.push(format!("{}.{}", table.schema, table.name)),
                     Some(table) if tables.iter().any(|t| Arc::ptr_eq(t, table)) => {
@@ -37,6 +46,7 @@ impl Database {
                 break;
             }
         }
+        temporary.iter().for_each(|table| session.temporary.drop_table(self.engine(), table));
         let referenced = refused.then(foreign::is_referenced);
         let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
         if let Some(note) = unknown.clone().filter(|_| drop.if_exists) {
@@ -98,6 +108,10 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<Completion> {
         let (table, _owned) = self.own_table(session, name, wait)?;
+        if table.is_temporary() {
+            self.truncate_temporary(session, &table)?;
+            return Ok(Completion::default());
+        }
         let mut definition = self.definition(session)?;
         if session.vars.foreign_key_checks
             && let Some((child, key)) = definition.referrer(&table, &[])
@@ -130,7 +144,8 @@ impl Database {
     ) -> SqlResult<Completion> {
         let catalog = self.catalog();
         let mut locks = Vec::new();
-        for (old, _) in renames {
+        let (temporary, renames) = self.rename_temporary(session, renames)?;
+        for (old, _) in &renames {
             let schema = schema_of(session, old)?;
             self.refuse_virtual(session, schema)?;
             locks.extend(catalog.table(schema, &old.name).map(|t| t.shared.lock.clone()));
@@ -142,7 +157,7 @@ impl Database {
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, wait)?;
         let mut definition = self.definition(session)?;
-        for (old, new) in renames {
+        for (old, new) in &renames {
             let from = schema_of(session, old)?;
             let Some(table) = definition.catalog.table(from, &old.name).cloned() else {
                 if if_exists {
@@ -170,7 +185,10 @@ impl Database {
             let renamed = definition.put_table(record, table.shared.clone())?;
             definition.tell_relatives(&renamed)?;
         }
-        definition.commit()?;
+        if !renames.is_empty() {
+            definition.commit()?;
+        }
+        temporary.into_iter().for_each(|tables| session.temporary.set(tables));
         Ok(Completion::default())
     }
 }

@@ -121,14 +121,18 @@ impl Family {
             if !doing.inserts && !columns.iter().any(|column| (doing.changes)(*column)) {
                 continue;
             }
-            let target = catalog.table(&key.ref_schema, &key.ref_table).and_then(|parent| {
+            let target = catalog.lasting_table(&key.ref_schema, &key.ref_table).and_then(|parent| {
                 let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
                 Some((parent.clone(), index))
             });
             let (name, failure) = (key.name.clone(), key.failure(&table));
             self.members[member].parents.push(Parent { name, failure, columns, index, target });
         }
-        for (child, key) in catalog.references_to(&table.schema, &table.name) {
+        let children = match table.is_temporary() {
+            true => Vec::new(),
+            false => catalog.references_to(&table.schema, &table.name),
+        };
+        for (child, key) in children {
             let Some(columns) = child.column_places(&key.columns) else { continue };
             let Some(index) = child.index_beginning_with(&columns) else { continue };
             let Some(parent_columns) = table.column_places(&key.ref_columns) else { continue };

@@ -317,6 +317,6 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
 pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> Option<Arc<TableDef>> {
     match super::find(schema, name) {
         Some(found) => Some(found),
-        None => view.state.database().catalog().table(schema, name).cloned(),
+        None => view.state.database().catalog_of(view.session).table(schema, name).cloned(),
     }
 }
