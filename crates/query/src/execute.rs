@@ -305,9 +305,9 @@ impl Database {
                 let sent = select::run(select, session, params, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: !select.is_into(), ..Completion::default() })
             }
-            Body::Insert(plan) => insert::run(plan, session, params).map_err(full(&plan.table)),
+            Body::Insert(plan) => insert::run(plan, session, params, sink).map_err(full(&plan.table)),
             Body::Update(plan) => update::run(plan, session, params).map_err(full(&plan.targets.table)),
-            Body::Delete(plan) => delete::run(plan, session, params).map_err(full(&plan.targets.table)),
+            Body::Delete(plan) => delete::run(plan, session, params, sink).map_err(full(&plan.targets.table)),
             Body::Multi(plan) => multi::run(plan, session, params),
             Body::Do(list) => {
                 for expr in list {
@@ -343,12 +343,14 @@ impl Database {
             session.refuse_in_branch()?;
         }
         if plan.kind.commits_implicitly() {
+            self.commit(session)?;
+            // What was READ ONLY has ended, unless the session is.
             if plan.kind.defines() && session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
-            self.commit(session)?;
         }
-        let writes = plan.kind.defines() || plan.kind == StatementKind::Analyze;
+        let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
+            || plan.kind == StatementKind::Analyze;
         self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))
     }
 

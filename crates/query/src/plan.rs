@@ -292,6 +292,8 @@ impl Plan {
     pub(crate) fn writes_lasting(&self) -> bool {
         let lasts = |dependency: &Dependency| !dependency.table.is_temporary();
         match self.kind.changes_rows() {
+            // MariaDB counts every table of an UPDATE of several.
+            true if self.kind == StatementKind::UpdateMulti => self.dependencies.iter().any(lasts),
             true => self.dependencies.iter().any(|dependency| dependency.written && lasts(dependency)),
             false => self.locks_for_update() && self.dependencies.iter().any(lasts),
         }
@@ -330,10 +332,10 @@ impl Plan {
             Body::Select(plan) if plan.is_into() => None,
             Body::Select(plan) => Some(plan.columns()),
             Body::Explain(plan) => Some(&plan.columns),
+            Body::Insert(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
+            Body::Delete(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
             Body::Direct
-            | Body::Insert(_)
             | Body::Update(_)
-            | Body::Delete(_)
             | Body::Multi(_)
             | Body::Do(_) => None,
         }

@@ -92,6 +92,8 @@ pub enum Clause {
     Values,
     /// DO.
     Do,
+    /// RETURNING.
+    Returning,
     /// WHERE.
     Where,
     /// ON.
@@ -117,6 +119,7 @@ impl Clause {
             Clause::Update => "UPDATE",
             Clause::Values => "VALUES",
             Clause::Do => "DO",
+            Clause::Returning => "RETURNING",
             Clause::Where => "WHERE",
             Clause::On => "ON",
             Clause::Group => "GROUP BY",

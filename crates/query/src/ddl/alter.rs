@@ -57,6 +57,10 @@ impl Database {
             self.apply(session, &table, &mut alteration, action)?;
         }
         alteration.note_useless(session, &alter.actions);
+        let simple = |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
+        if table.is_temporary() && !alter.actions.iter().all(simple) {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
         if matches!(alter.actions.as_slice(), [AlterAction::Rename(_) | AlterAction::EnableKeys(_)]) {
@@ -77,6 +81,9 @@ impl Database {
             alteration.drop_key(session, &name, true, true)?;
         }
         alteration.add_key(session, &create.key)?;
+        if table.is_temporary() {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
         Ok(done(session, rows))
@@ -86,6 +93,9 @@ impl Database {
         let (table, _owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
+        if table.is_temporary() {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         Ok(done(session, rows))
     }
@@ -204,6 +214,12 @@ impl Alteration {
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
         }
+    }
+
+    /// Has all rows copied, and counted, as MariaDB does in temporary tables.
+    fn copy_all(&mut self) {
+        self.copies = true;
+        self.converts = true;
     }
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys

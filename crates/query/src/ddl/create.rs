@@ -332,6 +332,7 @@ fn storable(ty: &SqlType) -> SqlType {
             SqlType::new(TypeKind::LongText).with_collation(ty.collation)
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
+        _ if ty.is_string() => ty.with_decimals(0),
         _ => ty,
     }
 }

@@ -121,6 +121,29 @@ impl Database {
         Ok(())
     }
 
+    /// Whether a definition concerns temporary tables alone, and with them nobody but the session.
+    pub(crate) fn concerns_temporary(&self, session: &Session, definition: &ast::Statement) -> bool {
+        use ast::Statement;
+        if session.temporary.is_empty() {
+            return false;
+        }
+        let tables = match definition {
+            Statement::DropTable(drop) => &drop.tables[..],
+            Statement::AlterTable(alter) => std::slice::from_ref(&alter.table),
+            Statement::CreateIndex(create) => std::slice::from_ref(&create.table),
+            Statement::DropIndex(drop) => std::slice::from_ref(&drop.table),
+            Statement::Truncate { table, .. } => std::slice::from_ref(table),
+            Statement::RenameTable { renames, .. } => {
+                return self.rename_temporary(session, renames).is_ok_and(|(_, others)| others.is_empty());
+            }
+            _ => return false,
+        };
+        let is_temporary = |name: &ast::ObjectName| {
+            schema_of(session, name).is_ok_and(|schema| session.temporary.get(schema, &name.name).is_some())
+        };
+        tables.iter().all(is_temporary)
+    }
+
     /// TRUNCATE of a temporary table.
     pub(super) fn truncate_temporary(&self, session: &mut Session, table: &TableDef) -> SqlResult<()> {
         let empty = self.make_temporary(session, table.record())?;

@@ -17,6 +17,7 @@ use super::auto::AutoValues;
 use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
+use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::bind::literal::CellTypes;
 use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
@@ -28,7 +29,7 @@ use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, typing, walk};
 use crate::join::Keeper;
 use crate::plan::Notes;
-use crate::result::{Completion, RowView};
+use crate::result::{Completion, RowSink, RowView};
 use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
 use crate::session::Session;
 use crate::sort::RowList;
@@ -51,6 +52,7 @@ pub(crate) struct InsertPlan {
     /// Whether some value reads a column of the row it belongs to.
     reads_own_row: bool,
     pub family: Option<Arc<Family>>,
+    pub returning: Option<Returning>,
 }
 
 enum Rows {
@@ -89,9 +91,6 @@ pub(crate) fn plan(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<InsertPlan> {
-    if !insert.returning.is_empty() {
-        return Err(errors::not_supported_yet("RETURNING"));
-    }
     let table = find(&insert.table)?;
     if table.is_virtual() {
         return Err(errors::non_updatable_table(&table.name, "INSERT"));
@@ -158,6 +157,7 @@ pub(crate) fn plan(
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let returning = returning::bind(cx, &insert.returning, &table, None, true, notes)?;
     Ok(InsertPlan {
         table,
         checks,
@@ -171,6 +171,7 @@ pub(crate) fn plan(
         once,
         reads_own_row,
         family,
+        returning,
     })
 }
 
@@ -254,7 +255,13 @@ fn visible(table: &TableDef) -> usize {
 }
 
 /// Runs an INSERT or REPLACE.
-pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+pub(crate) fn run(
+    plan: &InsertPlan,
+    session: &mut Session,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<Completion> {
+    let returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
     let single = plan.is_single();
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
@@ -270,6 +277,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         auto: AutoValues::default(),
         once: once_cells(plan.once),
         ties: Family::ties(&plan.family, session),
+        returning,
     };
     let result = work.all(session);
     work.auto.end(session);
@@ -282,7 +290,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     session.scratch.write = kept.cleared();
     session.handler.write += work.counts.records;
     session.handler.update += work.counts.displaced;
-    let Work { counts, auto, .. } = work;
+    let Work { counts, auto, returning, .. } = work;
     // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {
         session.statement_insert_id = first;
@@ -296,6 +304,9 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });
+    if let Some(returning) = returning {
+        return Ok(Completion { affected_rows: returning.sent, had_rows: true, ..Completion::default() });
+    }
     let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
         affected_rows: counts.copied + counts.displaced + found,
@@ -330,6 +341,7 @@ struct Work<'p> {
     /// What ON DUPLICATE KEY UPDATE keeps for the execution.
     once: Vec<OnceCell<Kept>>,
     ties: Option<Ties<'p>>,
+    returning: Option<Sender<'p>>,
 }
 
 impl Work<'_> {
@@ -631,7 +643,7 @@ impl Work<'_> {
             }
             if self.old == self.row && is_last_unique(table, position) {
                 self.counts.copied += 1;
-                return Ok(());
+                return self.give_back(session);
             }
             let old = std::mem::take(&mut self.old);
             rows::delete(table, txn, &primary, &old, &mut self.buffers, self.ties.as_ref())?;
@@ -660,7 +672,8 @@ impl Work<'_> {
         assignments.changed(session, table, frame, &view, self.strictness, &mut new)?;
         if new.is_empty() {
             self.counts.found_same += 1;
-            return Ok(());
+            std::mem::swap(&mut self.row, &mut self.old);
+            return self.give_back(session);
         }
         write_row(table, &view, &new, &mut self.row);
         match self.plan.checks.test_bytes(session, table, &mut self.row) {
@@ -681,7 +694,7 @@ impl Work<'_> {
                     let value = RowRef::new(&table.layout, &self.row).get(auto.column);
                     self.auto.explicit = rows::raise_auto_increment(table, value)?;
                 }
-                Ok(())
+                self.give_back(session)
             }
             Written::Duplicate(position) => {
                 let error = rows::duplicate_error(table, position, &self.row);
@@ -698,6 +711,11 @@ impl Work<'_> {
     /// The row is in: counts it and keeps the AUTO_INCREMENT counter above its value.
     fn stored(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         self.counts.copied += 1;
+        self.count_on(session, table)?;
+        self.give_back(session)
+    }
+
+    fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         let Some(auto) = table.auto_increment else { return Ok(()) };
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
@@ -706,6 +724,18 @@ impl Work<'_> {
         self.auto.before_raise(session, table, self.plan.is_bulk())?;
         rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
         Ok(())
+    }
+
+    /// RETURNING of the row in `row`.
+    fn give_back(&mut self, session: &mut Session) -> SqlResult<()> {
+        let Some(returning) = &mut self.returning else { return Ok(()) };
+        let layout = self.plan.table.layout.clone();
+        let slots = [RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut self.row) }];
+        let given = returning.row(session, &slots);
+        if let [RowSlot::Stored { bytes, .. }] = slots {
+            self.row = bytes;
+        }
+        given
     }
 
     /// The row that a value was made for is not stored: the next one takes it.

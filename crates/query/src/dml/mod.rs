@@ -15,6 +15,7 @@ mod filter;
 mod foreign;
 pub(crate) mod insert;
 pub(crate) mod multi;
+mod returning;
 mod rows;
 pub(crate) mod update;
 

@@ -131,7 +131,7 @@ fn bind_parts(
     }
     let mut from = from::bind(binder, &select.from)?;
     let pins = std::mem::replace(&mut binder.pins_literals, true);
-    let items = bind_items(binder, &select.items);
+    let items = bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
     let items = items?;
     if let Some(error) = from.error.take() {
@@ -159,7 +159,23 @@ fn window_slot(from: &From) -> u16 {
     from.leaves.len() as u16 + 1
 }
 
-fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(Expr, Arc<str>)>> {
+/// Binds a list of expressions over the binder's tables that is not a query's; describes them.
+pub(crate) fn bind_list(
+    binder: &mut Binder<'_>,
+    items: &[SelectItem],
+    clause: Clause,
+) -> SqlResult<(Arc<ResultColumns>, Vec<Expr>)> {
+    let items = bind_items(binder, items, clause)?;
+    let tables = &binder.scope().tables;
+    let columns = items.iter().map(|(expr, name)| describe(expr, name.clone(), tables)).collect();
+    Ok((ResultColumns::new(columns), items.into_iter().map(|(expr, _)| expr).collect()))
+}
+
+fn bind_items(
+    binder: &mut Binder<'_>,
+    items: &[SelectItem],
+    clause: Clause,
+) -> SqlResult<Vec<(Expr, Arc<str>)>> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item {
@@ -167,7 +183,7 @@ fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(E
                 out.extend(from::wildcard(binder, db.as_deref(), table.as_deref())?)
             }
             SelectItem::Expr { expr, alias, text } => {
-                let bound = binder.bind(expr, Clause::Fields)?;
+                let bound = binder.bind(expr, clause)?;
                 let name = alias.clone().unwrap_or_else(|| item_name(expr, text));
                 out.push((bound, name.into()));
             }

@@ -24,7 +24,7 @@ mod run;
 mod setop;
 mod subquery;
 
-pub(crate) use build::sort_part;
+pub(crate) use build::{bind_list, sort_part};
 pub(crate) use from::local_type;
 
 use std::sync::Arc;

@@ -38,12 +38,14 @@ pub struct View<'a> {
 }
 
 /// What of a table is wanted; whoever makes rows may leave others out, and need not.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Wanted<'a> {
     /// Objects of this database only.
     pub schema: Option<&'a str>,
     /// Objects that belong to this table only.
     pub table: Option<&'a str>,
+    /// This table alone, which is a temporary one of the session's.
+    pub own: Option<&'a Arc<TableDef>>,
 }
 
 impl Wanted<'_> {

@@ -33,6 +33,9 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
 
 /// Tables of the catalog, in order of database and name.
 pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
+    if let Some(own) = wanted.own {
+        return vec![own.clone()];
+    }
     let catalog = view.state.database().catalog();
     let mut found = Vec::new();
     for schema in catalog.schemas().filter(|s| wanted.takes_schema(&s.name)) {

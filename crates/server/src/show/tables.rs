@@ -143,7 +143,7 @@ const TABLE_NAME_CHARS: u32 = 73;
 /// SHOW TABLES.
 pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
-    let wanted = Wanted { schema: Some(&db), table: None };
+    let wanted = Wanted { schema: Some(&db), ..Wanted::default() };
     let title = format!("Tables_in_{db}");
     let all = [(title.as_str(), "TABLE_NAME"), ("Table_type", "TABLE_TYPE")];
     let columns = if full { &all[..] } else { &all[..1] };
@@ -168,7 +168,7 @@ fn bytes_of(value: &Value) -> &[u8] {
 /// SHOW TABLE STATUS.
 pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
-    let wanted = Wanted { schema: Some(&db), table: None };
+    let wanted = Wanted { schema: Some(&db), ..Wanted::default() };
     Rows::of_table(core, schema::table("TABLES"), wanted, TABLE_STATUS)
 }
 
@@ -186,10 +186,16 @@ fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
     Err(errors::no_such_table(db, &name.name))
 }
 
+/// What concerns one table, which may be a temporary one.
+fn wanted_of(table: &Arc<TableDef>) -> Wanted<'_> {
+    let own = Some(table).filter(|table| table.is_temporary());
+    Wanted { schema: Some(&table.schema), table: Some(&table.name), own }
+}
+
 /// SHOW COLUMNS.
 pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
     let table = find(core, name)?;
-    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    let wanted = wanted_of(&table);
     let columns = if full { FULL_COLUMNS } else { COLUMNS };
     let mut rows = Rows::of_table(core, schema::table("COLUMNS"), wanted, columns)?;
     let default = columns.iter().position(|(name, _)| *name == "Default").unwrap_or(0);
@@ -216,7 +222,7 @@ fn matches(text: &[u8], pattern: &str) -> bool {
 /// SHOW INDEX.
 pub fn indexes(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     let table = find(core, name)?;
-    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    let wanted = wanted_of(&table);
     Rows::of_table(core, schema::table("STATISTICS"), wanted, INDEXES)
 }
 

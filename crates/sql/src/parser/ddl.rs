@@ -95,6 +95,9 @@ impl Parser<'_> {
     /// Behind TABLE.
     fn create_table(&mut self, or_replace: bool, temporary: bool) -> SqlResult<Statement> {
         let if_not_exists = self.if_not_exists()?;
+        if or_replace && if_not_exists {
+            return Err(errors::wrong_usage("OR REPLACE", "IF NOT EXISTS"));
+        }
         let mut table = CreateTable {
             or_replace,
             temporary,
