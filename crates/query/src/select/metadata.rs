@@ -99,11 +99,12 @@ fn computed_flags(expr: &Expr) -> u16 {
 fn column_flags(def: &TableDef, place: usize) -> u16 {
     let column = &def.columns[place];
     let mut bits = 0;
-    for index in &def.indexes {
+    for (number, index) in def.indexes.iter().enumerate() {
         let Some(position) = index.parts.iter().position(|p| p.column == place) else { continue };
         bits |= flags::PART_KEY;
         match index.kind {
-            IndexKind::Primary => bits |= flags::PRI_KEY,
+            // What orders the rows is MariaDB's primary key, whatever it is called.
+            _ if def.clustered == Some(number) => bits |= flags::PRI_KEY,
             IndexKind::Unique if index.parts.len() == 1 => bits |= flags::UNIQUE_KEY,
             _ if position == 0 => bits |= flags::MULTIPLE_KEY,
             _ => {}
