@@ -165,11 +165,11 @@ impl Space {
     }
 
     /// Makes the file of a temporary tree, which nothing is promised of.
-    pub fn create_temporary(dir: &Path, id: TreeId, direct: bool) -> StoreResult<Space> {
+    pub fn create_temporary(dir: &Path, id: TreeId) -> StoreResult<Space> {
         let name = file_name(id);
         let path = dir.join(&name);
+        // Through the page cache: most such files are gone before the device hears of them.
         let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
-        let options = if direct { options.with_direct() } else { options };
         let make = || {
             let file = File::open(&path, &options).map_err(|e| StoreError::io(&name, 0, "create", e))?;
             file.write_at(&initial_pages(id, 0), 0, fs::Sync::None)

@@ -458,7 +458,7 @@ impl Store {
     /// Creates an empty temporary tree: its pages are not logged, and leave memory only for want of frames. Waits.
     pub fn create_temporary_tree(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
         assert!(id.is_temporary() && self.tree(id).is_none(), "tree {id} exists");
-        let space = Arc::new(Space::create_temporary(&self.tree_dir, id, self.direct)?);
+        let space = Arc::new(Space::create_temporary(&self.tree_dir, id)?);
         let tree = tree(&self.core, &space);
         self.core.spaces.write().insert(id.0, space);
         self.trees.write().insert(id, tree.clone());

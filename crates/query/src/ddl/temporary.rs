@@ -50,6 +50,14 @@ impl Database {
             // MariaDB asks for none.
             None => Arc::new(Schema::new(&schema, session.vars.server_collation, "")),
         };
+        if let Some(like) = &create.like
+            && session.named_locks.is_in_force()
+        {
+            let model = self.find_table(session, like)?;
+            if !model.is_temporary() {
+                session.named_locks.check(&model, false)?;
+            }
+        }
         let (record, next_auto) = match &create.like {
             Some(like) => (self.like(session, &home, &create.name, like)?, 1),
             None => self.record_of(session, &home, create, params)?,

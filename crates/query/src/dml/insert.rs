@@ -157,7 +157,9 @@ pub(crate) fn plan(
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
-    let returning = returning::bind(cx, &insert.returning, &table, None, true, notes)?;
+    // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
+    let by_values = !matches!(insert.source, InsertSource::Query(_));
+    let returning = returning::bind(cx, &insert.returning, &table, None, by_values, notes)?;
     Ok(InsertPlan {
         table,
         checks,

@@ -28,13 +28,13 @@ pub(crate) struct Returning {
     pub reads_target: bool,
 }
 
-/// Binds RETURNING; none where it was not said. `inserts` refuses subqueries that read the table under its own name.
+/// Binds RETURNING; none where it was not said. With `by_values` subqueries may not read the table under its own name.
 pub(crate) fn bind(
     cx: BindContext<'_>,
     items: &[SelectItem],
     table: &Arc<TableDef>,
     alias: Option<&str>,
-    inserts: bool,
+    by_values: bool,
     notes: &mut Notes,
 ) -> SqlResult<Option<Returning>> {
     if items.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) fn bind(
     binder.pins_literals = true;
     let (columns, mut project) = select::bind_list(&mut binder, items, Clause::Returning)?;
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, table);
-    if inserts && binder.named.iter().any(reads) {
+    if by_values && binder.named.iter().any(reads) {
         return Err(errors::update_table_used(&table.name, "INSERT"));
     }
     project.iter_mut().for_each(|expr| binder.hoist(expr));

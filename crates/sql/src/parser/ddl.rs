@@ -28,6 +28,10 @@ impl Parser<'_> {
             Kw::VIEW => self.create_view(false, or_replace),
             Kw::ALGORITHM => self.create_view(false, or_replace),
             Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(false, or_replace),
+            Kw::TEMPORARY if self.peek_at(1).kw != Some(Kw::SEQUENCE) => {
+                self.advance();
+                Err(self.unexpected())
+            }
             Kw::TEMPORARY
             | Kw::SEQUENCE
             | Kw::PROCEDURE
