@@ -14,6 +14,7 @@ pub mod aggregate;
 pub mod bind;
 mod cache;
 pub mod catalog;
+mod checksum;
 mod database;
 mod ddl;
 mod dml;

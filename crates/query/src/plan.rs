@@ -334,10 +334,7 @@ impl Plan {
             Body::Explain(plan) => Some(&plan.columns),
             Body::Insert(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
             Body::Delete(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
-            Body::Direct
-            | Body::Update(_)
-            | Body::Multi(_)
-            | Body::Do(_) => None,
+            Body::Direct | Body::Update(_) | Body::Multi(_) | Body::Do(_) => None,
         }
     }
 

@@ -182,7 +182,11 @@ impl<'s> Mtr<'s> {
         let mut inner = self.inner.borrow_mut().take().expect("a live mini-transaction");
         let pool = &self.core.pool;
         if inner.unlogged {
-            inner.latched.iter().filter(|l| l.changed && l.is_unlogged()).for_each(|l| pool.mark_unlogged(l.frame));
+            inner
+                .latched
+                .iter()
+                .filter(|l| l.changed && l.is_unlogged())
+                .for_each(|l| pool.mark_unlogged(l.frame));
         }
         if inner.group.is_empty() {
             self.finish(inner);

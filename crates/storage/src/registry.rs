@@ -1,4 +1,4 @@
-//! The registry of trees: tree 1, whose rows name all others, each with the note of the layer above.
+//! The registry of trees: tree 1, whose rows name all others, each with the note of the layer above; temporary trees are in none.
 //!
 //! A tree's file is made durable before its row is written, and removed after the removal of its row is durable. So
 //! after a crash a file may be there without a row, never a row without a file; such files are removed at start.

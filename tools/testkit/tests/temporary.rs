@@ -74,7 +74,10 @@ fn work(mut client: Client, number: u64, rounds: &AtomicU64, stop: &AtomicBool) 
             return acknowledged;
         }
         let statements = [
-            format!("CREATE OR REPLACE TEMPORARY TABLE t{} (a INT PRIMARY KEY, b VARCHAR(2000), KEY (b))", round % 5),
+            format!(
+                "CREATE OR REPLACE TEMPORARY TABLE t{} (a INT PRIMARY KEY, b VARCHAR(2000), KEY (b))",
+                round % 5
+            ),
             "BEGIN".to_string(),
             format!("INSERT INTO t{} SELECT n, REPEAT('x', n * 7) FROM lasting.numbers", round % 5),
             format!("UPDATE t{} SET b = CONCAT('y', b) WHERE a < 150", round % 5),
@@ -102,7 +105,9 @@ fn a_killed_server_leaves_none_and_loses_nothing_else() {
     client.run("CREATE DATABASE lasting").expect("a database");
     client.run("CREATE TABLE lasting.numbers (n INT PRIMARY KEY)").expect("a table");
     client.run("INSERT INTO lasting.numbers WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 200) SELECT n FROM r").expect("rows");
-    client.run("CREATE TABLE lasting.rounds (client INT, round INT, PRIMARY KEY (client, round))").expect("a table");
+    client
+        .run("CREATE TABLE lasting.rounds (client INT, round INT, PRIMARY KEY (client, round))")
+        .expect("a table");
     for life in 0..3u64 {
         client.run("TRUNCATE lasting.rounds").expect("empty");
         let (rounds, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -120,14 +125,16 @@ fn a_killed_server_leaves_none_and_loses_nothing_else() {
         assert!(!files(&server).is_empty());
         server.kill();
         stop.store(true, Ordering::Relaxed);
-        let acknowledged: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker")).collect();
+        let acknowledged: Vec<_> =
+            workers.into_iter().map(|worker| worker.join().expect("a worker")).collect();
         server.check().unwrap_or_else(|what| panic!("life {life}: {what}"));
         server.launch().expect("starts");
         expect_files(&server, 0);
         client = server.client().expect("connects");
         for (number, round) in acknowledged.into_iter().enumerate() {
             let Some(round) = round else { continue };
-            let sql = format!("SELECT COUNT(*) FROM lasting.rounds WHERE client = {number} AND round <= {round}");
+            let sql =
+                format!("SELECT COUNT(*) FROM lasting.rounds WHERE client = {number} AND round <= {round}");
             let kept = client.one(&sql).expect("a count").scalar().expect("a count");
             assert_eq!(kept, (0..=round).filter(|round| round % 4 != 3).count().to_string(), "life {life}");
         }

@@ -142,7 +142,9 @@ impl Catalog {
     pub fn put_table(&mut self, table: Arc<TableDef>) {
         let child = (table.schema.clone(), table.name.clone());
         for key in &table.foreign_keys {
-            let children = Arc::make_mut(&mut self.children).entry((key.ref_schema.clone(), key.ref_table.clone())).or_default();
+            let children = Arc::make_mut(&mut self.children)
+                .entry((key.ref_schema.clone(), key.ref_table.clone()))
+                .or_default();
             if !children.contains(&child) {
                 children.push(child.clone());
             }
@@ -183,7 +185,8 @@ impl Catalog {
             return Vec::new();
         }
         let children = self.children.get(&(Arc::from(schema), Arc::from(table)));
-        let children = children.into_iter().flatten().filter_map(|(schema, name)| self.lasting_table(schema, name));
+        let children =
+            children.into_iter().flatten().filter_map(|(schema, name)| self.lasting_table(schema, name));
         let keys = |child| move |key| (child, key);
         let mut found: Vec<(&Arc<TableDef>, &ForeignKey)> = children
             .flat_map(|child| child.foreign_keys.iter().map(keys(child)))

@@ -46,18 +46,18 @@ impl Database {
             session.note(errors::no_such_table(schema, &alter.table.name));
             return Ok(Completion::default());
         }
-        let relatives =
-            |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
-                true => Vec::new(),
-                false => foreign::relatives(catalog, table, &alter.actions),
-            };
+        let relatives = |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
+            true => Vec::new(),
+            false => foreign::relatives(catalog, table, &alter.actions),
+        };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
         }
         alteration.note_useless(session, &alter.actions);
-        let simple = |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
+        let simple =
+            |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
         if table.is_temporary() && !alter.actions.iter().all(simple) {
             alteration.copy_all();
         }

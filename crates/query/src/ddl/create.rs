@@ -13,7 +13,9 @@ use super::database::choose_collation;
 use super::{checks, foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
-use crate::catalog::{ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::catalog::{
+    ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
+};
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;

@@ -43,7 +43,9 @@ fn refusal(session: &mut Session, schema: &str, table: &str, why: Option<String>
 pub(super) fn refuse_temporary(session: &mut Session, schema: &str, table: &str, verb: &str) -> SqlError {
     let mut text = format!("{verb}  table ");
     push_table(&mut text, schema, table);
-    text.push_str(" with foreign key constraint failed. Temporary tables can't have foreign key constraints.");
+    text.push_str(
+        " with foreign key constraint failed. Temporary tables can't have foreign key constraints.",
+    );
     refusal(session, schema, table, Some(text))
 }
 

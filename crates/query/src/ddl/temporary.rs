@@ -100,9 +100,9 @@ impl Database {
         record.id = TemporaryTables::next_id();
         record.version = 1;
         let mut made = Vec::new();
-        let opened = self.give_temporary_trees(session, &mut record, &mut made).and_then(|()| {
-            record.open(self.engine(), Arc::new(Shared::default()))
-        });
+        let opened = self
+            .give_temporary_trees(session, &mut record, &mut made)
+            .and_then(|()| record.open(self.engine(), Arc::new(Shared::default())));
         if opened.is_err() {
             session.temporary.drop_trees(self.engine(), &made);
         }
