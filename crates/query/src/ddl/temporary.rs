@@ -7,10 +7,13 @@ use keel_sql::ast::{self, KeyKind};
 
 use super::{foreign, schema_of};
 use crate::Database;
-use crate::catalog::{Schema, Shared, TableDef, TableRecord, names};
+use crate::catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use crate::result::Completion;
 use crate::session::Session;
 use crate::temporary::TemporaryTables;
+
+/// The old name and the new one.
+type Rename = (ast::ObjectName, ast::ObjectName);
 
 impl Database {
     /// CREATE TEMPORARY TABLE.
@@ -182,8 +185,8 @@ impl Database {
     pub(super) fn rename_temporary<'r>(
         &self,
         session: &Session,
-        renames: &'r [(ast::ObjectName, ast::ObjectName)],
-    ) -> SqlResult<(Option<crate::catalog::TableSet>, Vec<&'r (ast::ObjectName, ast::ObjectName)>)> {
+        renames: &'r [Rename],
+    ) -> SqlResult<(Option<TableSet>, Vec<&'r Rename>)> {
         if session.temporary.is_empty() {
             return Ok((None, renames.iter().collect()));
         }
