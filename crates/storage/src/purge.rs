@@ -141,8 +141,11 @@ impl Engine {
         failed.map_or(Ok(count), Err)
     }
 
-    /// Says once what goes wrong in the background.
+    /// Says once what goes wrong in the background; not once the store has stopped, whose reason is told by others.
     pub(crate) fn complain(&self, error: &Error) {
+        if self.failure().is_some() {
+            return;
+        }
         let text = error.to_string();
         let mut last = self.purge.complaint.lock();
         if *last != text {

@@ -164,7 +164,7 @@ impl Engine {
             end_flags: 0,
             prepared: false,
             lasting: true,
-            settled: Vec::new(),
+            exempt: Vec::new(),
         }
     }
 }

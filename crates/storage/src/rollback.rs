@@ -55,7 +55,7 @@ pub(crate) struct Writes {
     /// Trees that last were changed: its end must be durable.
     pub(crate) lasting: bool,
     /// Temporary trees whose first changes stay, and how many changes there were by then.
-    pub(crate) settled: Vec<(TreeId, u64)>,
+    pub(crate) exempt: Vec<(TreeId, u64)>,
 }
 
 /// A point in a transaction's writes.
@@ -139,13 +139,13 @@ impl Writes {
     }
 
     /// What was written so far in a temporary tree stays, whatever becomes of the transaction.
-    pub(crate) fn settle(&mut self, tree: TreeId) {
-        self.settled.push((tree, self.changes));
+    pub(crate) fn exempt(&mut self, tree: TreeId) {
+        self.exempt.push((tree, self.changes));
     }
 
     /// Whether the newest change that is not undone stays, if it is one of `tree`.
-    fn is_settled(&self, tree: TreeId) -> bool {
-        self.settled.iter().any(|(settled, changes)| *settled == tree && self.changes <= *changes)
+    fn is_exempt(&self, tree: TreeId) -> bool {
+        self.exempt.iter().any(|(exempt, changes)| *exempt == tree && self.changes <= *changes)
     }
 
     /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. What nobody owns is left where it is when
@@ -165,7 +165,7 @@ impl Writes {
             if change.common.trx != self.id {
                 return Err(misplaced(at, "undo record of another transaction"));
             }
-            if !self.is_settled(change.tree) {
+            if !self.is_exempt(change.tree) {
                 self.undo_one(engine, at, &change, keep_locks)?;
             }
             self.last = change.common.before;

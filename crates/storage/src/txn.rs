@@ -290,9 +290,9 @@ impl Txn {
     }
 
     /// What was written so far in a temporary tree stays, whatever becomes of the transaction. Waits for nothing.
-    pub fn settle(&mut self, tree: TreeId) {
+    pub fn exempt(&mut self, tree: TreeId) {
         assert!(tree.is_temporary(), "changes of tree {tree} can be taken back");
-        self.state.writes.iter_mut().for_each(|writes| writes.settle(tree));
+        self.state.writes.iter_mut().for_each(|writes| writes.exempt(tree));
     }
 
     /// Commits: waits until it is as durable as configured. On error nothing may be acknowledged.
@@ -478,7 +478,7 @@ impl State {
             end_flags: 0,
             prepared: false,
             lasting: false,
-            settled: Vec::new(),
+            exempt: Vec::new(),
         });
         Ok(())
     }

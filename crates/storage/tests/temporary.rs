@@ -131,7 +131,7 @@ fn nobody_waits_for_the_log_and_little_goes_there() {
 }
 
 #[test]
-fn what_is_settled_stays_when_the_transaction_goes() {
+fn what_is_exempt_stays_when_the_transaction_goes() {
     world(1, |engine| {
         let tree = temporary(engine);
         let other = temporary(engine);
@@ -139,7 +139,7 @@ fn what_is_settled_stays_when_the_transaction_goes() {
         put(&mut txn, &other, 1, "other");
         put(&mut txn, &tree, 1, "stays");
         put(&mut txn, &tree, 2, "stays too");
-        txn.settle(tree.id());
+        txn.exempt(tree.id());
         let savepoint = txn.savepoint();
         put(&mut txn, &tree, 3, "goes");
         txn.update(&tree, &k(1), b"changed").unwrap();

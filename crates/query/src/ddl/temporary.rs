@@ -89,7 +89,7 @@ impl Database {
         let Some(select) = &create.select else { return Ok(Completion::default()) };
         let filled = self.fill_in_the_making(session, select, table, params)?;
         if let Some(txn) = &mut session.txn {
-            table.record().trees().into_iter().for_each(|tree| txn.settle(tree));
+            table.record().trees().into_iter().for_each(|tree| txn.exempt(tree));
         }
         Ok(filled)
     }
@@ -123,13 +123,7 @@ impl Database {
             made.push(tree);
             Ok(tree)
         };
-        record.tree_id = create()?;
-        let clustered = record.clustered();
-        for position in 0..record.indexes.len() {
-            let own = clustered == Some(position);
-            record.indexes[position].tree_id = if own { record.tree_id } else { create()? };
-        }
-        Ok(())
+        record.make_trees(&mut create)
     }
 
     /// Whether a definition concerns temporary tables alone, and with them nobody but the session.
