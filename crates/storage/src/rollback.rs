@@ -175,6 +175,8 @@ impl Writes {
             fiber::tick();
         }
         (self.changes, self.rows) = (mark.changes, mark.rows);
+        // Those behind the mark have been passed; later changes have their numbers.
+        self.exempt.retain(|(_, changes)| *changes <= mark.changes);
         self.shared.rows.store(self.rows, Ordering::Relaxed);
         Ok(())
     }

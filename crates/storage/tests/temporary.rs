@@ -150,6 +150,17 @@ fn what_is_exempt_stays_when_the_transaction_goes() {
         let rows = BTreeMap::from([(1, "stays".to_string()), (2, "stays too".to_string())]);
         assert_eq!(all(&mut rr(engine), &tree), rows);
         assert!(all(&mut rr(engine), &other).is_empty());
+        // Nothing is exempt that comes behind a rollback past the point.
+        let late = temporary(engine);
+        let mut txn = rr(engine);
+        let savepoint = txn.savepoint();
+        put(&mut txn, &late, 1, "stays");
+        put(&mut txn, &late, 2, "stays too");
+        txn.exempt(late.id());
+        txn.rollback_to(savepoint).unwrap();
+        put(&mut txn, &late, 3, "goes");
+        txn.rollback().unwrap();
+        assert_eq!(all(&mut rr(engine), &late), rows);
         // Such rows change like others.
         let mut txn = rr(engine);
         txn.update(&tree, &k(1), b"new").unwrap();
