@@ -59,7 +59,7 @@ fn changes(engine: &Arc<Engine>, tree: &TreeHandle, rounds: u64) -> BTreeMap<u32
         let mut at_savepoint = None;
         for _ in 0..rand::u64() % 30 {
             let key = (rand::u64() % 200) as u32;
-            if rand::u64() % 8 == 0 {
+            if rand::u64().is_multiple_of(8) {
                 at_savepoint = Some((txn.savepoint(), rows.clone()));
             }
             let text = value(rand::u64() % 1000);
@@ -78,12 +78,12 @@ fn changes(engine: &Arc<Engine>, tree: &TreeHandle, rounds: u64) -> BTreeMap<u32
                 }
             }
         }
-        if let Some((savepoint, then)) = at_savepoint.filter(|_| rand::u64() % 3 == 0) {
+        if let Some((savepoint, then)) = at_savepoint.filter(|_| rand::u64().is_multiple_of(3)) {
             txn.rollback_to(savepoint).unwrap();
             rows = then;
         }
         assert_eq!(all(&mut txn, tree), rows, "round {round}");
-        if rand::u64() % 3 == 0 {
+        if rand::u64().is_multiple_of(3) {
             txn.rollback().unwrap();
             rows = before;
         } else {
