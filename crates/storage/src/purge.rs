@@ -63,7 +63,8 @@ pub(crate) fn start(engine: &Arc<Engine>) {
                 engine.mind_length(&mut length)?;
                 Ok(count)
             });
-            if count.is_err() {
+            // Other errors, such as a full disk, say nothing about the pages that cannot be read.
+            if let Err(Error::Store(StoreError::Io { .. })) = &count {
                 engine.purge.failures.fetch_add(1, Ordering::Relaxed);
             }
             count
