@@ -9,7 +9,7 @@ use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::bind::{Binder, NamedTable};
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
@@ -67,6 +67,9 @@ pub enum StatementKind {
     Truncate,
     CreateIndex,
     DropIndex,
+    CreateView,
+    AlterView,
+    DropView,
     Check,
     Analyze,
     Optimize,
@@ -90,6 +93,9 @@ impl StatementKind {
                 | Truncate
                 | CreateIndex
                 | DropIndex
+                | CreateView
+                | AlterView
+                | DropView
                 | Check
                 | Analyze
                 | Optimize
@@ -155,6 +161,8 @@ pub struct Plan {
     /// The same statement bound anew, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The views that it names, and those below them, each once.
+    pub(crate) views: Vec<Arc<View>>,
     /// Its real tables by the names that it gives them, what it changes first.
     pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
@@ -176,6 +184,8 @@ pub(crate) struct Notes {
     pub uses: Vec<TableUse>,
     /// The user variables that it assigns.
     pub assigned: Vec<Arc<str>>,
+    /// The views that it reaches, each once.
+    pub views: Vec<Arc<View>>,
 }
 
 impl Notes {
@@ -184,8 +194,17 @@ impl Notes {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
         self.tables.extend_from_slice(&binder.tables);
-        let real = binder.named.iter().filter(|named| !named.table.is_virtual());
+        let real = binder.named.iter().filter(|named| !named.table.is_virtual() && !named.in_view);
         self.uses.extend(real.map(TableUse::by_query));
+        for named in &binder.views {
+            if !named.in_view {
+                let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
+                self.uses.push(TableUse { lock, alias, writes: false });
+            }
+            if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
+                self.views.push(named.view.clone());
+            }
+        }
         self.assigned.extend_from_slice(&binder.assigned);
     }
 }
@@ -287,7 +306,7 @@ impl Plan {
             }
             _ => false,
         };
-        has_from || !self.dependencies.is_empty() || self.kind.names_tables()
+        has_from || !self.dependencies.is_empty() || !self.views.is_empty() || self.kind.names_tables()
     }
 
     /// The result's columns; none for statements that answer OK.
@@ -309,6 +328,12 @@ impl Plan {
     /// How many parameters an execution passes: `?` of a prepared statement, literals of a cached one.
     pub fn param_count(&self) -> usize {
         self.param_count as usize
+    }
+
+    /// The metadata locks that it needs, and whether as one that writes.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = (&Arc<TableLock>, bool)> {
+        let tables = self.dependencies.iter().map(|d| (&d.table.shared.lock, d.written));
+        tables.chain(self.views.iter().map(|view| (&view.lock, false)))
     }
 
     /// The tables it reads or changes.
@@ -334,6 +359,8 @@ impl Plan {
         let same = self.dependencies.iter().all(|d| {
             d.table.is_virtual()
                 || catalog.table(&d.table.schema, &d.table.name).is_some_and(|t| Arc::ptr_eq(t, &d.table))
+        }) && self.views.iter().all(|view| {
+            catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
         });
         if same {
             self.seen_version.store(catalog.version, Ordering::Relaxed);

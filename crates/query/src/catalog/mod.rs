@@ -22,6 +22,7 @@ pub mod record;
 pub mod show_create;
 pub mod store;
 mod table;
+pub mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use keel_value::CollationId;
 pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;
+pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 pub use table::{
     AutoIncrement, ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
 };
@@ -60,17 +62,36 @@ pub struct Schema {
     /// COMMENT.
     pub comment: Box<str>,
     tables: HashMap<Arc<str>, Arc<TableDef>>,
+    /// Views share the names of tables.
+    views: HashMap<Arc<str>, Arc<View>>,
 }
 
 impl Schema {
     /// An empty database.
     pub fn new(name: &str, collation: CollationId, comment: &str) -> Schema {
-        Schema { name: name.into(), collation, comment: comment.into(), tables: HashMap::new() }
+        Schema { name: name.into(), collation, comment: comment.into(), tables: HashMap::new(), views: HashMap::new() }
     }
 
     /// The table of that name.
     pub fn table(&self, name: &str) -> Option<&Arc<TableDef>> {
         self.tables.get(name)
+    }
+
+    /// The view of that name.
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(name)
+    }
+
+    /// Whether a table or a view has that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.views.contains_key(name)
+    }
+
+    /// All views in order of their names.
+    pub fn views(&self) -> Vec<&Arc<View>> {
+        let mut views: Vec<_> = self.views.values().collect();
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
     }
 
     /// All tables in order of their names.
@@ -97,7 +118,25 @@ impl Catalog {
         self.schemas.get(schema)?.table(name)
     }
 
-    /// The same, or MariaDB's 1146.
+    /// The view of that name in that database.
+    pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
+        self.schemas.get(schema)?.view(name)
+    }
+
+    /// Adds or replaces a view in its database, which must exist.
+    pub fn put_view(&mut self, view: Arc<View>) {
+        let schema = self.schemas.get_mut(&view.schema).expect("a view's database exists");
+        Arc::make_mut(schema).views.insert(view.name.clone(), view);
+    }
+
+    /// Forgets a view.
+    pub fn remove_view(&mut self, schema: &str, name: &str) {
+        if let Some(schema) = self.schemas.get_mut(schema) {
+            Arc::make_mut(schema).views.remove(name);
+        }
+    }
+
+    /// The table of that name, or MariaDB's 1146.
     pub fn require_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
         self.table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
     }

@@ -10,9 +10,10 @@ use keel_value::Value;
 use super::filter::{Single, Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::rows::{self, RowBuffers};
+use super::through;
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, NamedTable, ScopeTable};
-use crate::catalog::TableDef;
+use crate::bind::{BindContext, Binder, NamedTable};
+use crate::catalog::{TableDef, View};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
@@ -29,6 +30,8 @@ pub(crate) struct DeletePlan {
     direct: bool,
     ignore: bool,
     pub family: Option<Arc<Family>>,
+    /// The view through which rows go.
+    pub through: Option<Arc<View>>,
 }
 
 /// Binds a DELETE from one table.
@@ -47,14 +50,12 @@ pub(crate) fn plan(
     if !delete.returning.is_empty() {
         return Err(errors::not_supported_yet("RETURNING"));
     }
-    let table = find(name)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "DELETE"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
+    let table = changed.table;
+    let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
-    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;
     notes.take(&binder);
     if !delete.targets.is_empty() {
         refuse_reading(&binder, &table, alias)?;
@@ -62,7 +63,7 @@ pub(crate) fn plan(
     let collect = binder.reads_table(&table);
     let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: true, changes: &|_| false });
     let direct = targets.point().is_some() && !targets.may_wait() && family.is_none();
-    Ok(DeletePlan { targets, collect, direct, ignore: delete.ignore, family })
+    Ok(DeletePlan { targets, collect, direct, ignore: delete.ignore, family, through: changed.through })
 }
 
 /// 1093 where a subquery reads a table that a DELETE with a list of tables changes; derived tables may.

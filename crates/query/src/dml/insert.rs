@@ -18,10 +18,11 @@ use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, RowBuffers, Touched, Written};
+use super::through::{self, Filled};
 use crate::bind::literal::CellTypes;
-use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::counter::Step;
-use crate::catalog::{ColumnDefault, TableDef};
+use crate::catalog::{ColumnDefault, TableDef, View};
 use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::{Kept, once_cells};
@@ -36,6 +37,8 @@ use crate::sort::RowList;
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
+    /// The view through which rows come.
+    pub through: Option<Arc<View>>,
     checks: Checks,
     replace: bool,
     ignore: bool,
@@ -92,13 +95,9 @@ pub(crate) fn plan(
     if !insert.returning.is_empty() {
         return Err(errors::not_supported_yet("RETURNING"));
     }
-    let table = find(&insert.table)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "INSERT"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
-    let columns = target_columns(&table, insert)?;
+    let Filled { changed, columns } = filled(&mut binder, insert, find)?;
+    let table = changed.table;
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
@@ -109,6 +108,9 @@ pub(crate) fn plan(
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
             for (number, list) in lists.iter().enumerate() {
+                if list.is_empty() && !columns.is_empty() && changed.through.is_some() {
+                    return Err(errors::wrong_value_count_on_row(number + 1));
+                }
                 rows.push(bind_row(&mut binder, &table, &columns, list, number, &mut reads_own_row)?);
             }
             // Under an alias MariaDB takes it for another table, whose rows may change meanwhile.
@@ -158,7 +160,9 @@ pub(crate) fn plan(
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     Ok(InsertPlan {
+        through: changed.through,
         table,
         checks,
         replace,
@@ -184,6 +188,16 @@ fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) 
         true => Ok(Source::Stored(implicit_default(&def.ty))),
         false => default_source(binder, table, column),
     }
+}
+
+/// What an INSERT fills, in the binder's scope.
+fn filled(binder: &mut Binder<'_>, insert: &ast::Insert, find: super::Find<'_>) -> SqlResult<Filled> {
+    if let Some(view) = binder.find_view(insert.table.db.as_deref(), &insert.table.name) {
+        return through::bind_insert(binder, &view, insert);
+    }
+    let changed = through::bind(binder, &insert.table, None, find, "INSERT")?;
+    let columns = target_columns(&changed.table, insert)?;
+    Ok(Filled { changed, columns })
 }
 
 fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
@@ -391,7 +405,10 @@ impl Work<'_> {
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
     fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
         for column in &self.plan.lacking {
-            let error = errors::no_default_for_field(&self.plan.table.columns[*column].name);
+            let error = match &self.plan.through {
+                Some(view) => errors::no_default_for_view_field(&view.schema, &view.name),
+                None => errors::no_default_for_field(&self.plan.table.columns[*column].name),
+            };
             if self.strictness.strict {
                 return Err(error);
             }

@@ -13,7 +13,7 @@ use crate::expr::{Expr, Node, walk};
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
-pub(super) fn item_name(tree: &Tree, text: &str) -> String {
+pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
     match tree {
         Tree::Column(name) => name.column.clone(),
         Tree::Literal(literal) => match &literal.value {
@@ -71,6 +71,14 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         None => meta.org_table = "".into(),
     }
     meta
+}
+
+/// A column of a merged view belongs to the view.
+pub(super) fn of_view(meta: &mut ColumnMeta, view: &ScopeTable, column: usize) {
+    meta.table = view.alias.clone();
+    meta.org_table = view.name.clone();
+    meta.schema = view.schema.clone();
+    meta.org_name = view.columns[column].name.clone();
 }
 
 /// Beside window functions items are columns of a temporary table, in MariaDB: without keys, and any may be NULL.
