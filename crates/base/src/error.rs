@@ -258,7 +258,8 @@ catalogue! {
     VIEW_NO_INSERT_FIELD_LIST view_no_insert_field_list(1394, "HY000", db, view) "Can not insert into join view '{db}.{view}' without fields list";
     VIEW_DELETE_MERGE_VIEW view_delete_merge_view(1395, "HY000", db, view) "Can not delete from join view '{db}.{view}'";
     NO_DEFAULT_FOR_VIEW_FIELD no_default_for_view_field(1423, "HY000", db, view) "Field of view '{db}.{view}' underlying table doesn't have a default value";
-    FORBID_SCHEMA_CHANGE forbid_schema_change(1450, "HY000", from, to) "Changing schema from '{from}' to '{to}' is not allowed.";
+    NO_SUCH_USER no_such_user(1449, "HY000", user, host) "The user specified as a definer ('{user}'@'{host}') does not exist";
+    FORBID_SCHEMA_CHANGE forbid_schema_change(1450, "HY000", from, to) "Changing schema from '{from}' to '{to}' is not allowed";
     VIEW_RECURSIVE view_recursive(1462, "HY000", db, view) "`{db}`.`{view}` contains view recursion";
     NON_INSERTABLE_TABLE non_insertable_table(1471, "HY000", table, op) "The target table {table} of the {op} is not insertable-into";
     IT_IS_A_VIEW it_is_a_view(1965, "42S02", name) "'{name}' is a view";

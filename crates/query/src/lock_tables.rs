@@ -14,8 +14,8 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
-use crate::catalog::{Catalog, TableDef, View};
 use crate::bind::{BindContext, Binder, ParamSource};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
@@ -60,7 +60,8 @@ impl NamedLocks {
 
     /// The place of the name under which a statement uses a table.
     fn check_use(&self, used: &TableUse) -> SqlResult<usize> {
-        let fits = |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && *name.alias == *used.alias;
+        let fits =
+            |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && (used.is_view || *name.alias == *used.alias);
         match self.names.iter().position(fits) {
             None => Err(errors::table_not_locked(&used.alias)),
             Some(place) if used.writes && !self.names[place].write => {
@@ -75,7 +76,7 @@ impl NamedLocks {
         let mut taken = Vec::with_capacity(plan.uses.len());
         for used in &plan.uses {
             let place = self.check_use(used)?;
-            if taken.contains(&place) {
+            if taken.contains(&place) && !used.is_view {
                 return Err(errors::table_not_locked(&used.alias));
             }
             taken.push(place);
@@ -342,11 +343,7 @@ impl Database {
 
     /// A view, the views below it, and the tables of all.
     #[expect(clippy::type_complexity, reason = "views and tables")]
-    fn reach(
-        &self,
-        session: &Session,
-        view: &Arc<View>,
-    ) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
+    fn reach(&self, session: &Session, view: &Arc<View>) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });

@@ -22,12 +22,14 @@ pub(crate) struct TableUse {
     pub alias: Arc<str>,
     /// Whether it is changed, or locked for that.
     pub writes: bool,
+    /// A view, of which LOCK TABLES asks no alias.
+    pub is_view: bool,
 }
 
 impl TableUse {
     /// Under its own name.
     pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes }
+        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes, is_view: false }
     }
 
     /// As a query names it.
@@ -199,7 +201,7 @@ impl Notes {
         for named in &binder.views {
             if !named.in_view {
                 let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
-                self.uses.push(TableUse { lock, alias, writes: false });
+                self.uses.push(TableUse { lock, alias, writes: false, is_view: true });
             }
             if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
                 self.views.push(named.view.clone());
@@ -359,9 +361,10 @@ impl Plan {
         let same = self.dependencies.iter().all(|d| {
             d.table.is_virtual()
                 || catalog.table(&d.table.schema, &d.table.name).is_some_and(|t| Arc::ptr_eq(t, &d.table))
-        }) && self.views.iter().all(|view| {
-            catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
-        });
+        }) && self
+            .views
+            .iter()
+            .all(|view| catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view)));
         if same {
             self.seen_version.store(catalog.version, Ordering::Relaxed);
         }

@@ -21,9 +21,7 @@ impl Binder<'_> {
             T::Literal(literal) => self.literal(literal),
             T::Param(index) => Ok(self.parameter(*index)),
             T::Column(name) => self.column(name),
-            T::UserVar(_) | T::AssignUserVar { .. } | T::SysVar(_)
-                if self.whole_names.is_some() =>
-            {
+            T::UserVar(_) | T::AssignUserVar { .. } | T::SysVar(_) if self.whole_names.is_some() => {
                 Err(errors::view_select_variable())
             }
             T::UserVar(name) => Ok(self.user_variable(name)),

@@ -314,9 +314,8 @@ impl Scope {
         if name.table.is_none() && self.merged.iter().any(|m| names::same(&m.name, &name.column)) {
             return None;
         }
-        let answers = |t: &&ScopeTable| {
-            !t.is_hidden() && t.answers_to(name.db.as_deref(), name.table.as_deref())
-        };
+        let answers =
+            |t: &&ScopeTable| !t.is_hidden() && t.answers_to(name.db.as_deref(), name.table.as_deref());
         let tables = self.tables.iter().enumerate();
         tables
             .filter(|(_, t)| answers(t))

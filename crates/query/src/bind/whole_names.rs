@@ -12,6 +12,8 @@ use crate::expr::Expr;
 #[derive(Default)]
 pub(crate) struct WholeNames {
     columns: HashMap<usize, ColumnName>,
+    /// The same by how they are spelled.
+    spelled: Vec<(ColumnName, ColumnName)>,
     wildcards: HashMap<usize, Vec<ColumnName>>,
     databases: HashMap<usize, String>,
     joins: HashMap<usize, Vec<(ColumnName, ColumnName)>>,
@@ -25,6 +27,13 @@ impl WholeNames {
     /// What a column's name stands for.
     pub fn column(&self, name: &ColumnName) -> Option<&ColumnName> {
         self.columns.get(&place(name))
+    }
+
+    /// What a column's name stands for wherever it is spelled so; none where it does not mean the same everywhere.
+    pub fn spelled(&self, name: &ColumnName) -> Option<&ColumnName> {
+        let mut meanings = self.spelled.iter().filter(|(spelled, _)| spelled == name).map(|(_, whole)| whole);
+        let first = meanings.next()?;
+        meanings.all(|other| other == first).then_some(first)
     }
 
     /// The columns of a `*`.
@@ -71,6 +80,10 @@ impl Binder<'_> {
             return;
         }
         if let Some(whole) = self.scopes[index].whole_name(found).filter(|n| n.table.as_deref() != Some("")) {
+            let pair = (name.clone(), whole.clone());
+            if !notes.spelled.contains(&pair) {
+                notes.spelled.push(pair);
+            }
             notes.columns.insert(place(name), whole);
         }
     }

@@ -34,10 +34,10 @@ use keel_value::CollationId;
 pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;
-pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 pub use table::{
     AutoIncrement, ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
 };
+pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 
 /// One version of everything that DDL can change.
 #[derive(Clone, Default)]
@@ -69,7 +69,13 @@ pub struct Schema {
 impl Schema {
     /// An empty database.
     pub fn new(name: &str, collation: CollationId, comment: &str) -> Schema {
-        Schema { name: name.into(), collation, comment: comment.into(), tables: HashMap::new(), views: HashMap::new() }
+        Schema {
+            name: name.into(),
+            collation,
+            comment: comment.into(),
+            tables: HashMap::new(),
+            views: HashMap::new(),
+        }
     }
 
     /// The table of that name.

@@ -13,8 +13,8 @@ use keel_value::CollationId;
 
 use super::codec;
 use super::record::TableRecord;
-use super::view::{View, ViewRecord};
 use super::table::Shared;
+use super::view::{View, ViewRecord};
 use super::{Catalog, Schema};
 use crate::engine_error;
 

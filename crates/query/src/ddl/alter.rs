@@ -123,9 +123,7 @@ impl Database {
                 let schema = schema_of(session, name)?;
                 names::check_table(&name.name)?;
                 let home = catalog.require_schema(schema)?;
-                if home.has(&name.name)
-                    && (schema, name.name.as_str()) != (&table.schema, &table.name)
-                {
+                if home.has(&name.name) && (schema, name.name.as_str()) != (&table.schema, &table.name) {
                     return Err(errors::table_exists(&name.name));
                 }
                 foreign::rename_table(&mut alteration.record, home.name.clone(), name.name.as_str().into());

@@ -109,7 +109,10 @@ impl Database {
             if session.database.as_deref() == Some(name) {
                 session.database = None;
             }
-            return Ok(Completion { affected_rows: (seen.tables().len() + seen.views().len()) as u64, ..Completion::default() });
+            return Ok(Completion {
+                affected_rows: (seen.tables().len() + seen.views().len()) as u64,
+                ..Completion::default()
+            });
         }
     }
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, code, errors};
-use keel_value::Value;
 use keel_sql::ast::{self, Account, ObjectName, QueryBody};
+use keel_value::Value;
 
-use super::view_text::{Rewriter, is_unfit};
 use super::columns::implicit_default;
 use super::create::storable;
+use super::view_text::{Rewriter, is_unfit};
 use super::{Definition, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
 use crate::catalog::{
-    Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names,
+    Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
 };
 use crate::mdl::TableLock;
 use crate::result::Completion;
@@ -45,7 +45,8 @@ impl Database {
                     None => errors::no_such_table(&schema, &create.name.name),
                 });
             }
-            let record = self.view_record(session, &definition.catalog, &schema, create, before.as_deref())?;
+            let record =
+                self.view_record(session, &definition.catalog, &schema, create, before.as_deref())?;
             let home = definition.catalog.require_schema(&schema)?;
             let replaces = create.alter || create.or_replace;
             if home.table(&create.name.name).is_some() && replaces && !create.if_not_exists {
@@ -60,7 +61,10 @@ impl Database {
                 return Ok(Completion::default());
             }
             let lock = before.map_or_else(Arc::default, |view| view.lock.clone());
-            definition.put_view(ViewRecord { id: self.catalog_tree().next_table_id(self.engine())?, ..record }, lock)?;
+            definition.put_view(
+                ViewRecord { id: self.catalog_tree().next_table_id(self.engine())?, ..record },
+                lock,
+            )?;
             definition.commit()?;
             return Ok(Completion::default());
         }
@@ -90,6 +94,11 @@ impl Database {
             Some(word) => ViewAlgorithm::ALL.into_iter().find(|a| a.word() == word),
             None => inherited.map(|view| view.algorithm),
         };
+        if let Some(Account::User { user, host }) = &create.definer
+            && *user != *session.user
+        {
+            session.note(errors::no_such_user(user, host));
+        }
         let created = session.now_micros() / 1_000_000;
         let vars = &session.vars;
         let mut record = ViewRecord {
@@ -139,16 +148,21 @@ impl Database {
         let described = plan.columns().columns.iter().zip(plan.types()).zip(&view.columns);
         let columns = described.clone().map(|((_, (ty, nullable)), name)| (&**name, storable(ty), *nullable));
         let mut table = TableDef::virtual_table(&view.schema, &view.name, columns.collect());
+        // Each table below once: a view's columns are mostly those of one.
+        let mut models: Vec<Arc<TableDef>> = Vec::new();
         for (column, ((meta, (ty, nullable)), _)) in table.columns.iter_mut().zip(described) {
             if !nullable {
                 column.default = ColumnDefault::Value(implicit_default(&storable(ty)));
             } else {
                 column.default = ColumnDefault::Value(Value::Null);
             }
-            let below = match catalog.view(&meta.schema, &meta.org_table) {
-                Some(other) => Some(Arc::new(self.describe_view(session, other)?)),
-                None => catalog.table(&meta.schema, &meta.org_table).cloned(),
+            let known = models.iter().find(|t| t.schema == meta.schema && t.name == meta.org_table).cloned();
+            let below = match (known, catalog.view(&meta.schema, &meta.org_table)) {
+                (Some(known), _) => Some(known),
+                (None, Some(other)) => Some(Arc::new(self.describe_view(session, other)?)),
+                (None, None) => catalog.table(&meta.schema, &meta.org_table).cloned(),
             };
+            models.extend(below.clone().filter(|b| !models.iter().any(|known| Arc::ptr_eq(known, b))));
             let model = below.as_ref().and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
             let Some(model) = model else { continue };
             column.comment = model.comment.clone();
@@ -180,23 +194,10 @@ impl Database {
         let here = session.database.as_deref() == Some(&*view.schema)
             && binder.tables.iter().all(|table| table.schema == view.schema)
             && binder.views.iter().all(|named| named.view.schema == view.schema);
-        let mut out = format!("CREATE ALGORITHM={} DEFINER=", view.algorithm.word());
-        names::push_quoted(&mut out, &view.definer.0);
-        out.push('@');
-        names::push_quoted(&mut out, &view.definer.1);
-        out.push_str(if view.invoker { " SQL SECURITY INVOKER VIEW " } else { " SQL SECURITY DEFINER VIEW " });
-        if session.database.as_deref() != Some(&*view.schema) {
-            names::push_quoted(&mut out, &view.schema);
-            out.push('.');
-        }
-        names::push_quoted(&mut out, &view.name);
-        out.push_str(" AS ");
         let omit = Some(&*view.schema).filter(|_| here);
-        out.push_str(&keel_sql::printer::view_query(&*view.query()?, omit, bound.is_ok()));
-        match view.check_option {
-            CheckOption::None => {}
-            option => out.push_str(&format!(" WITH {} CHECK OPTION", option.word())),
-        }
+        let query = keel_sql::printer::view_query(&*view.query()?, omit, bound.is_ok());
+        let elsewhere = session.database.as_deref() != Some(&*view.schema);
+        let out = show_create::view(view, &query, elsewhere);
         Ok((out, bound.is_ok()))
     }
 
@@ -212,13 +213,18 @@ impl Database {
             let mut missing = Vec::new();
             let mut views: Vec<Arc<View>> = Vec::new();
             for name in wanted {
-                let schema = schema_of(session, name)?;
+                let schema = schema_of(session, name)?.to_string();
+                let schema = schema.as_str();
                 self.refuse_virtual(session, schema)?;
                 match catalog.view(schema, &name.name) {
                     Some(view) if views.iter().any(|v| Arc::ptr_eq(v, view)) => {
                         return Err(errors::nonuniq_table(&name.name));
                     }
                     Some(view) => views.push(view.clone()),
+                    None if catalog.table(schema, &name.name).is_some() => {
+                        session.warn(errors::wrong_object(schema, &name.name, "VIEW"));
+                        missing.push(format!("{schema}.{}", name.name));
+                    }
                     None => missing.push(format!("{schema}.{}", name.name)),
                 }
             }
@@ -276,19 +282,28 @@ impl Definition<'_> {
     }
 }
 
-/// INTO has no place in a view.
+/// INTO has no place in a view, nor have names that no column can have.
 fn refuse_clauses(query: &ast::Query) -> SqlResult<()> {
     fn of_body(body: &QueryBody) -> SqlResult<()> {
         match body {
             QueryBody::Nested(query) => refuse_clauses(query),
             QueryBody::SetOp { left, right, .. } => of_body(left).and_then(|()| of_body(right)),
-            QueryBody::Select(_) | QueryBody::Values(_) => Ok(()),
+            QueryBody::Select(select) => check_aliases(select),
+            QueryBody::Values(_) => Ok(()),
         }
     }
     if query.into.is_some() {
         return Err(errors::view_select_clause("INTO"));
     }
     of_body(&query.body)
+}
+
+/// Refuses names that somebody chose and that no column can have.
+fn check_aliases(select: &ast::Select) -> SqlResult<()> {
+    select.items.iter().try_for_each(|item| match item {
+        ast::SelectItem::Expr { alias: Some(alias), .. } => names::check_column(alias),
+        _ => Ok(()),
+    })
 }
 
 fn definer_of(session: &Session, said: Option<&Account>, before: Option<&View>) -> (String, String) {
@@ -321,12 +336,17 @@ fn text_of(
     }
     let given = Some(&create.columns[..]).filter(|columns| !columns.is_empty());
     let connection_charset = session.vars.connection_collation.charset().name();
-    let query = Rewriter { names: &notes, connection_charset }.query(&create.query, given);
-    let own = plan.columns().columns.iter().enumerate().map(|(place, meta)| match is_unfit(&meta.name) {
-        true => format!("Name_exp_{}", place + 1),
-        false => meta.name.to_string(),
-    });
-    let columns = given.map_or_else(|| own.collect(), <[String]>::to_vec);
+    let query =
+        Rewriter { names: &notes, connection_charset, by_spelling: false }.query(&create.query, given);
+    let mut columns = Rewriter::column_names(&query);
+    if columns.is_empty() {
+        // VALUES names its columns by the first row.
+        let own = plan.columns().columns.iter().enumerate().map(|(place, meta)| match is_unfit(&meta.name) {
+            true => format!("Name_exp_{}", place + 1),
+            false => meta.name.to_string(),
+        });
+        columns = given.map_or_else(|| own.collect(), <[String]>::to_vec);
+    }
     Ok((keel_sql::printer::view_query(&query, None, true), columns))
 }
 
@@ -351,4 +371,3 @@ pub(crate) fn facts(session: &Session, catalog: &Catalog, record: &ViewRecord) -
     let plain = select::view::plain_columns(&binder).iter().any(Option::is_some);
     Ok(ViewFacts { merges, updatable: merges && real, has_plain_column: plain })
 }
-

@@ -15,6 +15,8 @@ pub(super) struct Rewriter<'n> {
     pub names: &'n WholeNames,
     /// The character set of the connection, which a CAST to CHAR has.
     pub connection_charset: &'n str,
+    /// Within a window.
+    pub by_spelling: bool,
 }
 
 /// What stands around an expression.
@@ -52,8 +54,6 @@ fn opposite(op: BinaryOp) -> Option<BinaryOp> {
 
 /// Names of functions that have another one.
 const SYNONYMS: &[(&str, &str)] = &[
-    ("now", "current_timestamp"),
-    ("substring", "substr"),
     ("lower", "lcase"),
     ("upper", "ucase"),
     ("length", "octet_length"),
@@ -90,7 +90,11 @@ impl Rewriter<'_> {
         let table = |table: &CommonTable| CommonTable {
             name: table.name.clone(),
             columns: table.columns.clone(),
-            query: Box::new(self.rewrite(&table.query, true, Some(&table.columns).filter(|c| !c.is_empty()).map(Vec::as_slice))),
+            query: Box::new(self.rewrite(
+                &table.query,
+                true,
+                Some(&table.columns).filter(|c| !c.is_empty()).map(Vec::as_slice),
+            )),
             cycle: table.cycle.clone(),
         };
         With { recursive: with.recursive, tables: with.tables.iter().map(table).collect() }
@@ -100,7 +104,9 @@ impl Rewriter<'_> {
         match body {
             QueryBody::Select(select) => QueryBody::Select(Box::new(self.select(select, named, columns))),
             QueryBody::Values(rows) => QueryBody::Values(
-                rows.iter().map(|row| row.iter().map(|e| self.expr(e, Around::default())).collect()).collect(),
+                rows.iter()
+                    .map(|row| row.iter().map(|e| self.expr(e, Around::default())).collect())
+                    .collect(),
             ),
             QueryBody::SetOp { op, all, left, right } => QueryBody::SetOp {
                 op: *op,
@@ -138,6 +144,7 @@ impl Rewriter<'_> {
         columns: Option<&[String]>,
     ) -> Vec<SelectItem> {
         let mut out: Vec<SelectItem> = Vec::with_capacity(items.len());
+        let mut unchosen = Vec::new();
         for item in items {
             match item {
                 SelectItem::Wildcard { .. } => {
@@ -148,12 +155,18 @@ impl Rewriter<'_> {
                 }
                 SelectItem::Expr { expr, alias, text } => {
                     let own = alias.clone().or_else(|| named.then(|| item_name(expr, text)));
+                    if named && alias.is_none() && !matches!(expr, Expr::Column(_)) {
+                        unchosen.push(out.len());
+                    }
                     out.push(listed(self.expr(expr, around), own));
                 }
             }
         }
         if !named {
             return out;
+        }
+        if columns.is_none() {
+            unchosen.into_iter().for_each(|place| make_unique(&mut out, place));
         }
         for (place, item) in out.iter_mut().enumerate() {
             let SelectItem::Expr { alias, .. } = item else { continue };
@@ -165,6 +178,25 @@ impl Rewriter<'_> {
             }
         }
         out
+    }
+
+    /// The names of a query's columns: those that nobody chose make way for others.
+    pub fn column_names(query: &Query) -> Vec<String> {
+        let mut body = &query.body;
+        loop {
+            body = match body {
+                QueryBody::SetOp { left, .. } => left,
+                QueryBody::Nested(query) => &query.body,
+                QueryBody::Select(select) => {
+                    let name = |item: &SelectItem| match item {
+                        SelectItem::Expr { alias: Some(alias), .. } => alias.clone(),
+                        _ => String::new(),
+                    };
+                    return select.items.iter().map(name).collect();
+                }
+                QueryBody::Values(_) => return Vec::new(),
+            };
+        }
     }
 
     /// FROM as one join.
@@ -294,7 +326,9 @@ impl Rewriter<'_> {
         let subquery = |query: &Query| Box::new(self.rewrite(query, false, None));
         match expr {
             Expr::Column(name) => {
-                Expr::Column(self.names.column(name).cloned().unwrap_or_else(|| name.clone()))
+                let spelled = || self.names.spelled(name).filter(|_| self.by_spelling);
+                let whole = self.names.column(name).or_else(spelled);
+                Expr::Column(whole.cloned().unwrap_or_else(|| name.clone()))
             }
             Expr::Unary { op: UnaryOp::Not, expr } => self.negated(expr, around),
             Expr::Unary { op: UnaryOp::Plus, expr } => own(expr),
@@ -302,9 +336,7 @@ impl Rewriter<'_> {
             Expr::Binary { op: op @ (BinaryOp::And | BinaryOp::Or), left, right } => {
                 binary(*op, self.condition(left, around), self.condition(right, around))
             }
-            Expr::Binary { op: BinaryOp::Concat, left, right } => {
-                call("concat", vec![own(left), own(right)])
-            }
+            Expr::Binary { op: BinaryOp::Concat, left, right } => call("concat", vec![own(left), own(right)]),
             Expr::Binary { op: BinaryOp::SoundsLike, left, right } => {
                 let sound = |e| call("soundex", vec![own(e)]);
                 binary(BinaryOp::Eq, sound(left), sound(right))
@@ -314,12 +346,9 @@ impl Rewriter<'_> {
                 let test = if *test == IsTest::Unknown { IsTest::Null } else { *test };
                 Expr::Is { test, negated: *negated, expr: boxed(expr) }
             }
-            Expr::Between { negated, expr, low, high } => Expr::Between {
-                negated: *negated,
-                expr: boxed(expr),
-                low: boxed(low),
-                high: boxed(high),
-            },
+            Expr::Between { negated, expr, low, high } => {
+                Expr::Between { negated: *negated, expr: boxed(expr), low: boxed(low), high: boxed(high) }
+            }
             Expr::InList { negated, expr, list } => match &list[..] {
                 [only] if !matches!(only, Expr::Subquery(_)) => {
                     let op = if *negated { BinaryOp::Ne } else { BinaryOp::Eq };
@@ -376,11 +405,9 @@ impl Rewriter<'_> {
             },
             Expr::Function(function) => self.call(function, around),
             Expr::Extract { unit, expr } => Expr::Extract { unit: *unit, expr: boxed(expr) },
-            Expr::Trim { side, what, expr } => Expr::Trim {
-                side: *side,
-                what: what.as_ref().map(|e| boxed(e)),
-                expr: boxed(expr),
-            },
+            Expr::Trim { side, what, expr } => {
+                Expr::Trim { side: *side, what: what.as_ref().map(|e| boxed(e)), expr: boxed(expr) }
+            }
             Expr::TimestampAdd { unit, amount, expr } => Expr::DateArithmetic {
                 expr: boxed(expr),
                 amount: boxed(amount),
@@ -429,7 +456,11 @@ impl Rewriter<'_> {
     /// The query of EXISTS: one row says all, whatever is in it.
     fn existence(&self, query: &Query) -> Query {
         let mut new = self.rewrite(query, false, None);
-        if new.limit.is_none() {
+        let takes_rows = query.limit.as_ref().is_none_or(|limit| match &limit.count {
+            Some(Expr::Literal(Literal { value: LiteralValue::Int(count), .. })) => *count > 0,
+            _ => false,
+        });
+        if takes_rows && query.limit.as_ref().is_none_or(|limit| limit.offset.is_none()) {
             new.limit =
                 Some(Limit { count: Some(int(1)), offset: None, rows_examined: None, with_ties: false });
         }
@@ -441,7 +472,7 @@ impl Rewriter<'_> {
         };
         if let QueryBody::Select(select) = &mut new.body
             && plain
-            && query.limit.is_none()
+            && takes_rows
         {
             select.items = vec![listed(int(1), None)];
             new.order_by.clear();
@@ -502,9 +533,12 @@ impl Rewriter<'_> {
             around.windows.iter().find(is_it).map(|(_, spec)| self.window(spec, around))
         });
         let base = named.unwrap_or_default();
-        let own = |list: &[Expr]| list.iter().map(|e| self.expr(e, around)).collect::<Vec<_>>();
+        // Windows are bound from copies, so their names are known by how they are spelled.
+        let inner = Rewriter { by_spelling: true, ..*self };
+        let around = Around { items: &[], ..around };
+        let own = |list: &[Expr]| list.iter().map(|e| inner.expr(e, around)).collect::<Vec<_>>();
         let partition_by = own(&window.partition_by);
-        let order_by = self.order(&window.order_by, Around { items: &[], ..around });
+        let order_by = inner.order(&window.order_by, around);
         WindowSpec {
             is_name: false,
             name: None,
@@ -512,6 +546,27 @@ impl Rewriter<'_> {
             order_by: if order_by.is_empty() { base.order_by } else { order_by },
             frame: window.frame.clone().or(base.frame),
         }
+    }
+}
+
+/// Gives an item whose name nobody chose another one where the name is taken.
+fn make_unique(items: &mut [SelectItem], place: usize) {
+    let name_of = |item: &SelectItem| match item {
+        SelectItem::Expr { alias, .. } => alias.clone().unwrap_or_default(),
+        SelectItem::Wildcard { .. } => String::new(),
+    };
+    let own = name_of(&items[place]);
+    let is_taken = |name: &str| {
+        let mut others = items.iter().enumerate().filter(|(other, _)| *other != place);
+        others.any(|(_, item)| crate::catalog::names::same(&name_of(item), name))
+    };
+    if !is_taken(&own) {
+        return;
+    }
+    let numbered = (1..=items.len()).map(|number| format!("My_exp_{number}_{own}"));
+    let free = std::iter::once(format!("My_exp_{own}")).chain(numbered).find(|name| !is_taken(name));
+    if let (Some(free), SelectItem::Expr { alias, .. }) = (free, &mut items[place]) {
+        *alias = Some(free);
     }
 }
 
@@ -563,8 +618,19 @@ fn aliased<'q>(items: &'q [SelectItem], name: &ColumnName) -> Option<&'q Expr> {
 
 /// Whether an item is an aggregate.
 fn aggregates(item: &SelectItem) -> bool {
-    const NAMES: &[&str] =
-        &["count", "sum", "avg", "min", "max", "std", "variance", "group_concat", "bit_and", "bit_or", "bit_xor"];
+    const NAMES: &[&str] = &[
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "std",
+        "variance",
+        "group_concat",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+    ];
     let is_aggregate = |call: &FunctionCall| {
         NAMES.contains(&call.name.as_str()) || call.name.ends_with("_samp") || call.name.ends_with("agg")
     };

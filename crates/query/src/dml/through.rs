@@ -48,7 +48,13 @@ pub(super) fn bind(
             return Err(errors::non_updatable_table(&table.name, verb));
         }
         binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
-        return Ok(Changed { table, through: None, conditions: Vec::new(), checks: Vec::new(), hints: Vec::new() });
+        return Ok(Changed {
+            table,
+            through: None,
+            conditions: Vec::new(),
+            checks: Vec::new(),
+            hints: Vec::new(),
+        });
     };
     let shown = alias.unwrap_or(&view.name).to_string();
     let refused = || errors::non_updatable_table(&shown, verb);
@@ -83,8 +89,7 @@ pub(super) fn bind_insert(
     view: &Arc<View>,
     insert: &ast::Insert,
 ) -> SqlResult<Filled> {
-    let verb = if insert.replace { "REPLACE" } else { "INSERT" };
-    let refused = || errors::non_insertable_table(&view.name, verb);
+    let refused = || errors::non_insertable_table(&view.name, "INSERT");
     let Target { tables, conditions, checks, .. } = target(binder, view, None)?.ok_or_else(refused)?;
     let plain: Option<Vec<(u16, u16)>> = plain_columns(binder).into_iter().collect();
     let plain = plain.ok_or_else(refused)?;
@@ -213,7 +218,8 @@ fn with_views(
 ) -> SqlResult<(Vec<Named>, Vec<NamedView>)> {
     let mut binder = Binder::new(cx);
     let scope: Scope = crate::select::view::scope_of(&mut binder, with, from)?;
-    let checking: Vec<Arc<View>> = binder.views.iter().filter(|named| !named.in_view).map(|n| n.view.clone()).collect();
+    let checking: Vec<Arc<View>> =
+        binder.views.iter().filter(|named| !named.in_view).map(|n| n.view.clone()).collect();
     let asks = |schema: &str, name: &str| {
         let view = checking.iter().find(|view| *view.schema == *schema && *view.name == *name);
         view.is_some_and(|view| view.check_option != crate::catalog::CheckOption::None)

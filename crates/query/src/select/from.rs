@@ -363,9 +363,11 @@ fn merge(
 /// The column of a name on one side, and the places it stands for.
 fn side(binder: &Binder<'_>, name: &str, tables: Range) -> SqlResult<(Expr, Vec<(usize, u16)>)> {
     let scope = binder.scope();
-    if let Some(merged) = scope.merged.iter().find(|m| {
-        names::same(&m.name, name) && m.parts.iter().all(|(place, _)| tables.contains(place))
-    }) {
+    if let Some(merged) = scope
+        .merged
+        .iter()
+        .find(|m| names::same(&m.name, name) && m.parts.iter().all(|(place, _)| tables.contains(place)))
+    {
         return Ok((merged.expr.clone(), merged.parts.clone()));
     }
     let mut found = None;
@@ -390,11 +392,7 @@ pub(super) enum Listed {
 }
 
 /// The columns of `*` or `table.*`.
-pub(super) fn wildcard(
-    binder: &Binder<'_>,
-    db: Option<&str>,
-    table: Option<&str>,
-) -> SqlResult<Vec<Listed>> {
+pub(super) fn wildcard(binder: &Binder<'_>, db: Option<&str>, table: Option<&str>) -> SqlResult<Vec<Listed>> {
     let scope = binder.scope();
     if scope.tables.is_empty() {
         return Err(errors::no_tables_used());

@@ -43,8 +43,8 @@ use crate::session::Session;
 
 pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
-pub(crate) use metadata::item_name;
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
+pub(crate) use metadata::item_name;
 pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
 pub(crate) use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};

@@ -12,7 +12,9 @@ use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions};
 
 use super::build::{self, Item};
 use super::from::{self, From, Part, Title, add_derived};
-use crate::bind::{Binder, Clause, NO_SLOT, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart};
+use crate::bind::{
+    Binder, Clause, NO_SLOT, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
+};
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
 use crate::expr::{Derivation, Expr, walk};
 use crate::join::order::{FromTree, Leaf};
@@ -159,7 +161,8 @@ fn merge(
     let own = Scope { once, takes_aggregates: true, ..Scope::default() };
     let scopes = std::mem::replace(&mut binder.scopes, vec![own]);
     let reads: Vec<SubqueryReads> = std::mem::take(&mut binder.reads);
-    let flags = (std::mem::take(&mut binder.in_aggregate), std::mem::take(&mut binder.in_window), binder.clause);
+    let flags =
+        (std::mem::take(&mut binder.in_aggregate), std::mem::take(&mut binder.in_window), binder.clause);
     let bound = within(binder, view, |binder| bind_inner(binder, from, select, order));
     let own = std::mem::replace(&mut binder.scopes, scopes);
     binder.reads = reads;

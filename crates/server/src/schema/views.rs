@@ -62,10 +62,13 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
             ("TABLE_SCHEMA", text(&of.schema)),
             ("TABLE_NAME", text(&of.name)),
             ("VIEW_DEFINITION", text(&of.text)),
-            ("CHECK_OPTION", text(match of.check_option {
-                CheckOption::None => "NONE",
-                option => option.word(),
-            })),
+            (
+                "CHECK_OPTION",
+                text(match of.check_option {
+                    CheckOption::None => "NONE",
+                    option => option.word(),
+                }),
+            ),
             ("IS_UPDATABLE", text(updatable)),
             ("DEFINER", text(format!("{}@{}", of.definer.0, of.definer.1))),
             ("SECURITY_TYPE", text(if of.invoker { "INVOKER" } else { "DEFINER" })),

@@ -162,7 +162,9 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::TableStatus { db } => tables::table_status(core, db.as_deref()),
         ShowKind::Columns { full, table } => tables::columns(core, table, *full),
         ShowKind::Indexes(table) => tables::indexes(core, table),
-        ShowKind::CreateTable(table) if tables::view_of(core, table).is_some() => tables::create_view(core, table),
+        ShowKind::CreateTable(table) if tables::view_of(core, table).is_some() => {
+            tables::create_view(core, table)
+        }
         ShowKind::CreateTable(table) => tables::create_table(core, table),
         ShowKind::CreateDatabase { name, if_not_exists } => {
             tables::create_database(core, name, *if_not_exists)

@@ -85,6 +85,9 @@ const CALLABLE: &[Kw] = &[
     Kw::UTC_TIMESTAMP,
 ];
 
+/// What views call functions that have another name in trees.
+const VIEW_NAMES: &[(&str, &str)] = &[("now", "current_timestamp"), ("substring", "substr")];
+
 impl Printer {
     /// An expression where one of at least level `min` is asked for.
     pub(super) fn expr(&mut self, expr: &Expr, min: u8) {
@@ -472,6 +475,10 @@ impl Printer {
         }
         let reserved =
             Kw::lookup(call.name.as_bytes()).is_some_and(|kw| kw.is_reserved() && !CALLABLE.contains(&kw));
+        if let Some(other) = VIEW_NAMES.iter().find(|(name, _)| self.view && *name == call.name) {
+            self.word(other.1);
+            return self.call_arguments(call);
+        }
         let plain = call.name.bytes().all(crate::lexer::is_ident_byte) && !call.name.is_empty();
         if plain && !reserved && call.db.is_none() {
             self.word(&call.name);
@@ -479,6 +486,11 @@ impl Printer {
             self.ident(&call.name);
         }
         self.flag(call.spaced, " ");
+        self.call_arguments(call);
+    }
+
+    /// What stands behind a function's name.
+    fn call_arguments(&mut self, call: &FunctionCall) {
         self.word("(");
         self.flag(call.distinct, "distinct ");
         self.flag(call.star, "*");

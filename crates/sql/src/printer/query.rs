@@ -35,7 +35,11 @@ impl Printer {
             let is_plain = table.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
                 && crate::keyword::Kw::lookup(table.name.as_bytes()).is_none()
                 && !table.name.starts_with(|c: char| c.is_ascii_digit());
-            if printer.view && is_plain { printer.word(&table.name) } else { printer.ident(&table.name) }
+            if printer.view && is_plain {
+                printer.word(&table.name)
+            } else {
+                printer.ident(&table.name)
+            }
             if !table.columns.is_empty() {
                 printer.parens(|printer| printer.idents(&table.columns));
             }
