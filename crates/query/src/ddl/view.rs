@@ -143,14 +143,18 @@ impl Database {
         let catalog = self.catalog();
         let params = ParamSource::default();
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
-        select::view::target(&mut binder, view, None)?;
+        let target = select::view::target(&mut binder, view, None)?;
+        let tables = target.map_or_else(Vec::new, |target| target.tables);
+        let plain = select::view::plain_columns(&binder);
         let plan = self.plan_view(session, view).map_err(|_| view.broken())?;
         let described = plan.columns().columns.iter().zip(plan.types()).zip(&view.columns);
         let columns = described.clone().map(|((_, (ty, nullable)), name)| (&**name, storable(ty), *nullable));
         let mut table = TableDef::virtual_table(&view.schema, &view.name, columns.collect());
         // Each table below once: a view's columns are mostly those of one.
         let mut models: Vec<Arc<TableDef>> = Vec::new();
-        for (column, ((meta, (ty, nullable)), _)) in table.columns.iter_mut().zip(described) {
+        for (place, (column, ((meta, (ty, nullable)), _))) in
+            table.columns.iter_mut().zip(described).enumerate()
+        {
             if !nullable {
                 column.default = ColumnDefault::Value(implicit_default(&storable(ty)));
             } else {
@@ -164,7 +168,11 @@ impl Database {
             };
             models.extend(below.clone().filter(|b| !models.iter().any(|known| Arc::ptr_eq(known, b))));
             let model = below.as_ref().and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
-            let Some(model) = model else { continue };
+            let own = plain.get(place).copied().flatten();
+            let own = own.and_then(|(slot, column)| {
+                Some(&tables.get(slot as usize)?.as_ref()?.columns[column as usize])
+            });
+            let Some(model) = own.or(model) else { continue };
             column.comment = model.comment.clone();
             if !model.auto_increment {
                 column.default = model.default.clone();
@@ -282,6 +290,13 @@ impl Definition<'_> {
     }
 }
 
+/// Whether a select list has columns as they are.
+fn has_columns(body: &QueryBody) -> bool {
+    let is_column =
+        |item: &ast::SelectItem| matches!(item, ast::SelectItem::Expr { expr: ast::Expr::Column(_), .. });
+    matches!(body, QueryBody::Select(select) if select.items.iter().any(is_column))
+}
+
 /// INTO has no place in a view, nor have names that no column can have.
 fn refuse_clauses(query: &ast::Query) -> SqlResult<()> {
     fn of_body(body: &QueryBody) -> SqlResult<()> {
@@ -368,6 +383,6 @@ pub(crate) fn facts(session: &Session, catalog: &Catalog, record: &ViewRecord) -
     let target = select::view::target(&mut binder, &view, None)?;
     let merges = target.is_some();
     let real = target.is_some_and(|target| target.tables.iter().all(Option::is_some));
-    let plain = select::view::plain_columns(&binder).iter().any(Option::is_some);
+    let plain = has_columns(&view.query()?.body);
     Ok(ViewFacts { merges, updatable: merges && real, has_plain_column: plain })
 }

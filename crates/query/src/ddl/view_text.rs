@@ -166,7 +166,7 @@ impl Rewriter<'_> {
             return out;
         }
         if columns.is_none() {
-            unchosen.into_iter().for_each(|place| make_unique(&mut out, place));
+            unchosen.iter().for_each(|place| make_unique(&mut out, *place, &unchosen));
         }
         for (place, item) in out.iter_mut().enumerate() {
             let SelectItem::Expr { alias, .. } = item else { continue };
@@ -550,7 +550,7 @@ impl Rewriter<'_> {
 }
 
 /// Gives an item whose name nobody chose another one where the name is taken.
-fn make_unique(items: &mut [SelectItem], place: usize) {
+fn make_unique(items: &mut [SelectItem], place: usize, unchosen: &[usize]) {
     let name_of = |item: &SelectItem| match item {
         SelectItem::Expr { alias, .. } => alias.clone().unwrap_or_default(),
         SelectItem::Wildcard { .. } => String::new(),
@@ -560,7 +560,10 @@ fn make_unique(items: &mut [SelectItem], place: usize) {
         let mut others = items.iter().enumerate().filter(|(other, _)| *other != place);
         others.any(|(_, item)| crate::catalog::names::same(&name_of(item), name))
     };
-    if !is_taken(&own) {
+    // Of several that nobody chose the first keeps it.
+    let mut others =
+        items.iter().enumerate().filter(|(other, _)| *other < place || !unchosen.contains(other));
+    if !others.any(|(other, item)| other != place && crate::catalog::names::same(&name_of(item), &own)) {
         return;
     }
     let numbered = (1..=items.len()).map(|number| format!("My_exp_{number}_{own}"));
