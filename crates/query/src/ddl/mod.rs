@@ -18,6 +18,7 @@ mod foreign;
 mod index;
 mod keys;
 mod view;
+mod view_expr;
 mod view_text;
 
 use std::sync::Arc;

@@ -167,13 +167,16 @@ pub(super) struct Named {
     pub table: Arc<TableDef>,
 }
 
+/// Which of the [`Named`], and the column there.
+type Meaning = Option<(usize, usize)>;
+
 /// A view in FROM.
 pub(super) struct NamedView {
     pub alias: String,
     pub schema: Arc<str>,
     pub name: Arc<str>,
-    /// For each column its name, and where it is one of a table: which of the [`Named`], and the column there.
-    pub columns: Vec<(Arc<str>, Option<(usize, usize)>)>,
+    /// For each column its name, and what it is where it is one of a table.
+    pub columns: Vec<(Arc<str>, Meaning)>,
     /// Whether it was merged, so that rows can change through it.
     pub merged: bool,
     /// How many tables it has.

@@ -177,11 +177,11 @@ pub(super) fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlRe
         match item {
             SelectItem::Wildcard { db, table } => {
                 let listed = from::wildcard(binder, db.as_deref(), table.as_deref())?;
-                if binder.whole_names.is_some() {
+                if let Some(mut notes) = binder.whole_names.take() {
                     let scope = binder.scope();
                     let names = listed.iter().filter_map(|column| column.whole_name(scope)).collect();
-                    let notes = binder.whole_names.as_mut().expect("just seen");
                     notes.note_wildcard(item, names);
+                    binder.whole_names = Some(notes);
                 }
                 let scope = binder.scope();
                 out.extend(listed.into_iter().map(|column| {
