@@ -39,6 +39,8 @@ pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
     /// The view through which rows come.
     pub through: Option<Arc<View>>,
+    /// That view does not show the column that counts, so LAST_INSERT_ID() does not tell its values.
+    hides_auto: bool,
     checks: Checks,
     replace: bool,
     ignore: bool,
@@ -98,6 +100,7 @@ pub(crate) fn plan(
     let mut binder = Binder::new(cx);
     let Filled { changed, columns } = filled(&mut binder, insert, find)?;
     let table = changed.table;
+    let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
@@ -163,6 +166,7 @@ pub(crate) fn plan(
     let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     Ok(InsertPlan {
         through: changed.through,
+        hides_auto,
         table,
         checks,
         replace,
@@ -188,6 +192,13 @@ fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) 
         true => Ok(Source::Stored(implicit_default(&def.ty))),
         false => default_source(binder, table, column),
     }
+}
+
+/// Whether a view in the binder's scope has the column that counts.
+fn shows_auto(binder: &Binder<'_>, table: &TableDef) -> bool {
+    let Some(auto) = table.auto_increment else { return false };
+    let shown = crate::select::view::plain_columns(binder);
+    shown.into_iter().flatten().any(|(_, column)| column as usize == auto.column)
 }
 
 /// What an INSERT fills, in the binder's scope.
@@ -300,7 +311,9 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {
         session.statement_insert_id = first;
-        session.last_insert_id = first;
+        if !plan.hides_auto {
+            session.last_insert_id = first;
+        }
     }
     result?;
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
@@ -605,6 +618,8 @@ impl Work<'_> {
         }
         match tested {
             Ok(()) => Ok(true),
+            // As in MariaDB, IGNORE does not help a single row that a view refuses.
+            Err(error) if error.code == code::VIEW_CHECK_FAILED && self.plan.is_single() => Err(error),
             Err(error) if self.plan.ignore && is_ignorable(&error) => {
                 session.warn(error);
                 Ok(false)
