@@ -207,7 +207,7 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [(&str, Value); N]) {
+    pub fn row<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, Value)>) {
         let mut row = self.blank.clone();
         for (name, value) in cells {
             let place = self.table.column_index(name);

@@ -101,7 +101,7 @@ impl Frame {
         self.pins.load(Relaxed)
     }
 
-    /// Whether nobody has used the page since CLOCK came by.
+    /// Whether the next sweep may take the page.
     pub fn is_old(&self) -> bool {
         self.heat.is_cold()
     }
