@@ -14,7 +14,7 @@ use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, show_create};
-use crate::dml::{Family, delete, insert, multi, single_table, update};
+use crate::dml::{Family, delete, insert, is_join, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
@@ -320,7 +320,7 @@ impl Database {
             let assigned = std::mem::take(&mut notes).assigned;
             (kind, body) = self.body(BindContext { assigned: &assigned, ..cx }, &statement, &mut notes)?;
         }
-        let dependencies = dependencies(&body, &notes.tables);
+        let dependencies = dependencies(&body, &notes);
         let uses = uses(&statement, &body, notes.uses);
         Ok(Plan {
             kind,
@@ -332,6 +332,7 @@ impl Database {
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),
             dependencies,
+            views: notes.views,
             uses,
             body,
             seen_version: AtomicU64::new(catalog.version),
@@ -360,7 +361,7 @@ impl Database {
                 };
                 (kind, Body::Insert(Box::new(insert::plan(cx, tree, &find, notes)?)))
             }
-            Statement::Update(tree) if single_table(&tree.tables).is_none() => {
+            Statement::Update(tree) if changes_several(cx, &tree.tables)? => {
                 (K::UpdateMulti, Body::Multi(Box::new(multi::plan_update(cx, tree, &find, notes)?)))
             }
             Statement::Delete(tree) if delete::only_table(tree).is_none() => {
@@ -413,8 +414,24 @@ impl Database {
     }
 }
 
+/// Whether an UPDATE is one of several tables, if only through a view.
+fn changes_several(cx: BindContext<'_>, tables: &[ast::TableRef]) -> SqlResult<bool> {
+    match single_table(tables) {
+        None => Ok(true),
+        Some((name, ..)) => is_join(cx, name),
+    }
+}
+
 /// The tables that a body writes, and those that its queries name.
-fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
+fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
+    let target = match body {
+        Body::Insert(plan) => Some(&plan.table).filter(|_| plan.through.is_none()),
+        Body::Update(plan) => Some(&plan.targets.table).filter(|_| plan.through.is_none()),
+        Body::Delete(plan) => Some(&plan.targets.table).filter(|_| plan.through.is_none()),
+        _ => None,
+    };
+    let is_named =
+        |table: &Arc<TableDef>| target.into_iter().chain(&notes.named).any(|named| Arc::ptr_eq(named, table));
     let written: Vec<&Arc<TableDef>> = match body {
         Body::Insert(plan) => vec![&plan.table],
         Body::Update(plan) => vec![&plan.targets.table],
@@ -430,9 +447,14 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
         _ => Vec::new(),
     };
     let tied = families.into_iter().flat_map(|family| family.dependencies());
-    let read = named.iter().map(|table| Dependency { table: table.clone(), written: false });
-    let written = written.into_iter().map(|table| Dependency { table: table.clone(), written: true });
-    let mut all: Vec<Dependency> = read.chain(written).chain(tied).collect();
+    let read = notes.tables.iter().map(|table| (table, false));
+    let written = written.into_iter().map(|table| (table, true));
+    let dependency = |(table, written): (&Arc<TableDef>, bool)| Dependency {
+        table: table.clone(),
+        written,
+        named: is_named(table),
+    };
+    let mut all: Vec<Dependency> = read.chain(written).chain(tied).map(dependency).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all
@@ -440,6 +462,17 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
 
 /// The tables of a statement by the names that it gives them; `queried` are those of its queries.
 fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<TableUse> {
+    let through = match body {
+        Body::Insert(plan) => plan.through.as_ref(),
+        Body::Update(plan) => plan.through.as_ref(),
+        Body::Delete(plan) => plan.through.as_ref(),
+        _ => None,
+    };
+    if let Some(view) = through {
+        let used = queried.iter_mut().find(|used| Arc::ptr_eq(&used.lock, &view.lock));
+        used.into_iter().for_each(|used| used.writes = true);
+        return queried;
+    }
     let (table, alias) = match (body, statement) {
         (Body::Insert(plan), _) => (&plan.table, None),
         (Body::Update(plan), Statement::Update(tree)) => {
@@ -489,6 +522,9 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::Truncate { .. } => K::Truncate,
         Statement::CreateIndex(_) => K::CreateIndex,
         Statement::DropIndex(_) => K::DropIndex,
+        Statement::CreateView(create) if create.alter => K::AlterView,
+        Statement::CreateView(_) => K::CreateView,
+        Statement::DropView { .. } => K::DropView,
         Statement::Maintain(maintain) => match maintain.op {
             ast::MaintainOp::Check => K::Check,
             ast::MaintainOp::Analyze => K::Analyze,

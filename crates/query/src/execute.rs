@@ -18,8 +18,8 @@ use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, explain, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
-use crate::mdl::Kind;
-use crate::plan::{Body, Dependency, Plan, StatementKind};
+use crate::mdl::{Kind, TableLock};
+use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, RowSink};
 use crate::session::Session;
 use crate::{engine_error, maintain, select};
@@ -137,8 +137,7 @@ impl Database {
             Err(panic) => {
                 // What the statement did goes with the session, and so do the locks, behind it.
                 if !kept {
-                    let keep = |d: &Dependency| session.transaction.keep(&d.table.shared.lock, d.written);
-                    plan.dependencies.iter().for_each(keep);
+                    plan.locks().for_each(|(lock, writes)| session.transaction.keep(lock, writes));
                 }
                 resume_unwind(panic)
             }
@@ -187,8 +186,7 @@ impl Database {
         }
         let keeps = session.keeps_locks();
         let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-        for (place, dependency) in plan.dependencies.iter().enumerate() {
-            let (lock, writes) = (&dependency.table.shared.lock, dependency.written);
+        for (place, (lock, writes)) in plan.locks().enumerate() {
             if keeps && let Some(as_writer) = session.transaction.holds(lock) {
                 if writes && !*as_writer {
                     if !lock.try_become_writer() {
@@ -199,9 +197,8 @@ impl Database {
                 continue;
             }
             if !lock.try_share(writes) {
-                let before = if keeps { &[][..] } else { &plan.dependencies[..place] };
-                let of_statement =
-                    before.iter().map(|d| (d.table.shared.lock.clone(), Kind::of_share(d.written)));
+                let before = || plan.locks().take(if keeps { 0 } else { place });
+                let of_statement = before().map(|(lock, writes)| (lock.clone(), Kind::of_share(writes)));
                 let stake = || {
                     let mut stake = session.stake();
                     stake.kept.extend(of_statement);
@@ -210,7 +207,7 @@ impl Database {
                 let waits = session.user_locks.registry().waits();
                 let waited = waits.take(lock, Kind::of_share(writes), stake, &session.interrupt, timeout);
                 if let Err(error) = waited {
-                    before.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
+                    before().for_each(|(lock, writes)| lock.unshare(writes));
                     return Err(error);
                 }
             }
@@ -387,8 +384,8 @@ impl Database {
 
 /// Whether two plans need the same metadata locks.
 fn same_locks(a: &Plan, b: &Plan) -> bool {
-    let lock = |d: &Dependency| (Arc::as_ptr(&d.table.shared.lock), d.written);
-    a.dependencies.iter().map(lock).eq(b.dependencies.iter().map(lock))
+    let lock = |(lock, writes): (&Arc<TableLock>, bool)| (Arc::as_ptr(lock), writes);
+    a.locks().map(lock).eq(b.locks().map(lock))
 }
 
 /// The table that a plan changes, or the first that it reads.
@@ -399,5 +396,5 @@ fn changed_table(plan: &Plan) -> &str {
 
 /// Gives back what [`Database::lock_tables`] took for one statement.
 fn release(plan: &Plan) {
-    plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
+    plan.locks().for_each(|(lock, writes)| lock.unshare(writes));
 }

@@ -15,7 +15,7 @@ use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::access::clustered_key;
-use crate::catalog::{IndexDef, TableDef};
+use crate::catalog::{IndexDef, TableDef, View};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
@@ -89,6 +89,18 @@ fn report(
     name: &ObjectName,
 ) -> SqlResult<Lines> {
     let status = |text: &str| vec![("status", text.to_string())];
+    if let Some(view) = database.catalog_of(session).view(schema, &name.name).cloned() {
+        return Ok(match op {
+            MaintainOp::Check => match database.describe_view(session, &view) {
+                Ok(_) => status("OK"),
+                Err(error) => check_broken(database, session, &view, error),
+            },
+            _ => vec![
+                ("Error", errors::wrong_object(schema, &name.name, "BASE TABLE").message.into_owned()),
+                ("status", "Operation failed".to_string()),
+            ],
+        });
+    }
     let (table, _share) = match usable(database, session, op, schema, name) {
         Ok(usable) => usable,
         Err(error) => {
@@ -119,6 +131,16 @@ fn report(
         }
         MaintainOp::Analyze | MaintainOp::Checksum => status("OK"),
     })
+}
+
+/// What CHECK TABLE says of a view that cannot be read.
+fn check_broken(database: &Database, session: &Session, view: &Arc<View>, error: SqlError) -> Lines {
+    let reason = database.plan_view(session, view).err();
+    let reasons = reason.into_iter().filter(|reason| reason.message != error.message);
+    let mut lines: Lines = reasons.map(|reason| ("Error", reason.message.into_owned())).collect();
+    lines.push(("Error", error.message.into_owned()));
+    lines.push(("error", "Corrupt".to_string()));
+    lines
 }
 
 /// Keeps definitions of a table out until it is dropped.

@@ -9,7 +9,7 @@ use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::bind::{Binder, NamedTable};
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
@@ -22,12 +22,14 @@ pub(crate) struct TableUse {
     pub alias: Arc<str>,
     /// Whether it is changed, or locked for that.
     pub writes: bool,
+    /// A view, of which LOCK TABLES asks no alias.
+    pub is_view: bool,
 }
 
 impl TableUse {
     /// Under its own name.
     pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes }
+        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes, is_view: false }
     }
 
     /// As a query names it.
@@ -69,6 +71,9 @@ pub enum StatementKind {
     Truncate,
     CreateIndex,
     DropIndex,
+    CreateView,
+    AlterView,
+    DropView,
     Check,
     Analyze,
     Optimize,
@@ -92,6 +97,9 @@ impl StatementKind {
                 | Truncate
                 | CreateIndex
                 | DropIndex
+                | CreateView
+                | AlterView
+                | DropView
                 | Check
                 | Analyze
                 | Optimize
@@ -141,6 +149,8 @@ pub struct Dependency {
     pub table: Arc<TableDef>,
     /// Whether the plan changes it.
     pub written: bool,
+    /// Whether the statement names it itself: what views and foreign keys name no temporary table hides.
+    pub named: bool,
 }
 
 /// A statement bound to the catalog. Shared by sessions.
@@ -163,6 +173,8 @@ pub struct Plan {
     /// The same statement bound anew, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The views that it names, and those below them, each once.
+    pub(crate) views: Vec<Arc<View>>,
     /// Its real tables by the names that it gives them, what it changes first.
     pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
@@ -184,6 +196,10 @@ pub(crate) struct Notes {
     pub uses: Vec<TableUse>,
     /// The user variables that it assigns.
     pub assigned: Vec<Arc<str>>,
+    /// The views that it reaches, each once.
+    pub views: Vec<Arc<View>>,
+    /// The tables that it names itself, not through a view.
+    pub named: Vec<Arc<TableDef>>,
 }
 
 impl Notes {
@@ -192,9 +208,20 @@ impl Notes {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
         self.tables.extend_from_slice(&binder.tables);
-        let real = binder.named.iter();
-        let real = real.filter(|named| !named.table.is_virtual() && !named.table.is_temporary());
+        self.named
+            .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
+        let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
+        let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
         self.uses.extend(real.map(TableUse::by_query));
+        for named in &binder.views {
+            if !named.in_view {
+                let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
+                self.uses.push(TableUse { lock, alias, writes: false, is_view: true });
+            }
+            if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
+                self.views.push(named.view.clone());
+            }
+        }
         self.assigned.extend_from_slice(&binder.assigned);
     }
 }
@@ -322,7 +349,7 @@ impl Plan {
             }
             _ => false,
         };
-        has_from || !self.dependencies.is_empty() || self.kind.names_tables()
+        has_from || !self.dependencies.is_empty() || !self.views.is_empty() || self.kind.names_tables()
     }
 
     /// The result's columns; none for statements that answer OK.
@@ -341,6 +368,12 @@ impl Plan {
     /// How many parameters an execution passes: `?` of a prepared statement, literals of a cached one.
     pub fn param_count(&self) -> usize {
         self.param_count as usize
+    }
+
+    /// The metadata locks that it needs, and whether as one that writes.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = (&Arc<TableLock>, bool)> {
+        let tables = self.dependencies.iter().map(|d| (&d.table.shared.lock, d.written));
+        tables.chain(self.views.iter().map(|view| (&view.lock, false)))
     }
 
     /// The tables it reads or changes.
@@ -363,7 +396,14 @@ impl Plan {
         if self.seen_version.load(Ordering::Relaxed) == catalog.version {
             return true;
         }
-        let same = self.dependencies.iter().all(|d| d.table.is_virtual() || catalog.has(&d.table));
+        let tables = self.dependencies.iter().all(|d| match d.named {
+            true => d.table.is_virtual() || catalog.has(&d.table),
+            false => d.table.is_virtual() || catalog.has_lasting(&d.table),
+        });
+        let is_there = |view: &Arc<View>| {
+            catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
+        };
+        let same = tables && self.views.iter().all(is_there);
         if same {
             self.seen_version.store(catalog.version, Ordering::Relaxed);
         }

@@ -394,6 +394,11 @@ impl Session {
         }
     }
 
+    /// User and host of the account.
+    pub(crate) fn account(&self) -> (String, String) {
+        (self.user.to_string(), self.client_host.to_string())
+    }
+
     /// Begins a statement: the clock stands still from its first use to the statement's end.
     pub fn start_statement(&mut self) {
         self.statement_clock = None;

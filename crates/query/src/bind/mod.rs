@@ -14,11 +14,13 @@ mod expr;
 pub(crate) mod literal;
 mod scope;
 mod subquery;
+mod whole_names;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub use scope::{MergedColumn, Scope, ScopeColumn, ScopeTable};
+pub use scope::{MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_value::{SqlType, Value};
 
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
 
@@ -68,6 +70,17 @@ pub(crate) struct NamedTable {
     pub in_derived: bool,
     /// Within a subquery of the statement's own block.
     pub in_subquery: bool,
+    /// Named by a view, not by the statement.
+    pub in_view: bool,
+}
+
+/// A view as a query names it.
+pub(crate) struct NamedView {
+    pub view: Arc<View>,
+    /// Its alias, or its name.
+    pub alias: Arc<str>,
+    /// Named by another view, not by the statement.
+    pub in_view: bool,
 }
 
 /// What a subquery being bound reads of enclosing queries.
@@ -178,6 +191,12 @@ pub struct Binder<'a> {
     pub(crate) recursions: u32,
     /// Recursive tables that the part being bound names, by their numbers.
     pub(crate) working_uses: Vec<u32>,
+    /// Every naming of a view so far.
+    pub(crate) views: Vec<NamedView>,
+    /// The views whose queries are being bound, innermost last.
+    pub(crate) within_views: Vec<Arc<View>>,
+    /// What names mean, where somebody wants to know: while a view is defined.
+    pub(crate) whole_names: Option<Box<WholeNames>>,
 }
 
 impl<'a> Binder<'a> {
@@ -205,6 +224,9 @@ impl<'a> Binder<'a> {
             later_common: Vec::new(),
             recursions: 0,
             working_uses: Vec::new(),
+            views: Vec::new(),
+            within_views: Vec::new(),
+            whole_names: None,
         }
     }
 
@@ -259,13 +281,20 @@ impl<'a> Binder<'a> {
             Some(db) => db,
             None => session.require_database()?,
         };
+        if self.whole_names.is_some() && session.temporary.get(db, name).is_some() {
+            return Err(errors::view_select_tmptable(name));
+        }
         let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
             session
                 .host
                 .virtual_table(db, name)
                 .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
         } else {
-            let found = self.cx.catalog.require_table(db, name);
+            let found = match self.within_views.is_empty() {
+                true => self.cx.catalog.require_table(db, name),
+                // No temporary table hides what a view names.
+                false => self.cx.catalog.require_lasting_table(db, name),
+            };
             found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
         };
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
@@ -279,8 +308,18 @@ impl<'a> Binder<'a> {
             locks: self.locks_rows && self.derived_depth == 0 && self.reads.is_empty(),
             in_derived: self.derived_depth > 0,
             in_subquery: !self.reads.is_empty(),
+            in_view: !self.within_views.is_empty(),
         });
         Ok(table)
+    }
+
+    /// The view that a query names, in the current database where none is said.
+    pub(crate) fn find_view(&self, db: Option<&str>, name: &str) -> Option<Arc<View>> {
+        let db = db.or(self.cx.session.database.as_deref())?;
+        match self.within_views.is_empty() {
+            true => self.cx.catalog.view(db, name).cloned(),
+            false => self.cx.catalog.schema(db)?.view(name).cloned(),
+        }
     }
 
     /// Whether a query bound so far reads the table.

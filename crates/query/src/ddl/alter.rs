@@ -145,9 +145,7 @@ impl Database {
                     return Ok(());
                 }
                 let home = catalog.require_schema(schema)?;
-                if home.table(&name.name).is_some()
-                    && (schema, name.name.as_str()) != (&table.schema, &table.name)
-                {
+                if home.has(&name.name) && (schema, name.name.as_str()) != (&table.schema, &table.name) {
                     return Err(errors::table_exists(&name.name));
                 }
                 foreign::rename_table(&mut alteration.record, home.name.clone(), name.name.as_str().into());

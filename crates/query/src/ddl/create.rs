@@ -51,6 +51,17 @@ impl Database {
         }
         let catalog = self.catalog();
         let home = catalog.require_schema(&schema)?;
+        if home.view(&create.name.name).is_some() {
+            let error = match create.or_replace {
+                true => errors::it_is_a_view(format_args!("{schema}.{}", create.name.name)),
+                false => errors::table_exists(&create.name.name),
+            };
+            if !create.if_not_exists || create.or_replace {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(Completion::default());
+        }
         if let Some(existing) = home.table(&create.name.name) {
             if create.or_replace {
                 self.check_replacement(session, create, existing, params)?;
@@ -212,7 +223,7 @@ impl Database {
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, None)?;
         let mut definition = self.definition(session)?;
-        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+        if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
         definition.check_foreign_keys(session, &record, &record.foreign_keys, "Create")?;
@@ -321,7 +332,7 @@ impl Database {
 }
 
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
-fn storable(ty: &SqlType) -> SqlType {
+pub(super) fn storable(ty: &SqlType) -> SqlType {
     let ty = ty.clone().with_format(Format::Plain);
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),

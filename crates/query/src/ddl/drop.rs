@@ -16,10 +16,12 @@ impl Database {
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
         let mut missing = Vec::new();
         let mut temporary: Vec<Arc<TableDef>> = Vec::new();
+        let mut views = Vec::new();
         let refused;
         loop {
             missing.clear();
             temporary.clear();
+            views.clear();
             let catalog = self.catalog();
             let mut tables: Vec<Arc<TableDef>> = Vec::new();
             for name in &drop.tables {
@@ -38,6 +40,9 @@ impl Database {
                         return Err(errors::nonuniq_table(&name.name));
                     }
                     Some(table) => tables.push(table.clone()),
+                    None if catalog.view(schema, &name.name).is_some() => {
+                        views.push(errors::it_is_a_view(format_args!("{schema}.{}", name.name)));
+                    }
                     None => missing.push(format!("{schema}.{}", name.name)),
                 }
             }
@@ -49,10 +54,11 @@ impl Database {
         temporary.iter().for_each(|table| session.temporary.drop_table(self.engine(), table));
         let referenced = refused.then(foreign::is_referenced);
         let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
-        if let Some(note) = unknown.clone().filter(|_| drop.if_exists) {
-            session.note(note);
+        let unknown: Vec<_> = views.into_iter().chain(unknown).collect();
+        if drop.if_exists {
+            unknown.iter().for_each(|note| session.note(note.clone()));
         }
-        let mut all = referenced.into_iter().chain(unknown.filter(|_| !drop.if_exists));
+        let mut all = referenced.into_iter().chain(unknown.into_iter().filter(|_| !drop.if_exists));
         let Some(error) = all.next() else { return Ok(Completion::default()) };
         session.push_error(&error);
         all.for_each(|more| session.push_error(&more));
@@ -107,6 +113,10 @@ impl Database {
         name: &ObjectName,
         wait: Option<&LockWait>,
     ) -> SqlResult<Completion> {
+        let schema = schema_of(session, name)?;
+        if self.catalog_of(session).view(schema, &name.name).is_some() {
+            return Err(errors::no_such_table(schema, &name.name));
+        }
         let (table, _owned) = self.own_table(session, name, wait)?;
         if table.is_temporary() {
             self.truncate_temporary(session, &table)?;
@@ -144,6 +154,7 @@ impl Database {
             let schema = schema_of(session, old)?;
             self.refuse_virtual(session, schema)?;
             locks.extend(catalog.table(schema, &old.name).map(|t| t.shared.lock.clone()));
+            locks.extend(catalog.view(schema, &old.name).map(|view| view.lock.clone()));
             // Those that refer to it are written anew.
             let children = catalog.references_to(schema, &old.name).into_iter();
             locks.extend(children.map(|(child, _)| child.shared.lock.clone()));
@@ -154,6 +165,20 @@ impl Database {
         let mut definition = self.definition(session)?;
         for (old, new) in &renames {
             let from = schema_of(session, old)?;
+            if let Some(view) = definition.catalog.view(from, &old.name).cloned() {
+                if !locks.iter().any(|l| Arc::ptr_eq(l, &view.lock)) {
+                    return Err(errors::table_def_changed());
+                }
+                let to = schema_of(session, new)?;
+                self.refuse_virtual(session, to)?;
+                names::check_table(&new.name)?;
+                let home = definition.catalog.require_schema(to)?.clone();
+                if home.has(&new.name) {
+                    return Err(errors::table_exists(&new.name));
+                }
+                definition.rename_view(&view, home.name.clone(), &new.name)?;
+                continue;
+            }
             let Some(table) = definition.catalog.table(from, &old.name).cloned() else {
                 if if_exists {
                     session.note(errors::bad_table(format!("{from}.{}", old.name)));
@@ -168,7 +193,7 @@ impl Database {
             self.refuse_virtual(session, to)?;
             names::check_table(&new.name)?;
             let home = definition.catalog.require_schema(to)?.clone();
-            if home.table(&new.name).is_some() {
+            if home.has(&new.name) {
                 return Err(errors::table_exists(&new.name));
             }
             let mut record = table.record();

@@ -83,7 +83,7 @@ impl Database {
         let shared = Shared { lock: table.shared.lock.clone(), ..Shared::default() };
         definition.drop_trees(&gone)?;
         definition.remove_table(table)?;
-        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+        if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
         definition.check_foreign_keys(session, &record, &added, "Alter")?;

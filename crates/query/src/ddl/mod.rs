@@ -1,4 +1,4 @@
-//! Definitions: databases, tables, indexes.
+//! Definitions: databases, tables, indexes, views.
 //!
 //! Each definition commits what was open, waits for the metadata locks of the tables it changes, and then does everything
 //! in one transaction of the engine: trees made and dropped, the catalog's records written. Building an index or a copy of
@@ -18,6 +18,9 @@ mod foreign;
 mod index;
 mod keys;
 mod temporary;
+mod view;
+mod view_expr;
+mod view_text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +61,8 @@ impl Database {
             Statement::RenameTable { renames, if_exists, wait } => {
                 self.rename_tables(session, renames, *if_exists, wait.as_ref())
             }
+            Statement::CreateView(create) => self.create_view(session, create),
+            Statement::DropView { names, if_exists } => self.drop_views(session, names, *if_exists),
             Statement::Truncate { table, wait } => self.truncate(session, table, wait.as_ref()),
             _ => Err(errors::not_supported_yet("this statement")),
         }
@@ -160,7 +165,11 @@ impl Database {
     pub(crate) fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
         let schema = schema_of(session, name)?;
         self.refuse_virtual(session, schema)?;
-        self.catalog_of(session).require_table(schema, &name.name).cloned()
+        let catalog = self.catalog_of(session);
+        if catalog.view(schema, &name.name).is_some() {
+            return Err(errors::wrong_object(schema, &name.name, "BASE TABLE"));
+        }
+        catalog.require_table(schema, &name.name).cloned()
     }
 
     /// 1044 for information_schema and its like.

@@ -11,9 +11,10 @@ use super::filter::{Single, Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers};
+use super::through;
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, NamedTable, ScopeTable};
-use crate::catalog::TableDef;
+use crate::bind::{BindContext, Binder, NamedTable};
+use crate::catalog::{TableDef, View};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
@@ -31,6 +32,8 @@ pub(crate) struct DeletePlan {
     ignore: bool,
     pub family: Option<Arc<Family>>,
     pub returning: Option<Returning>,
+    /// The view through which rows go.
+    pub through: Option<Arc<View>>,
 }
 
 /// Binds a DELETE from one table.
@@ -46,24 +49,26 @@ pub(crate) fn plan(
     if delete.with.is_some() {
         return Err(errors::not_supported_yet("WITH in DELETE"));
     }
-    let table = find(name)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "DELETE"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
+    let table = changed.table;
+    let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
-    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;
     notes.take(&binder);
     if !delete.targets.is_empty() {
         refuse_reading(&binder, &table, alias)?;
+    }
+    if changed.through.is_some() && !delete.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING through a view"));
     }
     let returning = returning::bind(cx, &delete.returning, &table, alias, false, notes)?;
     let returns_target = returning.as_ref().is_some_and(|returning| returning.reads_target);
     let collect = binder.reads_table(&table) || returns_target;
     let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: true, changes: &|_| false });
     let direct = targets.point().is_some() && !targets.may_wait() && family.is_none() && returning.is_none();
-    Ok(DeletePlan { targets, collect, direct, ignore: delete.ignore, family, returning })
+    let (ignore, through) = (delete.ignore, changed.through);
+    Ok(DeletePlan { targets, collect, direct, ignore, family, returning, through })
 }
 
 /// 1093 where a subquery reads a table that a DELETE with a list of tables changes; derived tables may.

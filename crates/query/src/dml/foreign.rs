@@ -24,7 +24,6 @@ use super::rows::{self, RowBuffers, Touched, Written};
 use crate::access::clustered_key;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
 use crate::engine_error;
-use crate::plan::Dependency;
 use crate::session::Session;
 
 /// How many changes may follow from each other.
@@ -156,15 +155,14 @@ impl Family {
         }
     }
 
-    /// The tables that a plan with this family depends on.
-    pub fn dependencies(&self) -> impl Iterator<Item = Dependency> + '_ {
+    /// The tables that a plan with this family depends on, and whether it changes them.
+    pub fn dependencies(&self) -> impl Iterator<Item = (&Arc<TableDef>, bool)> + '_ {
         let written = self.members.iter().map(|member| (&member.table, true));
         let parents = self.members.iter().flat_map(|member| &member.parents);
         let parents = parents.filter_map(|parent| parent.target.as_ref()).map(|(table, _)| (table, false));
         let children = self.members.iter().flat_map(|member| &member.children);
         let children = children.map(|child| (&child.table, false));
-        let all = written.chain(parents).chain(children);
-        all.map(|(table, written)| Dependency { table: table.clone(), written })
+        written.chain(parents).chain(children)
     }
 
     /// The ties of the statement's own table; none while `foreign_key_checks` is off.

@@ -19,10 +19,11 @@ use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers, Touched, Written};
+use super::through::{self, Filled};
 use crate::bind::literal::CellTypes;
-use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::counter::Step;
-use crate::catalog::{ColumnDefault, TableDef};
+use crate::catalog::{ColumnDefault, TableDef, View};
 use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::{Kept, once_cells};
@@ -37,6 +38,10 @@ use crate::sort::RowList;
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
+    /// The view through which rows come.
+    pub through: Option<Arc<View>>,
+    /// That view does not show the column that counts, so LAST_INSERT_ID() does not tell its values.
+    hides_auto: bool,
     checks: Checks,
     replace: bool,
     ignore: bool,
@@ -91,13 +96,10 @@ pub(crate) fn plan(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<InsertPlan> {
-    let table = find(&insert.table)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "INSERT"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
-    let columns = target_columns(&table, insert)?;
+    let Filled { changed, columns } = filled(&mut binder, insert, find)?;
+    let table = changed.table;
+    let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
@@ -108,6 +110,9 @@ pub(crate) fn plan(
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
             for (number, list) in lists.iter().enumerate() {
+                if list.is_empty() && !columns.is_empty() && changed.through.is_some() {
+                    return Err(errors::wrong_value_count_on_row(number + 1));
+                }
                 rows.push(bind_row(&mut binder, &table, &columns, list, number, &mut reads_own_row)?);
             }
             // Under an alias MariaDB takes it for another table, whose rows may change meanwhile.
@@ -157,10 +162,16 @@ pub(crate) fn plan(
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
     let by_values = !matches!(insert.source, InsertSource::Query(_));
+    if changed.through.is_some() && !insert.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING through a view"));
+    }
     let returning = returning::bind(cx, &insert.returning, &table, None, by_values, notes)?;
     Ok(InsertPlan {
+        through: changed.through,
+        hides_auto,
         table,
         checks,
         replace,
@@ -187,6 +198,23 @@ fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) 
         true => Ok(Source::Stored(implicit_default(&def.ty))),
         false => default_source(binder, table, column),
     }
+}
+
+/// Whether a view in the binder's scope has the column that counts.
+fn shows_auto(binder: &Binder<'_>, table: &TableDef) -> bool {
+    let Some(auto) = table.auto_increment else { return false };
+    let shown = crate::select::view::plain_columns(binder);
+    shown.into_iter().flatten().any(|(_, column)| column as usize == auto.column)
+}
+
+/// What an INSERT fills, in the binder's scope.
+fn filled(binder: &mut Binder<'_>, insert: &ast::Insert, find: super::Find<'_>) -> SqlResult<Filled> {
+    if let Some(view) = binder.find_view(insert.table.db.as_deref(), &insert.table.name) {
+        return through::bind_insert(binder, &view, insert);
+    }
+    let changed = through::bind(binder, &insert.table, None, find, "INSERT")?;
+    let columns = target_columns(&changed.table, insert)?;
+    Ok(Filled { changed, columns })
 }
 
 fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
@@ -296,7 +324,9 @@ pub(crate) fn run(
     // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {
         session.statement_insert_id = first;
-        session.last_insert_id = first;
+        if !plan.hides_auto {
+            session.last_insert_id = first;
+        }
     }
     result?;
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
@@ -405,7 +435,10 @@ impl Work<'_> {
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
     fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
         for column in &self.plan.lacking {
-            let error = errors::no_default_for_field(&self.plan.table.columns[*column].name);
+            let error = match &self.plan.through {
+                Some(view) => errors::no_default_for_view_field(&view.schema, &view.name),
+                None => errors::no_default_for_field(&self.plan.table.columns[*column].name),
+            };
             if self.strictness.strict {
                 return Err(error);
             }
@@ -602,6 +635,8 @@ impl Work<'_> {
         }
         match tested {
             Ok(()) => Ok(true),
+            // As in MariaDB, IGNORE does not help a single row that a view refuses.
+            Err(error) if error.code == code::VIEW_CHECK_FAILED && self.plan.is_single() => Err(error),
             Err(error) if self.plan.ignore && is_ignorable(&error) => {
                 session.warn(error);
                 Ok(false)

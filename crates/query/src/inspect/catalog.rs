@@ -7,8 +7,8 @@ use keel_storage::inspect::{Folder, Leaf, Visitor};
 use parking_lot::Mutex;
 
 use super::Inspection;
-use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table};
-use crate::catalog::{Schema, TableDef, codec};
+use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table, read_view};
+use crate::catalog::{Schema, TableDef, View, codec};
 
 const REGISTRY: TreeId = TreeId(1);
 /// Rows of the catalog and the registry that are read at most.
@@ -21,6 +21,8 @@ pub struct Known {
     pub schemas: Vec<Schema>,
     /// Tables in order of their names.
     pub tables: Vec<TableDef>,
+    /// Views in order of their names.
+    pub views: Vec<View>,
     /// Trees with their notes.
     pub registry: Vec<(TreeId, Vec<u8>)>,
     /// The registry, and the catalog's tree.
@@ -119,6 +121,12 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
             let table = read_table(names, row).map_err(|_| "a table's record cannot be read")?;
             known.tables.push(table.offline());
         }
+        Some((3, names)) => {
+            let view = read_view(names, row).map_err(|_| "a view's record cannot be read")?;
+            let view = View::offline(view);
+            view.query().map_err(|_| "a view's query cannot be read")?;
+            known.views.push(view);
+        }
         _ => return Err("a record of unknown kind"),
     }
     Ok(())
@@ -127,6 +135,15 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
 /// Each tree of a table is registered, and is nobody else's.
 fn compare(inspection: &Inspection, known: &Known, catalog: TreeId) {
     let file = Folder::file_name(catalog);
+    for view in &known.views {
+        let name = format!("{}.{}", view.schema, view.name);
+        if !known.schemas.iter().any(|schema| schema.name == view.schema) && known.complete {
+            inspection.report.damage("catalog", &file, None, format!("view {name} is in no database"));
+        }
+        if known.tables.iter().any(|table| table.schema == view.schema && table.name == view.name) {
+            inspection.report.damage("catalog", &file, None, format!("{name} is a table and a view"));
+        }
+    }
     let mut owners = hashbrown::HashMap::new();
     for table in &known.tables {
         let name = format!("{}.{}", table.schema, table.name);

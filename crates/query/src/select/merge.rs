@@ -83,6 +83,9 @@ pub(super) fn derived(
     query: &Query,
     alias: &str,
 ) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
+    if binder.whole_names.is_some() {
+        return Ok(None);
+    }
     let named = binder.named.len();
     let merged = try_derived(binder, from, query, alias)?;
     if merged.is_none() {
@@ -101,6 +104,9 @@ fn try_derived(
     let Some(plain) = plain(query) else { return Ok(None) };
     let is_common = plain.name.db.is_none() && binder.common.iter().any(|c| c.name == plain.name.name);
     if is_common || binder.later_common.contains(&plain.name.name) {
+        return Ok(None);
+    }
+    if binder.find_view(plain.name.db.as_deref(), &plain.name.name).is_some() {
         return Ok(None);
     }
     let def = binder.table(plain.name.db.as_deref(), &plain.name.name, plain.alias)?;

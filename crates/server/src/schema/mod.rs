@@ -11,6 +11,7 @@ pub mod locks;
 pub mod objects;
 pub mod pages;
 pub mod server;
+pub mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -157,6 +158,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "TABLE_CONSTRAINTS"
         | "REFERENTIAL_CONSTRAINTS"
         | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
+        "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);

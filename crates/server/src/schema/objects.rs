@@ -9,7 +9,9 @@ use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
-use super::{COLLATION, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, number, tables, text, yes_no};
+use super::{
+    COLLATION, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, number, tables, text, views, yes_no,
+};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -22,6 +24,9 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
     }
     for table in real_tables(view, wanted) {
         one_table(view, rows, &table)?;
+    }
+    if matches!(rows.table(), "TABLES" | "COLUMNS") {
+        views::rows(view, wanted, rows);
     }
     if wanted.takes_schema("information_schema") {
         for table in tables().filter(|t| wanted.takes_table(&t.name)) {
@@ -225,7 +230,7 @@ pub fn extra(column: &ColumnDef) -> String {
 /// All that root may do with a column.
 pub const COLUMN_PRIVILEGES: &str = "select,insert,update,references";
 
-fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: usize, column: &ColumnDef) {
+pub(super) fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: usize, column: &ColumnDef) {
     let ty = &column.ty;
     let name = ty.sql_name();
     let data_type = name.split(['(', ' ']).next().unwrap_or(&name).to_string();
@@ -252,7 +257,7 @@ fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: usize, column
         ("COLUMN_TYPE", text(&name)),
         ("COLUMN_KEY", text(column_key(table, position))),
         ("EXTRA", text(extra(column))),
-        ("PRIVILEGES", text(if table.is_virtual() { "select" } else { COLUMN_PRIVILEGES })),
+        ("PRIVILEGES", text(if SCHEMAS.contains(&&*table.schema) { "select" } else { COLUMN_PRIVILEGES })),
         ("COLUMN_COMMENT", text(&column.comment)),
         ("IS_GENERATED", text("NEVER")),
     ]);
@@ -316,10 +321,15 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
     Ok(())
 }
 
-/// The definition of a table by its names, real or virtual.
-pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> Option<Arc<TableDef>> {
-    match super::find(schema, name) {
-        Some(found) => Some(found),
-        None => view.state.database().catalog_of(view.session).table(schema, name).cloned(),
+/// The definition of a table by its names, real or virtual; of a view what its columns are.
+pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> SqlResult<Option<Arc<TableDef>>> {
+    if let Some(found) = super::find(schema, name) {
+        return Ok(Some(found));
+    }
+    let database = view.state.database();
+    let catalog = database.catalog_of(view.session);
+    match catalog.view(schema, name) {
+        Some(of) => database.describe_view(view.session, of).map(|table| Some(Arc::new(table))),
+        None => Ok(catalog.table(schema, name).cloned()),
     }
 }

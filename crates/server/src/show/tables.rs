@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlResult, errors};
 use keel_query::ColumnMeta;
-use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, names};
+use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
@@ -177,7 +177,7 @@ fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
     core.sql.refuse_in_closed_branch()?;
     let db = database_of(core, name.db.as_deref())?;
     let view = View { state: &core.state, session: &core.sql };
-    if let Some(found) = objects::find_table(&view, &db, &name.name) {
+    if let Some(found) = objects::find_table(&view, &db, &name.name)? {
         return Ok(found);
     }
     if schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&db)) {
@@ -257,12 +257,37 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
     Ok(Rows::plain(columns, vec![vec![text(name), text(sql)]]))
 }
 
-/// SHOW CREATE VIEW of what is no view.
-pub fn not_a_view(core: &Core, name: &ObjectName) -> SqlError {
-    match find(core, name) {
-        Ok(table) => errors::wrong_object(&table.schema, &table.name, "VIEW"),
-        Err(error) => error,
+/// The view of a name.
+pub fn view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
+    let db = database_of(core, name.db.as_deref()).ok()?;
+    core.state.database().catalog_of(&core.sql).view(&db, &name.name).cloned()
+}
+
+/// SHOW CREATE VIEW.
+pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
+    core.sql.refuse_in_closed_branch()?;
+    let Some(view) = view_of(core, name) else {
+        let table = find(core, name)?;
+        return Err(errors::wrong_object(&table.schema, &table.name, "VIEW"));
+    };
+    let database = core.state.database().clone();
+    let (sql, whole) = database.show_create_view(&core.sql, &view)?;
+    if !whole {
+        core.sql.warn(errors::view_invalid(&view.schema, &view.name));
     }
+    let columns = vec![
+        Plain("View", varchar(64), false),
+        Plain("Create View", varchar(1024), false),
+        Plain("character_set_client", varchar(32), false),
+        Plain("collation_connection", varchar(64), false),
+    ];
+    let row = vec![
+        text(&view.name),
+        text(sql),
+        text(view.client_collation.charset().name()),
+        text(view.connection_collation.name()),
+    ];
+    Ok(Rows::plain(columns, vec![row]))
 }
 
 /// COM_FIELD_LIST: columns that match, with their defaults.

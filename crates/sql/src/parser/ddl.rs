@@ -495,9 +495,9 @@ impl Parser<'_> {
             self.expect(Tok::Eq)?;
             definer = Some(self.account()?);
         }
-        let mut invoker = false;
+        let mut invoker = None;
         if self.accept_then(Kw::SQL, &[Kw::SECURITY])? {
-            invoker = self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER;
+            invoker = Some(self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER);
         }
         self.expect_kw(Kw::VIEW)?;
         let if_not_exists = !alter && self.if_not_exists()?;
