@@ -25,7 +25,7 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
     for table in real_tables(view, wanted) {
         one_table(view, rows, &table)?;
     }
-    if matches!(rows.table(), "TABLES" | "COLUMNS") {
+    if wanted.own.is_none() && matches!(rows.table(), "TABLES" | "COLUMNS") {
         views::rows(view, wanted, rows);
     }
     if wanted.takes_schema("information_schema") {
