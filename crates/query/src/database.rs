@@ -10,6 +10,8 @@ use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
 use keel_value::{SqlType, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
@@ -300,6 +302,8 @@ impl Database {
         }
         let dependencies = dependencies(&body, &notes.tables);
         let uses = uses(&statement, &body, notes.uses);
+        check::needs(session, &catalog.accounts, &notes.needs)?;
+        let wanted = check::union(&notes.needs);
         Ok(Plan {
             kind,
             statement,
@@ -313,6 +317,9 @@ impl Database {
             uses,
             body,
             seen_version: AtomicU64::new(catalog.version),
+            needs: notes.needs.into(),
+            wanted,
+            checked: AtomicU64::new(0),
             memory: OnceLock::new(),
             successor: ArcSwapOption::empty(),
         })
@@ -326,6 +333,7 @@ impl Database {
     ) -> SqlResult<(StatementKind, Body)> {
         use StatementKind as K;
         let find = |name: &ast::ObjectName| self.table_of(cx, name);
+        check_target(cx, statement)?;
         Ok(match statement {
             Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
             Statement::Insert(tree) => {
@@ -336,19 +344,32 @@ impl Database {
                     (true, false) => K::Replace,
                     (true, true) => K::ReplaceSelect,
                 };
-                (kind, Body::Insert(Box::new(insert::plan(cx, tree, &find, notes)?)))
+                let plan = insert::plan(cx, tree, &find, notes)?;
+                check::add(&mut notes.needs, insert_need(tree, &plan));
+                (kind, Body::Insert(Box::new(plan)))
             }
             Statement::Update(tree) if single_table(&tree.tables).is_none() => {
-                (K::UpdateMulti, Body::Multi(Box::new(multi::plan_update(cx, tree, &find, notes)?)))
+                let plan = multi::plan_update(cx, tree, &find, notes)?;
+                let needs = plan.assigned().map(|(table, columns)| update_need(table, columns));
+                needs.for_each(|need| check::add(&mut notes.needs, need));
+                (K::UpdateMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Delete(tree) if delete::only_table(tree).is_none() => {
-                (K::DeleteMulti, Body::Multi(Box::new(multi::plan_delete(cx, tree, &find, notes)?)))
+                let plan = multi::plan_delete(cx, tree, &find, notes)?;
+                let needs = plan.targets().map(|table| Need::of(table, Privileges::DELETE));
+                needs.for_each(|need| check::add(&mut notes.needs, need));
+                (K::DeleteMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Update(tree) => {
-                (K::Update, Body::Update(Box::new(update::plan(cx, tree, &find, notes)?)))
+                let plan = update::plan(cx, tree, &find, notes)?;
+                let need = update_need(&plan.targets.table, plan.assigned());
+                check::add(&mut notes.needs, need);
+                (K::Update, Body::Update(Box::new(plan)))
             }
             Statement::Delete(tree) => {
-                (K::Delete, Body::Delete(Box::new(delete::plan(cx, tree, &find, notes)?)))
+                let plan = delete::plan(cx, tree, &find, notes)?;
+                check::add(&mut notes.needs, Need::of(&plan.targets.table, Privileges::DELETE));
+                (K::Delete, Body::Delete(Box::new(plan)))
             }
             Statement::Do(list) => {
                 let mut binder = Binder::new(cx);
@@ -389,6 +410,48 @@ impl Database {
             cx.session.named_locks.unknown(&name.name, errors::no_such_table(schema, &name.name))
         })
     }
+}
+
+/// Refuses to change a table of which the session has nothing of what that needs, before anything is said about it.
+fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
+    use Privileges as P;
+    let (name, wanted) = match statement {
+        Statement::Insert(tree) if tree.replace => (&tree.table, P::INSERT.and(P::DELETE)),
+        Statement::Insert(tree) if !tree.on_duplicate.is_empty() => (&tree.table, P::INSERT.and(P::UPDATE)),
+        Statement::Insert(tree) => (&tree.table, P::INSERT),
+        Statement::Update(tree) => match single_table(&tree.tables) {
+            Some((name, ..)) => (name, P::UPDATE),
+            None => return Ok(()),
+        },
+        Statement::Delete(tree) => match delete::only_table(tree) {
+            Some((name, ..)) => (name, P::DELETE),
+            None => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    let schema = crate::ddl::schema_of(cx.session, name)?;
+    check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
+}
+
+/// What an INSERT wants of its table.
+fn insert_need(tree: &ast::Insert, plan: &insert::InsertPlan) -> Need {
+    let mut wanted = Privileges::INSERT;
+    if !tree.on_duplicate.is_empty() {
+        wanted = wanted.and(Privileges::UPDATE);
+    }
+    let unnamed = tree.columns.is_empty();
+    let given = plan.given().map(|column| ColumnNeed { column, wanted, unnamed });
+    let updated =
+        plan.updated().map(|column| ColumnNeed { column, wanted: Privileges::UPDATE, unnamed: false });
+    let columns = given.chain(updated).collect();
+    let whole = if tree.replace { wanted.and(Privileges::DELETE) } else { wanted };
+    Need { columns, ..Need::of(&plan.table, whole) }
+}
+
+/// What an UPDATE wants of a table.
+fn update_need(table: &Arc<TableDef>, columns: impl Iterator<Item = u16>) -> Need {
+    let need = |column| ColumnNeed { column, wanted: Privileges::UPDATE, unnamed: false };
+    Need { columns: columns.map(need).collect(), ..Need::of(table, Privileges::UPDATE) }
 }
 
 /// The tables that a body writes, and those that its queries name.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
+use crate::account::check;
 use crate::Database;
 use crate::catalog::TableDef;
 use crate::mdl::{Kind, Owned, TableLock};
@@ -174,6 +175,7 @@ impl Database {
         session.refuse_in_branch()?;
         self.commit(session)?;
         session.named_locks.release();
+        check::lock_tables(session, &self.catalog_now(), tables)?;
         let timeout = match wait {
             Some(LockWait::NoWait | LockWait::SkipLocked) => Duration::ZERO,
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),

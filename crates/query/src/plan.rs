@@ -8,6 +8,8 @@ use keel_sql::Literal;
 use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, Need};
 use crate::bind::{Binder, NamedTable};
 use crate::catalog::{Catalog, TableDef};
 use crate::mdl::TableLock;
@@ -160,6 +162,12 @@ pub struct Plan {
     pub(crate) body: Body,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
+    /// What it wants of the tables.
+    pub(crate) needs: Box<[Need]>,
+    /// All that it wants: who may do that everywhere is asked nothing more.
+    pub(crate) wanted: Privileges,
+    /// The stamp of the last account that was found to have it ([`crate::account::Access`]).
+    pub(crate) checked: AtomicU64,
     /// What it takes of the memory that sessions share, where a statement was prepared from it: as long as it lives.
     pub(crate) memory: OnceLock<Allowance>,
 }
@@ -176,6 +184,8 @@ pub(crate) struct Notes {
     pub uses: Vec<TableUse>,
     /// The user variables that it assigns.
     pub assigned: Vec<Arc<str>>,
+    /// What it wants of the tables.
+    pub needs: Vec<Need>,
 }
 
 impl Notes {
@@ -187,6 +197,7 @@ impl Notes {
         let real = binder.named.iter().filter(|named| !named.table.is_virtual());
         self.uses.extend(real.map(TableUse::by_query));
         self.assigned.extend_from_slice(&binder.assigned);
+        binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
     }
 }
 

@@ -13,6 +13,7 @@ use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 
+use crate::account::Access;
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
@@ -288,6 +289,8 @@ pub struct Session {
     pub user: Arc<str>,
     /// Where the client comes from.
     pub client_host: Arc<str>,
+    /// What it may do.
+    pub access: Access,
     /// The default database.
     pub database: Option<Arc<str>>,
     /// Variables.
@@ -360,6 +363,7 @@ impl Session {
             id,
             user: user.into(),
             client_host: client_host.into(),
+            access: Access::unlimited(user, client_host),
             database: None,
             vars: SessionVars::default(),
             txn: None,

@@ -26,6 +26,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_value::{SqlType, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
@@ -53,6 +55,16 @@ pub struct BindContext<'a> {
     /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
     /// another value from row to row.
     pub assigned: &'a [Arc<str>],
+}
+
+impl BindContext<'_> {
+    /// A table of the server's own in a database that has real ones too.
+    fn system_table(&self, db: &str, name: &str) -> Option<Arc<TableDef>> {
+        match self.catalog.table(db, name) {
+            Some(_) => None,
+            None => self.session.host.virtual_table(db, name),
+        }
+    }
 }
 
 /// A real table as a query names it.
@@ -157,6 +169,8 @@ pub struct Binder<'a> {
     pub(crate) reads: Vec<SubqueryReads>,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
+    /// What is wanted of them.
+    pub(crate) needs: Vec<Need>,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
@@ -200,6 +214,7 @@ impl<'a> Binder<'a> {
             derived_depth: 0,
             saw_volatile: false,
             assigned: Vec::new(),
+            needs: Vec::new(),
             common: Vec::new(),
             later_common: Vec::new(),
             met_itself: false,
@@ -259,15 +274,19 @@ impl<'a> Binder<'a> {
             Some(db) => db,
             None => session.require_database()?,
         };
+        check::table(session, &self.cx.catalog.accounts, (db, name), Privileges::SELECT)?;
         let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
             session
                 .host
                 .virtual_table(db, name)
                 .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
+        } else if let Some(system) = self.cx.system_table(db, name) {
+            system
         } else {
             let found = self.cx.catalog.require_table(db, name);
             found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
         };
+        check::add(&mut self.needs, Need::of(&table, Privileges::SELECT));
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
             self.tables.push(table.clone());
         }
@@ -281,6 +300,23 @@ impl<'a> Binder<'a> {
             in_subquery: !self.reads.is_empty(),
         });
         Ok(table)
+    }
+
+    /// Notes that a column of a table is read, which `unnamed` says nobody has named.
+    pub(crate) fn note_read(&mut self, table: &Arc<TableDef>, column: usize, unnamed: bool) {
+        let column = ColumnNeed { column: column as u16, wanted: Privileges::SELECT, unnamed };
+        check::add(&mut self.needs, Need { columns: vec![column], ..Need::of(table, Privileges::NONE) });
+    }
+
+    /// Notes the columns that an expression reads of one of the scopes.
+    pub(crate) fn note_reads(&mut self, scope: usize, expr: &Expr, unnamed: bool) {
+        let mut found: Vec<(Arc<TableDef>, usize)> = Vec::new();
+        let tables = &self.scopes[scope].tables;
+        crate::expr::walk::for_each_column(expr, &mut |slot, column| {
+            let table = tables.iter().find(|t| t.slot == slot).and_then(|t| t.def.clone());
+            found.extend(table.map(|table| (table, usize::from(column))));
+        });
+        found.iter().for_each(|(table, column)| self.note_read(table, *column, unnamed));
     }
 
     /// Whether a query bound so far reads the table.

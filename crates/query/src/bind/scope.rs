@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::ColumnName;
 use keel_value::SqlType;
 
 use super::{Binder, Clause};
+use crate::account::{Privileges, check, see};
 use crate::aggregate::AggregateCall;
 use crate::catalog::{TableDef, names};
 use crate::expr::{ColumnRef, Derivation, Expr, Node};
@@ -216,6 +217,7 @@ impl Binder<'_> {
             let level = (innermost - index) as u16;
             let clause = self.clause;
             if let Some(expr) = self.look_in(index, name, level, clause)? {
+                self.note_reads(index, &expr, false);
                 if level == 0 {
                     return Ok(expr);
                 }
@@ -230,7 +232,25 @@ impl Binder<'_> {
                 return Ok(outwards(expr, level));
             }
         }
-        Err(errors::bad_field(display(name), self.clause.words()))
+        Err(self.unknown_column(name))
+    }
+
+    /// 1054; 1143 to who may not read a table as a whole, and so not know its columns.
+    #[cold]
+    fn unknown_column(&self, name: &ColumnName) -> SqlError {
+        let (session, accounts) = (self.cx.session, &*self.cx.catalog.accounts);
+        let hides = |table: &&ScopeTable| {
+            table.def.as_ref().is_some_and(|def| {
+                table.answers_to(name.db.as_deref(), name.table.as_deref())
+                    && !see::on_whole_table(session, accounts, &def.schema, &def.name).has(Privileges::SELECT)
+            })
+        };
+        match self.scope().visible_tables().iter().find(hides) {
+            Some(table) => {
+                check::column_denied(session, Privileges::SELECT, &name.column, &table.alias)
+            }
+            _ => errors::bad_field(display(name), self.clause.words()),
+        }
     }
 
     fn look_in(

@@ -30,6 +30,8 @@ use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_value::CollationId;
 
+use crate::account::Accounts;
+
 pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;
@@ -42,6 +44,8 @@ pub use table::{
 pub struct Catalog {
     /// Grows by one with every change.
     pub version: u64,
+    /// Who may do what.
+    pub accounts: Arc<Accounts>,
     schemas: BTreeMap<Arc<str>, Arc<Schema>>,
     /// By the name of a table those whose foreign keys refer to it, each once.
     children: HashMap<TableName, Vec<TableName>>,

@@ -1,6 +1,6 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
-//! Keys: `1 schema` holds a database, `2 schema 0 table` a table (see [`codec`]). The tree's own counter
+//! Keys: `1 schema` holds a database, `2 schema 0 table` a table (see [`codec`]), `3 ...` an account (see [`record`]). The tree's own counter
 //! numbers tables. A tree of rows that no table names was left by a definition that a crash cut short; the next start
 //! drops it.
 
@@ -15,6 +15,7 @@ use super::codec;
 use super::record::TableRecord;
 use super::table::Shared;
 use super::{Catalog, Schema};
+use crate::account::{Accounts, make_first, record};
 use crate::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
@@ -48,6 +49,7 @@ impl CatalogTree {
     /// Reads everything and drops trees that nobody names. Waits.
     pub fn load(&self, engine: &Arc<Engine>) -> SqlResult<Catalog> {
         let mut catalog = Catalog { version: 1, ..Catalog::default() };
+        let mut accounts = None;
         let mut used: HashSet<TreeId> = HashSet::from_iter([self.tree.id()]);
         let mut txn = engine.begin(TxnOptions::default());
         let mut scan = txn.scan(&self.tree, ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
@@ -63,10 +65,19 @@ impl CatalogTree {
                     used.extend(table.trees());
                     catalog.put_table(Arc::new(table.open(engine, Arc::new(Shared::default()))?));
                 }
+                Some((&record::KEY, [])) => drop(accounts.get_or_insert_with(Accounts::first_version)),
+                Some((&record::KEY, names)) => {
+                    let account = record::decode(names, row).ok_or_else(damaged)?;
+                    accounts.get_or_insert_with(Accounts::first_version).put(Arc::new(account));
+                }
                 _ => return Err(damaged()),
             }
         }
         txn.rollback().map_err(engine_error)?;
+        catalog.accounts = Arc::new(match accounts {
+            Some(accounts) => accounts,
+            None => make_first(engine, self)?,
+        });
         drop_unused(engine, &used)?;
         Ok(catalog)
     }
@@ -96,6 +107,16 @@ impl CatalogTree {
     /// Removes a table's record.
     pub fn remove_table(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
         txn.delete(&self.tree, &table_key(schema, name)).map_err(engine_error)
+    }
+
+    /// Writes a record of another kind.
+    pub(crate) fn put_raw(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {
+        self.put(txn, key, record)
+    }
+
+    /// Removes one.
+    pub(crate) fn remove_raw(&self, txn: &mut Txn, key: &[u8]) -> SqlResult<()> {
+        txn.delete(&self.tree, key).map_err(engine_error)
     }
 
     fn put(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {

@@ -77,6 +77,11 @@ impl Assignments {
         self.assigns(column) || self.on_update.contains(&column)
     }
 
+    /// The columns that the list names.
+    pub fn assigned(&self) -> impl Iterator<Item = u16> {
+        self.list.iter().map(|(column, _)| *column as u16)
+    }
+
     /// Whether the list names a column.
     pub fn assigns(&self, column: usize) -> bool {
         self.list.iter().any(|(c, _)| *c == column)

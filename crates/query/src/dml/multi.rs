@@ -60,6 +60,11 @@ impl MultiPlan {
         self.targets.iter().map(|t| &t.table)
     }
 
+    /// The same with the columns that are assigned to.
+    pub fn assigned(&self) -> impl Iterator<Item = (&Arc<TableDef>, impl Iterator<Item = u16>)> {
+        self.targets.iter().map(|t| (&t.table, t.assigned.iter().map(|(column, _)| *column as u16)))
+    }
+
     /// The same with the names that they have in the statement.
     pub fn named_targets(&self) -> impl Iterator<Item = (&Arc<TableDef>, &str)> {
         self.targets.iter().map(|t| (&t.table, &*t.alias))

@@ -7,6 +7,7 @@ use keel_storage::inspect::{Folder, Leaf, Visitor};
 use parking_lot::Mutex;
 
 use super::Inspection;
+use crate::account::{Account, record};
 use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table};
 use crate::catalog::{Schema, TableDef, codec};
 
@@ -21,6 +22,8 @@ pub struct Known {
     pub schemas: Vec<Schema>,
     /// Tables in order of their names.
     pub tables: Vec<TableDef>,
+    /// Accounts in order of their names.
+    pub accounts: Vec<Account>,
     /// Trees with their notes.
     pub registry: Vec<(TreeId, Vec<u8>)>,
     /// The registry, and the catalog's tree.
@@ -118,6 +121,11 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
         Some((2, names)) => {
             let table = read_table(names, row).map_err(|_| "a table's record cannot be read")?;
             known.tables.push(table.offline());
+        }
+        Some((&record::KEY, [])) => {}
+        Some((&record::KEY, names)) => {
+            let account = record::decode(names, row).ok_or("an account's record cannot be read")?;
+            known.accounts.push(account);
         }
         _ => return Err("a record of unknown kind"),
     }

@@ -164,7 +164,10 @@ fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(E
     for item in items {
         match item {
             SelectItem::Wildcard { db, table } => {
-                out.extend(from::wildcard(binder, db.as_deref(), table.as_deref())?)
+                let all = from::wildcard(binder, db.as_deref(), table.as_deref())?;
+                let scope = binder.scopes.len() - 1;
+                all.iter().for_each(|(expr, _)| binder.note_reads(scope, expr, true));
+                out.extend(all)
             }
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, Clause::Fields)?;

@@ -283,6 +283,8 @@ fn common_columns(binder: &Binder<'_>, left: Range, right: Range) -> Vec<String>
 fn merge(binder: &mut Binder<'_>, name: &str, left: Range, right: Range, kind: JoinKind) -> SqlResult<Expr> {
     let (l, left_parts) = side(binder, name, left)?;
     let (r, right_parts) = side(binder, name, right)?;
+    let scope = binder.scopes.len() - 1;
+    [&l, &r].into_iter().for_each(|read| binder.note_reads(scope, read, false));
     let kept = if kind == JoinKind::Right { r.clone() } else { l.clone() };
     let parts: Vec<(u16, u16)> = left_parts.into_iter().chain(right_parts).collect();
     let scope = binder.scope_mut();

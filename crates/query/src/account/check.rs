@@ -1,0 +1,294 @@
+//! Whether a session may do what a statement asks for: the only place where that is decided for tables.
+//!
+//! A plan carries a [`Need`] for each table that it reads or changes. They are checked when it is bound, and once more where
+//! another account runs it or the accounts have changed. Definitions are checked by their tree before they begin.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{AlterAction, MaintainOp, ObjectName, References, Statement};
+
+use super::expand::database_denied;
+use super::{Accounts, Privileges};
+use crate::catalog::{Catalog, TableDef};
+use crate::ddl::schema_of;
+use crate::plan::Plan;
+use crate::session::Session;
+
+/// What a statement wants of a table.
+#[derive(Clone)]
+pub(crate) struct Need {
+    /// The table.
+    pub table: Arc<TableDef>,
+    /// Wanted on the table; of what can be granted on columns, on one of them at least.
+    pub whole: Privileges,
+    /// Wanted on columns.
+    pub columns: Vec<ColumnNeed>,
+}
+
+/// What a statement wants of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnNeed {
+    pub column: u16,
+    pub wanted: Privileges,
+    /// It is one of all columns, which nobody has named: the error names the table.
+    pub unnamed: bool,
+}
+
+impl Need {
+    /// The table alone.
+    pub fn of(table: &Arc<TableDef>, whole: Privileges) -> Need {
+        Need { table: table.clone(), whole, columns: Vec::new() }
+    }
+
+    /// All that is wanted of it.
+    fn all(&self) -> Privileges {
+        self.columns.iter().fold(self.whole, |all, c| all.and(c.wanted))
+    }
+}
+
+/// Adds a need to others.
+pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
+    let Some(known) = needs.iter_mut().find(|known| Arc::ptr_eq(&known.table, &need.table)) else {
+        needs.push(need);
+        return;
+    };
+    known.whole = known.whole.and(need.whole);
+    for column in need.columns {
+        if !known.columns.contains(&column) {
+            known.columns.push(column);
+        }
+    }
+}
+
+/// All that some needs want.
+pub(crate) fn union(needs: &[Need]) -> Privileges {
+    needs.iter().filter(|need| !is_open(&need.table.schema)).fold(Privileges::NONE, |all, need| all.and(need.all()))
+}
+
+/// Whether everybody may read the tables of a database.
+fn is_open(schema: &str) -> bool {
+    schema.eq_ignore_ascii_case("information_schema")
+}
+
+/// 1820 while an expired password has not been changed.
+#[inline]
+pub fn expired(session: &Session) -> SqlResult<()> {
+    if session.access.expired { Err(errors::must_change_password()) } else { Ok(()) }
+}
+
+/// Whether the session may run a plan: nothing but a comparison for who may do that everywhere, and for who has done it
+/// before.
+#[inline]
+pub(crate) fn plan(session: &mut Session, catalog: &Catalog, plan: &Plan) -> SqlResult<()> {
+    expired(session)?;
+    if session.access.global.has(plan.wanted) {
+        return Ok(());
+    }
+    let Session { access, database, .. } = session;
+    let stamp = access.stamp(&catalog.accounts, database.as_deref());
+    if plan.checked.load(Ordering::Relaxed) == stamp {
+        return Ok(());
+    }
+    needs(session, &catalog.accounts, &plan.needs)?;
+    plan.checked.store(stamp, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the session has all that is needed.
+pub(crate) fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> SqlResult<()> {
+    needs.iter().try_for_each(|need| one(session, accounts, need))
+}
+
+fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
+    let (schema, name) = (&*need.table.schema, &*need.table.name);
+    let access = &session.access;
+    if is_open(schema) || accounts.unchecked {
+        return Ok(());
+    }
+    let have = access.on_database(accounts, session.database.as_deref(), schema);
+    if have.has(need.all()) {
+        return Ok(());
+    }
+    let grants = access.on_table(accounts, schema, name);
+    let missing = need.whole.without(have.and(grants.any()));
+    if !missing.is_none() {
+        return Err(denied(session, missing, schema, name));
+    }
+    for column in &need.columns {
+        let named = &need.table.columns[column.column as usize].name;
+        let missing = column.wanted.without(have.and(grants.on_column(named)));
+        if !missing.is_none() {
+            return Err(match column.unnamed {
+                true => denied(session, missing, schema, name),
+                false => column_denied(session, missing, named, name),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the session has on a table as a whole.
+pub(crate) fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    have.and(session.access.on_table(accounts, schema, table).table)
+}
+
+/// 1142 unless the session has all of `wanted` on a table, be it there or not, or on some column of it.
+pub(crate) fn table(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    wanted: Privileges,
+) -> SqlResult<()> {
+    if session.access.global.has(wanted) || accounts.unchecked {
+        return Ok(());
+    }
+    if is_open(schema) {
+        return match wanted == Privileges::SELECT {
+            true => Ok(()),
+            false => Err(database_denied(session, "information_schema")),
+        };
+    }
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    if have.has(wanted) {
+        return Ok(());
+    }
+    let missing = wanted.without(have.and(session.access.on_table(accounts, schema, table).any()));
+    if missing.is_none() { Ok(()) } else { Err(denied(session, missing, schema, table)) }
+}
+
+/// 1044 unless the session has all of `wanted` on a database.
+pub(crate) fn database(session: &Session, accounts: &Accounts, name: &str, wanted: Privileges) -> SqlResult<()> {
+    if accounts.unchecked {
+        return Ok(());
+    }
+    match session.access.on_database(accounts, session.database.as_deref(), name).has(wanted) {
+        true => Ok(()),
+        false => Err(database_denied(session, name)),
+    }
+}
+
+/// 1142.
+#[cold]
+pub(crate) fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {
+    denied_command(session, &missing.list(), schema, table)
+}
+
+/// 1142 of a command.
+#[cold]
+pub fn denied_command(session: &Session, command: &str, schema: &str, table: &str) -> SqlError {
+    errors::tableaccess_denied(command, &session.access.user, &session.client_host, schema, table)
+}
+
+/// 1143.
+#[cold]
+pub(crate) fn column_denied(session: &Session, missing: Privileges, column: &str, table: &str) -> SqlError {
+    errors::columnaccess_denied(missing.list(), &session.access.user, &session.client_host, column, table)
+}
+
+/// Whether the session may run a definition, or maintenance.
+pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &Statement) -> SqlResult<()> {
+    use Privileges as P;
+    expired(session)?;
+    if session.access.global.has(P::OF_DATABASE) || catalog.accounts.unchecked {
+        return Ok(());
+    }
+    let accounts = &*catalog.accounts;
+    let on = |name: &ObjectName, wanted: P| -> SqlResult<()> {
+        table(session, accounts, (schema_of(session, name)?, &name.name), wanted)
+    };
+    let of_database = |name: &str, wanted: P| database(session, accounts, name, wanted);
+    match statement {
+        Statement::CreateDatabase(create) => {
+            of_database(&create.name, if create.or_replace { P::CREATE.and(P::DROP) } else { P::CREATE })
+        }
+        Statement::AlterDatabase { name, .. } => {
+            let name = match name {
+                Some(name) => name,
+                None => &**session.require_database()?,
+            };
+            of_database(name, P::ALTER)
+        }
+        Statement::DropDatabase { name, .. } => of_database(name, P::DROP),
+        Statement::CreateTable(create) => {
+            let mut wanted = P::CREATE;
+            if create.select.is_some() {
+                wanted = wanted.and(P::INSERT);
+            }
+            if create.or_replace {
+                wanted = wanted.and(P::DROP);
+            }
+            match create.temporary {
+                true => of_database(schema_of(session, &create.name)?, P::CREATE_TEMPORARY)?,
+                false => on(&create.name, wanted)?,
+            }
+            if let Some(like) = &create.like {
+                on(like, P::SELECT)?;
+            }
+            let of_columns = create.columns.iter().filter_map(|c| c.references.as_deref());
+            let of_keys = create.keys.iter().filter_map(|k| k.references.as_deref());
+            of_columns.chain(of_keys).try_for_each(|r| parent(session, accounts, &create.name, r))
+        }
+        Statement::DropTable(drop) if drop.temporary => Ok(()),
+        Statement::DropTable(drop) => drop.tables.iter().try_for_each(|name| on(name, P::DROP)),
+        Statement::AlterTable(alter) => {
+            let rename = alter.actions.iter().find_map(|action| match action {
+                AlterAction::Rename(new) => Some(new),
+                _ => None,
+            });
+            on(&alter.table, if rename.is_some() { P::ALTER.and(P::DROP) } else { P::ALTER })?;
+            rename.map_or(Ok(()), |new| on(new, P::INSERT.and(P::CREATE)))?;
+            let added = alter.actions.iter().filter_map(references_of);
+            added.into_iter().try_for_each(|r| parent(session, accounts, &alter.table, r))
+        }
+        Statement::CreateIndex(create) => on(&create.table, P::INDEX),
+        Statement::DropIndex(drop) => on(&drop.table, P::INDEX),
+        Statement::RenameTable { renames, .. } => renames.iter().try_for_each(|(old, new)| {
+            on(old, P::ALTER.and(P::DROP))?;
+            on(new, P::INSERT.and(P::CREATE))
+        }),
+        Statement::Truncate { table, .. } => on(table, P::DROP),
+        Statement::Maintain(maintain) => {
+            let wanted = match maintain.op {
+                MaintainOp::Check | MaintainOp::Checksum => P::SELECT,
+                MaintainOp::Analyze | MaintainOp::Optimize | MaintainOp::Repair => P::SELECT.and(P::INSERT),
+            };
+            maintain.tables.iter().try_for_each(|name| on(name, wanted))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn references_of(action: &AlterAction) -> Option<&References> {
+    match action {
+        AlterAction::AddKey(key) => key.references.as_deref(),
+        AlterAction::AddColumn { column, .. } => column.references.as_deref(),
+        _ => None,
+    }
+}
+
+/// A foreign key needs REFERENCES on its parent.
+fn parent(session: &Session, accounts: &Accounts, child: &ObjectName, references: &References) -> SqlResult<()> {
+    let parent = &references.table;
+    let schema = match &parent.db {
+        Some(schema) => schema,
+        None => schema_of(session, child)?,
+    };
+    table(session, accounts, (schema, &parent.name), Privileges::REFERENCES)
+}
+
+/// LOCK TABLES: LOCK TABLES on the databases, SELECT on the tables.
+pub(crate) fn lock_tables(session: &Session, catalog: &Catalog, tables: &[keel_sql::ast::TableLock]) -> SqlResult<()> {
+    expired(session)?;
+    for lock in tables {
+        let schema = schema_of(session, &lock.table)?;
+        if is_open(schema) {
+            continue;
+        }
+        database(session, &catalog.accounts, schema, Privileges::LOCK_TABLES)?;
+        table(session, &catalog.accounts, (schema, &lock.table.name), Privileges::SELECT)?;
+    }
+    Ok(())
+}
