@@ -351,13 +351,13 @@ impl Database {
             Statement::Update(tree) if single_table(&tree.tables).is_none() => {
                 let plan = multi::plan_update(cx, tree, &find, notes)?;
                 let needs = plan.assigned().map(|(table, columns)| update_need(table, columns));
-                needs.for_each(|need| check::add(&mut notes.needs, need));
+                notes.needs.extend(needs);
                 (K::UpdateMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Delete(tree) if delete::only_table(tree).is_none() => {
                 let plan = multi::plan_delete(cx, tree, &find, notes)?;
                 let needs = plan.targets().map(|table| Need::of(table, Privileges::DELETE));
-                needs.for_each(|need| check::add(&mut notes.needs, need));
+                notes.needs.extend(needs);
                 (K::DeleteMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Update(tree) => {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
-use crate::account::check;
 use crate::Database;
+use crate::account::check;
 use crate::catalog::TableDef;
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};

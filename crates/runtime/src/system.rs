@@ -57,9 +57,8 @@ pub fn user_name(uid: u32) -> Option<String> {
     let mut buffer = [0u8; 4096];
     let mut found = std::ptr::null_mut();
     // SAFETY: entry, buffer with its length and result are ours and outlive the call.
-    let result = unsafe {
-        libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr().cast(), buffer.len(), &mut found)
-    };
+    let result =
+        unsafe { libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr().cast(), buffer.len(), &mut found) };
     if result != 0 || found.is_null() || entry.pw_name.is_null() {
         return None;
     }

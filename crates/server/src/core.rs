@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use keel_query::account::see::{self, Denied};
 use keel_base::{SqlError, SqlResult, errors};
+use keel_query::account::see::{self, Denied};
 use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};

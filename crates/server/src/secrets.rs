@@ -52,7 +52,13 @@ mod tests {
     fn passwords_are_not_shown() {
         let shown = |text: &str| String::from_utf8(hidden(text.as_bytes()).into_owned()).unwrap();
         assert_eq!(shown("select 'x'"), "select 'x'");
-        assert_eq!(shown("CREATE USER a Identified BY 'it''s\\'x'"), "CREATE USER a Identified BY '<secret>'");
-        assert_eq!(shown("SET PASSWORD = PASSWORD(\"x\"), @a='y"), "SET PASSWORD = PASSWORD(\"<secret>\"), @a='<secret>'");
+        assert_eq!(
+            shown("CREATE USER a Identified BY 'it''s\\'x'"),
+            "CREATE USER a Identified BY '<secret>'"
+        );
+        assert_eq!(
+            shown("SET PASSWORD = PASSWORD(\"x\"), @a='y"),
+            "SET PASSWORD = PASSWORD(\"<secret>\"), @a='<secret>'"
+        );
     }
 }

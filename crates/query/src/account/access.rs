@@ -49,7 +49,8 @@ impl Access {
 
     /// What an account may do, without a role and a database.
     pub fn of(accounts: &Accounts, account: &Account) -> Access {
-        let mut access = Access { global: Privileges::NONE, ..Access::unlimited(&account.user, &account.host) };
+        let mut access =
+            Access { global: Privileges::NONE, ..Access::unlimited(&account.user, &account.host) };
         access.choose_role(accounts, None);
         access.choose_database(accounts, None);
         access

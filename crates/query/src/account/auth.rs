@@ -114,7 +114,8 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn base64(octets: &[u8]) -> String {
     let mut out = String::new();
     for group in octets.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, octet| bits << 8 | u32::from(*octet)) << (8 * (3 - group.len()));
+        let bits =
+            group.iter().fold(0u32, |bits, octet| bits << 8 | u32::from(*octet)) << (8 * (3 - group.len()));
         for place in 0..=group.len() {
             out.push(char::from(ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]));
         }

@@ -6,7 +6,7 @@ use keel_base::SqlResult;
 use keel_storage::{Engine, TxnOptions};
 
 use super::auth::Auth;
-use super::{Account, Accounts, Privileges, Proxied, Granted, record};
+use super::{Account, Accounts, Granted, Privileges, Proxied, record};
 use crate::catalog::store::CatalogTree;
 use crate::result::Completion;
 use crate::session::Session;

@@ -64,7 +64,10 @@ pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
 
 /// All that some needs want.
 pub(crate) fn union(needs: &[Need]) -> Privileges {
-    needs.iter().filter(|need| !is_open(&need.table.schema)).fold(Privileges::NONE, |all, need| all.and(need.all()))
+    needs
+        .iter()
+        .filter(|need| !is_open(&need.table.schema))
+        .fold(Privileges::NONE, |all, need| all.and(need.all()))
 }
 
 /// Whether everybody may read the tables of a database.
@@ -130,7 +133,12 @@ fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
 }
 
 /// What the session has on a table as a whole.
-pub(crate) fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+pub(crate) fn on_whole_table(
+    session: &Session,
+    accounts: &Accounts,
+    schema: &str,
+    table: &str,
+) -> Privileges {
     let have = session.access.on_database(accounts, session.database.as_deref(), schema);
     have.and(session.access.on_table(accounts, schema, table).table)
 }
@@ -160,7 +168,12 @@ pub(crate) fn table(
 }
 
 /// 1044 unless the session has all of `wanted` on a database.
-pub(crate) fn database(session: &Session, accounts: &Accounts, name: &str, wanted: Privileges) -> SqlResult<()> {
+pub(crate) fn database(
+    session: &Session,
+    accounts: &Accounts,
+    name: &str,
+    wanted: Privileges,
+) -> SqlResult<()> {
     if accounts.unchecked {
         return Ok(());
     }
@@ -270,7 +283,12 @@ fn references_of(action: &AlterAction) -> Option<&References> {
 }
 
 /// A foreign key needs REFERENCES on its parent.
-fn parent(session: &Session, accounts: &Accounts, child: &ObjectName, references: &References) -> SqlResult<()> {
+fn parent(
+    session: &Session,
+    accounts: &Accounts,
+    child: &ObjectName,
+    references: &References,
+) -> SqlResult<()> {
     let parent = &references.table;
     let schema = match &parent.db {
         Some(schema) => schema,
@@ -280,7 +298,11 @@ fn parent(session: &Session, accounts: &Accounts, child: &ObjectName, references
 }
 
 /// LOCK TABLES: LOCK TABLES on the databases, SELECT on the tables.
-pub(crate) fn lock_tables(session: &Session, catalog: &Catalog, tables: &[keel_sql::ast::TableLock]) -> SqlResult<()> {
+pub(crate) fn lock_tables(
+    session: &Session,
+    catalog: &Catalog,
+    tables: &[keel_sql::ast::TableLock],
+) -> SqlResult<()> {
     expired(session)?;
     for lock in tables {
         let schema = schema_of(session, &lock.table)?;

@@ -126,7 +126,8 @@ pub(crate) fn not_granted(session: &Session, role: &str) -> SqlError {
     let access = &session.access;
     SqlError {
         code: code::INVALID_ROLE,
-        message: format!("User `{}`@`{}` has not been granted role `{role}`", access.user, access.host).into(),
+        message: format!("User `{}`@`{}` has not been granted role `{role}`", access.user, access.host)
+            .into(),
         ..errors::invalid_role(role)
     }
 }

@@ -83,8 +83,10 @@ impl Database {
             }
             Level::Database(database) => {
                 let literal = |a: &&Arc<Account>| a.databases.get(database.as_str()).copied();
-                let by_pattern = access.holders(accounts).iter().filter_map(literal).fold(access.global, Privileges::and);
-                let has = by_pattern.has(needed) || access.on_database(accounts, default, database).has(needed);
+                let by_pattern =
+                    access.holders(accounts).iter().filter_map(literal).fold(access.global, Privileges::and);
+                let has =
+                    by_pattern.has(needed) || access.on_database(accounts, default, database).has(needed);
                 if has { Ok(()) } else { Err(database_denied(session, database)) }
             }
             Level::Table(database, table) => {
@@ -109,12 +111,14 @@ impl Database {
     /// The table is there with the columns, unless it may be made by what is granted.
     fn check_granted_table(&self, database: &str, table: &str, wanted: &Wanted) -> SqlResult<()> {
         let catalog = self.catalog();
-        let found = catalog.table(database, table).cloned().or_else(|| self.host().virtual_table(database, table));
+        let found =
+            catalog.table(database, table).cloned().or_else(|| self.host().virtual_table(database, table));
         let Some(found) = found else {
             let may_come = wanted.whole.has(Privileges::CREATE) && wanted.columns.is_empty();
             return if may_come { Ok(()) } else { Err(errors::no_such_table(database, table)) };
         };
-        let unknown = wanted.columns.iter().find(|(c, _)| !found.columns.iter().any(|d| names::same(&d.name, c)));
+        let unknown =
+            wanted.columns.iter().find(|(c, _)| !found.columns.iter().any(|d| names::same(&d.name, c)));
         unknown.map_or(Ok(()), |(column, _)| Err(errors::bad_field(column, table)))
     }
 
@@ -221,7 +225,8 @@ fn wanted(
     for (words, columns) in privileges {
         let privilege = match words.as_str() {
             "ALL PRIVILEGES" => possible.without(Privileges::GRANT),
-            words => Privileges::named(words).ok_or_else(|| errors::not_supported_yet(format_args!("GRANT {words}")))?,
+            words => Privileges::named(words)
+                .ok_or_else(|| errors::not_supported_yet(format_args!("GRANT {words}")))?,
         };
         for column in columns {
             match wanted.columns.iter_mut().find(|(name, _)| names::same(name, column)) {
@@ -304,7 +309,8 @@ fn grant_to(
                 grants.table = grants.table.and(wanted.whole);
                 for (column, privileges) in &wanted.columns {
                     let known = grants.columns.keys().find(|name| names::same(name, column)).cloned();
-                    let own = grants.columns.entry(known.unwrap_or_else(|| column.as_str().into())).or_default();
+                    let own =
+                        grants.columns.entry(known.unwrap_or_else(|| column.as_str().into())).or_default();
                     *own = own.and(*privileges);
                 }
             }

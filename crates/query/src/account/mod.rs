@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use access::Access;
-pub use privilege::Privileges;
 pub(crate) use change::make_first;
+pub use privilege::Privileges;
 
 use auth::Auth;
 
@@ -344,7 +344,9 @@ mod tests {
     #[test]
     fn a_nameless_account_of_an_exact_host_hides_others() {
         let all = accounts(&[("joe", "%"), ("", "localhost"), ("joe", "10.0.%")]);
-        let host_of = |user: &str, host: &str| all.of_client(user, host, None).map(|a| (a.user.to_string(), a.host.to_string()));
+        let host_of = |user: &str, host: &str| {
+            all.of_client(user, host, None).map(|a| (a.user.to_string(), a.host.to_string()))
+        };
         assert_eq!(host_of("joe", "localhost"), Some((String::new(), "localhost".into())));
         assert_eq!(host_of("joe", "10.0.0.1"), Some(("joe".into(), "10.0.%".into())));
         assert_eq!(host_of("joe", "elsewhere"), Some(("joe".into(), "%".into())));

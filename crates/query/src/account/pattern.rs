@@ -61,21 +61,40 @@ pub fn host_matches(pattern: &str, host: &str, address: Option<IpAddr>) -> bool 
     matches(pattern, host, true) || address.is_some_and(|a| matches(pattern, &a.to_string(), true))
 }
 
-/// How exact a pattern is: those with a greater number are tried first.
+/// How exact a pattern is: those with a greater number are tried first. Names without wildcards come first, then those
+/// of a known length, then those that ask for more characters; each the sooner the fewer wildcards it has.
 pub fn exactness(pattern: &str) -> u32 {
-    let bytes = pattern.as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'\\' if at + 1 < bytes.len() => at += 1,
-            b'%' if at == 0 && bytes.len() == 1 => return 1,
-            b'%' | b'_' => return (at as u32 + 2).min(127),
-            _ => {}
+    let (mut wildcards, mut characters, mut open) = (0u32, 0u32, false);
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => characters += 1 + u32::from(rest.next().is_some()),
+            '%' => {
+                wildcards += 1;
+                open = true;
+            }
+            '_' => {
+                wildcards += 1;
+                characters += 1;
+            }
+            _ => characters += 1,
         }
-        at += 1;
     }
-    if bytes.is_empty() { 0 } else { 128 }
+    let few = WILDCARDS_MAX - wildcards.min(WILDCARDS_MAX);
+    match (wildcards, open) {
+        (0, _) if pattern.is_empty() => 0,
+        (0, _) => u32::MAX,
+        (_, false) => KNOWN_LENGTH + few,
+        (_, true) => 1 + (characters.min(CHARACTERS_MAX) << 8) + few,
+    }
 }
+
+/// Wildcards that are told apart.
+const WILDCARDS_MAX: u32 = 255;
+/// Characters that are told apart.
+const CHARACTERS_MAX: u32 = 1024;
+/// Above all patterns of any length.
+const KNOWN_LENGTH: u32 = 1 << 24;
 
 /// The order in which accounts are tried: exact hosts first, and named users before the nameless.
 pub fn order(user: &str, host: &str) -> (Reverse<u32>, bool) {
@@ -110,9 +129,9 @@ mod tests {
 
     #[test]
     fn exact_patterns_come_first() {
-        let mut hosts = ["%", "10.%", "10.1.%", "h", ""];
+        let mut hosts = ["%", "10.%", "10.1.%", "h", "", "__", "a_", "a%b%", "a_%", "ab%"];
         hosts.sort_by_key(|h| order("u", h));
-        assert_eq!(hosts, ["h", "10.1.%", "10.%", "%", ""]);
+        assert_eq!(hosts, ["h", "a_", "__", "10.1.%", "10.%", "ab%", "a%b%", "a_%", "%", ""]);
         assert!(order("u", "%") < order("", "%"));
         assert!(order("", "h") < order("u", "%"));
     }

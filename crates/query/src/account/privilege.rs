@@ -107,7 +107,12 @@ impl Privileges {
 
     /// The privilege of these words in capitals.
     pub fn named(words: &str) -> Option<Privileges> {
-        NAMES.iter().map(|(p, name)| (*name, *p)).chain(SYNONYMS.iter().copied()).find(|(name, _)| *name == words).map(|(_, p)| p)
+        NAMES
+            .iter()
+            .map(|(p, name)| (*name, *p))
+            .chain(SYNONYMS.iter().copied())
+            .find(|(name, _)| *name == words)
+            .map(|(_, p)| p)
     }
 
     /// Whether it has all of those.

@@ -32,7 +32,9 @@ pub fn encode(account: &Account) -> Vec<u8> {
     });
     out.u64(account.global.0);
     let limits = account.limits;
-    [limits.queries, limits.updates, limits.connections, limits.at_once as u32].into_iter().for_each(|n| out.u32(n));
+    [limits.queries, limits.updates, limits.connections, limits.at_once as u32]
+        .into_iter()
+        .for_each(|n| out.u32(n));
     out.u64(limits.statement_time.to_bits());
     require(&mut out, &account.require);
     out.flag(account.locked);
@@ -92,8 +94,7 @@ pub fn decode(names: &[u8], record: &[u8]) -> Option<Account> {
     if input.u8()? != FORMAT {
         return None;
     }
-    account.auth =
-        input.list(|input| Some(Auth { plugin: input.text()?.into(), string: input.text()? }))?;
+    account.auth = input.list(|input| Some(Auth { plugin: input.text()?.into(), string: input.text()? }))?;
     account.global = Privileges(input.u64()?);
     account.limits = Limits {
         queries: input.u32()?,
@@ -117,8 +118,7 @@ pub fn decode(names: &[u8], record: &[u8]) -> Option<Account> {
     };
     account.password_changed = input.u64()? as i64;
     account.default_role = input.optional(Reader::text)?.map(Arc::from);
-    account.roles =
-        input.list(|input| Some(Granted { role: input.text()?.into(), admin: input.flag()? }))?;
+    account.roles = input.list(|input| Some(Granted { role: input.text()?.into(), admin: input.flag()? }))?;
     account.proxied = input
         .list(|input| Some(Proxied { user: input.text()?, host: input.text()?, grant: input.flag()? }))?;
     let privileges = |input: &mut Reader<'_>| Some((Box::from(input.text()?), Privileges(input.u64()?)));
@@ -142,7 +142,8 @@ mod tests {
         account.auth = vec![Auth::native("*00".into())];
         account.global = Privileges::SELECT;
         account.limits.at_once = -1;
-        account.require = Require::Specified { issuer: "i".into(), subject: String::new(), cipher: "c".into() };
+        account.require =
+            Require::Specified { issuer: "i".into(), subject: String::new(), cipher: "c".into() };
         account.lifetime = Lifetime::Days(3);
         account.default_role = Some("r".into());
         account.roles = vec![Granted { role: "r".into(), admin: true }];
@@ -151,7 +152,10 @@ mod tests {
         let columns = [("c".into(), Privileges::UPDATE)].into_iter().collect();
         account.tables.insert(("d".into(), "t".into()), TableGrants { table: Privileges::DELETE, columns });
         let back = decode(&key(&account)[1..], &encode(&account)).unwrap();
-        assert_eq!(format!("{:?}", Account { id: 0, ..back }), format!("{:?}", Account { id: 0, ..account.clone() }));
+        assert_eq!(
+            format!("{:?}", Account { id: 0, ..back }),
+            format!("{:?}", Account { id: 0, ..account.clone() })
+        );
         let record = encode(&account);
         assert!((0..record.len()).all(|cut| decode(&key(&account)[1..], &record[..cut]).is_none()));
         let role = Account::new("r", "", true);

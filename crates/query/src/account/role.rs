@@ -50,7 +50,12 @@ impl Database {
     }
 
     /// DROP ROLE.
-    pub(crate) fn drop_roles(&self, session: &mut Session, roles: &[String], if_exists: bool) -> SqlResult<()> {
+    pub(crate) fn drop_roles(
+        &self,
+        session: &mut Session,
+        roles: &[String],
+        if_exists: bool,
+    ) -> SqlResult<()> {
         require_manager(session, &self.catalog().accounts, Privileges::DELETE)?;
         self.change_accounts(session, |edit, session| {
             let mut failed = Vec::new();
@@ -178,7 +183,11 @@ fn available(session: &Session, accounts: &Accounts, name: &str) -> SqlResult<Ar
     let account = accounts.user(&session.access.user, &session.access.host);
     match account.is_some_and(|account| accounts.has_role(account, name)) {
         true => Ok(role.user.clone()),
-        false => Err(not_granted(session, name)),
+        // Who may read `mysql` may know that there is such a role.
+        false if require_mysql(session, accounts, Privileges::SELECT).is_ok() => {
+            Err(not_granted(session, name))
+        }
+        false => Err(errors::invalid_role(name)),
     }
 }
 

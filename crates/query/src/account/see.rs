@@ -71,7 +71,12 @@ pub fn lists_table(session: &Session, accounts: &Accounts, schema: &str, table: 
 }
 
 /// What the session has on a column, of what can be granted on one.
-pub fn on_column(session: &Session, accounts: &Accounts, (schema, table): (&str, &str), column: &str) -> Privileges {
+pub fn on_column(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    column: &str,
+) -> Privileges {
     if schema.eq_ignore_ascii_case("information_schema") {
         return Privileges::SELECT;
     }

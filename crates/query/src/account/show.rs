@@ -34,7 +34,9 @@ pub fn own_grants(account: &Account) -> Vec<String> {
         out.push(global(account));
         out.extend(of_databases(account));
     }
-    out.extend(account.tables.iter().map(|((database, table), grants)| of_table(account, database, table, grants)));
+    out.extend(
+        account.tables.iter().map(|((database, table), grants)| of_table(account, database, table, grants)),
+    );
     for proxied in &account.proxied {
         let mut text = String::from("GRANT PROXY ON ");
         push_quoted(&mut text, &proxied.user);
@@ -136,7 +138,13 @@ fn of_table(account: &Account, database: &str, table: &str, grants: &TableGrants
         given.push("USAGE".into());
     }
     let grant = if grants.table.has(Privileges::GRANT) { " WITH GRANT OPTION" } else { "" };
-    format!("GRANT {} ON {}.{} TO {}{grant}", given.join(", "), quoted(database), quoted(table), name(account))
+    format!(
+        "GRANT {} ON {}.{} TO {}{grant}",
+        given.join(", "),
+        quoted(database),
+        quoted(table),
+        name(account)
+    )
 }
 
 fn quoted(name: &str) -> String {
@@ -174,7 +182,9 @@ fn required(account: &Account) -> String {
         Require::Specified { issuer, subject, cipher } => {
             let parts = [("ISSUER", issuer), ("SUBJECT", subject), ("CIPHER", cipher)];
             let said = parts.iter().filter(|(_, text)| !text.is_empty());
-            said.fold(String::from(" REQUIRE"), |out, (word, text)| out + &format!(" {word} {}", text_quoted(text)))
+            said.fold(String::from(" REQUIRE"), |out, (word, text)| {
+                out + &format!(" {word} {}", text_quoted(text))
+            })
         }
     }
 }

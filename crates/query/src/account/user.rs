@@ -42,7 +42,12 @@ impl Database {
     }
 
     /// DROP USER.
-    pub(crate) fn drop_users(&self, session: &mut Session, users: &[ast::Account], if_exists: bool) -> SqlResult<()> {
+    pub(crate) fn drop_users(
+        &self,
+        session: &mut Session,
+        users: &[ast::Account],
+        if_exists: bool,
+    ) -> SqlResult<()> {
         require_manager(session, &self.catalog().accounts, Privileges::DELETE)?;
         self.change_accounts(session, |edit, session| {
             let mut failed = Vec::new();

@@ -171,6 +171,8 @@ pub struct Binder<'a> {
     pub tables: Vec<Arc<TableDef>>,
     /// What is wanted of them.
     pub(crate) needs: Vec<Need>,
+    /// Columns that are met now are assigned to, not read.
+    pub(crate) names_only: bool,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
@@ -215,6 +217,7 @@ impl<'a> Binder<'a> {
             saw_volatile: false,
             assigned: Vec::new(),
             needs: Vec::new(),
+            names_only: false,
             common: Vec::new(),
             later_common: Vec::new(),
             met_itself: false,
@@ -304,6 +307,9 @@ impl<'a> Binder<'a> {
 
     /// Notes that a column of a table is read, which `unnamed` says nobody has named.
     pub(crate) fn note_read(&mut self, table: &Arc<TableDef>, column: usize, unnamed: bool) {
+        if self.names_only {
+            return;
+        }
         let column = ColumnNeed { column: column as u16, wanted: Privileges::SELECT, unnamed };
         check::add(&mut self.needs, Need { columns: vec![column], ..Need::of(table, Privileges::NONE) });
     }

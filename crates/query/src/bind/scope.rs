@@ -246,9 +246,7 @@ impl Binder<'_> {
             })
         };
         match self.scope().visible_tables().iter().find(hides) {
-            Some(table) => {
-                check::column_denied(session, Privileges::SELECT, &name.column, &table.alias)
-            }
+            Some(table) => check::column_denied(session, Privileges::SELECT, &name.column, &table.alias),
             _ => errors::bad_field(display(name), self.clause.words()),
         }
     }

@@ -45,7 +45,10 @@ impl Assignments {
     ) -> SqlResult<Assignments> {
         let mut bound: Vec<(usize, Source)> = Vec::with_capacity(list.len());
         for assignment in list {
-            let column = target_column(binder, slot, &assignment.column, clauses.0)?;
+            binder.names_only = true;
+            let column = target_column(binder, slot, &assignment.column, clauses.0);
+            binder.names_only = false;
+            let column = column?;
             let source = match &assignment.value {
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,

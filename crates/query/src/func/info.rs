@@ -16,7 +16,7 @@ pub const FUNCTIONS: &[Function] = &[
     }),
     function!(text "user", 0, 0, |_, _| Ok((system_text(384), true)), user),
     function!(text "current_user", 0, 0, |_, _| Ok((system_text(384), true)), current_user),
-    function!("current_role", 0, 0, |_, _| Ok((system_text(384), true)), |_, _, cx| {
+    function!("current_role", 0, 0, |_, _| Ok((system_text(128), true)), |_, _, cx| {
         Ok(or_null(cx.session.access.role.clone(), |role| text_value(role.as_bytes())))
     }),
     function!("version", 0, 0, version_type, |_, _, cx| Ok(text_value(cx.session.host.version()))),

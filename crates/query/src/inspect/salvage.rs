@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 
 use super::literal::push_literal;
 use super::{Inspection, read_catalog};
-use crate::account::{Account, show};
 use crate::access::clustered_key;
+use crate::account::{Account, show};
 use crate::catalog::names::push_quoted;
 use crate::catalog::{IndexDef, TableDef, show_create};
 

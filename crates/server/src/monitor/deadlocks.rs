@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use super::history::{Statement, TEXT_BYTES_MAX, beginning};
 use super::names::LockText;
 use super::transactions::{self, Session};
-use crate::secrets::hidden;
 use crate::registry::{Activity, Client};
+use crate::secrets::hidden;
 use crate::state::ServerState;
 
 /// Deadlocks that are kept.

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use keel_runtime::time::Instant;
 use crate::secrets::hidden;
+use keel_runtime::time::Instant;
 use keel_value::{SqlType, TypeKind, Value, convert};
 
 /// Octets of a statement's text that are kept.

@@ -7,9 +7,9 @@ use keel_base::TreeId;
 use keel_runtime::time::{self, Instant};
 use keel_storage::{Isolation, TrxInfo, Who};
 
-use crate::secrets::hidden;
 use crate::counters::Counter;
 use crate::registry::{Activity, Client};
+use crate::secrets::hidden;
 use crate::show::admin::state_of;
 use crate::state::ServerState;
 

@@ -30,7 +30,9 @@ fn visible(view: &View<'_>) -> impl Iterator<Item = Arc<Account>> + use<> {
     let catalog = view.state.database().catalog();
     let sees_all = see::require_mysql(view.session, &catalog.accounts, Privileges::SELECT).is_ok();
     let access = view.session.access.clone();
-    let all: Vec<Arc<Account>> = catalog.accounts.all().cloned().collect();
+    let mut all: Vec<Arc<Account>> = catalog.accounts.all().cloned().collect();
+    // Those of a name stay in the order in which they are tried.
+    all.sort_by(|a, b| a.user.cmp(&b.user));
     all.into_iter().filter(move |a| sees_all || (a.user == access.user && a.host == access.host))
 }
 
@@ -147,7 +149,9 @@ fn enabled_roles(view: &View<'_>, rows: &mut RowMaker<'_>) {
 /// Makes the rows of a table of `mysql`.
 pub fn fill_mysql(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) {
     let catalog = view.state.database().catalog();
-    for account in catalog.accounts.all() {
+    let mut all: Vec<&Arc<Account>> = catalog.accounts.all().collect();
+    all.sort_by_key(|a| (a.host.clone(), a.user.clone()));
+    for account in all {
         match &*table.name {
             "user" => user(rows, table, account),
             "global_priv" => rows.row([
@@ -322,13 +326,21 @@ fn as_json(account: &Account) -> String {
         return out + ",\"is_role\":true}";
     }
     if let Some(first) = account.auth.first() {
-        out += &format!(",\"plugin\":{},\"authentication_string\":{}", quoted(&first.plugin), quoted(&first.string));
+        out += &format!(
+            ",\"plugin\":{},\"authentication_string\":{}",
+            quoted(&first.plugin),
+            quoted(&first.string)
+        );
     }
     if account.auth.len() > 1 {
         let others = account.auth[1..].iter().map(|way| match way.string.is_empty() {
             true => format!("{{\"plugin\":{}}}", quoted(&way.plugin)),
             false => {
-                format!("{{\"plugin\":{},\"authentication_string\":{}}}", quoted(&way.plugin), quoted(&way.string))
+                format!(
+                    "{{\"plugin\":{},\"authentication_string\":{}}}",
+                    quoted(&way.plugin),
+                    quoted(&way.string)
+                )
             }
         });
         out += &format!(",\"auth_or\":[{{}},{}]", others.collect::<Vec<_>>().join(","));

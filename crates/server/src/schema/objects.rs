@@ -10,7 +10,10 @@ use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
-use super::{COLLATION, MYSQL, RowMaker, SCHEMAS, View, mysql_tables, Wanted, constraints, maybe, number, tables, text, yes_no};
+use super::{
+    COLLATION, MYSQL, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, mysql_tables, number, tables,
+    text, yes_no,
+};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;

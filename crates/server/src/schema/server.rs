@@ -106,7 +106,10 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let sees_all = view.session.access.global.has(Privileges::PROCESS);
     for client in view.state.registry.all() {
         let activity = client.activity.lock();
-        if !sees_all && client.id != view.session.id && activity.account.as_ref() != Some(&view.session.access.user) {
+        if !sees_all
+            && client.id != view.session.id
+            && activity.account.as_ref() != Some(&view.session.access.user)
+        {
             continue;
         }
         let elapsed = activity.since.elapsed();

@@ -160,11 +160,9 @@ impl ClientSession {
             }
             Command::SetOption(option) => self.set_option(conn, option),
             Command::ResetConnection => self.core.reset(),
-            Command::Shutdown => {
-                see::expired(&self.core.sql)
-                    .and_then(|()| see::require_global(&self.core.sql, Privileges::SHUTDOWN))
-                    .map(|()| state.stop_requested.set())
-            }
+            Command::Shutdown => see::expired(&self.core.sql)
+                .and_then(|()| see::require_global(&self.core.sql, Privileges::SHUTDOWN))
+                .map(|()| state.stop_requested.set()),
             _ => Err(errors::unknown_com()),
         };
         match result {

@@ -178,8 +178,7 @@ impl ClientSession {
         match &*way.plugin {
             query_auth::SOCKET => {
                 let user = conn.peer_uid().and_then(system::user_name);
-                let wanted = if way.string.is_empty() { &login.user } else { &way.string };
-                proves(user.is_some_and(|user| user == *wanted))
+                proves(user.is_some_and(|user| user == login.user))
             }
             query_auth::ED25519 if login.asked == Some(auth::ED25519) => {
                 let key = query_auth::key_octets(&way.string);
@@ -242,7 +241,10 @@ impl ClientSession {
             }
             access.expired = self.is_expired(account);
             let strict = state.globals.named("disconnect_on_expired_password").is_on();
-            if access.expired && strict && !self.core.capabilities.has(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS) {
+            if access.expired
+                && strict
+                && !self.core.capabilities.has(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
+            {
                 return Err(errors::must_change_password_login());
             }
             let max = state.globals.named("max_user_connections").as_u64();

@@ -15,8 +15,8 @@ use crate::core::Core;
 use crate::monitor;
 use crate::privileges;
 use crate::registry::Activity;
-use crate::secrets::hidden;
 use crate::schema::{self, View, maybe, number, text};
+use crate::secrets::hidden;
 
 /// Columns of SHOW ENGINES.
 pub const ENGINES: &[(&str, &str)] = &[

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::ColumnMeta;
-use keel_query::account::see::{self, Denied};
 use keel_query::account::Privileges;
+use keel_query::account::see::{self, Denied};
 use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;

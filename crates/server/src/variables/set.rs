@@ -9,8 +9,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
-use crate::privileges;
 use crate::core::{Core, Evaluated};
+use crate::privileges;
 use crate::zone;
 
 /// A change that has been checked.

@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    Account, AuthSpec, CreateRole, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement, UserOptions,
-    UserSpec,
+    Account, AuthSpec, CreateRole, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement,
+    UserOptions, UserSpec,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
