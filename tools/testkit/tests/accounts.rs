@@ -52,14 +52,17 @@ fn every_user_may_do_what_mariadb_lets_it() {
     for sql in ["DELETE FROM mysql.global_priv WHERE User = ''", "DELETE FROM mysql.db", "FLUSH PRIVILEGES"] {
         maria.run("root", sql);
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accounts/statements.steps");
-    let text = std::fs::read_to_string(path).expect("readable");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accounts");
     let mut different = Vec::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let (user, sql) = line.split_once(": ").expect("user: statement");
-        let (ours, theirs) = (keel.run(user, sql), maria.run(user, sql));
-        if ours != theirs {
-            different.push(format!("line {}: {line}\n  Keel:    {ours}\n  MariaDB: {theirs}", number + 1));
+    for name in ["definitions.steps", "statements.steps"] {
+        let text = std::fs::read_to_string(folder.join(name)).expect("readable");
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+            let (user, sql) = line.split_once(": ").expect("user: statement");
+            let (ours, theirs) = (keel.run(user, sql), maria.run(user, sql));
+            if ours != theirs {
+                let place = number + 1;
+                different.push(format!("{name}:{place}: {line}\n  Keel:    {ours}\n  MariaDB: {theirs}"));
+            }
         }
     }
     assert!(different.is_empty(), "{} lines differ:\n{}", different.len(), different.join("\n"));

@@ -1,7 +1,5 @@
 //! GRANT and REVOKE of privileges.
 
-use std::sync::Arc;
-
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, GrantLevel, GrantWhat};
 use keel_value::SqlMode;
@@ -74,7 +72,7 @@ impl Database {
     /// Whether the session may give that away.
     fn check_grantor(&self, session: &Session, wanted: &Wanted) -> SqlResult<()> {
         let (access, accounts) = (&session.access, &self.catalog().accounts);
-        let (needed, default) = (wanted.needed(), session.database.as_deref());
+        let needed = wanted.needed();
         match &wanted.level {
             Level::Global if access.global.has(needed) => Ok(()),
             Level::Global => {
@@ -82,11 +80,9 @@ impl Database {
                 Err(errors::access_denied(&access.user, &access.host, using))
             }
             Level::Database(database) => {
-                let literal = |a: &&Arc<Account>| a.databases.get(database.as_str()).copied();
-                let by_pattern =
-                    access.holders(accounts).iter().filter_map(literal).fold(access.global, Privileges::and);
-                let has =
-                    by_pattern.has(needed) || access.on_database(accounts, default, database).has(needed);
+                let holders = access.holders(accounts);
+                let given = holders.iter().map(|holder| holder.over_pattern(database));
+                let has = given.fold(access.global, Privileges::and).has(needed);
                 if has { Ok(()) } else { Err(database_denied(session, database)) }
             }
             Level::Table(database, table) => {

@@ -201,6 +201,12 @@ impl Account {
             .map_or(Privileges::NONE, |(_, privileges)| *privileges)
     }
 
+    /// What it has by itself on every database that matches a pattern.
+    pub(crate) fn over_pattern(&self, pattern: &str) -> Privileges {
+        let over = self.databases.iter().filter(|(own, _)| pattern::covers(own, pattern));
+        over.max_by_key(|(own, _)| pattern::exactness(own)).map_or(Privileges::NONE, |(_, given)| *given)
+    }
+
     /// What it has on a table by itself.
     pub fn on_table(&self, database: &str, table: &str) -> Option<&TableGrants> {
         if self.tables.is_empty() {

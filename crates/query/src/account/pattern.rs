@@ -48,6 +48,30 @@ pub fn matches(pattern: &str, text: &str, fold: bool) -> bool {
     }
 }
 
+/// Whether whatever matches `narrow` is sure to match `wide` too. Of patterns with wildcards only those are sure that are
+/// equal, or begin with all that `wide` has before a `%` at its end.
+pub fn covers(wide: &str, narrow: &str) -> bool {
+    let ((prefix, rest), (begins, more)) = (split(wide), split(narrow));
+    match more {
+        "" => matches(wide, &begins, false),
+        _ => wide == narrow || (rest == "%" && begins.starts_with(&prefix)),
+    }
+}
+
+/// What a pattern says before its first wildcard, without escapes, and what follows.
+fn split(pattern: &str) -> (String, &str) {
+    let mut plain = String::new();
+    let mut rest = pattern.char_indices();
+    while let Some((at, c)) = rest.next() {
+        match c {
+            '%' | '_' => return (plain, &pattern[at..]),
+            '\\' => plain.push(rest.next().map_or(c, |(_, escaped)| escaped)),
+            _ => plain.push(c),
+        }
+    }
+    (plain, "")
+}
+
 /// Whether a client comes from a host: by its name, its address, or a network written `address/mask`.
 pub fn host_matches(pattern: &str, host: &str, address: Option<IpAddr>) -> bool {
     if let Some((network, mask)) = pattern.split_once('/') {
@@ -125,6 +149,18 @@ mod tests {
         assert!(host_matches("192.168.7.0/255.255.255.0", "h", address));
         assert!(!host_matches("192.168.8.0/255.255.255.0", "h", address));
         assert!(host_matches("LocalHost", "localhost", None));
+    }
+
+    #[test]
+    fn a_wider_pattern_is_not_covered() {
+        assert!(covers("my\\_%", "my\\_1"));
+        assert!(covers("my\\_%", "my\\_1%"));
+        assert!(covers("my\\_%", "my\\_%"));
+        assert!(!covers("my\\_%", "my_%"));
+        assert!(!covers("my\\_1", "my_1"));
+        assert!(!covers("my\\_1", "my\\_1%"));
+        assert!(!covers("a_", "a%") && !covers("a%b", "a%"));
+        assert!(covers("%", "anything") && covers("%", "a%"));
     }
 
     #[test]

@@ -22,8 +22,11 @@ pub fn has_database(session: &Session, accounts: &Accounts, name: &str) -> bool 
     if accounts.unchecked || name.eq_ignore_ascii_case("information_schema") {
         return true;
     }
-    let have = session.access.on_database(accounts, session.database.as_deref(), name);
-    have.has_any(Privileges::OF_DATABASE) || session.access.has_tables_in(accounts, name)
+    let (access, default) = (&session.access, session.database.as_deref());
+    // GRANT OPTION everywhere shows nothing by itself.
+    access.global.has_any(Privileges::OF_DATABASE.without(Privileges::GRANT))
+        || access.on_database(accounts, default, name).without(access.global).has_any(Privileges::OF_DATABASE)
+        || access.has_tables_in(accounts, name)
 }
 
 /// 1044 unless the session may stand in a database.

@@ -104,13 +104,13 @@ fn global(account: &Account) -> String {
 fn of_databases(account: &Account) -> Vec<String> {
     let mut databases: Vec<_> = account.databases.iter().collect();
     databases.sort_by_key(|(name, _)| (Reverse(pattern::exactness(name)), (*name).clone()));
-    let text = |(database, own): (&Box<str>, &Privileges)| {
+    let text = |database: &str, own: &Privileges| {
         let mut out = format!("GRANT {} ON ", words(*own, Privileges::OF_DATABASE));
         push_quoted(&mut out, database);
         out += &format!(".* TO {}", name(account));
         out + if own.has(Privileges::GRANT) { " WITH GRANT OPTION" } else { "" }
     };
-    databases.into_iter().map(text).collect()
+    databases.into_iter().map(|(database, own)| text(database, own)).collect()
 }
 
 fn of_table(account: &Account, database: &str, table: &str, grants: &TableGrants) -> String {
