@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_storage::runtime::fiber;
 use keel_storage::{Owner, Txn};
 use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
@@ -497,6 +498,13 @@ impl Session {
             InterruptState::None => Ok(()),
             state => Err(interrupted(state)),
         }
+    }
+
+    /// The same in work that goes on for long without reading rows: others run meanwhile. No latch may be held.
+    #[inline]
+    pub fn let_others_run(&self) -> SqlResult<()> {
+        fiber::tick();
+        self.check_interrupt()
     }
 
     /// The default database, or 1046.

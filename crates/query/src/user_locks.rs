@@ -59,6 +59,17 @@ pub struct HeldLocks {
     pub(crate) closed_ring: bool,
 }
 
+/// What came of asking for a name.
+pub(crate) enum Tried {
+    /// It is had.
+    Had,
+    /// Somebody else has it.
+    Taken(Wanted),
+}
+
+/// A name that somebody else has.
+pub(crate) struct Wanted(Arc<Name>);
+
 impl UserLocks {
     /// Who waits for whom on this server, for locks that are not of rows.
     pub fn waits(&self) -> &Waits {
@@ -108,43 +119,48 @@ impl HeldLocks {
         &self.registry
     }
 
-    /// GET_LOCK(): whether it was had in time; `None` if the statement was killed. Waits.
-    pub(crate) fn get(
-        &mut self,
-        session: u64,
-        text: &[u8],
-        timeout: Duration,
-        interrupt: &Interrupt,
-        stake: impl FnOnce() -> Stake,
-    ) -> SqlResult<Option<bool>> {
+    /// GET_LOCK() of a name that may be free.
+    pub(crate) fn try_get(&mut self, session: u64, text: &[u8]) -> SqlResult<Tried> {
         if let Some(held) = self.held.iter_mut().find(|held| *held.text == *text) {
             held.count += 1;
-            return Ok(Some(true));
+            return Ok(Tried::Had);
         }
         if self.held.len() >= HELD_MAX {
             return Err(errors::out_of_resources());
         }
-        let name = {
-            let mut inner = self.registry.inner.lock();
-            let name = inner.names.entry_ref(text).or_default().clone();
-            if name.lock.try_own() {
-                name.owner.store(session, Ordering::Release);
-            }
-            name
-        };
-        if name.owner.load(Ordering::Acquire) != session {
-            let outcome = self.registry.waits.take(&name.lock, Kind::Own, stake, interrupt, timeout);
-            if let Err(error) = outcome {
-                drop(name);
-                self.registry.tidy(text);
-                self.closed_ring = error.code == code::LOCK_DEADLOCK;
-                if self.closed_ring {
-                    return Err(error);
-                }
-                return Ok((error.code == code::LOCK_WAIT_TIMEOUT).then_some(false));
-            }
-            name.owner.store(session, Ordering::Release);
+        let mut inner = self.registry.inner.lock();
+        let name = inner.names.entry_ref(text).or_default().clone();
+        if !name.lock.try_own() {
+            return Ok(Tried::Taken(Wanted(name)));
         }
+        name.owner.store(session, Ordering::Release);
+        drop(inner);
+        self.held.push(Held { text: text.into(), name, count: 1 });
+        Ok(Tried::Had)
+    }
+
+    /// GET_LOCK() of a name that was taken, by a session that keeps `stake`: whether it was had in time; `None` if the statement was
+    /// killed. Waits.
+    pub(crate) fn wait(
+        &mut self,
+        session: u64,
+        text: &[u8],
+        Wanted(name): Wanted,
+        timeout: Duration,
+        interrupt: &Interrupt,
+        stake: Stake,
+    ) -> SqlResult<Option<bool>> {
+        let outcome = self.registry.waits.take(&name.lock, Kind::Own, || stake, interrupt, timeout);
+        if let Err(error) = outcome {
+            drop(name);
+            self.registry.tidy(text);
+            self.closed_ring = error.code == code::LOCK_DEADLOCK;
+            if self.closed_ring {
+                return Err(error);
+            }
+            return Ok((error.code == code::LOCK_WAIT_TIMEOUT).then_some(false));
+        }
+        name.owner.store(session, Ordering::Release);
         self.held.push(Held { text: text.into(), name, count: 1 });
         Ok(Some(true))
     }

@@ -135,9 +135,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
-            core.sql.refuse_in_branch()?;
-            let database = core.state.database().clone();
-            database.commit(&mut core.sql)?;
+            commit_before_flush(core)?;
             flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }
         Statement::LockTables { tables, wait } => {
@@ -167,8 +165,8 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             core.count(Counter::StatementPrepare, 1);
             let text = text_of(core, source, params)?;
             let prepared = prepare(core, &text)?;
-            core.track_state();
             core.statements.add_named(&core.state.clone(), name, prepared)?;
+            core.track_state();
             Ok(Outcome::Ok("Statement prepared"))
         }
         Statement::Execute { name, using } => {
@@ -443,14 +441,27 @@ fn flush_status(core: &Core) {
     core.state.flush_status();
 }
 
-/// Bits of COM_REFRESH: FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+/// FLUSH commits, and is refused in a branch of XA.
+fn commit_before_flush(core: &mut Core) -> SqlResult<()> {
+    core.sql.refuse_in_branch()?;
+    let database = core.state.database().clone();
+    database.commit(&mut core.sql)
+}
+
+/// Bits of COM_REFRESH: FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+const REFRESH_TABLES: u8 = 0x04;
 const REFRESH_STATUS: u8 = 0x10;
 const REFRESH_MASTER: u8 = 0x80;
 
 /// COM_REFRESH: FLUSH by a command.
-pub fn refresh(core: &Core, what: u8) -> SqlResult<()> {
+pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
     see::expired(&core.sql)?;
     see::require_global(&core.sql, Privileges::RELOAD)?;
+    commit_before_flush(core)?;
+    if what & REFRESH_TABLES != 0 {
+        let database = core.state.database().clone();
+        database.flush_tables(&mut core.sql, &[])?;
+    }
     if what & REFRESH_STATUS != 0 {
         flush_status(core);
     }

@@ -292,6 +292,12 @@ impl PageWrite<'_> {
         Ok(())
     }
 
+    /// Replaces the first `old_len` bytes of each value whose bit is set in `slots` by `head`, which is no longer.
+    pub(crate) fn shorten(&mut self, slots: &[u8], old_len: usize, head: &[u8]) {
+        self.change(|page| page.shorten(slots, old_len, head)).expect("shorter values have room");
+        self.mtr.log(self.frame, |g| g.shorten(self.at, slots, old_len, head));
+    }
+
     /// Overwrites bytes within a value.
     pub(crate) fn patch(&mut self, slot: usize, offset: usize, bytes: &[u8]) {
         self.change(|page| page.patch(slot, offset, bytes));

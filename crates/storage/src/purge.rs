@@ -63,7 +63,8 @@ pub(crate) fn start(engine: &Arc<Engine>) {
                 engine.mind_length(&mut length)?;
                 Ok(count)
             });
-            if count.is_err() {
+            // Other errors, such as a full disk, say nothing about the pages that cannot be read.
+            if let Err(Error::Store(StoreError::Io { .. })) = &count {
                 engine.purge.failures.fetch_add(1, Ordering::Relaxed);
             }
             count
@@ -141,8 +142,11 @@ impl Engine {
         failed.map_or(Ok(count), Err)
     }
 
-    /// Says once what goes wrong in the background.
+    /// Says once what goes wrong in the background; not once the store has stopped, whose reason is told by others.
     pub(crate) fn complain(&self, error: &Error) {
+        if self.failure().is_some() {
+            return;
+        }
         let text = error.to_string();
         let mut last = self.purge.complaint.lock();
         if *last != text {

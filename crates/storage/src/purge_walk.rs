@@ -88,11 +88,11 @@ pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, R
         failed: Mutex::new(None),
         done: Semaphore::new(0),
     });
-    for _ in 1..fibers {
+    // All of them are fibers of their own: a panic in one is an error of this batch, and purge goes on.
+    for _ in 0..fibers {
         let (shared, engine) = (shared.clone(), engine.clone());
         fiber::spawn(move || shared.work(&engine));
     }
-    shared.work(engine);
     shared.done.acquire(fibers as u64, WaitEvent::Purge);
     match shared.failed.lock().take() {
         None => (ended.len(), Ok(())),
@@ -102,31 +102,30 @@ pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, R
 
 impl Engine {
     fn purge_transaction(&self, end: &Common) -> Result<()> {
-        if end.flags & END_HAS_DELETES != 0 {
-            self.walk_transaction(end, |at, change, tree| {
-                if change.common.kind == Kind::Delete {
-                    remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
-                }
-                Ok(())
-            })?;
+        if end.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) == 0 {
+            return Ok(());
         }
-        if end.flags & END_HAS_OVERFLOW != 0 {
-            self.walk_transaction(end, |at, change, tree| match (change.common.kind, &change.old) {
-                (Kind::Update, Some(old)) if old.header.is_overflow() => {
-                    let value = overflow_ref(change.tree, old.middle())?;
-                    self.free_old_value(at, change.key.len(), tree.tree(), value.page)
-                }
-                _ => Ok(()),
-            })?;
-        }
-        Ok(())
+        self.walk_transaction(end, |at, change, tree| match (change.common.kind, &change.old) {
+            (Kind::Delete, _) => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
+            (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                let value = overflow_ref(change.tree, old.middle())?;
+                self.free_old_value(at, change.key.len(), tree.tree(), value.page)
+            }
+            _ => Ok(()),
+        })
     }
 
     /// Frees what is left of the old value that the undo record at `at` names, which comes to name less and less. Waits.
     fn free_old_value(&self, at: UndoPtr, key_len: usize, tree: &Tree, mut rest: PageNo) -> Result<()> {
+        if rest.0 == 0 {
+            return Ok(());
+        }
         let record = self.store.undo_pin(PageNo(at.page))?;
         let offset = usize::from(at.offset) + middle_offset(key_len);
         while rest.0 != 0 {
+            if self.purge.stop.is_set() {
+                return Err(Error::Ended);
+            }
             let page = tree.value_page(rest)?;
             let mtr = self.store.begin()?;
             rest = tree.free_value_page(&mtr, &page, |rest| {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use keel_base::TrxId;
 use parking_lot::Mutex;
 
+use crate::row::EVERYBODY;
 use crate::trx::{TrxState, TrxTable};
 
 /// A reader's view. Registered; give it back with [`SnapshotSet::release`].
@@ -168,6 +169,9 @@ impl SnapshotSet {
     /// Whether `snapshot` sees the work of `id`.
     #[inline]
     pub(crate) fn sees(&self, snapshot: &Snapshot, table: &TrxTable, id: TrxId) -> bool {
+        if id == EVERYBODY {
+            return true;
+        }
         if id.0 >= snapshot.next {
             return false;
         }

@@ -18,7 +18,7 @@ use crate::lock::{Ask, IfTaken};
 use crate::mtr::Mtr;
 use crate::options::{Change, Changed, Insert, LockMode, OnDuplicate, Wait};
 use crate::rollback::overflow_ref;
-use crate::row::{DELETED, FRESH, HEADER_BYTES, Header, OVERFLOW};
+use crate::row::{DELETED, FRESH, HEADER_BYTES, Header, OVERFLOW, is_settled};
 use crate::tree::{LeafWrite, OverflowRef, Tree};
 use crate::trx::TrxShared;
 use crate::txn::{Buffers, State};
@@ -106,7 +106,11 @@ impl State {
                     let segment = self.writes.as_ref().map_or(0, |writes| writes.segment);
                     engine.undo.roll_over(segment, full, Need::New)?;
                 }
-                Step::Split(need) => tree.tree().split_for(key, need, Need::New)?,
+                Step::Split(need) => {
+                    if !tree.is_auxiliary() || !engine.settle_leaf(tree, key, need)? {
+                        tree.tree().split_for(key, need, Need::New)?;
+                    }
+                }
                 Step::Load(at) => {
                     let mut row = Vec::new();
                     tree.tree().read_overflow(at, &mut row)?;
@@ -137,7 +141,8 @@ impl State {
             Err(_) => None,
         };
         let old_header = old.map(|(header, _)| header);
-        let same_len = old.is_some_and(|(_, row)| row.len() == put.row.len());
+        let settled = put.slot.is_ok_and(|slot| is_settled(leaf.value(slot)));
+        let same_len = !settled && old.is_some_and(|(_, row)| row.len() == put.row.len());
         let row = old.filter(|_| put.kind == Kind::Delete).map_or(put.row, |(_, row)| row);
         encode_change(record, put.kind, writes.id, writes.last, tree.id(), put.key, old, row);
         if let Some((header, row)) = old {
@@ -155,7 +160,7 @@ impl State {
         };
         let header = Header { flags: put.flags, trx: writes.id, undo: room.ptr() };
         let written = match put.slot {
-            Ok(slot) if put.kind == Kind::Delete => {
+            Ok(slot) if put.kind == Kind::Delete && !settled => {
                 leaf.patch(slot, 0, &header.to_bytes());
                 Ok(())
             }
@@ -166,7 +171,7 @@ impl State {
             slot => {
                 value.clear();
                 value.extend_from_slice(&header.to_bytes());
-                value.extend_from_slice(put.row);
+                value.extend_from_slice(row);
                 match slot {
                     Ok(slot) => leaf.replace(slot, value),
                     Err(slot) => leaf.insert(slot, put.key, value),
@@ -174,7 +179,7 @@ impl State {
             }
         };
         if written.is_err() {
-            return Ok(Step::Split(put.key.len() + HEADER_BYTES + put.row.len()));
+            return Ok(Step::Split(put.key.len() + value.len()));
         }
         writes.last = room.ptr();
         room.append(record);

@@ -33,7 +33,6 @@ pub(crate) struct UndoPtr {
 
 impl UndoPtr {
     /// Nowhere.
-    #[cfg(test)]
     pub(crate) const NONE: UndoPtr = UndoPtr { page: 0, offset: 0 };
 
     /// Whether it names no record.

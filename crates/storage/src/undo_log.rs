@@ -124,6 +124,8 @@ struct Tail {
 /// A segment that is being opened.
 struct Opening {
     purge: PurgeState,
+    /// Order of the page read last.
+    last_seq: Option<u64>,
     /// Purge has passed what was read so far.
     purged: bool,
     /// Transactions that have not ended in what was read so far.
@@ -260,7 +262,7 @@ impl UndoLog {
             let head = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
             let at = UndoPtr::from_bytes([entry[4], entry[5], entry[6], entry[7], entry[8], entry[9]]);
             let purge = PurgeState { head, at, ..PurgeState::default() };
-            openings.push(Opening { purge, purged: true, open: BTreeMap::new() });
+            openings.push(Opening { purge, last_seq: None, purged: true, open: BTreeMap::new() });
             if head != 0 {
                 places.push(Reverse((head, index)));
             }
@@ -271,6 +273,10 @@ impl UndoLog {
             let opening = &mut openings[index];
             let read = self.store.undo_read(PageNo(page))?;
             let (seq, low) = page_order(page, read.bytes())?;
+            if opening.last_seq.is_some_and(|last| seq <= last) {
+                return Err(corrupt(page, "undo pages do not follow each other"));
+            }
+            opening.last_seq = Some(seq);
             if page == opening.purge.head {
                 opening.purge.head_seq = seq;
             }
@@ -316,7 +322,7 @@ impl UndoLog {
         bytes: &[u8],
         opening: &mut Opening,
     ) -> StoreResult<()> {
-        let Opening { purge: PurgeState { at: purge_at, .. }, purged, open } = opening;
+        let Opening { purge: PurgeState { at: purge_at, .. }, purged, open, .. } = opening;
         let mut offset = PAGE_HEADER_BYTES;
         while offset < bytes.len() {
             let Some(common) = decode_common(&bytes[offset..]) else {

@@ -54,6 +54,7 @@ fn open_bank(engine: &Arc<Engine>) -> Option<Bank> {
         return None;
     }
     let tree = |name: &str| trees[name.as_bytes()].clone();
+    tree("by balance").set_auxiliary();
     Some(Bank { accounts: tree("accounts"), by_balance: tree("by balance"), transfers: tree("transfers") })
 }
 

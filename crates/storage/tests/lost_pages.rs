@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::*;
 use keel_runtime::fiber;
 use keel_runtime::sim::{self, Disk, Options, Outcome};
-use keel_storage::inspect::{Finding, Folder, History, Leaf, Limits, Report, Visitor, tree};
+use keel_storage::inspect::{Finding, Folder, History, Leaf, Limits, Report, Severity, Visitor, tree};
 use keel_storage::{Engine, TreeHandle};
 use parking_lot::Mutex;
 
@@ -28,7 +28,8 @@ fn findings(disk: &Disk) -> Vec<String> {
         let found = Arc::new(Mutex::new(Vec::new()));
         let kept = found.clone();
         let report = Arc::new(Report::new(move |f: &Finding| {
-            if f.kind != "log" && f.kind != "log-gap" && f.kind != "torn" {
+            // Notes of these kinds say that there was a crash.
+            if f.severity == Severity::Damage || !["log", "log-gap", "torn"].contains(&f.kind) {
                 kept.lock().push(format!("{} {} {:?}: {}", f.kind, f.file, f.page, f.text));
             }
         }));

@@ -160,19 +160,33 @@ struct Writer {
     savepoint: Option<(Savepoint, BTreeMap<u32, Option<String>>)>,
 }
 
-const ROWS: u32 = 6;
+/// What rows a world has.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Their number at most.
+    rows: u32,
+    /// How long they may be.
+    lengths: &'static [usize],
+    /// Changes in a turn.
+    changes: u32,
+    /// Whether they are entries of an index, which are settled where a leaf is full.
+    of_index: bool,
+}
+
+const FEW_ROWS: Shape = Shape { rows: 6, lengths: &[3, 40, 300, 3000, 6000], changes: 1, of_index: false };
+const FULL_LEAVES: Shape = Shape { rows: 1200, lengths: &[0, 1, 6, 6, 120], changes: 40, of_index: true };
 
 fn random(n: u64) -> u64 {
     rand::u64() % n
 }
 
-fn random_row(round: u32) -> String {
-    let len = [3, 40, 300, 3000, 6000][random(5) as usize];
+fn random_row(shape: Shape, round: u32) -> String {
+    let len = shape.lengths[random(shape.lengths.len() as u64) as usize];
     format!("{round} {}", "abcdef".repeat(len / 6))
 }
 
 impl Writer {
-    fn change(&mut self, tree: &TreeHandle, committed: &Rows, n: u32, round: u32) {
+    fn change(&mut self, shape: Shape, tree: &TreeHandle, committed: &Rows, n: u32, round: u32) {
         let now = self.pending.get(&n).cloned().unwrap_or_else(|| committed.get(&n).cloned());
         let new = match (now.is_some(), random(4)) {
             (true, 0) => {
@@ -180,7 +194,7 @@ impl Writer {
                 None
             }
             (there, _) => {
-                let row = random_row(round);
+                let row = random_row(shape, round);
                 self.txn.start_statement();
                 if there {
                     set(&mut self.txn, tree, n, &row).unwrap()
@@ -210,8 +224,11 @@ impl Writer {
 }
 
 /// Writers that never meet, one after the other; readers that hold snapshots of all ages; a map for each.
-fn one_world(engine: &Arc<Engine>) {
+fn one_world(engine: &Arc<Engine>, shape: Shape) {
     let tree = new_tree(engine);
+    if shape.of_index {
+        tree.set_auxiliary();
+    }
     let mut committed = Rows::new();
     let mut writers: Vec<Writer> =
         (0..4).map(|_| Writer { txn: rr(engine), pending: BTreeMap::new(), savepoint: None }).collect();
@@ -241,15 +258,18 @@ fn one_world(engine: &Arc<Engine>) {
                 }
             }
             _ => {
-                let n = random(u64::from(ROWS)) as u32;
-                let free = writers.iter().enumerate().all(|(i, w)| i == turn || !w.pending.contains_key(&n));
-                if free {
-                    writers[turn].change(&tree, &committed, n, round);
+                for _ in 0..shape.changes {
+                    let n = random(u64::from(shape.rows)) as u32;
+                    let free =
+                        writers.iter().enumerate().all(|(i, w)| i == turn || !w.pending.contains_key(&n));
+                    if free {
+                        writers[turn].change(shape, &tree, &committed, n, round);
+                    }
                 }
             }
         }
         if let Some((reader, rows)) = readers.last_mut().filter(|_| one_in(4)) {
-            let n = random(u64::from(ROWS)) as u32;
+            let n = random(u64::from(shape.rows)) as u32;
             assert_eq!(get(reader, &tree, n).as_ref(), rows.get(&n), "row {n} in round {round}");
         }
         if one_in(16) {
@@ -268,16 +288,53 @@ fn one_world(engine: &Arc<Engine>) {
     }
     fiber::sleep(Duration::from_secs(1));
     assert_eq!(rows_of(&mut rr(engine), &tree), committed);
-    let entries = engine.row_estimate(&tree, ScanRange::ALL).unwrap();
-    assert_eq!(entries, committed.len() as u64, "deleted entries are left");
+    for n in (0..shape.rows).filter(|n| !committed.contains_key(n)) {
+        assert_eq!(engine.peek(&tree, &k(n)).unwrap(), None, "entry {n}, deleted, is left");
+    }
+    assert_eq!(engine.check_tree(&tree).unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn every_snapshot_sees_its_rows_as_long_as_it_lives() {
     for seed in seeds(60) {
-        let result = std::panic::catch_unwind(|| world(seed, one_world));
+        let result = std::panic::catch_unwind(|| world(seed, |engine| one_world(engine, FEW_ROWS)));
         assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
     }
+}
+
+#[test]
+fn every_snapshot_sees_its_entries_while_leaves_are_settled() {
+    for seed in seeds(20) {
+        let result = std::panic::catch_unwind(|| world(seed, |engine| one_world(engine, FULL_LEAVES)));
+        assert!(result.is_ok(), "failed with KEEL_SEED={seed}");
+    }
+}
+
+/// Pages in use of a tree of entries without values, which committed one by one in no order.
+fn leaves_of_entries(engine: &Arc<Engine>, of_index: bool) -> u64 {
+    let tree = new_tree(engine);
+    if of_index {
+        tree.set_auxiliary();
+    }
+    let mut txn = rr(engine);
+    for n in 0..20_000u32 {
+        put(&mut txn, &tree, n.wrapping_mul(0x9e37_79b1), "");
+        if n % 10 == 0 {
+            txn.commit().unwrap();
+            txn = rr(engine);
+        }
+    }
+    txn.commit().unwrap();
+    assert_eq!(keys(&mut rr(engine), &tree).len(), 20_000);
+    engine.tree_pages(&tree)
+}
+
+#[test]
+fn entries_that_all_see_take_less_room() {
+    world(1, |engine| {
+        let (rows, entries) = (leaves_of_entries(engine, false), leaves_of_entries(engine, true));
+        assert!(entries * 10 < rows * 7, "{entries} pages of entries, {rows} of rows");
+    });
 }
 
 /// What committed, in the order of commits: the LSN and the rows written.
@@ -434,7 +491,7 @@ fn a_crash_around_the_cut_of_the_undo_file_loses_nothing() {
             let mut second = rr(&engine);
             let rounds = random(400);
             for _ in 0..rounds {
-                set(&mut second, &tree, 2, &random_row(1)).unwrap();
+                set(&mut second, &tree, 2, &random_row(FEW_ROWS, 1)).unwrap();
             }
             set(&mut second, &tree, 2, "second").unwrap();
             second.commit().unwrap();

@@ -19,6 +19,8 @@ use crate::{Decimal, SqlType, TypeKind, Value, ValueRef};
 
 const NULL: u8 = 0;
 const NOT_NULL: u8 = 1;
+/// Octets of the longest key of fixed length, and more: DECIMAL(65) has 30.
+const SCALAR_BYTES_MAX: usize = 64;
 
 /// One column of a key.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +78,37 @@ impl KeyPart {
             return decode(&inverted, &self.ty, self.nullable);
         }
         decode(key, &self.ty, self.nullable)
+    }
+
+    /// Whether [`KeyPart::scalar`] gives back what was stored: numbers and times, but not those with a zero of either
+    /// sign, which is one in a key.
+    pub fn is_scalar(&self) -> bool {
+        let floating = matches!(self.ty.kind, TypeKind::Float | TypeKind::Double);
+        self.prefix.is_none() && !floating && fixed_bytes(&self.ty).is_some()
+    }
+
+    /// Octets of every key of this part, if they are always as many.
+    pub fn width(&self) -> Option<usize> {
+        fixed_bytes(&self.ty).filter(|_| !self.nullable)
+    }
+
+    /// The value at the start of `key`, of a part that [is a scalar](KeyPart::is_scalar); NULL if it is cut short.
+    #[inline]
+    pub fn scalar(&self, key: &[u8]) -> ValueRef<'static> {
+        let lead = usize::from(self.nullable);
+        let null = if self.descending { !NULL } else { NULL };
+        if self.nullable && key.first().is_none_or(|first| *first == null) {
+            return ValueRef::Null;
+        }
+        let len = fixed_bytes(&self.ty).unwrap_or(0);
+        let Some(bytes) = key.get(lead..lead + len) else { return ValueRef::Null };
+        if !self.descending {
+            return decode_scalar(&self.ty, bytes);
+        }
+        let mut inverted = [0; SCALAR_BYTES_MAX];
+        inverted[..len].copy_from_slice(bytes);
+        invert(&mut inverted[..len]);
+        decode_scalar(&self.ty, &inverted[..len])
     }
 
     /// Whether [`KeyPart::decode`] gives back what was stored.
@@ -170,36 +203,45 @@ fn skip(key: &[u8], ty: &SqlType, nullable: bool) -> Option<usize> {
 }
 
 fn decode(key: &[u8], ty: &SqlType, nullable: bool) -> Option<(Value, usize)> {
-    use TypeKind as K;
     let len = skip(key, ty, nullable)?;
     let lead = usize::from(nullable);
     if len == lead {
         return Some((Value::Null, len));
     }
     let bytes = &key[lead..len];
-    let value = match ty.kind {
+    let value = if ty.is_string() {
+        Value::Bytes(collation::from_weights(ty.collation, bytes)?.0.into())
+    } else {
+        decode_scalar(ty, bytes).to_owned()
+    };
+    Some((value, len))
+}
+
+/// The value of a key of fixed length that is not NULL.
+#[inline]
+fn decode_scalar(ty: &SqlType, bytes: &[u8]) -> ValueRef<'static> {
+    use TypeKind as K;
+    match ty.kind {
         K::TinyInt | K::SmallInt | K::MediumInt | K::Int | K::BigInt if !ty.unsigned => {
             let unused = 64 - 8 * bytes.len() as u32;
             let sign = 1u64 << (63 - unused);
-            Value::Int(((big_endian(bytes) ^ sign) << unused) as i64 >> unused)
+            ValueRef::Int(((big_endian(bytes) ^ sign) << unused) as i64 >> unused)
         }
         K::Float => {
             let bits = big_endian(bytes) as u32;
-            Value::Float(f32::from_bits(if bits >> 31 == 1 { bits ^ 1 << 31 } else { !bits }))
+            ValueRef::Float(f32::from_bits(if bits >> 31 == 1 { bits ^ 1 << 31 } else { !bits }))
         }
         K::Double => {
             let bits = big_endian(bytes);
-            Value::Double(f64::from_bits(if bits >> 63 == 1 { bits ^ 1 << 63 } else { !bits }))
+            ValueRef::Double(f64::from_bits(if bits >> 63 == 1 { bits ^ 1 << 63 } else { !bits }))
         }
-        K::Decimal => Value::Decimal(Decimal::load(ty.length, ty.decimals, bytes)),
-        K::Date => Value::Date(Date::from_packed(big_endian(bytes) as u32)),
-        K::Time => Value::Time(Time::load(ty.decimals, bytes)),
-        K::DateTime => Value::DateTime(DateTime::load(ty.decimals, bytes)),
-        K::Timestamp => Value::DateTime(DateTime::load_timestamp(ty.decimals, bytes)),
-        _ if ty.is_string() => Value::Bytes(collation::from_weights(ty.collation, bytes)?.0.into()),
-        _ => Value::UInt(big_endian(bytes)),
-    };
-    Some((value, len))
+        K::Decimal => ValueRef::Decimal(Decimal::load(ty.length, ty.decimals, bytes)),
+        K::Date => ValueRef::Date(Date::from_packed(big_endian(bytes) as u32)),
+        K::Time => ValueRef::Time(Time::load(ty.decimals, bytes)),
+        K::DateTime => ValueRef::DateTime(DateTime::load(ty.decimals, bytes)),
+        K::Timestamp => ValueRef::DateTime(DateTime::load_timestamp(ty.decimals, bytes)),
+        _ => ValueRef::UInt(big_endian(bytes)),
+    }
 }
 
 fn big_endian(bytes: &[u8]) -> u64 {

@@ -361,7 +361,7 @@ impl TableReader {
                 };
                 self.primary.clear();
                 self.primary.extend_from_slice(key);
-                fill(slot, &self.table.layout, None, row);
+                fill(slot, &self.table.layout, row);
                 return Ok(true);
             };
             let Some((key, row, undecided)) = open.next_of_index(txn).map_err(engine_error)? else {
@@ -382,7 +382,7 @@ impl TableReader {
                 continue;
             }
             if self.covering {
-                fill(slot, &index.entry_layout, Some(&index.entry_map), row);
+                slot.set_entry(&index.entry, key, row);
                 return Ok(true);
             }
             self.primary.clear();
@@ -474,19 +474,18 @@ fn transaction(session: &mut Session) -> &mut Txn {
 }
 
 fn fetch(table: &TableDef, key: &[u8], read: Read, txn: &mut Txn, slot: &mut RowSlot) -> SqlResult<bool> {
-    let found = txn.get(table.rows(), key, read, |row| fill(slot, &table.layout, None, row));
+    let found = txn.get(table.rows(), key, read, |row| fill(slot, &table.layout, row));
     Ok(found.map_err(engine_error)?.is_some())
 }
 
 /// Copies a row into a slot, whose buffer is reused.
-fn fill(slot: &mut RowSlot, layout: &Arc<Layout>, map: Option<&Arc<[u16]>>, row: &[u8]) {
-    if let RowSlot::Stored { layout: before, map: before_map, bytes } = slot
+fn fill(slot: &mut RowSlot, layout: &Arc<Layout>, row: &[u8]) {
+    if let RowSlot::Stored { layout: before, map: None, bytes } = slot
         && Arc::ptr_eq(before, layout)
-        && before_map.is_some() == map.is_some()
     {
         bytes.clear();
         bytes.extend_from_slice(row);
         return;
     }
-    *slot = RowSlot::Stored { layout: layout.clone(), map: map.cloned(), bytes: row.to_vec() };
+    *slot = RowSlot::Stored { layout: layout.clone(), map: None, bytes: row.to_vec() };
 }

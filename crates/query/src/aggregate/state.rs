@@ -454,15 +454,14 @@ impl Texts {
         self.joined.extend_from_slice(text);
         // What is longer than `group_concat_max_len` is cut at a character's end.
         if self.joined.len() > max {
-            self.joined.truncate(max);
+            // A string that is cut ends with its quote.
+            let quoted = call.kind == AggregateKind::JsonArray && text.first() == Some(&b'"') && max > 0;
+            self.joined.truncate(max - usize::from(quoted));
             if call.ty.is_text() {
                 self.joined.truncate(collation::well_formed_len(call.ty.collation, &self.joined));
             }
-            if call.kind == AggregateKind::JsonArray && text.first() == Some(&b'"') && !self.joined.is_empty()
-            {
-                // The string that was cut ends there.
-                let last = self.joined.len() - 1;
-                self.joined[last] = b'"';
+            if quoted {
+                self.joined.push(b'"');
             }
             self.cut = Some(self.rows);
         }

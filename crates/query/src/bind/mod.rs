@@ -187,8 +187,6 @@ pub struct Binder<'a> {
     pub(crate) common: Vec<crate::select::CommonTable>,
     /// Names of tables of WITH RECURSIVE that are bound later.
     pub(crate) later_common: Vec<String>,
-    /// A table of WITH was named within its own query, before it has a plan.
-    pub(crate) met_itself: bool,
     /// Recursive tables so far.
     pub(crate) recursions: u32,
     /// Recursive tables that the part being bound names, by their numbers.
@@ -220,7 +218,6 @@ impl<'a> Binder<'a> {
             names_only: false,
             common: Vec::new(),
             later_common: Vec::new(),
-            met_itself: false,
             recursions: 0,
             working_uses: Vec::new(),
         }

@@ -5,8 +5,9 @@
 //! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys][checks]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
-//! formats that it does not know. Tables of format 1 end with their indexes. CHECK constraints are a list
-//! of those of columns, each with the column's place, and one of the others.
+//! formats that it does not know. Tables of format 1 end with their indexes; indexes of
+//! formats 1 and 2 do not say whether they are lean, and are not. CHECK constraints are a list of those of columns, each with the
+//! column's place, and one of the others.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::record::{IndexRecord, TableRecord};
 use super::{ColumnDef, ColumnDefault, ForeignAction, ForeignKey, IndexKind, KeyPart, TableOptions};
 
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 2;
+const TABLE_FORMAT: u8 = 3;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
 const KINDS: [TypeKind; 29] = {
@@ -88,7 +89,7 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         tree_id: TreeId(input.u32()?),
         options: input.options()?,
         columns: input.list(Reader::column)?,
-        indexes: input.list(Reader::index)?,
+        indexes: input.list(|input| input.index(format))?,
         foreign_keys: Vec::new(),
         checks: Vec::new(),
     };
@@ -259,6 +260,7 @@ impl Writer {
         self.text(&index.comment);
         self.optional(index.using.as_deref(), Writer::text);
         self.u32(index.tree_id.0);
+        self.flag(index.lean);
     }
 
     fn foreign_key(&mut self, key: &ForeignKey) {
@@ -401,7 +403,7 @@ impl Reader<'_> {
         Some(Date { year: self.u16()?, month: self.u8()?, day: self.u8()? })
     }
 
-    fn index(&mut self) -> Option<IndexRecord> {
+    fn index(&mut self, format: u8) -> Option<IndexRecord> {
         Some(IndexRecord {
             name: self.text()?.into(),
             kind: match self.u8()? {
@@ -420,6 +422,7 @@ impl Reader<'_> {
             comment: self.text()?,
             using: self.optional(Self::text)?,
             tree_id: TreeId(self.u32()?),
+            lean: format >= 3 && self.flag()?,
         })
     }
 
@@ -469,6 +472,7 @@ mod tests {
                 comment: "c".into(),
                 using: Some("BTREE".into()),
                 tree_id: TreeId(12),
+                lean: true,
             }],
             foreign_keys: vec![ForeignKey {
                 name: "f".into(),
@@ -487,8 +491,13 @@ mod tests {
     fn records_come_back_as_written() {
         let table = sample();
         assert_eq!(decode_table("test", "t", &encode_table(&table)), Some(table));
-        let older = TableRecord { foreign_keys: Vec::new(), ..sample() };
+        let mut older = TableRecord { foreign_keys: Vec::new(), ..sample() };
         let mut bytes = encode_table(&older);
+        older.indexes[0].lean = false;
+        // Behind the only index's flag three lists without items.
+        bytes.remove(bytes.len() - 13);
+        bytes[0] = 2;
+        assert_eq!(decode_table("test", "t", &bytes), Some(older.clone()));
         bytes[0] = 1;
         assert_eq!(decode_table("test", "t", &bytes[..bytes.len() - 12]), Some(older));
         let mut checked = sample();

@@ -6,8 +6,8 @@
 //!
 //! 1. Rows live in the tree of the clustered key: the primary key, else the first unique key over NOT NULL columns without
 //!    prefixes, else a hidden row number of eight big-endian bytes. The row bytes follow [`TableDef::layout`] over all columns.
-//! 2. An entry of a secondary index has as key the encoded parts followed by the clustered key's bytes, and as value a row
-//!    of [`IndexDef::entry_layout`]: its whole (not prefix) columns and those of the clustered key. So no reader decodes keys.
+//! 2. An entry of a secondary index has as key the encoded parts followed by the clustered key's bytes, and as value a row of
+//!    those of its whole (not prefix) columns and the clustered key's that the key does not give back ([`EntryShape`]).
 //! 3. AUTO_INCREMENT lives in the counter of the tree of the first index that begins with the column; hidden row numbers in
 //!    the counter of the clustered tree.
 //! 4. A foreign key stands with the child; a catalog knows by name who refers to whom ([`Catalog::references_to`]).
@@ -16,6 +16,7 @@ pub mod check;
 pub mod codec;
 pub mod counter;
 mod density;
+mod entry;
 mod foreign;
 pub mod names;
 pub mod record;
@@ -32,6 +33,7 @@ use keel_value::CollationId;
 
 use crate::account::Accounts;
 
+pub use entry::EntryShape;
 pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;

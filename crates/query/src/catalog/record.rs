@@ -5,11 +5,13 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
-use keel_value::row::{self, Layout};
+use keel_value::row::Layout;
 
 use super::check::CheckConstraint;
 use super::table::{Shared, layout_of};
-use super::{AutoIncrement, ColumnDef, ForeignKey, IndexDef, IndexKind, KeyPart, TableDef, TableOptions};
+use super::{
+    AutoIncrement, ColumnDef, EntryShape, ForeignKey, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
+};
 
 /// What of a table is kept on disk; what DDL edits.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +55,8 @@ pub struct IndexRecord {
     pub using: Option<String>,
     /// Its tree; the tree of the rows for the clustered key.
     pub tree_id: TreeId,
+    /// Whether its entries leave out of their value what their key gives back: so are all that are made today.
+    pub lean: bool,
 }
 
 impl IndexRecord {
@@ -60,6 +64,14 @@ impl IndexRecord {
     pub fn can_cluster(&self, columns: &[ColumnDef]) -> bool {
         self.kind != IndexKind::Plain
             && self.parts.iter().all(|p| p.prefix.is_none() && !columns[p.column].nullable)
+    }
+}
+
+impl IndexRecord {
+    /// Its entries will be made anew, in this tree.
+    pub(crate) fn set_new_tree(&mut self, tree: TreeId) {
+        self.tree_id = tree;
+        self.lean = true;
     }
 }
 
@@ -75,6 +87,19 @@ impl TableRecord {
         let mut trees = vec![self.tree_id];
         trees.extend(self.indexes.iter().map(|i| i.tree_id).filter(|t| *t != self.tree_id));
         trees
+    }
+
+    /// Gives it new trees, for new rows.
+    pub(crate) fn make_trees(&mut self, mut make: impl FnMut() -> SqlResult<TreeId>) -> SqlResult<()> {
+        self.tree_id = make()?;
+        let clustered = self.clustered();
+        for (position, index) in self.indexes.iter_mut().enumerate() {
+            match clustered == Some(position) {
+                true => index.tree_id = self.tree_id,
+                false => index.set_new_tree(make()?),
+            }
+        }
+        Ok(())
     }
 
     /// Opens its trees and works out what statements need.
@@ -99,8 +124,10 @@ impl TableRecord {
     ) -> SqlResult<TableDef> {
         let layout = layout_of(&self.columns);
         let clustered = self.clustered();
-        let clustered_columns: Vec<usize> =
-            clustered.map(|c| self.indexes[c].parts.iter().map(|p| p.column).collect()).unwrap_or_default();
+        let clustered_parts: Vec<(key::KeyPart, usize)> = clustered.map_or_else(Vec::new, |c| {
+            let parts = self.indexes[c].parts.iter();
+            parts.map(|p| (encoder(p, &self.columns[p.column]), p.column)).collect()
+        });
         let auto_increment = self.columns.iter().position(|c| c.auto_increment).and_then(|column| {
             let index = self.indexes.iter().position(|i| i.parts[0].column == column)?;
             Some(AutoIncrement { column, index })
@@ -113,7 +140,7 @@ impl TableRecord {
             if !own {
                 tree.iter().for_each(TreeHandle::set_auxiliary);
             }
-            indexes.push(open_index(index, tree, own, &self.columns, &layout, &clustered_columns));
+            indexes.push(open_index(index, tree, own, &self.columns, &layout, &clustered_parts));
         }
         Ok(TableDef {
             id: self.id,
@@ -143,24 +170,15 @@ fn open_index(
     clustered: bool,
     columns: &[ColumnDef],
     layout: &Arc<Layout>,
-    clustered_columns: &[usize],
+    clustered_parts: &[(key::KeyPart, usize)],
 ) -> IndexDef {
-    let encoders = record.parts.iter().map(|p| encoder(p, &columns[p.column])).collect();
-    let entry_columns: Vec<usize> = if clustered {
-        (0..columns.len()).collect()
+    let encoders: Vec<key::KeyPart> = record.parts.iter().map(|p| encoder(p, &columns[p.column])).collect();
+    let entry = if clustered {
+        EntryShape::of_rows(layout)
     } else {
-        let whole = record.parts.iter().filter(|p| p.prefix.is_none()).map(|p| p.column);
-        let mut held: Vec<usize> = Vec::new();
-        for column in whole.chain(clustered_columns.iter().copied()) {
-            if !held.contains(&column) {
-                held.push(column);
-            }
-        }
-        held
+        let own = encoders.iter().cloned().zip(record.parts.iter().map(|p| p.column));
+        EntryShape::new(own.chain(clustered_parts.iter().cloned()).collect(), columns, record.lean)
     };
-    let entry_layout = if clustered { layout.clone() } else { entry_layout(&entry_columns, columns) };
-    let mut entry_map = vec![u16::MAX; columns.len()];
-    entry_columns.iter().enumerate().for_each(|(place, column)| entry_map[*column] = place as u16);
     IndexDef {
         name: record.name,
         kind: record.kind,
@@ -170,9 +188,8 @@ fn open_index(
         tree_id: record.tree_id,
         tree,
         encoders,
-        entry_layout,
-        entry_columns,
-        entry_map: entry_map.into(),
+        entry: Arc::new(entry),
+        lean: record.lean,
     }
 }
 
@@ -182,15 +199,6 @@ fn encoder(part: &KeyPart, column: &ColumnDef) -> key::KeyPart {
         prefix: part.prefix,
         ..key::KeyPart::new(column.ty.clone(), column.nullable)
     }
-}
-
-fn entry_layout(entry_columns: &[usize], columns: &[ColumnDef]) -> Arc<Layout> {
-    let held = entry_columns
-        .iter()
-        .map(|c| &columns[*c])
-        .map(|c| row::Column { ty: c.ty.clone(), nullable: c.nullable, default: c.added_with.clone() })
-        .collect();
-    Arc::new(Layout::with_defaults(held))
 }
 
 impl TableDef {
@@ -215,6 +223,7 @@ impl TableDef {
                     comment: i.comment.clone(),
                     using: i.using.clone(),
                     tree_id: i.tree_id,
+                    lean: i.lean,
                 })
                 .collect(),
             foreign_keys: self.foreign_keys.clone(),

@@ -8,10 +8,10 @@ use keel_value::key;
 use keel_value::row::{self, Layout};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
-use super::ForeignKey;
 use super::check::CheckConstraint;
 use super::counter::Counter;
 use super::density::Densities;
+use super::{EntryShape, ForeignKey};
 use crate::engine_error;
 use crate::mdl::TableLock;
 
@@ -166,12 +166,10 @@ pub struct IndexDef {
     pub tree: Option<TreeHandle>,
     /// How each part is encoded.
     pub encoders: Vec<key::KeyPart>,
-    /// How an entry's value is read; the table's layout for the clustered key.
-    pub entry_layout: Arc<Layout>,
-    /// For each column of `entry_layout` its column of the table.
-    pub entry_columns: Vec<usize>,
-    /// For each column of the table its column of `entry_layout`, or `u16::MAX`.
-    pub entry_map: Arc<[u16]>,
+    /// How an entry is read.
+    pub entry: Arc<EntryShape>,
+    /// See [`super::IndexRecord::lean`].
+    pub lean: bool,
 }
 
 /// One column of an index.
@@ -301,7 +299,7 @@ impl IndexDef {
 
     /// Whether every given column can be read from an entry.
     pub fn covers(&self, mut columns: impl Iterator<Item = usize>) -> bool {
-        columns.all(|c| self.entry_map[c] != u16::MAX)
+        columns.all(|c| self.entry.holds(c))
     }
 
     /// The tree of its entries; only asked in tables that are not virtual.

@@ -184,13 +184,8 @@ impl Database {
         definition.check_orphans(session, &record)?;
         record.id = self.catalog_tree().next_table_id(self.engine())?;
         record.version = definition.catalog.version + 1;
-        record.tree_id = definition.create_tree(record.id)?;
-        let clustered = record.clustered();
-        for position in 0..record.indexes.len() {
-            let own = clustered == Some(position);
-            record.indexes[position].tree_id =
-                if own { record.tree_id } else { definition.create_tree(record.id)? };
-        }
+        let id = record.id;
+        record.make_trees(|| definition.create_tree(id))?;
         let table = definition.put_table(record, Arc::new(Shared::default()))?;
         definition.tell_relatives(&table)?;
         definition.commit()?;

@@ -107,13 +107,8 @@ impl Database {
         let mut record = table.record();
         definition.drop_trees(&record.trees())?;
         record.version = definition.catalog.version + 1;
-        record.tree_id = definition.create_tree(record.id)?;
-        let clustered = record.clustered();
-        for position in 0..record.indexes.len() {
-            let own = clustered == Some(position);
-            record.indexes[position].tree_id =
-                if own { record.tree_id } else { definition.create_tree(record.id)? };
-        }
+        let id = record.id;
+        record.make_trees(|| definition.create_tree(id))?;
         let shared = Shared { lock: table.shared.lock.clone(), ..Shared::default() };
         definition.put_table(record, Arc::new(shared))?;
         definition.commit()?;

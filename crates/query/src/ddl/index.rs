@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
-use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn, TxnOptions};
+use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::{self, RowRef};
 use keel_value::{TypeKind, Value, convert};
 
@@ -131,7 +131,7 @@ impl Database {
             if clustered == Some(position) {
                 alteration.record.indexes[position].tree_id = alteration.record.tree_id;
             } else if !kept {
-                alteration.record.indexes[position].tree_id = pending.create(table.id)?;
+                alteration.record.indexes[position].set_new_tree(pending.create(table.id)?);
                 new.push(position);
             }
         }
@@ -167,32 +167,25 @@ impl Database {
         position: usize,
         mut entries: Sorted,
     ) -> SqlResult<()> {
-        let tree = built.indexes[position].entries();
-        let mut writing = self.engine().begin(self.quiet(session));
+        let mut loader = self.engine().loader(built.indexes[position].entries());
         let mut last_unique = Vec::new();
         let mut count = 0;
         while let Some((key, payload)) = entries.next()? {
             let (unique_len, value) = split_payload(payload);
-            let is_double = unique_len != 0 && last_unique == key[..unique_len];
-            let inserted = match is_double {
-                true => Insert::Duplicate,
-                false => writing.insert(tree, key, value, OnDuplicate::LockShared).map_err(engine_error)?,
-            };
-            if inserted == Insert::Duplicate {
+            if unique_len != 0 && last_unique == key[..unique_len] {
                 let print = |row: &[u8]| duplicate_error(built, position, row);
                 let error = reading.get(built.rows(), &key[unique_len..], Read::Snapshot, print);
-                writing.rollback().map_err(engine_error)?;
                 return Err(error.map_err(engine_error)?.unwrap_or_else(|| errors::dup_entry("?", "?")));
             }
             last_unique.clear();
             last_unique.extend_from_slice(&key[..unique_len]);
+            loader.push(key, value).map_err(engine_error)?;
             count += 1;
             if count % BATCH_ROWS == 0 {
-                writing = self.next_batch(session, writing)?;
+                session.check_interrupt()?;
             }
         }
-        writing.commit().map_err(engine_error)?;
-        Ok(())
+        loader.finish().map_err(engine_error)
     }
 
     /// Copies all rows into new trees.
@@ -205,13 +198,7 @@ impl Database {
     ) -> SqlResult<Copied> {
         let record = &mut alteration.record;
         record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
-        record.tree_id = pending.create(source.id)?;
-        let clustered = record.clustered();
-        for position in 0..record.indexes.len() {
-            let own = clustered == Some(position);
-            record.indexes[position].tree_id =
-                if own { record.tree_id } else { pending.create(source.id)? };
-        }
+        record.make_trees(|| pending.create(source.id))?;
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;

@@ -100,7 +100,7 @@ fn record(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0) })
+    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0), lean: true })
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {

@@ -215,10 +215,15 @@ pub(super) fn may_wait(expr: &Expr) -> bool {
     let mut stays = true;
     walk::visit(expr, &mut |e| match &e.node {
         Node::SysVar(..) => stays = false,
-        Node::Call(function, _) if function.name == "json_contains" => stays = false,
+        Node::Call(function, args) if takes_long(function.name, args.len()) => stays = false,
         _ => {}
     });
     facts.subquery || facts.volatile || !stays
+}
+
+/// Whether a call may take long enough for others to be let run meanwhile.
+fn takes_long(function: &str, arguments: usize) -> bool {
+    crate::func::json::MAY_TAKE_LONG.contains(&function) || (function == "json_extract" && arguments > 2)
 }
 
 /// A column's value, converted to its type.

@@ -30,7 +30,10 @@ pub(crate) fn write_entry(index: &IndexDef, row: &RowRef<'_>, primary: &[u8], en
     entry.parts_len = entry.key.len();
     entry.key.extend_from_slice(primary);
     entry.value.clear();
-    row::encode_with(&index.entry_layout, |place| row.get(index.entry_columns[place]), &mut entry.value);
+    let shape = &index.entry;
+    if !shape.in_value.is_empty() {
+        row::encode_with(&shape.layout, |place| row.get(shape.in_value[place]), &mut entry.value);
+    }
 }
 
 /// Makes a row's clustered key; not for tables with hidden row numbers.

@@ -470,24 +470,22 @@ pub(crate) fn check_rows(
     let mut scan = txn.scan(entries.entries(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
     let (mut key, mut last) = (Vec::new(), Vec::new());
     let mut count = 0;
-    while let Some((_, entry)) = scan.next(txn).map_err(engine_error)? {
+    while let Some((entry_key, entry)) = scan.next(txn).map_err(engine_error)? {
         count += 1;
-        let row = RowRef::new(&entries.entry_layout, entry);
-        let place = |column: &usize| usize::from(entries.entry_map[*column]);
-        let values: Vec<usize> = columns.iter().map(place).collect();
-        if values.iter().any(|place| row.get(*place).is_null()) {
+        let value = |column: &usize| entries.entry.get(*column, entry_key, entry);
+        if columns.iter().any(|column| value(column).is_null()) {
             continue;
         }
         let Some((parent, index)) = target else { return Err(missing()) };
         let parent_index = &parent.indexes[index];
         key.clear();
-        let parts = parent_index.encoders.iter().zip(&values);
-        parts.for_each(|(encoder, place)| encoder.encode(row.get(*place), &mut key));
+        let parts = parent_index.encoders.iter().zip(&columns);
+        parts.for_each(|(encoder, column)| encoder.encode(value(column), &mut key));
         if key == last {
             continue;
         }
         session.check_interrupt()?;
-        let mut found = scan_of(txn, parent, index, values.len(), &key, Read::Snapshot)?;
+        let mut found = scan_of(txn, parent, index, columns.len(), &key, Read::Snapshot)?;
         if found.next(txn).map_err(engine_error)?.is_none() {
             return Err(missing());
         }

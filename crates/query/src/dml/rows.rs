@@ -156,7 +156,7 @@ impl Touched {
     /// The indexes of `table` that hold one of the columns that `changes` says.
     pub fn of(table: &TableDef, changes: impl Fn(usize) -> bool) -> Touched {
         let holds = |index: &IndexDef| {
-            index.parts.iter().any(|p| changes(p.column)) || index.entry_columns.iter().any(|c| changes(*c))
+            index.parts.iter().any(|p| changes(p.column)) || index.entry.columns().any(&changes)
         };
         let clustered = table.clustered_index().is_some_and(|i| i.parts.iter().any(|p| changes(p.column)));
         let secondary = |i: &usize| table.clustered != Some(*i);

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use keel_value::{Value, ValueRef, row};
 
+use crate::catalog::EntryShape;
 use crate::select::RowSet;
 use crate::session::Session;
 
-/// Marks a table column that a covering index does not hold.
+/// Marks a table column that a kept row does not hold.
 pub const NOT_COVERED: u16 = u16::MAX;
 
 /// The current row of one table.
@@ -23,10 +24,19 @@ pub enum RowSlot {
     Stored {
         /// How the bytes are read.
         layout: Arc<row::Layout>,
-        /// For an index entry: place of each table column in the layout, [`NOT_COVERED`] where it has none.
+        /// For rows of some columns: place of each table column in the layout, [`NOT_COVERED`] where it has none.
         map: Option<Arc<[u16]>>,
         /// The row.
         bytes: Vec<u8>,
+    },
+    /// An entry of an index that covers what is read.
+    Entry {
+        /// How it is read.
+        shape: Arc<EntryShape>,
+        /// Its key.
+        key: Vec<u8>,
+        /// Its value.
+        value: Vec<u8>,
     },
     /// Decoded values, one per column.
     Values(Vec<Value>),
@@ -42,12 +52,27 @@ impl RowSlot {
             }
             RowSlot::Stored { layout, map: Some(map), bytes } => {
                 let place = map[column as usize];
-                assert_ne!(place, NOT_COVERED, "column {column} is not in the covering index");
+                assert_ne!(place, NOT_COVERED, "column {column} was not kept");
                 row::RowRef::new(layout, bytes).get(place as usize)
             }
+            RowSlot::Entry { shape, key, value } => shape.get(column as usize, key, value),
             RowSlot::Values(values) => values[column as usize].as_ref(),
             RowSlot::Null => ValueRef::Null,
         }
+    }
+
+    /// Copies an entry into it, whose buffers are reused.
+    pub fn set_entry(&mut self, shape: &Arc<EntryShape>, key: &[u8], value: &[u8]) {
+        if let RowSlot::Entry { shape: before, key: old_key, value: old_value } = self
+            && Arc::ptr_eq(before, shape)
+        {
+            old_key.clear();
+            old_key.extend_from_slice(key);
+            old_value.clear();
+            old_value.extend_from_slice(value);
+            return;
+        }
+        *self = RowSlot::Entry { shape: shape.clone(), key: key.to_vec(), value: value.to_vec() };
     }
 }
 

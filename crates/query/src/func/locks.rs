@@ -10,6 +10,7 @@ use super::{Function, function, given, int};
 use crate::expr::typing::bits_type;
 use crate::expr::{EvalContext, Expr};
 use crate::interrupt::InterruptState;
+use crate::user_locks::Tried;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -53,8 +54,15 @@ fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     }
     let timeout = Duration::from_secs_f64(seconds.min(TIMEOUT_MAX));
     let (id, interrupt) = (cx.session.id, cx.session.interrupt.clone());
-    let stake = cx.session.stake();
-    match cx.session.user_locks.get(id, &name, timeout, &interrupt, || stake)? {
+    let session = &mut *cx.session;
+    let had = match session.user_locks.try_get(id, &name)? {
+        Tried::Had => Some(true),
+        Tried::Taken(wanted) => {
+            let stake = session.stake();
+            session.user_locks.wait(id, &name, wanted, timeout, &interrupt, stake)?
+        }
+    };
+    match had {
         Some(had) => Ok(Value::Int(i64::from(had))),
         None => {
             if interrupt.state() == InterruptState::Query {

@@ -85,7 +85,7 @@ impl<'p> Rollup<'p> {
     /// Puts the next group into the frame; false after the last.
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         loop {
-            session.check_interrupt()?;
+            session.let_others_run()?;
             if let Some((level, last)) = self.giving {
                 self.giving = (level > last).then(|| (level - 1, last));
                 self.give(level, session, frame)?;
@@ -105,7 +105,7 @@ impl<'p> Rollup<'p> {
         let plan = self.plan;
         let sorted = self.sorted.as_mut().expect("the gathering has ended");
         while let Some((key, payload)) = sorted.next()? {
-            session.check_interrupt()?;
+            session.let_others_run()?;
             let (ends, row) = payload.split_at(plan.keys.len() * END_BYTES);
             let changed =
                 if self.has_group { first_changed(ends, key, &self.ends, &self.key) } else { Some(0) };

@@ -168,19 +168,19 @@ impl Visitor for FromIndex {
         let index = &self.table.indexes[self.position];
         let mut inserts = Inserts { dump: &self.dump, head: &self.head, sql: Vec::new(), count: 0 };
         for entry in leaf.entries().filter(|entry| entry.live && count > 0) {
-            let Some(row) = entry.row.filter(|row| index.entry_layout.problem(row).is_none()) else {
+            let Some(row) = entry.row.filter(|row| index.entry.problem(row).is_none()) else {
                 continue;
             };
             let key = clustered_key(index, entry.key);
             if !self.lost.iter().any(|span| holds(span, key)) {
                 continue;
             }
-            let row = RowRef::new(&index.entry_layout, row);
+            let value = |column| index.entry.get(column, entry.key, row);
             self.rows.fetch_add(1, Relaxed);
             if self.whole {
-                inserts.row(&self.table, |column| row.get(usize::from(index.entry_map[column])));
+                inserts.row(&self.table, value);
             } else {
-                self.dump.write(&self.comment(index, &row));
+                self.dump.write(&self.comment(index, value));
             }
         }
         inserts.end();
@@ -189,17 +189,17 @@ impl Visitor for FromIndex {
 
 impl FromIndex {
     /// What an index holds of a row, as a comment.
-    fn comment(&self, index: &IndexDef, row: &RowRef<'_>) -> Vec<u8> {
+    fn comment<'e>(&self, index: &IndexDef, value: impl Fn(usize) -> ValueRef<'e>) -> Vec<u8> {
         let mut out = b"-- lost row, from index ".to_vec();
         out.extend_from_slice(index.name.as_bytes());
-        for (number, column) in index.entry_columns.iter().enumerate() {
-            let column = &self.table.columns[*column];
+        for (number, place) in index.entry.columns().enumerate() {
+            let column = &self.table.columns[place];
             out.extend_from_slice(if number == 0 { b": " } else { b", " });
             let mut name = String::new();
             push_quoted(&mut name, &column.name);
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');
-            push_literal(&mut out, &column.ty, row.get(number));
+            push_literal(&mut out, &column.ty, value(place));
         }
         out.push(b'\n');
         out
@@ -337,7 +337,8 @@ impl Inspection {
         lost: &[Span],
         salvaged: &mut Salvaged,
     ) {
-        let missing = |index: &IndexDef| index.entry_map.iter().filter(|place| **place == u16::MAX).count();
+        let missing =
+            |index: &IndexDef| (0..table.columns.len()).filter(|column| !index.entry.holds(*column)).count();
         let secondary = (0..table.indexes.len()).filter(|at| table.clustered != Some(*at));
         let there = secondary.filter(|at| self.folder.has(table.indexes[*at].tree_id));
         let Some(position) = there.min_by_key(|at| missing(&table.indexes[*at])) else { return };

@@ -272,7 +272,7 @@ impl Visitor for Entries {
                 self.unread.store(true, Relaxed);
                 continue;
             };
-            if let Some(what) = index.entry_layout.problem(row) {
+            if let Some(what) = index.entry.problem(row) {
                 let text = format!("entry {}: {what}", entry.key.escape_ascii());
                 self.report.damage("row", &self.file, Some(leaf.page), text);
                 self.unread.store(true, Relaxed);

@@ -2,38 +2,25 @@
 
 use std::collections::HashSet;
 
+use super::bound::{Bound, Stop};
 use super::fault::Fault;
 use super::normal;
 use super::scan::{Kind, Scanner, Value};
 
-/// How a comparison of two texts ended early: a fault of a text, or the statement was stopped.
-#[derive(Debug)]
-pub enum Stop<E> {
-    /// A text is broken.
-    Fault(Fault),
-    /// The caller's reason.
-    Caller(E),
-}
-
-impl<E> From<Fault> for Stop<E> {
-    fn from(fault: Fault) -> Self {
-        Stop::Fault(fault)
-    }
-}
-
-/// Comparisons of values between two looks at whether the statement shall go on.
-const COMPARISONS_PER_CHECK: u32 = 16;
-
 /// A test of one text against another; takes as long as the lengths of both multiplied.
-pub struct Containment<'c, E> {
-    /// Asked from time to time whether to go on.
-    pub go_on: &'c mut dyn FnMut() -> Result<(), E>,
-    comparisons: u32,
+pub struct Containment<'c, 'b, E> {
+    /// Counts the comparisons.
+    pub bound: &'c mut Bound<'b, E>,
 }
 
-/// The number that is written.
+/// Numbers that differ by less are equal.
+const NEAR: f64 = 1e-12;
+
+/// The number that is written, or the greatest there is.
 fn number(value: &Value, text: &[u8]) -> f64 {
-    std::str::from_utf8(value.raw(text)).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
+    let number: f64 =
+        std::str::from_utf8(value.raw(text)).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    number.clamp(f64::MIN, f64::MAX)
 }
 
 fn equal_scalars(a: &Value, a_text: &[u8], b: &Value, b_text: &[u8]) -> bool {
@@ -41,24 +28,16 @@ fn equal_scalars(a: &Value, a_text: &[u8], b: &Value, b_text: &[u8]) -> bool {
         && match a.kind {
             Kind::String => a.raw(a_text) == b.raw(b_text),
             Kind::Number => {
-                a.raw(a_text) == b.raw(b_text) || number(a, a_text).total_cmp(&number(b, b_text)).is_eq()
+                a.raw(a_text) == b.raw(b_text) || (number(a, a_text) - number(b, b_text)).abs() < NEAR
             }
             _ => true,
         }
 }
 
-impl<'c, E> Containment<'c, E> {
-    /// A test that asks `go_on` now and then.
-    pub fn new(go_on: &'c mut dyn FnMut() -> Result<(), E>) -> Self {
-        Containment { go_on, comparisons: 0 }
-    }
-
+impl<E> Containment<'_, '_, E> {
     /// Whether the value at `inner` lies in the one at `outer`; neither has been begun.
     pub fn contains(&mut self, mut outer: Scanner<'_>, mut inner: Scanner<'_>) -> Result<bool, Stop<E>> {
-        self.comparisons += 1;
-        if self.comparisons.is_multiple_of(COMPARISONS_PER_CHECK) {
-            (self.go_on)().map_err(Stop::Caller)?;
-        }
+        self.bound.spend(1)?;
         let again = inner;
         let (a, b) = (outer.value()?, inner.value()?);
         match (a.kind, b.kind) {
@@ -110,6 +89,7 @@ impl<'c, E> Containment<'c, E> {
             let mut members = outer;
             let found = loop {
                 let Some(key) = members.key()? else { return Ok(false) };
+                self.bound.spend(1)?;
                 let same = key.inner(members.text()) == name
                     || ((key.escaped || wanted.escaped)
                         && super::text::same(key.inner(members.text()), name));

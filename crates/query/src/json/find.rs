@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
 
+use super::bound::{Bound, Stop};
 use super::fault::Fault;
 use super::path::{Path, Place, Step};
 use super::scan::{Kind, Scanner, Value};
@@ -106,7 +107,8 @@ pub fn another(scanner: &mut Scanner<'_>) -> Result<bool, Fault> {
 }
 
 /// Told of values on a walk: a scanner behind the value's beginning, the value, the way to it, how many paths lead there.
-pub type Visit<'v, 't, E> = dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, E> + 'v;
+pub type Visit<'v, 't, E> =
+    dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, Stop<E>> + 'v;
 
 /// Steps of one path: bit `i` is set where the first `i` were taken.
 type Taken = u32;
@@ -127,24 +129,27 @@ struct Walk<'t, 'w, 'p> {
 /// Calls `visit` with each value in the order of the text, the way to it, and how many of the paths lead there; with
 /// `within`, also to all that lies in what they lead to. Only values that some path leads to are told. A scanner that is
 /// given to `visit` stands behind the value's beginning and may be moved at will.
-pub fn walk<'t, E: From<Fault>>(
+pub fn walk<'t, E>(
     scanner: &mut Scanner<'t>,
     paths: &[Path<'_>],
     within: bool,
+    bound: &mut Bound<'_, E>,
     visit: &mut Visit<'_, 't, E>,
-) -> Result<Search, E> {
+) -> Result<Search, Stop<E>> {
     let needs_lengths = paths.iter().any(|path| path.steps.iter().any(Step::counts_from_end));
     let mut walk = Walk { paths, place: Vec::new(), needs_lengths, within };
-    walk.value(scanner, SmallVec::from_elem(1, paths.len()), visit)
+    walk.value(scanner, SmallVec::from_elem(1, paths.len()), bound, visit)
 }
 
 impl<'t> Walk<'t, '_, '_> {
-    fn value<E: From<Fault>>(
+    fn value<E>(
         &mut self,
         scanner: &mut Scanner<'t>,
         mut taken: AllTaken,
+        bound: &mut Bound<'_, E>,
         visit: &mut Visit<'_, 't, E>,
-    ) -> Result<Search, E> {
+    ) -> Result<Search, Stop<E>> {
+        bound.spend(self.paths.len())?;
         let value = scanner.value()?;
         if value.kind != Kind::Array {
             for (path, taken) in self.paths.iter().zip(&mut taken) {
@@ -160,16 +165,17 @@ impl<'t> Walk<'t, '_, '_> {
             scanner.skip(&value)?;
             return Ok(Search::Continue(()));
         }
-        self.members(scanner, value, &taken, visit)
+        self.members(scanner, value, &taken, bound, visit)
     }
 
-    fn members<E: From<Fault>>(
+    fn members<E>(
         &mut self,
         scanner: &mut Scanner<'t>,
         value: Value,
         taken: &[Taken],
+        bound: &mut Bound<'_, E>,
         visit: &mut Visit<'_, 't, E>,
-    ) -> Result<Search, E> {
+    ) -> Result<Search, Stop<E>> {
         let text = scanner.text();
         let is_array = value.kind == Kind::Array;
         let length = if is_array && self.needs_lengths { count(*scanner)? } else { 0 };
@@ -189,7 +195,7 @@ impl<'t> Walk<'t, '_, '_> {
                     step.fits_key(text, &key, true) || (step.anywhere && step.is_first())
                 })
             };
-            let search = self.value(scanner, below, visit)?;
+            let search = self.value(scanner, below, bound, visit)?;
             self.place.pop();
             if search.is_break() {
                 return Ok(search);

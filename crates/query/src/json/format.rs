@@ -19,72 +19,89 @@ pub enum Style {
 /// Most spaces of a level.
 pub const INDENT_MAX: usize = 8;
 
-/// Appends a whole text in a style.
-pub fn rewrite(text: &[u8], style: Style, out: &mut Vec<u8>) -> Result<(), Fault> {
+/// Appends a whole text in a style. A result of more than `most` octets is left unfinished; the text is checked all the same.
+pub fn rewrite(text: &[u8], style: Style, most: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let mut scanner = Scanner::new(text);
     out.reserve(text.len() + text.len() / 8);
-    write(&mut scanner, style, 0, out)?;
+    Writer { style, most, out }.value(&mut scanner, 0)?;
     scanner.finish()
 }
 
-fn write(scanner: &mut Scanner<'_>, style: Style, level: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let value = scanner.value()?;
-    match value.kind {
-        Kind::Object => write_object(scanner, style, level, out),
-        Kind::Array => write_array(scanner, style, level, out),
-        _ => {
-            out.extend_from_slice(value.raw(scanner.text()));
-            Ok(())
-        }
-    }
+struct Writer<'o> {
+    style: Style,
+    most: usize,
+    out: &'o mut Vec<u8>,
 }
 
-fn write_object(
-    scanner: &mut Scanner<'_>,
-    style: Style,
-    level: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    out.push(b'{');
-    let mut first = true;
-    while let Some(key) = scanner.key()? {
-        separate(first, style, level + 1, out);
-        first = false;
-        out.extend_from_slice(&scanner.text()[key.start..key.end]);
-        out.push(b':');
-        if style != Style::Compact {
-            out.push(b' ');
+impl Writer<'_> {
+    fn value(&mut self, scanner: &mut Scanner<'_>, level: usize) -> Result<(), Fault> {
+        let value = scanner.value()?;
+        if self.out.len() > self.most {
+            return scanner.skip(&value).map(|_| ());
         }
-        if matches!(style, Style::Detailed(_)) && !scanner_at_scalar(scanner) {
-            new_line(style, level + 1, out);
+        match value.kind {
+            Kind::Object => self.object(scanner, level),
+            Kind::Array => self.array(scanner, level),
+            _ => {
+                self.out.extend_from_slice(value.raw(scanner.text()));
+                Ok(())
+            }
         }
-        write(scanner, style, level + 1, out)?;
     }
-    new_line(style, level, out);
-    out.push(b'}');
-    Ok(())
-}
 
-fn write_array(
-    scanner: &mut Scanner<'_>,
-    style: Style,
-    level: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    out.push(b'[');
-    let on_one_line = !matches!(style, Style::Detailed(_)) || is_short(*scanner)?;
-    let style_inside = if on_one_line && style != Style::Compact { Style::Loose } else { style };
-    let mut first = true;
-    while scanner.element()? {
-        separate(first, style_inside, level + 1, out);
-        first = false;
-        write(scanner, style, level + 1, out)?;
+    fn object(&mut self, scanner: &mut Scanner<'_>, level: usize) -> Result<(), Fault> {
+        self.out.push(b'{');
+        let mut first = true;
+        while let Some(key) = scanner.key()? {
+            self.separate(first, self.style, level + 1);
+            first = false;
+            self.out.extend_from_slice(&scanner.text()[key.start..key.end]);
+            self.out.push(b':');
+            if self.style != Style::Compact {
+                self.out.push(b' ');
+            }
+            if matches!(self.style, Style::Detailed(_)) && !scanner_at_scalar(scanner) {
+                self.new_line(self.style, level + 1);
+            }
+            self.value(scanner, level + 1)?;
+        }
+        self.new_line(self.style, level);
+        self.out.push(b'}');
+        Ok(())
     }
-    if !on_one_line {
-        new_line(style, level, out);
+
+    fn array(&mut self, scanner: &mut Scanner<'_>, level: usize) -> Result<(), Fault> {
+        self.out.push(b'[');
+        let on_one_line = !matches!(self.style, Style::Detailed(_)) || is_short(*scanner)?;
+        let inside = if on_one_line && self.style != Style::Compact { Style::Loose } else { self.style };
+        let mut first = true;
+        while scanner.element()? {
+            self.separate(first, inside, level + 1);
+            first = false;
+            self.value(scanner, level + 1)?;
+        }
+        if !on_one_line {
+            self.new_line(self.style, level);
+        }
+        self.out.push(b']');
+        Ok(())
     }
-    out.push(b']');
-    Ok(())
+
+    fn separate(&mut self, first: bool, style: Style, level: usize) {
+        if !first {
+            self.out.extend_from_slice(if style == Style::Loose { b", " } else { b"," });
+        }
+        self.new_line(style, level);
+    }
+
+    fn new_line(&mut self, style: Style, level: usize) {
+        if let Style::Detailed(indent) = style
+            && self.out.len() <= self.most
+        {
+            self.out.push(b'\n');
+            self.out.resize(self.out.len() + indent * level, b' ');
+        }
+    }
 }
 
 /// Whether an array just begun has no element, or a single scalar.
@@ -99,18 +116,4 @@ fn is_short(mut scanner: Scanner<'_>) -> Result<bool, Fault> {
 fn scanner_at_scalar(scanner: &Scanner<'_>) -> bool {
     let mut ahead = *scanner;
     ahead.value().is_ok_and(|value| value.is_scalar())
-}
-
-fn separate(first: bool, style: Style, level: usize, out: &mut Vec<u8>) {
-    if !first {
-        out.extend_from_slice(if style == Style::Loose { b", " } else { b"," });
-    }
-    new_line(style, level, out);
-}
-
-fn new_line(style: Style, level: usize, out: &mut Vec<u8>) {
-    if let Style::Detailed(indent) = style {
-        out.push(b'\n');
-        out.resize(out.len() + indent * level, b' ');
-    }
 }

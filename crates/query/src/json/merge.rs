@@ -1,11 +1,14 @@
 //! Two texts made into one: JSON_MERGE_PRESERVE keeps all values, JSON_MERGE_PATCH follows RFC 7396.
 //!
+//! A result that is longer than its bound is left unfinished.
+//!
 //! Both texts are whole and checked. Members of the second are found by a map of its keys, what escapes mean counts; of
 //! several with one key the first is found.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::bound::{Bound, Stop};
 use super::fault::Fault;
 use super::scan::{Kind, Scanner, Value};
 use super::text;
@@ -13,9 +16,10 @@ use super::text;
 /// The members of an object by their keys: a place before each one's value.
 type Members<'t> = HashMap<Cow<'t, [u8]>, Scanner<'t>>;
 
-fn members<'t>(scanner: &mut Scanner<'t>) -> Result<Members<'t>, Fault> {
+fn members<'t, E>(scanner: &mut Scanner<'t>, bound: &mut Bound<'_, E>) -> Result<Members<'t>, Stop<E>> {
     let mut members = Members::new();
     while let Some(key) = scanner.key()? {
+        bound.spend(1)?;
         members.entry(text::unescape(key.inner(scanner.text()))).or_insert(*scanner);
         let value = scanner.value()?;
         scanner.skip(&value)?;
@@ -57,15 +61,21 @@ impl<'o> ObjectWriter<'o> {
 }
 
 /// Appends both values: members of objects together, anything else as elements of one array.
-pub fn preserve(first: &[u8], second: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    preserve_values(&mut Scanner::new(first), &mut Scanner::new(second), out)
+pub fn preserve<E>(
+    first: &[u8],
+    second: &[u8],
+    bound: &mut Bound<'_, E>,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop<E>> {
+    preserve_values(&mut Scanner::new(first), &mut Scanner::new(second), bound, out)
 }
 
-fn preserve_values(
+fn preserve_values<E>(
     first: &mut Scanner<'_>,
     second: &mut Scanner<'_>,
+    bound: &mut Bound<'_, E>,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), Stop<E>> {
     let (a, b) = (first.value()?, second.value()?);
     if (a.kind, b.kind) != (Kind::Object, Kind::Object) {
         let elements = |value: &Value, raw: &[u8]| match value.kind {
@@ -82,14 +92,18 @@ fn preserve_values(
         return Ok(());
     }
     let mut begun = *second;
-    let others = members(&mut begun)?;
+    let others = members(&mut begun, bound)?;
     let mut own = std::collections::HashSet::new();
     let mut object = ObjectWriter::new(out);
     while let Some(key) = first.key()? {
+        bound.spend(1)?;
+        if !bound.allows(object.out) {
+            return Ok(());
+        }
         let name = text::unescape(key.inner(first.text()));
         let out = object.key(&first.text()[key.start..key.end]);
         match others.get(&name) {
-            Some(other) => preserve_values(first, &mut other.clone(), out)?,
+            Some(other) => preserve_values(first, &mut other.clone(), bound, out)?,
             None => {
                 let value = first.value()?;
                 out.extend_from_slice(raw(first, &value)?);
@@ -109,21 +123,35 @@ fn preserve_values(
 }
 
 /// Appends what a patch makes of a text: null removes a member, objects are patched within, anything else takes the place.
-pub fn patch(target: &[u8], patch: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    patch_value(&mut Scanner::new(target), &mut Scanner::new(patch), out)
+pub fn patch<E>(
+    target: &[u8],
+    patch: &[u8],
+    bound: &mut Bound<'_, E>,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop<E>> {
+    patch_value(&mut Scanner::new(target), &mut Scanner::new(patch), bound, out)
 }
 
-fn patch_value(target: &mut Scanner<'_>, patch: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn patch_value<E>(
+    target: &mut Scanner<'_>,
+    patch: &mut Scanner<'_>,
+    bound: &mut Bound<'_, E>,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop<E>> {
     let (a, b) = (target.value()?, patch.value()?);
     if (a.kind, b.kind) != (Kind::Object, Kind::Object) {
         target.skip(&a)?;
-        return without_nulls(patch, &b, out);
+        return Ok(without_nulls(patch, &b, out)?);
     }
     let mut begun = *patch;
-    let patches = members(&mut begun)?;
+    let patches = members(&mut begun, bound)?;
     let mut own = std::collections::HashSet::new();
     let mut object = ObjectWriter::new(out);
     while let Some(key) = target.key()? {
+        bound.spend(1)?;
+        if !bound.allows(object.out) {
+            return Ok(());
+        }
         let name = text::unescape(key.inner(target.text()));
         let quoted = &target.text()[key.start..key.end];
         match patches.get(&name) {
@@ -131,7 +159,7 @@ fn patch_value(target: &mut Scanner<'_>, patch: &mut Scanner<'_>, out: &mut Vec<
                 let removed = target.value()?;
                 target.skip(&removed)?;
             }
-            Some(patch) => patch_value(target, &mut patch.clone(), object.key(quoted))?,
+            Some(patch) => patch_value(target, &mut patch.clone(), bound, object.key(quoted))?,
             None => {
                 let value = target.value()?;
                 let value = raw(target, &value)?;
@@ -155,7 +183,7 @@ fn patch_value(target: &mut Scanner<'_>, patch: &mut Scanner<'_>, out: &mut Vec<
 }
 
 /// Appends a value just begun; of an object, and of those in it, without the members that are null.
-pub fn without_nulls(scanner: &mut Scanner<'_>, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn without_nulls(scanner: &mut Scanner<'_>, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     if value.kind != Kind::Object {
         out.extend_from_slice(raw(scanner, value)?);
         return Ok(());

@@ -6,8 +6,10 @@
 //!
 //! 1. Text is octets of a character set that extends ASCII: escapes alone must know which.
 //! 2. Recursion follows nesting, which [`scan::DEPTH_MAX`] bounds.
-//! 3. What a function cannot read is no panic but a [`fault::Fault`], which becomes a warning and NULL.
+//! 3. What may take long or become long has a [`Bound`].
+//! 4. What a function cannot read is no panic but a [`fault::Fault`], which becomes a warning and NULL.
 
+pub mod bound;
 pub mod change;
 pub mod contain;
 pub mod fault;
@@ -21,6 +23,7 @@ pub mod scan;
 mod tests;
 pub mod text;
 
+pub use bound::{Bound, Stop};
 pub use fault::Fault;
 pub use path::Path;
 pub use scan::{Kind, Scanner, Value};

@@ -232,59 +232,54 @@ impl<'p> Reader<'p> {
         Ok(Target::Key(&self.text[start..self.at]))
     }
 
-    /// Behind a bracket: what it holds, and the closing one.
+    /// Behind a bracket: what it holds, and the closing one. Of a range with several ends the last one counts.
     fn index(&mut self) -> Result<Target<'p>, Fault> {
         self.skip_spaces();
-        if self.peek()? == b'*' {
-            self.at += 1;
-            // A range behind an asterisk changes nothing.
-            let mut to = None;
-            self.behind_index(&mut to)?;
-            return Ok(Target::AnyIndex);
-        }
+        let from = match self.peek()? {
+            b'*' => {
+                self.at += 1;
+                None
+            }
+            _ => Some(self.number()?),
+        };
         let mut to = None;
-        let from = self.number(&mut to)?;
-        Ok(match to {
-            Some(to) => Target::Range(from, to),
-            None => Target::Index(from),
+        while let Some(end) = self.behind_index()? {
+            to = Some(end);
+        }
+        Ok(match (from, to) {
+            // A range behind an asterisk changes nothing.
+            (None, _) => Target::AnyIndex,
+            (Some(from), Some(to)) => Target::Range(from, to),
+            (Some(from), None) => Target::Index(from),
         })
     }
 
-    /// An index, and what stands behind it up to the closing bracket. Numbers wrap around at 32 bits.
-    fn number(&mut self, to: &mut Option<i32>) -> Result<i32, Fault> {
-        let mut negative = false;
-        let mut value = 0i32;
+    /// An index. Numbers wrap around at 32 bits.
+    fn number(&mut self) -> Result<i32, Fault> {
         match self.peek()? {
             b'l' | b'L' => {
                 self.word(b"last")?;
-                negative = true;
-                value = 1;
                 if self.peek()? == b' ' && matches!(self.text.get(self.at + 1), Some(b'-')) {
                     self.at += 1;
                 }
+                let mut back = 1i32;
                 if self.peek()? == b'-' {
                     self.at += 1;
-                    value = self.digits()?.wrapping_add(1);
+                    back = self.digits()?.wrapping_add(1);
                 }
-                self.behind_index(to)?;
+                Ok(back.wrapping_neg())
             }
             b'-' => {
                 self.at += 1;
-                negative = true;
-                value = self.digits()?;
-                self.behind_index(to)?;
+                Ok(self.digits()?.wrapping_neg())
             }
             b'0' => {
                 self.at += 1;
-                self.behind_index(to)?;
+                Ok(0)
             }
-            b'1'..=b'9' => {
-                value = self.digits()?;
-                self.behind_index(to)?;
-            }
-            _ => return self.unexpected(),
+            b'1'..=b'9' => self.digits(),
+            _ => self.unexpected(),
         }
-        Ok(if negative { value.wrapping_neg() } else { value })
     }
 
     /// Digits; one space may lie among them.
@@ -308,29 +303,27 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// One space, `to` with the end of a range, the closing bracket.
-    fn behind_index(&mut self, to: &mut Option<i32>) -> Result<(), Fault> {
+    /// One space and `to` with the end of a range, which is given; or the closing bracket.
+    fn behind_index(&mut self) -> Result<Option<i32>, Fault> {
         if self.peek()? == b' ' {
             self.at += 1;
             if self.peek()? == b't' {
                 self.word(b"to")?;
-                match self.peek()? {
+                return match self.peek()? {
                     b' ' => {
                         self.at += 1;
-                        let mut further = None;
-                        let end = self.number(&mut further)?;
-                        *to = Some(further.unwrap_or(end));
-                        return Ok(());
+                        self.number().map(Some)
                     }
-                    b']' => *to = Some(0),
-                    _ => return self.unexpected(),
-                }
+                    // No end is the first element.
+                    b']' => Ok(Some(0)),
+                    _ => self.unexpected(),
+                };
             }
         }
         if self.peek()? != b']' {
             return self.unexpected();
         }
         self.at += 1;
-        Ok(())
+        Ok(None)
     }
 }

@@ -2,6 +2,7 @@
 
 use keel_value::CollationId;
 
+use super::bound::{Bound, Stop};
 use super::change::{self, Changed, Mode};
 use super::contain::{self, Containment};
 use super::fault::{Fault, FaultKind};
@@ -50,9 +51,11 @@ fn places(document: &str, paths: &[&str]) -> Vec<String> {
         let mut out = Vec::new();
         write_place(place, &mut out);
         places.push(String::from_utf8(out).expect("text"));
-        Ok::<_, Fault>(Search::Continue(()))
+        Ok::<_, Stop<()>>(Search::Continue(()))
     };
-    assert!(find::walk(&mut Scanner::new(document.as_bytes()), &paths, false, visit).is_ok());
+    let mut always = || Ok(());
+    let mut bound = Bound::new(usize::MAX, &mut always);
+    assert!(find::walk(&mut Scanner::new(document.as_bytes()), &paths, false, &mut bound, visit).is_ok());
     places
 }
 
@@ -116,25 +119,29 @@ fn no_text_and_no_path_makes_it_panic() {
         let mut out = Vec::new();
         for style in [Style::Compact, Style::Loose, Style::Detailed(2)] {
             out.clear();
-            assert_eq!(format::rewrite(document, style, &mut out).is_ok(), scan::check(document).is_ok());
+            assert_eq!(
+                format::rewrite(document, style, usize::MAX, &mut out).is_ok(),
+                scan::check(document).is_ok()
+            );
             assert!(!is_valid || scan::check(&out).is_ok(), "{document:?} became {out:?}");
         }
         let _ = normal::normalize(document, &mut out);
         let _ = contain::overlaps(document, other);
-        let mut never = || Ok::<(), ()>(());
-        let _ = Containment::new(&mut never).contains(Scanner::new(document), Scanner::new(other));
+        let mut always = || Ok::<(), ()>(());
+        let bound = &mut Bound::new(usize::MAX, &mut always);
+        let _ = (Containment { bound }).contains(Scanner::new(document), Scanner::new(other));
         if is_valid && is_whole(other) {
             for merged in [merge::preserve, merge::patch] {
                 out.clear();
-                merged(document, other, &mut out).expect("both are whole");
+                merged(document, other, bound, &mut out).expect("both are whole");
                 scan::check(&out).expect("the result is whole");
             }
         }
         let _ = text::unescape_in(other, CollationId::BINARY);
         let Ok(path) = Path::parse(path.as_bytes()) else { continue };
         let _ = find::first(&mut Scanner::new(document), &path.steps, false);
-        let visit = &mut |_: Scanner<'_>, _, _: &[Place<'_>], _| Ok::<_, Fault>(Search::Continue(()));
-        let _ = find::walk(&mut Scanner::new(document), std::slice::from_ref(&path), true, visit);
+        let visit = &mut |_: Scanner<'_>, _, _: &[Place<'_>], _| Ok::<_, Stop<()>>(Search::Continue(()));
+        let _ = find::walk(&mut Scanner::new(document), std::slice::from_ref(&path), true, bound, visit);
         let mode = Mode { inserts: true, replaces: true };
         let _ = change::append(document, &path, b"1");
         if let Ok(Changed::Text(changed)) = change::set(document, &path, b"1", mode) {

@@ -55,7 +55,7 @@ fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
         }
         binder.common.push(CommonTable {
             name: table.name.clone(),
-            plan: Some(Arc::new(plan)),
+            plan: Arc::new(plan),
             columns: table.columns.clone(),
         });
     }

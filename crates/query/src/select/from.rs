@@ -73,10 +73,6 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 && let Some(common) = binder.common.iter().rev().find(|c| c.name == name.name)
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
-                let Some(plan) = plan else {
-                    binder.met_itself = true;
-                    return Err(errors::no_such_table("", &name.name));
-                };
                 if let Body::Working(working) = &plan.body {
                     if !binder.reads.is_empty() {
                         return Err(errors::not_standard_compliant_recursive(&name.name));

@@ -138,6 +138,9 @@ fn try_derived(
 /// Binds the derived table's WHERE where only its own table is seen; None where it has queries within.
 fn conditions(binder: &mut Binder<'_>, plain: &Plain<'_>, table: ScopeTable) -> SqlResult<Option<Vec<Expr>>> {
     let Some(filter) = &plain.select.filter else { return Ok(Some(Vec::new())) };
+    if filter.has_query() {
+        return Ok(None);
+    }
     let once = binder.scope().once;
     let own = Scope { tables: vec![table], once, ..Scope::default() };
     let scopes = std::mem::replace(&mut binder.scopes, vec![own]);
@@ -151,7 +154,7 @@ fn conditions(binder: &mut Binder<'_>, plain: &Plain<'_>, table: ScopeTable) -> 
     let bound = bound?;
     let simple = bound.iter().all(|c| {
         let facts = walk::facts(c);
-        !facts.subquery && !facts.assigns && !facts.volatile
+        !facts.assigns && !facts.volatile
     });
     Ok(simple.then_some(bound))
 }

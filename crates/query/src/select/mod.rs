@@ -75,8 +75,7 @@ pub(crate) struct ExplainFacts {
 #[derive(Clone)]
 pub(crate) struct CommonTable {
     pub(crate) name: String,
-    /// None while it is found out whether a part of the table's own query names it.
-    pub(crate) plan: Option<Arc<SelectPlan>>,
+    pub(crate) plan: Arc<SelectPlan>,
     pub(crate) columns: Vec<String>,
 }
 

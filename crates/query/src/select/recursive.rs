@@ -79,7 +79,7 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &With) -> SqlResult<()> {
         let plan = from::apart(binder, |binder| plan(binder, table));
         binder.derived_depth -= 1;
         binder.later_common = outer;
-        let plan = Some(Arc::new(plan?));
+        let plan = Arc::new(plan?);
         binder.common.push(CommonTable { name: table.name.clone(), plan, columns: table.columns.clone() });
     }
     Ok(())
@@ -109,7 +109,7 @@ fn plan(binder: &mut Binder<'_>, table: &Tree) -> SqlResult<SelectPlan> {
         flatten(&query.body, None, &mut operands);
     }
     for operand in &mut operands {
-        operand.recursive = names_itself(binder, table, operand.body)?;
+        operand.recursive = operand.body.reads(&|name| name == table.name);
     }
     if !operands.iter().any(|operand| operand.recursive) {
         let plan = build::plan_query(binder, query)?;
@@ -142,18 +142,6 @@ fn check_width(table: &Tree, plan: &SelectPlan) -> SqlResult<()> {
         return Err(errors::with_col_wrong_list());
     }
     Ok(())
-}
-
-/// Whether a part reads the table that it belongs to: found by binding it with a table of that name that has no plan.
-fn names_itself(binder: &mut Binder<'_>, table: &Tree, body: &QueryBody) -> SqlResult<bool> {
-    binder.common.push(CommonTable { name: table.name.clone(), plan: None, columns: Vec::new() });
-    binder.met_itself = false;
-    let bound = from::apart(binder, |binder| operand(binder, body));
-    binder.common.pop();
-    if std::mem::take(&mut binder.met_itself) {
-        return Ok(true);
-    }
-    bound.map(|_| false)
 }
 
 fn operand(binder: &mut Binder<'_>, body: &QueryBody) -> SqlResult<SelectPlan> {
@@ -229,7 +217,7 @@ fn plan_steps(
     let working = Arc::new(as_plan(Body::Working(working), binder));
     let mut steps = Vec::new();
     for part in operands.iter().filter(|operand| operand.recursive) {
-        let plan = Some(working.clone());
+        let plan = working.clone();
         binder.common.push(CommonTable { name: table.name.clone(), plan, columns: Vec::new() });
         let outer = std::mem::take(&mut binder.working_uses);
         let step = from::apart(binder, |binder| operand(binder, part.body));

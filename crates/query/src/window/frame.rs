@@ -130,7 +130,7 @@ impl<'p> FrameRun<'p> {
         self.peer_key.extend_from_slice(view.key(row, parts)?);
         let mut end = row + 1;
         while end < view.len() && view.key(end, parts)? == self.peer_key {
-            session.check_interrupt()?;
+            session.let_others_run()?;
             end += 1;
         }
         self.peers = row..end;
@@ -195,7 +195,7 @@ impl<'p> FrameRun<'p> {
         }
         for row in self.taken.start..start {
             view.load(row, frame)?;
-            session.check_interrupt()?;
+            session.let_others_run()?;
             for moving in &mut self.aggregates {
                 moving.take_back(row, session, frame)?;
             }
@@ -205,13 +205,13 @@ impl<'p> FrameRun<'p> {
             moving.clear(session);
             for row in self.taken.clone() {
                 view.load(row, frame)?;
-                session.check_interrupt()?;
+                session.let_others_run()?;
                 moving.take(row, session, frame)?;
             }
         }
         for row in self.taken.end..end {
             view.load(row, frame)?;
-            session.check_interrupt()?;
+            session.let_others_run()?;
             for moving in &mut self.aggregates {
                 moving.take(row, session, frame)?;
             }
@@ -245,7 +245,7 @@ fn seek(
         _ => Comparison::Decimal,
     };
     while row < view.len() {
-        session.check_interrupt()?;
+        session.let_others_run()?;
         view.load(row, frame)?;
         let mut cx = EvalContext::new(session, frame.view());
         let cell = key.eval(&mut cx)?;
@@ -326,6 +326,8 @@ impl<'p> Moving<'p> {
                 if let Some(value) = call.args[0].real(&mut cx)? {
                     add_exactly(total, rest, -value);
                     *count -= 1;
+                    // What left an infinite sum does not come back.
+                    self.stale |= !total.is_finite() || !rest.is_finite();
                 }
             }
         }
@@ -342,7 +344,9 @@ impl<'p> Moving<'p> {
             Sum::Best(best) => best.as_ref().map_or(Value::Null, |(value, _)| value.clone()),
             Sum::Real { count: 0, .. } => Value::Null,
             Sum::Real { total, rest, count } => {
-                let sum = *total + *rest;
+                // The rest of an infinite sum says nothing.
+                let sum = if total.is_finite() { *total + *rest } else { *total };
+                let sum = sum.clamp(f64::MIN, f64::MAX);
                 Value::Double(if self.call.kind == AggregateKind::Avg { sum / *count as f64 } else { sum })
             }
         };

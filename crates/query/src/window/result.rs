@@ -193,7 +193,7 @@ impl RowFunction<'_> {
         // NULL does not count; such rows stand together at one end.
         let (mut first, mut count) = (None, 0);
         for row in 0..view.len() {
-            session.check_interrupt()?;
+            session.let_others_run()?;
             view.load(row, frame)?;
             if !ordered.eval(&mut EvalContext::new(session, frame.view()))?.as_ref().is_null() {
                 first.get_or_insert(row);

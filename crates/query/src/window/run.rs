@@ -195,7 +195,7 @@ impl<'p> StageRun<'p> {
             self.frames.iter_mut().for_each(|frame| frame.restart(session));
             self.functions.iter_mut().for_each(RowFunctions::restart);
         }
-        session.check_interrupt()?;
+        session.let_others_run()?;
         let (plan, stage, row) = (self.plan, self.stage, self.next);
         let mut view = View { plan, stage, partition: &mut self.partition, loaded: &mut self.loaded };
         let mut results: Vec<Option<Value>> = vec![None; plan.calls.len()];
@@ -232,7 +232,7 @@ impl<'p> StageRun<'p> {
         self.ahead.clear();
         let ends_bytes = key_start(stage);
         while let Some((key, payload)) = sorted.next()? {
-            session.check_interrupt()?;
+            session.let_others_run()?;
             let (ends, kept) = payload.split_at(ends_bytes);
             let row = [ends, key, kept];
             if own.is_empty() {

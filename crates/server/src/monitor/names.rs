@@ -9,7 +9,6 @@ use keel_query::LockedThing;
 use keel_query::catalog::{IndexDef, TableDef};
 use keel_query::waits::RingLock;
 use keel_storage::{LockInfo, LockKind, LockMode};
-use keel_value::row::RowRef;
 use keel_value::{SqlType, ValueRef, convert};
 use parking_lot::Mutex;
 
@@ -236,7 +235,7 @@ fn key_text(state: &ServerState, place: &Place, key: &[u8]) -> (String, Vec<Vec<
             Some((value, _)) => append_value(&mut text, value.as_ref(), &encoder.ty),
             None => {
                 let row = stored.get_or_insert_with(|| peek(state, place, key));
-                append_stored(&mut text, place, row.as_deref(), part.column, field);
+                append_stored(&mut text, place, (key, row.as_deref()), part.column, field);
             }
         }
     }
@@ -260,11 +259,16 @@ fn peek(state: &ServerState, place: &Place, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A column whose key does not give its value back, from the row.
-fn append_stored(text: &mut String, place: &Place, row: Option<&[u8]>, column: usize, field: &[u8]) {
-    let known = row.zip(place.index()).and_then(|(row, index)| {
-        let at = index.entry_map[column];
-        (at != u16::MAX).then(|| RowRef::new(&index.entry_layout, row).get(usize::from(at)))
-    });
+fn append_stored(
+    text: &mut String,
+    place: &Place,
+    (key, row): (&[u8], Option<&[u8]>),
+    column: usize,
+    field: &[u8],
+) {
+    let known = row
+        .zip(place.index())
+        .and_then(|(row, index)| index.entry.holds(column).then(|| index.entry.get(column, key, row)));
     match known {
         Some(value) => append_value(text, value, &place.table.columns[column].ty),
         None => text.push_str(&hex(field)),

@@ -147,7 +147,7 @@ impl ClientSession {
             }
             Command::Refresh(what) => {
                 self.core.count(Counter::Flush, 1);
-                statement::refresh(&self.core, what)
+                statement::refresh(&mut self.core, what)
             }
             Command::BinlogDump => Err(errors::master_fatal_error_reading_binlog("Binary log is not open")),
             Command::InitDb(name) => {

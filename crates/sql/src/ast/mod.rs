@@ -11,6 +11,7 @@ pub mod ddl;
 pub mod dml;
 pub mod expr;
 pub mod query;
+pub mod walk;
 
 pub use admin::*;
 pub use ddl::*;

@@ -18,7 +18,7 @@ const ARITY: &[(&str, usize, usize)] = &[
     ("date", 1, 1), ("day", 1, 1), ("dense_rank", 0, 0), ("first_value", 1, 1), ("hour", 1, 1), ("if", 3, 3),
     ("insert", 4, 4), ("lag", 1, 2), ("last_value", 1, usize::MAX), ("lead", 1, 2), ("left", 2, 2), ("max", 1, 1), ("median", 1, 1),
     ("min", 1, 1), ("minute", 1, 1), ("mod", 2, 2), ("month", 1, 1), ("now", 0, 1), ("nth_value", 2, 2),
-    ("ntile", 1, 1), ("password", 1, 1), ("percent_rank", 0, 0), ("rank", 0, 0),
+    ("ntile", 1, 1), ("password", 1, 1), ("percentile_cont", 1, 1), ("percentile_disc", 1, 1), ("percent_rank", 0, 0), ("rank", 0, 0),
     ("repeat", 2, 2), ("replace", 3, 3), ("right", 2, 2), ("row_number", 0, 0),
     ("second", 1, 1), ("std", 1, 1), ("stddev_samp", 1, 1), ("subdate", 2, 2), ("sum", 1, 1), ("sysdate", 0, 1), ("time", 1, 1),
     ("timestamp", 1, 2), ("truncate", 2, 2), ("user", 0, 0), ("utc_date", 0, 0), ("utc_time", 0, 1), ("utc_timestamp", 0, 1),

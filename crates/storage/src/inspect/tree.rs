@@ -22,7 +22,7 @@ use super::{Folder, Report};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::*;
 use crate::page::PageRef;
-use crate::row::HEADER_BYTES;
+use crate::row::{Header, has_header};
 use crate::space::{file_name, map_bit};
 use crate::tree::OverflowRef;
 
@@ -368,7 +368,7 @@ impl Pass {
         if page.level() > 0 {
             return self.look_at_inner(number, page);
         }
-        if let Some(slot) = (0..page.count()).find(|slot| page.value(*slot).len() < HEADER_BYTES) {
+        if let Some(slot) = (0..page.count()).find(|slot| !has_header(page.value(*slot))) {
             return Err(format!("slot {slot} holds {} bytes, too few for an entry", page.value(slot).len()));
         }
         self.visit(page, 1);
@@ -407,7 +407,7 @@ impl Pass {
             page.key(slot, &mut key);
             let value = page.value(slot);
             if self.history.is_plain(value) {
-                leaf.push(&key, Some(&value[HEADER_BYTES..]), true);
+                leaf.push(&key, Some(Header::split(value).1), true);
                 continue;
             }
             row.clear();

@@ -13,7 +13,7 @@ use keel_base::checksum::{crc32c, crc32c_append};
 
 use crate::layout::*;
 use crate::page::touched::Touched;
-use crate::page::{PageMut, image_parts};
+use crate::page::{PageMut, image_parts, slots_in};
 
 /// Bytes before the records of a group.
 pub const GROUP_HEAD: usize = 12;
@@ -30,6 +30,7 @@ const TRUNCATE: u8 = 7;
 const FORMAT_PAGE: u8 = 8;
 const USER: u8 = 9;
 const START: u8 = 10;
+const SHORTEN: u8 = 11;
 const SAME_PAGE: u8 = 0x80;
 
 fn number16(value: usize) -> [u8; 2] {
@@ -92,6 +93,11 @@ impl Group {
     pub fn splice(&mut self, at: (u32, u32), slot: usize, offset: usize, old_len: usize, middle: &[u8]) {
         let head = [number16(slot), number16(offset), number16(old_len)];
         self.page_record(SPLICE, at, &[head.as_flattened(), middle]);
+    }
+
+    /// The first bytes of many values replaced by fewer.
+    pub fn shorten(&mut self, at: (u32, u32), slots: &[u8], old_len: usize, head: &[u8]) {
+        self.page_record(SHORTEN, at, &[&number16(old_len), &number16(head.len()), head, slots]);
     }
 
     /// Part of a value overwritten.
@@ -306,6 +312,14 @@ impl Change<'_> {
                 (offset + old_len <= page.as_ref().value(slot).len()).then_some(())?;
                 page.splice(slot, offset, old_len, &self.body[6..]).ok()
             }
+            SHORTEN => {
+                let (old_len, head_len) = (self.number(0)?, self.number(1)?);
+                let (head, slots) = self.body[4..].split_at_checked(head_len)?;
+                let there = page.as_ref();
+                let fits = |slot| slot < there.count() && old_len <= there.value(slot).len();
+                (head_len <= old_len && slots_in(slots).all(fits)).then_some(())?;
+                page.shorten(slots, old_len, head).ok()
+            }
             PATCH => {
                 let (slot, offset) = (self.number(0)?, self.number(1)?);
                 (slot < page.as_ref().count()).then_some(())?;
@@ -399,6 +413,7 @@ mod tests {
         group.insert((3, 9), 1, b"kez", b"more");
         group.splice((3, 9), 0, 1, 3, b"ALUALU");
         group.patch((3, 9), 1, 2, b"RE");
+        group.shorten((3, 9), &[0b11], 2, b"-");
         group.truncate((3, 9), 1, b"kez", 10);
         group.remove((3, 9), 0);
         group.write((3, 0), 20, b"x");

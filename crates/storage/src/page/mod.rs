@@ -647,6 +647,11 @@ impl<'a> PageMut<'a> {
         self.grow(index, offset, old_len, middle)
     }
 
+    /// Replaces the first `old_len` bytes of each value whose bit is set in `slots` by `head`, which is no longer.
+    pub fn shorten(&mut self, slots: &[u8], old_len: usize, head: &[u8]) -> Result<(), NoRoom> {
+        slots_in(slots).try_for_each(|slot| self.splice(slot, 0, old_len, head))
+    }
+
     /// [`PageMut::splice`] for a value that becomes longer: it gets a new cell.
     fn grow(&mut self, index: usize, offset: usize, old_len: usize, middle: &[u8]) -> Result<(), NoRoom> {
         let page = self.as_ref();
@@ -710,6 +715,11 @@ impl<'a> PageMut<'a> {
         self.0.clear(top.len() + AT_TREE..end);
         self.0.put(end, bottom);
     }
+}
+
+/// The slots whose bits are set, ascending.
+pub fn slots_in(bits: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    (0..bits.len() * 8).filter(|slot| bits[slot / 8] >> (slot % 8) & 1 != 0)
 }
 
 /// The bytes of a page that matter: from behind the LSN to the end of the slots, and from the heap on.

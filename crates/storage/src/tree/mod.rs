@@ -424,6 +424,11 @@ impl LeafWrite<'_> {
         self.page.patch(slot, offset, bytes);
     }
 
+    /// Replaces the first `old_len` bytes of each value whose bit is set in `slots` by `head`, which is no longer.
+    pub fn shorten(&mut self, slots: &[u8], old_len: usize, head: &[u8]) {
+        self.page.shorten(slots, old_len, head);
+    }
+
     /// Removes the entry.
     pub fn remove(&mut self, slot: usize) {
         self.page.remove(slot);

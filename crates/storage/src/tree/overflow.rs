@@ -121,6 +121,10 @@ impl Tree {
     /// Gets a page of a long value to be freed. No latch held; waits.
     pub(crate) fn value_page(&self, page: PageNo) -> StoreResult<ValuePage> {
         let pin = self.core.pool.pin(&self.space, page.0)?;
+        // A damaged reference may name any page, such as the one that will be latched beside this.
+        if pin.latch_shared().page().kind() != KIND_OVERFLOW {
+            return Err(self.space.corrupt(page.0, "not part of a long value"));
+        }
         Ok(ValuePage { number: page.0, pin, map: self.core.pin_map(&self.space, page.0)? })
     }
 
@@ -134,7 +138,7 @@ impl Tree {
     ) -> StoreResult<PageNo> {
         let latched = mtr.latch_pin(&page.pin);
         if latched.page().kind() != KIND_OVERFLOW {
-            return Err(self.space.corrupt(page.number, "not part of a long value"));
+            return Err(self.space.corrupt(page.number, "not part of a long value any more"));
         }
         let rest = PageNo(latched.page().right());
         note(rest);

@@ -92,6 +92,11 @@ fn keys_end_themselves_and_come_back_where_they_can() {
                     Some((decoded, len)) => assert_eq!((&decoded, len), (value, own.len()), "{}", context()),
                     None => assert!(!part.is_lossless(), "{}", context()),
                 }
+                if part.is_scalar() {
+                    assert_eq!(part.scalar(&followed).to_owned(), *value, "{}", context());
+                    assert_eq!(part.scalar(&own[..own.len() - 1]), ValueRef::Null, "{}", context());
+                    assert!(part.width().is_none_or(|width| width == own.len()), "{}", context());
+                }
             }
         }
     }

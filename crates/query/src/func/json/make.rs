@@ -101,6 +101,9 @@ fn array<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
             out.extend_from_slice(b", ");
         }
         append_value(arg, cx, &mut out)?;
+        if out.len() > longest(cx) {
+            break;
+        }
     }
     out.push(b']');
     result(out, "json_array", cx)
@@ -126,6 +129,9 @@ fn object<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
         append_key(&member[0], cx, &mut out)?;
         out.extend_from_slice(b": ");
         append_value(&member[1], cx, &mut out)?;
+        if out.len() > longest(cx) {
+            break;
+        }
     }
     out.push(b'}');
     result(out, "json_object", cx)
@@ -137,17 +143,21 @@ fn merge_preserve<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     let mut merged: Vec<u8> = Vec::new();
     for (place, next) in texts.iter().enumerate() {
         let mut out = Vec::new();
-        let done = scan::check(next).and_then(|_| {
+        let most = longest(cx);
+        let done = scan::check(next).map_err(Stop::Fault).and_then(|_| {
             if place == 0 {
                 out.extend_from_slice(next);
                 return Ok(());
             }
-            merge::preserve(&merged, next, &mut out)
+            let mut go_on = going_on(cx.session);
+            merge::preserve(&merged, next, &mut Bound::new(most, &mut go_on), &mut out)
         });
-        if let Err(fault) = done {
-            return bad_text(cx, fault, place + 1, NAME);
+        match done {
+            Ok(()) => {}
+            Err(Stop::Fault(fault)) => return bad_text(cx, fault, place + 1, NAME),
+            Err(Stop::Caller(error)) => return Err(error),
         }
-        if out.len() as u64 > cx.session.vars.max_allowed_packet {
+        if out.len() > most {
             return result(out, NAME, cx);
         }
         merged = out;
@@ -165,17 +175,24 @@ fn merge_patch<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
             continue;
         };
         let mut out = Vec::new();
-        let done = scan::check(&next).and_then(|value| match &merged {
+        let most = longest(cx);
+        let done = scan::check(&next).map_err(Stop::Fault).and_then(|value| match &merged {
             _ if place == 0 || value.kind != scan::Kind::Object => {
                 out.extend_from_slice(&next);
                 Ok(true)
             }
-            Some(target) => merge::patch(target, &next, &mut out).map(|()| true),
+            Some(target) => {
+                let mut go_on = going_on(cx.session);
+                let bound = &mut Bound::new(most, &mut go_on);
+                merge::patch(target, &next, bound, &mut out).map(|()| true)
+            }
             None => Ok(false),
         });
         match done {
+            Ok(_) if out.len() > most => return result(out, NAME, cx),
             Ok(known) => merged = known.then_some(out),
-            Err(fault) => return bad_text(cx, fault, place + 1, NAME),
+            Err(Stop::Fault(fault)) => return bad_text(cx, fault, place + 1, NAME),
+            Err(Stop::Caller(error)) => return Err(error),
         }
     }
     match merged {

@@ -11,6 +11,7 @@ mod search;
 use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
+use keel_storage::runtime::{fiber, latch};
 use keel_value::types::{Class, Format};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 use smallvec::SmallVec;
@@ -20,7 +21,8 @@ use crate::bind::{BindContext, to_charset};
 use crate::expr::typing::{string_type, text_chars};
 use crate::expr::{EvalContext, Expr, boolean_type};
 use crate::json::format::{self, Style};
-use crate::json::{Fault, Path};
+use crate::json::{Bound, Fault, Path, Stop};
+use crate::session::Session;
 
 pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;
@@ -153,10 +155,37 @@ fn result(out: Vec<u8>, function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResu
     Ok(Value::Bytes(out.into()))
 }
 
+/// Octets of the longest result.
+fn longest(cx: &EvalContext<'_, '_>) -> usize {
+    usize::try_from(cx.session.vars.max_allowed_packet).unwrap_or(usize::MAX)
+}
+
+/// What a call that may take long asks now and then ([`MAY_TAKE_LONG`]): others run meanwhile, unless the row lies on a
+/// latched page, and KILL ends it.
+fn going_on(session: &Session) -> impl FnMut() -> SqlResult<()> + '_ {
+    || {
+        if latch::held() == 0 {
+            fiber::tick();
+        }
+        session.check_interrupt()
+    }
+}
+
+/// Functions that may take as long as the lengths of two of their arguments multiplied: they are kept from rows on latched
+/// pages.
+pub(crate) const MAY_TAKE_LONG: &[&str] = &[
+    "json_contains",
+    "json_contains_path",
+    "json_merge",
+    "json_merge_patch",
+    "json_merge_preserve",
+    "json_search",
+];
+
 /// A result written anew, with a space behind commas and colons; faults are those of argument 1.
 fn loose_result(text: &[u8], function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
     let mut out = Vec::new();
-    match format::rewrite(text, Style::Loose, &mut out) {
+    match format::rewrite(text, Style::Loose, longest(cx), &mut out) {
         Ok(()) => result(out, function, cx),
         Err(fault) => bad_text(cx, fault, 1, function),
     }

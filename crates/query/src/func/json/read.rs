@@ -149,27 +149,39 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
             Err(fault) => bad_text(cx, fault, 1, NAME),
         };
     }
-    let most = cx.session.vars.max_allowed_packet;
+    let most = longest(cx);
     let mut out = vec![b'['];
     let mut scanner = Scanner::new(&document);
-    let walked = find::walk(&mut scanner, &paths, false, &mut |mut scanner, value, _, leading| {
+    let visit = &mut |mut scanner: Scanner<'_>, value: scan::Value, _: &[_], leading| {
         let end = scanner.skip(&value)?;
         for _ in 0..leading {
+            if out.len() > most {
+                return Ok(Search::Break(()));
+            }
             if out.len() > 1 {
                 out.extend_from_slice(b", ");
             }
             out.extend_from_slice(&document[value.start..end]);
         }
-        Ok::<_, Fault>(if out.len() as u64 > most { Search::Break(()) } else { Search::Continue(()) })
+        Ok(Search::Continue(()))
+    };
+    let walked = {
+        let mut go_on = going_on(cx.session);
+        find::walk(&mut scanner, &paths, false, &mut Bound::new(most, &mut go_on), visit)
+    };
+    let finished = walked.and_then(|search| match search {
+        Search::Break(()) => Ok(()),
+        Search::Continue(()) => scanner.finish().map_err(Stop::Fault),
     });
-    match walked.and_then(|search| if search.is_break() { Ok(()) } else { scanner.finish() }) {
+    match finished {
         Ok(()) if out.len() == 1 => Ok(Value::Null),
-        Ok(()) if out.len() as u64 > most => result(out, NAME, cx),
+        Ok(()) if out.len() > most => result(out, NAME, cx),
         Ok(()) => {
             out.push(b']');
             loose_result(&out, NAME, cx)
         }
-        Err(fault) => bad_text(cx, fault, 1, NAME),
+        Err(Stop::Fault(fault)) => bad_text(cx, fault, 1, NAME),
+        Err(Stop::Caller(error)) => Err(error),
     }
 }
 
@@ -354,7 +366,7 @@ fn rewrite_type(cx: &BindContext<'_>, args: &mut [Expr], times: u64) -> SqlResul
 fn rewrite<'f>(args: &'f [Expr], name: &str, style: Style, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let document = given!(args[0].text(cx)?);
     let mut out = Vec::new();
-    match format::rewrite(&document, style, &mut out) {
+    match format::rewrite(&document, style, longest(cx), &mut out) {
         Ok(()) => result(out, name, cx),
         Err(fault) => bad_text(cx, fault, 1, name),
     }

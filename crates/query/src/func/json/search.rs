@@ -1,12 +1,11 @@
 //! Functions that ask whether and where something lies in a document.
 
-use keel_base::{SqlError, SqlResult, errors};
-use keel_storage::runtime::{fiber, latch};
+use keel_base::{SqlResult, errors};
 use keel_value::{SqlType, Value, collation};
 
 use super::super::{Function, function, given, known_text, unify};
 use super::*;
-use crate::json::contain::{self, Containment, Stop};
+use crate::json::contain::{self, Containment};
 use crate::json::find::{self, Search};
 use crate::json::path::{Place, write_place};
 use crate::json::scan::{self, Kind, Scanner};
@@ -51,15 +50,12 @@ fn contains<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         return bad_text(cx, fault, 1, NAME);
     }
     let Some(place) = place else { return Ok(Value::Int(0)) };
-    let session = &*cx.session;
-    let mut go_on = || {
-        // It may take long: others run meanwhile, unless the row lies on a latched page.
-        if latch::held() == 0 {
-            fiber::tick();
-        }
-        session.check_interrupt()
+    let contained = {
+        let mut go_on = going_on(cx.session);
+        let bound = &mut Bound::new(usize::MAX, &mut go_on);
+        Containment { bound }.contains(place, Scanner::new(&candidate))
     };
-    match Containment::new(&mut go_on).contains(place, Scanner::new(&candidate)) {
+    match contained {
         Ok(contained) => Ok(Value::Int(i64::from(contained))),
         Err(Stop::Fault(fault)) => bad_text(cx, fault, 1, NAME),
         Err(Stop::Caller(error)) => Err(error),
@@ -93,10 +89,17 @@ fn contains_path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 
     }
     let mut found = 0;
     for path in &paths {
-        let stop_at_first = &mut |_, _, _: &[Place<'_>], _| Ok::<_, Fault>(Search::Break(()));
-        match find::walk(&mut Scanner::new(&document), std::slice::from_ref(path), false, stop_at_first) {
+        let mut scanner = Scanner::new(&document);
+        let stop_at_first = &mut |_, _, _: &[Place<'_>], _| Ok(Search::Break(()));
+        let walked = {
+            let mut go_on = going_on(cx.session);
+            let bound = &mut Bound::new(usize::MAX, &mut go_on);
+            find::walk(&mut scanner, std::slice::from_ref(path), false, bound, stop_at_first)
+        };
+        match walked {
             Ok(search) => found += usize::from(search.is_break()),
-            Err(fault) => return bad_text(cx, fault, 1, NAME),
+            Err(Stop::Fault(fault)) => return bad_text(cx, fault, 1, NAME),
+            Err(Stop::Caller(error)) => return Err(error),
         }
     }
     Ok(Value::Int(i64::from(if all { found == paths.len() } else { found > 0 })))
@@ -140,12 +143,11 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     if paths.is_empty() {
         paths.push(Path { steps: SmallVec::new() });
     }
-    let most = cx.session.vars.max_allowed_packet;
-    let session = &*cx.session;
+    let most = longest(cx);
     let mut places = Vec::new();
     let mut count = 0;
     let mut scanner = Scanner::new(&document);
-    let walked = find::walk(&mut scanner, &paths, true, &mut |_, value, place, _| {
+    let visit = &mut |_: Scanner<'_>, value: scan::Value, place: &[Place<'_>], _| {
         let is_like = match value.kind {
             Kind::Object | Kind::Array => false,
             Kind::String => text::unescape_in(value.inner(&document), ty.collation)
@@ -155,7 +157,6 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         if !is_like {
             return Ok(Search::Continue(()));
         }
-        session.check_interrupt().map_err(Stop::Caller)?;
         if count > 0 {
             places.extend_from_slice(b", ");
         }
@@ -163,12 +164,12 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         places.push(b'"');
         write_place(place, &mut places);
         places.push(b'"');
-        Ok::<_, Stop<SqlError>>(if all && places.len() as u64 <= most {
-            Search::Continue(())
-        } else {
-            Search::Break(())
-        })
-    });
+        Ok(if all && places.len() <= most { Search::Continue(()) } else { Search::Break(()) })
+    };
+    let walked = {
+        let mut go_on = going_on(cx.session);
+        find::walk(&mut scanner, &paths, true, &mut Bound::new(most, &mut go_on), visit)
+    };
     let finished = walked.and_then(|search| match search {
         Search::Break(()) => Ok(()),
         Search::Continue(()) => scanner.finish().map_err(Stop::Fault),
