@@ -166,16 +166,15 @@ fn grants_are_done_or_not_whenever_the_server_is_killed() {
         server.check().unwrap_or_else(|what| panic!("seed {seed}, round {round}: {what}"));
         server.launch().expect("starts again");
         client = server.client().expect("connects");
-        for user in 0..USERS as usize {
+        for (user, known) in acknowledged.iter_mut().enumerate() {
             let found =
                 client.run(&format!("SHOW GRANTS FOR u{user}")).expect("grants").strings().len() as u64 - 1;
-            let known = acknowledged[user];
             let may_be_more = u64::from(user == unread);
             assert!(
-                (known..=known + may_be_more).contains(&found),
+                (*known..=*known + may_be_more).contains(&found),
                 "seed {seed}, round {round}: u{user} has {found} grants, not {known}"
             );
-            acknowledged[user] = found;
+            *known = found;
         }
     }
 }
