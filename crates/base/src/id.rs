@@ -24,6 +24,17 @@ id!(
     /// A tree of the engine; every tree lives in a file of its own.
     TreeId(u32)
 );
+impl TreeId {
+    /// Set in the ids of temporary trees.
+    pub const TEMPORARY: u32 = 1 << 31;
+
+    /// Whether the tree is a session's own: it is not logged, and nothing of it is there after a start.
+    #[inline]
+    pub fn is_temporary(self) -> bool {
+        self.0 & Self::TEMPORARY != 0
+    }
+}
+
 id!(
     /// A read-write transaction, in order of their first write; 0 is none.
     TrxId(u64)

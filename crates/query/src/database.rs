@@ -11,12 +11,12 @@ use keel_storage::Engine;
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
-use crate::account::check::{self, ColumnNeed, Need};
+use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
-use crate::catalog::{Catalog, TableDef, show_create};
-use crate::dml::{Family, delete, insert, multi, single_table, update};
+use crate::catalog::{Catalog, TableDef, View, show_create};
+use crate::dml::{Family, delete, insert, is_join, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
@@ -108,6 +108,23 @@ impl Database {
         self.catalog.load_full()
     }
 
+    /// The same as a session sees it, with its temporary tables.
+    pub fn catalog_of(&self, session: &Session) -> Arc<Catalog> {
+        match session.temporary.is_empty() {
+            true => self.catalog(),
+            false => session.temporary.view(&self.catalog.load()),
+        }
+    }
+
+    /// The same for a moment, without counting where there are no temporary tables.
+    pub(crate) fn with_catalog_of<R>(&self, session: &Session, f: impl FnOnce(&Catalog) -> R) -> R {
+        let catalog = self.catalog.load();
+        match session.temporary.is_empty() {
+            true => f(&catalog),
+            false => f(&session.temporary.view(&catalog)),
+        }
+    }
+
     /// The same for a moment, without counting.
     pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
@@ -168,12 +185,22 @@ impl Database {
     pub fn cached(&self, session: &mut Session, sql: &[u8], params: &mut Params) -> Option<Arc<Plan>> {
         params.values.clear();
         cache::scan(session, sql, &mut params.scan);
-        self.plans.find(session, sql, &params.scan, &mut params.values)
+        if session.temporary.is_empty() {
+            return self.plans.find(session, sql, &params.scan, &mut params.values);
+        }
+        let own = session.temporary.known_plans();
+        let own = own.and_then(|plans| plans.find(session, sql, &params.scan, &mut params.values));
+        own.or_else(|| {
+            // One that does not fit is made anew rather than bound again at each execution.
+            let plan = self.plans.find(session, sql, &params.scan, &mut params.values)?;
+            self.with_catalog_of(session, |catalog| plan.is_current(catalog)).then_some(plan)
+        })
     }
 
     /// The plan of a statement that some session prepared with the same text under the same database and modes.
     pub fn prepared(&self, session: &Session, sql: &[u8]) -> Option<Arc<Plan>> {
-        self.plans.find_prepared(session, sql).filter(|plan| plan.is_current(&self.catalog.load()))
+        let plan = self.plans.find_prepared(session, sql)?;
+        self.with_catalog_of(session, |catalog| plan.is_current(catalog)).then_some(plan)
     }
 
     /// Takes what the plan of a prepared text takes of the memory that sessions share, until its last statement is gone; 1037
@@ -209,7 +236,7 @@ impl Database {
 
     /// Lets other sessions that prepare the same text share `plan`.
     pub fn share_prepared(&self, session: &Session, sql: &[u8], plan: &Arc<Plan>) {
-        if plan.cacheable {
+        if plan.cacheable && !plan.uses_temporary() {
             self.plans.keep_prepared(session, sql, plan);
         }
     }
@@ -251,7 +278,8 @@ impl Database {
         if plan.cacheable
             && let Some(key) = key
         {
-            self.plans.keep(sql, key, &parsed.literals, &plan);
+            let plans = if plan.uses_temporary() { session.temporary.plans() } else { &self.plans };
+            plans.keep(sql, key, &parsed.literals, &plan);
         }
         Ok(plan)
     }
@@ -263,29 +291,28 @@ impl Database {
         plan: &Arc<Plan>,
         params: &[Value],
     ) -> SqlResult<Arc<Plan>> {
-        let catalog = self.catalog.load();
-        if plan.fits(params) && plan.is_current(&catalog) {
-            return Ok(plan.clone());
+        let known = self.with_catalog_of(session, |catalog| {
+            let fits = |plan: &Arc<Plan>| plan.fits(params) && plan.is_current(catalog);
+            if fits(plan) { Some(plan.clone()) } else { plan.successor.load_full().filter(fits) }
+        });
+        if let Some(known) = known {
+            return Ok(known);
         }
-        if let Some(next) = plan.successor.load_full()
-            && next.fits(params)
-            && next.is_current(&catalog)
-        {
-            return Ok(next);
-        }
-        drop(catalog);
         if params.len() != plan.shapes.len() {
             return Err(errors::wrong_arguments("EXECUTE"));
         }
         let shapes = params.iter().map(Shape::of).collect();
         let inputs = Inputs { literals: plan.literals.as_deref(), shapes, values: params };
         let next = Arc::new(self.bind(session, plan.statement.clone(), inputs)?);
-        plan.successor.store(Some(next.clone()));
+        // A plan that sessions may share must not lead to what is one session's alone.
+        if !(next.uses_temporary() && plan.cacheable && !plan.uses_temporary()) {
+            plan.successor.store(Some(next.clone()));
+        }
         Ok(next)
     }
 
     fn bind(&self, session: &Session, statement: Arc<Statement>, inputs: Inputs<'_>) -> SqlResult<Plan> {
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let connection = session.vars.connection_collation;
         let types: Vec<SqlType> = match inputs.literals {
             Some(_) => Vec::new(),
@@ -300,7 +327,7 @@ impl Database {
             let assigned = std::mem::take(&mut notes).assigned;
             (kind, body) = self.body(BindContext { assigned: &assigned, ..cx }, &statement, &mut notes)?;
         }
-        let dependencies = dependencies(&body, &notes.tables);
+        let dependencies = dependencies(&body, &notes);
         let uses = uses(&statement, &body, notes.uses);
         check::needs(session, &catalog.accounts, &notes.needs)?;
         let wanted = check::union(&notes.needs);
@@ -314,6 +341,7 @@ impl Database {
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),
             dependencies,
+            views: notes.views,
             uses,
             body,
             seen_version: AtomicU64::new(catalog.version),
@@ -345,30 +373,38 @@ impl Database {
                     (true, true) => K::ReplaceSelect,
                 };
                 let plan = insert::plan(cx, tree, &find, notes)?;
-                check::add(&mut notes.needs, insert_need(tree, &plan));
+                let needs = insert_needs(tree, &plan);
+                notes.needs.splice(0..0, needs);
                 (kind, Body::Insert(Box::new(plan)))
             }
-            Statement::Update(tree) if single_table(&tree.tables).is_none() => {
+            Statement::Update(tree) if changes_several(cx, &tree.tables)? => {
                 let plan = multi::plan_update(cx, tree, &find, notes)?;
-                let needs = plan.assigned().map(|(table, columns)| update_need(table, columns));
+                let needs = plan.changed().flat_map(|target| multi_needs(notes, target, Privileges::UPDATE));
+                let needs: Vec<Need> = needs.collect();
                 notes.needs.extend(needs);
                 (K::UpdateMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Delete(tree) if delete::only_table(tree).is_none() => {
                 let plan = multi::plan_delete(cx, tree, &find, notes)?;
-                let needs = plan.targets().map(|table| Need::of(table, Privileges::DELETE));
+                let needs = plan.changed().flat_map(|target| multi_needs(notes, target, Privileges::DELETE));
+                let needs: Vec<Need> = needs.collect();
                 notes.needs.extend(needs);
                 (K::DeleteMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Update(tree) => {
                 let plan = update::plan(cx, tree, &find, notes)?;
-                let need = update_need(&plan.targets.table, plan.assigned());
-                check::add(&mut notes.needs, need);
+                let (table, wanted) = (&plan.targets.table, Privileges::UPDATE);
+                let columns = written(table, plan.assigned(), wanted, false);
+                let named = told(tree.assignments.iter().map(|a| &a.column), wanted);
+                let needs = change_needs(table, plan.through.as_ref(), wanted, columns, Some(named));
+                notes.needs.splice(0..0, needs);
                 (K::Update, Body::Update(Box::new(plan)))
             }
             Statement::Delete(tree) => {
                 let plan = delete::plan(cx, tree, &find, notes)?;
-                check::add(&mut notes.needs, Need::of(&plan.targets.table, Privileges::DELETE));
+                let (table, wanted) = (&plan.targets.table, Privileges::DELETE);
+                let needs = change_needs(table, plan.through.as_ref(), wanted, Vec::new(), None);
+                notes.needs.splice(0..0, needs);
                 (K::Delete, Body::Delete(Box::new(plan)))
             }
             Statement::Do(list) => {
@@ -433,29 +469,96 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
     check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
 }
 
-/// What an INSERT wants of its table.
-fn insert_need(tree: &ast::Insert, plan: &insert::InsertPlan) -> Need {
+/// What a change wants of a table, or of the view through which it is made; that view's definer then needs it of the table.
+/// `told` are the columns that the statement names, where it does.
+fn change_needs(
+    table: &Arc<TableDef>,
+    through: Option<&Arc<View>>,
+    whole: Privileges,
+    columns: Vec<ColumnNeed>,
+    told: Option<Vec<ColumnNeed>>,
+) -> Vec<Need> {
+    let of_table = Need { columns, ..Need::of(&table.schema, &table.name, whole) };
+    match through {
+        None if table.is_temporary() => Vec::new(),
+        None => vec![of_table],
+        Some(view) => {
+            let entire = told.is_none();
+            let columns = told.unwrap_or_default();
+            let of_view = Need { entire, columns, ..Need::of(&view.schema, &view.name, whole) };
+            vec![of_view, Need { asked: Asked::through(view), ..of_table }]
+        }
+    }
+}
+
+/// The columns of a table that are written.
+fn written(
+    table: &TableDef,
+    columns: impl Iterator<Item = u16>,
+    wanted: Privileges,
+    unnamed: bool,
+) -> Vec<ColumnNeed> {
+    let need =
+        |place: u16| ColumnNeed { column: table.columns[place as usize].name.clone(), wanted, unnamed };
+    columns.map(need).collect()
+}
+
+/// The same by the names that the statement uses.
+fn told<'n>(names: impl Iterator<Item = &'n ast::ColumnName>, wanted: Privileges) -> Vec<ColumnNeed> {
+    let need =
+        |name: &ast::ColumnName| ColumnNeed { column: name.column.as_str().into(), wanted, unnamed: false };
+    names.map(need).collect()
+}
+
+/// What an INSERT wants.
+fn insert_needs(tree: &ast::Insert, plan: &insert::InsertPlan) -> Vec<Need> {
     let mut wanted = Privileges::INSERT;
     if !tree.on_duplicate.is_empty() {
         wanted = wanted.and(Privileges::UPDATE);
     }
     let unnamed = tree.columns.is_empty();
-    let given = plan.given().map(|column| ColumnNeed { column, wanted, unnamed });
-    let updated =
-        plan.updated().map(|column| ColumnNeed { column, wanted: Privileges::UPDATE, unnamed: false });
-    let columns = given.chain(updated).collect();
+    let mut columns = written(&plan.table, plan.given(), wanted, unnamed);
+    columns.extend(written(&plan.table, plan.updated(), Privileges::UPDATE, false));
     let whole = if tree.replace { wanted.and(Privileges::DELETE) } else { wanted };
-    Need { columns, ..Need::of(&plan.table, whole) }
+    let named = (!unnamed).then(|| {
+        let updated = tree.on_duplicate.iter().map(|assignment| &assignment.column);
+        let mut named = told(tree.columns.iter(), wanted);
+        named.extend(told(updated, Privileges::UPDATE));
+        named
+    });
+    change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
 }
 
-/// What an UPDATE wants of a table.
-fn update_need(table: &Arc<TableDef>, columns: impl Iterator<Item = u16>) -> Need {
-    let need = |column| ColumnNeed { column, wanted: Privileges::UPDATE, unnamed: false };
-    Need { columns: columns.map(need).collect(), ..Need::of(table, Privileges::UPDATE) }
+/// What a change of several tables wants of one of them: where it is a table of a view, of every view that is named.
+fn multi_needs(notes: &Notes, target: multi::Changed<'_>, wanted: Privileges) -> Vec<Need> {
+    let columns = written(target.table, target.columns.iter().copied(), wanted, false);
+    if !target.of_view {
+        return change_needs(target.table, None, wanted, columns, None);
+    }
+    let is_named =
+        |view: &&Arc<View>| notes.uses.iter().any(|used| used.is_view && Arc::ptr_eq(&used.lock, &view.lock));
+    let through = notes.views.iter().filter(is_named);
+    through.flat_map(|view| change_needs(target.table, Some(view), wanted, columns.clone(), None)).collect()
+}
+
+/// Whether an UPDATE is one of several tables, if only through a view.
+fn changes_several(cx: BindContext<'_>, tables: &[ast::TableRef]) -> SqlResult<bool> {
+    match single_table(tables) {
+        None => Ok(true),
+        Some((name, ..)) => is_join(cx, name),
+    }
 }
 
 /// The tables that a body writes, and those that its queries name.
-fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
+fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
+    let target = match body {
+        Body::Insert(plan) => Some(&plan.table).filter(|_| plan.through.is_none()),
+        Body::Update(plan) => Some(&plan.targets.table).filter(|_| plan.through.is_none()),
+        Body::Delete(plan) => Some(&plan.targets.table).filter(|_| plan.through.is_none()),
+        _ => None,
+    };
+    let is_named =
+        |table: &Arc<TableDef>| target.into_iter().chain(&notes.named).any(|named| Arc::ptr_eq(named, table));
     let written: Vec<&Arc<TableDef>> = match body {
         Body::Insert(plan) => vec![&plan.table],
         Body::Update(plan) => vec![&plan.targets.table],
@@ -471,9 +574,14 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
         _ => Vec::new(),
     };
     let tied = families.into_iter().flat_map(|family| family.dependencies());
-    let read = named.iter().map(|table| Dependency { table: table.clone(), written: false });
-    let written = written.into_iter().map(|table| Dependency { table: table.clone(), written: true });
-    let mut all: Vec<Dependency> = read.chain(written).chain(tied).collect();
+    let read = notes.tables.iter().map(|table| (table, false));
+    let written = written.into_iter().map(|table| (table, true));
+    let dependency = |(table, written): (&Arc<TableDef>, bool)| Dependency {
+        table: table.clone(),
+        written,
+        named: is_named(table),
+    };
+    let mut all: Vec<Dependency> = read.chain(written).chain(tied).map(dependency).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all
@@ -481,6 +589,17 @@ fn dependencies(body: &Body, named: &[Arc<TableDef>]) -> Vec<Dependency> {
 
 /// The tables of a statement by the names that it gives them; `queried` are those of its queries.
 fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<TableUse> {
+    let through = match body {
+        Body::Insert(plan) => plan.through.as_ref(),
+        Body::Update(plan) => plan.through.as_ref(),
+        Body::Delete(plan) => plan.through.as_ref(),
+        _ => None,
+    };
+    if let Some(view) = through {
+        let used = queried.iter_mut().find(|used| Arc::ptr_eq(&used.lock, &view.lock));
+        used.into_iter().for_each(|used| used.writes = true);
+        return queried;
+    }
     let (table, alias) = match (body, statement) {
         (Body::Insert(plan), _) => (&plan.table, None),
         (Body::Update(plan), Statement::Update(tree)) => {
@@ -500,6 +619,9 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
         }
         _ => return queried,
     };
+    if table.is_temporary() {
+        return queried;
+    }
     let own = TableUse::of(table, true);
     queried.insert(0, TableUse { alias: alias.map_or(own.alias, Arc::from), ..own });
     queried
@@ -518,6 +640,8 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::CreateDatabase(_) => K::CreateDatabase,
         Statement::AlterDatabase { .. } => K::AlterDatabase,
         Statement::DropDatabase { .. } => K::DropDatabase,
+        Statement::CreateTable(create) if create.temporary => K::CreateTemporaryTable,
+        Statement::DropTable(drop) if drop.temporary => K::DropTemporaryTable,
         Statement::CreateTable(_) => K::CreateTable,
         Statement::DropTable(_) => K::DropTable,
         Statement::AlterTable(_) => K::AlterTable,
@@ -525,6 +649,9 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::Truncate { .. } => K::Truncate,
         Statement::CreateIndex(_) => K::CreateIndex,
         Statement::DropIndex(_) => K::DropIndex,
+        Statement::CreateView(create) if create.alter => K::AlterView,
+        Statement::CreateView(_) => K::CreateView,
+        Statement::DropView { .. } => K::DropView,
         Statement::Maintain(maintain) => match maintain.op {
             ast::MaintainOp::Check => K::Check,
             ast::MaintainOp::Analyze => K::Analyze,

@@ -19,8 +19,8 @@ use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, explain, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
-use crate::mdl::Kind;
-use crate::plan::{Body, Dependency, Plan, StatementKind};
+use crate::mdl::{Kind, TableLock};
+use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, RowSink};
 use crate::session::Session;
 use crate::{engine_error, maintain, select};
@@ -85,7 +85,13 @@ impl Database {
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
         }
-        let writes = plan.kind.changes_rows() || locks_for_update(plan);
+        // Which tables are temporary is the session's own affair: nothing comes between.
+        let own = match session.temporary.is_empty() && !plan.uses_temporary() {
+            true => None,
+            false => Some(self.current(session, plan, params)?),
+        };
+        let plan = own.as_ref().unwrap_or(plan);
+        let writes = plan.writes_lasting();
         self.within_gate(session, writes, |session| self.dispatch_within(session, plan, params, sink))
     }
 
@@ -143,8 +149,7 @@ impl Database {
             Err(panic) => {
                 // What the statement did goes with the session, and so do the locks, behind it.
                 if !kept {
-                    let keep = |d: &Dependency| session.transaction.keep(&d.table.shared.lock, d.written);
-                    plan.dependencies.iter().for_each(keep);
+                    plan.locks().for_each(|(lock, writes)| session.transaction.keep(lock, writes));
                 }
                 resume_unwind(panic)
             }
@@ -167,14 +172,14 @@ impl Database {
         for _ in 0..REBIND_MAX {
             let current = self.current(session, plan, params)?;
             self.share(session, &current)?;
-            if current.is_current(&self.catalog_now()) {
+            if self.with_catalog_of(session, |catalog| current.is_current(catalog)) {
                 return Ok(current);
             }
             // Under the locks no definition can come between; most often the tables are the same, and so are their locks.
             let next = self.current(session, plan, params);
             if let Ok(next) = &next
                 && same_locks(&current, next)
-                && next.is_current(&self.catalog_now())
+                && self.with_catalog_of(session, |catalog| next.is_current(catalog))
             {
                 return Ok(next.clone());
             }
@@ -193,8 +198,7 @@ impl Database {
         }
         let keeps = session.keeps_locks();
         let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
-        for (place, dependency) in plan.dependencies.iter().enumerate() {
-            let (lock, writes) = (&dependency.table.shared.lock, dependency.written);
+        for (place, (lock, writes)) in plan.locks().enumerate() {
             if keeps && let Some(as_writer) = session.transaction.holds(lock) {
                 if writes && !*as_writer {
                     if !lock.try_become_writer() {
@@ -205,9 +209,8 @@ impl Database {
                 continue;
             }
             if !lock.try_share(writes) {
-                let before = if keeps { &[][..] } else { &plan.dependencies[..place] };
-                let of_statement =
-                    before.iter().map(|d| (d.table.shared.lock.clone(), Kind::of_share(d.written)));
+                let before = || plan.locks().take(if keeps { 0 } else { place });
+                let of_statement = before().map(|(lock, writes)| (lock.clone(), Kind::of_share(writes)));
                 let stake = || {
                     let mut stake = session.stake();
                     stake.kept.extend(of_statement);
@@ -216,7 +219,7 @@ impl Database {
                 let waits = session.user_locks.registry().waits();
                 let waited = waits.take(lock, Kind::of_share(writes), stake, &session.interrupt, timeout);
                 if let Err(error) = waited {
-                    before.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
+                    before().for_each(|(lock, writes)| lock.unshare(writes));
                     return Err(error);
                 }
             }
@@ -234,7 +237,7 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        if (plan.kind.changes_rows() || locks_for_update(plan)) && session.is_read_only() {
+        if session.is_read_only() && plan.writes_lasting() {
             return Err(errors::cant_execute_in_read_only_transaction());
         }
         if !plan.dependencies.is_empty() {
@@ -311,9 +314,9 @@ impl Database {
                 let sent = select::run(select, session, params, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: !select.is_into(), ..Completion::default() })
             }
-            Body::Insert(plan) => insert::run(plan, session, params).map_err(full(&plan.table)),
+            Body::Insert(plan) => insert::run(plan, session, params, sink).map_err(full(&plan.table)),
             Body::Update(plan) => update::run(plan, session, params).map_err(full(&plan.targets.table)),
-            Body::Delete(plan) => delete::run(plan, session, params).map_err(full(&plan.targets.table)),
+            Body::Delete(plan) => delete::run(plan, session, params, sink).map_err(full(&plan.targets.table)),
             Body::Multi(plan) => multi::run(plan, session, params),
             Body::Do(list) => {
                 for expr in list {
@@ -336,17 +339,29 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        if plan.kind.defines_temporary() {
+            if session.is_read_only() {
+                return Err(errors::cant_execute_in_read_only_transaction());
+            }
+            check::definition(session, &self.catalog_now(), &plan.statement)?;
+            let params = if plan.literals.is_some() { &[] } else { params };
+            let done = self.define(session, &plan.statement, params)?;
+            session.transaction.note_temporary(session.vars.autocommit);
+            return Ok(done);
+        }
         if plan.kind.ends_transaction() {
             session.refuse_in_branch()?;
         }
         if plan.kind.commits_implicitly() {
+            self.commit(session)?;
+            // What was READ ONLY has ended, unless the session is.
             if plan.kind.defines() && session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
-            self.commit(session)?;
         }
         check::definition(session, &self.catalog_now(), &plan.statement)?;
-        let writes = plan.kind.defines() || plan.kind == StatementKind::Analyze;
+        let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
+            || plan.kind == StatementKind::Analyze;
         self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))
     }
 
@@ -383,8 +398,8 @@ impl Database {
 
 /// Whether two plans need the same metadata locks.
 fn same_locks(a: &Plan, b: &Plan) -> bool {
-    let lock = |d: &Dependency| (Arc::as_ptr(&d.table.shared.lock), d.written);
-    a.dependencies.iter().map(lock).eq(b.dependencies.iter().map(lock))
+    let lock = |(lock, writes): (&Arc<TableLock>, bool)| (Arc::as_ptr(lock), writes);
+    a.locks().map(lock).eq(b.locks().map(lock))
 }
 
 /// The table that a plan changes, or the first that it reads.
@@ -393,17 +408,7 @@ fn changed_table(plan: &Plan) -> &str {
     changed.map_or("?", |d| &d.table.name)
 }
 
-/// Whether it is a SELECT ... FOR UPDATE.
-fn locks_for_update(plan: &Plan) -> bool {
-    let select = match &plan.body {
-        Body::Select(select) => select,
-        Body::PointSelect(point) => &point.general,
-        _ => return false,
-    };
-    select.lock().is_some_and(|lock| lock.update)
-}
-
 /// Gives back what [`Database::lock_tables`] took for one statement.
 fn release(plan: &Plan) {
-    plan.dependencies.iter().for_each(|d| d.table.shared.lock.unshare(d.written));
+    plan.locks().for_each(|(lock, writes)| lock.unshare(writes));
 }

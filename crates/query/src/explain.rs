@@ -75,7 +75,15 @@ pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain, notes: &mut Note
             lines.explain(&select::plan_select(&mut binder, &query)?);
         }
         Statement::Insert(insert) => {
-            let table = binder.table(insert.table.db.as_deref(), &insert.table.name, None)?;
+            let view = binder.find_view(insert.table.db.as_deref(), &insert.table.name);
+            let table = match view {
+                Some(view) => {
+                    let target = select::view::target(&mut Binder::new(cx), &view, None)?;
+                    let first = target.and_then(|target| target.tables.into_iter().next().flatten());
+                    first.ok_or_else(|| errors::non_insertable_table(&view.name, "INSERT"))?
+                }
+                None => binder.table(insert.table.db.as_deref(), &insert.table.name, None)?,
+            };
             let select_type = if insert.replace { "REPLACE" } else { "INSERT" };
             lines.done.push(Line {
                 id: Some(1),

@@ -15,6 +15,7 @@ pub mod aggregate;
 pub mod bind;
 mod cache;
 pub mod catalog;
+mod checksum;
 mod database;
 mod ddl;
 mod dml;
@@ -39,6 +40,7 @@ pub mod result;
 pub mod select;
 pub mod session;
 mod sort;
+mod temporary;
 #[cfg(test)]
 mod testing;
 pub mod txn;

@@ -15,7 +15,8 @@ use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
 use crate::account::check;
-use crate::catalog::TableDef;
+use crate::bind::{BindContext, Binder, ParamSource};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
@@ -60,7 +61,8 @@ impl NamedLocks {
 
     /// The place of the name under which a statement uses a table.
     fn check_use(&self, used: &TableUse) -> SqlResult<usize> {
-        let fits = |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && *name.alias == *used.alias;
+        let fits =
+            |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && (used.is_view || *name.alias == *used.alias);
         match self.names.iter().position(fits) {
             None => Err(errors::table_not_locked(&used.alias)),
             Some(place) if used.writes && !self.names[place].write => {
@@ -75,7 +77,7 @@ impl NamedLocks {
         let mut taken = Vec::with_capacity(plan.uses.len());
         for used in &plan.uses {
             let place = self.check_use(used)?;
-            if taken.contains(&place) {
+            if taken.contains(&place) && !used.is_view {
                 return Err(errors::table_not_locked(&used.alias));
             }
             taken.push(place);
@@ -99,7 +101,7 @@ impl NamedLocks {
 
     /// Locks a table if it is free, or locked already.
     fn try_lock(&mut self, wanted: &Wanted) -> bool {
-        let lock = &wanted.table.shared.lock;
+        let lock = wanted.what.lock();
         if self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, lock)) {
             return true;
         }
@@ -111,7 +113,7 @@ impl NamedLocks {
     }
 
     fn add(&mut self, locked: &Wanted) {
-        self.locks.push(NamedLock { lock: locked.table.shared.lock.clone(), write: locked.write });
+        self.locks.push(NamedLock { lock: locked.what.lock().clone(), write: locked.write });
     }
 
     /// What it keeps, and how.
@@ -157,10 +159,45 @@ fn refusal(is_locked: bool, name: &str) -> SqlError {
     if is_locked { errors::table_not_locked_for_write(name) } else { errors::table_not_locked(name) }
 }
 
-/// A table of LOCK TABLES.
+/// A table of LOCK TABLES, or a view.
 struct Wanted {
-    table: Arc<TableDef>,
+    what: Lockable,
     write: bool,
+}
+
+/// What LOCK TABLES locks.
+enum Lockable {
+    Table(Arc<TableDef>),
+    View(Arc<View>),
+}
+
+impl Lockable {
+    fn lock(&self) -> &Arc<TableLock> {
+        match self {
+            Lockable::Table(table) => &table.shared.lock,
+            Lockable::View(view) => &view.lock,
+        }
+    }
+
+    /// Whether the catalog has it as it is.
+    fn is_current(&self, catalog: &Catalog) -> bool {
+        match self {
+            Lockable::Table(table) => {
+                catalog.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
+            }
+            Lockable::View(view) => {
+                catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
+            }
+        }
+    }
+}
+
+/// Adds something to what is locked, for writing if any of its names is.
+fn want(wanted: &mut Vec<Wanted>, what: Lockable, write: bool) {
+    match wanted.iter_mut().find(|other| Arc::ptr_eq(other.what.lock(), what.lock())) {
+        Some(other) => other.write |= write,
+        None => wanted.push(Wanted { what, write }),
+    }
 }
 
 impl Database {
@@ -218,6 +255,9 @@ impl Database {
                 Err(error) if error.code == code::NO_SUCH_TABLE && !named.is_in_force() => continue,
                 found => found?,
             };
+            if table.is_temporary() {
+                continue;
+            }
             if named.is_in_force() {
                 named.check_owned(&table)?;
             } else {
@@ -244,15 +284,12 @@ impl Database {
             if let Some(busy) = wanted.iter().find(|wanted| !named.try_lock(wanted)) {
                 named.locks.drain(..).for_each(|named| named.free());
                 let kind = if busy.write { Kind::Own } else { Kind::Refuse };
-                session.wait_for(&busy.table.shared.lock, kind, timeout)?;
+                session.wait_for(busy.what.lock(), kind, timeout)?;
                 session.named_locks.add(busy);
                 continue;
             }
             let catalog = self.catalog();
-            let is_current = |w: &Wanted| {
-                catalog.table(&w.table.schema, &w.table.name).is_some_and(|now| Arc::ptr_eq(now, &w.table))
-            };
-            if wanted.len() == named.locks.len() && wanted.iter().all(is_current) {
+            if wanted.len() == named.locks.len() && wanted.iter().all(|w| w.what.is_current(&catalog)) {
                 named.names = names;
                 return Ok(());
             }
@@ -265,8 +302,33 @@ impl Database {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
         let mut names: Vec<Name> = Vec::with_capacity(tables.len());
         let mut seen: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
+        let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {
+            let db = crate::ddl::schema_of(session, &named.table)?;
+            let view = self.catalog().view(db, &named.table.name).cloned();
+            if let Some(view) = view {
+                let alias = named.alias.as_deref().unwrap_or(&named.table.name);
+                let name = (view.schema.clone(), alias);
+                if seen.contains(&name) {
+                    return Err(errors::nonuniq_table(alias));
+                }
+                seen.push(name);
+                let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
+                names.push(Name { lock: view.lock.clone(), alias: alias.into(), write });
+                let (views, tables) = self.reach(session, &view)?;
+                for view in views {
+                    want(&mut wanted, Lockable::View(view), false);
+                }
+                for table in tables {
+                    want(&mut wanted, Lockable::Table(table.clone()), write);
+                    below.push((table, write));
+                }
+                continue;
+            }
             let table = self.find_table(session, &named.table)?;
+            if table.is_temporary() {
+                continue;
+            }
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
             let name = (table.schema.clone(), alias);
             if seen.contains(&name) {
@@ -275,12 +337,28 @@ impl Database {
             seen.push(name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
             names.push(Name { lock: table.shared.lock.clone(), alias: alias.into(), write });
-            match wanted.iter_mut().find(|other| Arc::ptr_eq(&other.table, &table)) {
-                Some(other) => other.write |= write,
-                None => wanted.push(Wanted { table, write }),
+            want(&mut wanted, Lockable::Table(table), write);
+        }
+        // The tables of views can be used by their own names too.
+        for (table, write) in below {
+            let lock = &table.shared.lock;
+            if !names.iter().any(|name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name) {
+                names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write });
             }
         }
         Ok((wanted, names))
+    }
+
+    /// A view, the views below it, and the tables of all.
+    #[expect(clippy::type_complexity, reason = "views and tables")]
+    fn reach(&self, session: &Session, view: &Arc<View>) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
+        let catalog = self.catalog();
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        crate::select::view::target(&mut binder, view, None)?;
+        let views = binder.views.iter().map(|named| named.view.clone()).collect();
+        let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();
+        Ok((views, tables))
     }
 
     /// UNLOCK TABLES: commits what is open if tables were locked; gives back the global read lock too.
@@ -315,6 +393,9 @@ impl Database {
         let mut locks = Vec::with_capacity(changed.len());
         for name in changed {
             let table = self.find_table(session, name)?;
+            if table.is_temporary() {
+                continue;
+            }
             match statement {
                 Statement::DropTable(_) => named.check_owned(&table)?,
                 Statement::Truncate { .. } => named.check(&table, true)?,

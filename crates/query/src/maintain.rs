@@ -1,4 +1,4 @@
-//! CHECK, ANALYZE, OPTIMIZE, REPAIR and CHECKSUM TABLE.
+//! CHECK, ANALYZE, OPTIMIZE and REPAIR TABLE.
 //!
 //! CHECK compares, in one snapshot, every index entry with its row and every row with its entries, and asks the engine
 //! about the structure of each tree. The others have nothing to do here: the engine counts rows whenever a plan asks, and
@@ -15,7 +15,7 @@ use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::access::clustered_key;
-use crate::catalog::{IndexDef, TableDef};
+use crate::catalog::{IndexDef, TableDef, View};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
@@ -38,7 +38,7 @@ pub(crate) fn run(
         MaintainOp::Analyze => "analyze",
         MaintainOp::Optimize => "optimize",
         MaintainOp::Repair => "repair",
-        MaintainOp::Checksum => return Err(errors::not_supported_yet("CHECKSUM TABLE")),
+        MaintainOp::Checksum => return crate::checksum::run(database, session, what, sink),
     };
     sink.columns(&columns())?;
     let mut rows = 0;
@@ -89,6 +89,18 @@ fn report(
     name: &ObjectName,
 ) -> SqlResult<Lines> {
     let status = |text: &str| vec![("status", text.to_string())];
+    if let Some(view) = database.catalog_of(session).view(schema, &name.name).cloned() {
+        return Ok(match op {
+            MaintainOp::Check => match database.describe_view(session, &view) {
+                Ok(_) => status("OK"),
+                Err(error) => check_broken(database, session, &view, error),
+            },
+            _ => vec![
+                ("Error", errors::wrong_object(schema, &name.name, "BASE TABLE").message.into_owned()),
+                ("status", "Operation failed".to_string()),
+            ],
+        });
+    }
     let (table, _share) = match usable(database, session, op, schema, name) {
         Ok(usable) => usable,
         Err(error) => {
@@ -121,8 +133,18 @@ fn report(
     })
 }
 
+/// What CHECK TABLE says of a view that cannot be read.
+fn check_broken(database: &Database, session: &Session, view: &Arc<View>, error: SqlError) -> Lines {
+    let reason = database.plan_view(session, view).err();
+    let reasons = reason.into_iter().filter(|reason| reason.message != error.message);
+    let mut lines: Lines = reasons.map(|reason| ("Error", reason.message.into_owned())).collect();
+    lines.push(("Error", error.message.into_owned()));
+    lines.push(("error", "Corrupt".to_string()));
+    lines
+}
+
 /// Keeps definitions of a table out until it is dropped.
-struct Share(Arc<TableLock>);
+pub(crate) struct Share(Arc<TableLock>);
 
 impl Drop for Share {
     fn drop(&mut self) {
@@ -131,7 +153,7 @@ impl Drop for Share {
 }
 
 /// The table as LOCK TABLES lets the session use it. CHECK shares it, unless the session has locked it by name.
-fn usable(
+pub(crate) fn usable(
     database: &Database,
     session: &Session,
     op: MaintainOp,
@@ -140,12 +162,12 @@ fn usable(
 ) -> SqlResult<(Arc<TableDef>, Option<Share>)> {
     let named = &session.named_locks;
     loop {
-        let Some(table) = database.catalog().table(schema, &name.name).cloned() else {
+        let Some(table) = database.catalog_of(session).table(schema, &name.name).cloned() else {
             let locked = named.is_in_force();
             let unknown = || errors::no_such_table(schema, &name.name);
             return Err(if locked { errors::table_not_locked(&name.name) } else { unknown() });
         };
-        if named.is_in_force() {
+        if named.is_in_force() && !table.is_temporary() {
             named.check(&table, matches!(op, MaintainOp::Optimize | MaintainOp::Repair))?;
             return Ok((table, None));
         }
@@ -158,7 +180,7 @@ fn usable(
         }
         let share = Share(lock);
         // The share may have been waited for behind a definition.
-        if database.catalog().table(schema, &name.name).is_some_and(|now| Arc::ptr_eq(now, &table)) {
+        if database.catalog_of(session).has(&table) {
             return Ok((table, Some(share)));
         }
     }

@@ -216,6 +216,7 @@ impl TableLock {
         self.word.fetch_or(SLOW, Ordering::AcqRel);
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
+        claim.set_place(ticket);
         queue.waiters.push_back(Waiter { ticket, kind, claim });
         self.grant(&mut queue);
         ticket
@@ -280,6 +281,8 @@ impl TableLock {
             return;
         }
         let waiter = queue.waiters.remove(place).expect("just found");
+        waiter.claim.set_place(queue.next_ticket);
+        queue.next_ticket += 1;
         queue.waiters.push_back(waiter);
         self.grant(&mut queue);
     }
@@ -290,6 +293,7 @@ impl TableLock {
         let place =
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
         let waiter = queue.waiters.remove(place).expect("just found");
+        waiter.claim.leave();
         self.grant(&mut queue);
         if waiter.claim.is_granted() { Ok(()) } else { Err(error()) }
     }

@@ -11,7 +11,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Need};
 use crate::bind::{Binder, NamedTable};
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
@@ -24,12 +24,14 @@ pub(crate) struct TableUse {
     pub alias: Arc<str>,
     /// Whether it is changed, or locked for that.
     pub writes: bool,
+    /// A view, of which LOCK TABLES asks no alias.
+    pub is_view: bool,
 }
 
 impl TableUse {
     /// Under its own name.
     pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes }
+        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes, is_view: false }
     }
 
     /// As a query names it.
@@ -64,11 +66,16 @@ pub enum StatementKind {
     DropDatabase,
     CreateTable,
     DropTable,
+    CreateTemporaryTable,
+    DropTemporaryTable,
     AlterTable,
     RenameTable,
     Truncate,
     CreateIndex,
     DropIndex,
+    CreateView,
+    AlterView,
+    DropView,
     Check,
     Analyze,
     Optimize,
@@ -92,11 +99,19 @@ impl StatementKind {
                 | Truncate
                 | CreateIndex
                 | DropIndex
+                | CreateView
+                | AlterView
+                | DropView
                 | Check
                 | Analyze
                 | Optimize
                 | Repair
         )
+    }
+
+    /// Whether it makes or drops temporary tables alone: no transaction ends, nobody else is concerned.
+    pub fn defines_temporary(self) -> bool {
+        matches!(self, StatementKind::CreateTemporaryTable | StatementKind::DropTemporaryTable)
     }
 
     /// Whether it ends the transaction that is open, so that it is refused in a branch of XA.
@@ -115,6 +130,7 @@ impl StatementKind {
     fn names_tables(self) -> bool {
         use StatementKind::*;
         self == Checksum
+            || self.defines_temporary()
             || self.commits_implicitly() && !matches!(self, CreateDatabase | AlterDatabase | DropDatabase)
     }
 
@@ -135,6 +151,8 @@ pub struct Dependency {
     pub table: Arc<TableDef>,
     /// Whether the plan changes it.
     pub written: bool,
+    /// Whether the statement names it itself: what views and foreign keys name no temporary table hides.
+    pub named: bool,
 }
 
 /// A statement bound to the catalog. Shared by sessions.
@@ -157,6 +175,8 @@ pub struct Plan {
     /// The same statement bound anew, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The views that it names, and those below them, each once.
+    pub(crate) views: Vec<Arc<View>>,
     /// Its real tables by the names that it gives them, what it changes first.
     pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
@@ -186,6 +206,10 @@ pub(crate) struct Notes {
     pub assigned: Vec<Arc<str>>,
     /// What it wants of the tables.
     pub needs: Vec<Need>,
+    /// The views that it reaches, each once.
+    pub views: Vec<Arc<View>>,
+    /// The tables that it names itself, not through a view.
+    pub named: Vec<Arc<TableDef>>,
 }
 
 impl Notes {
@@ -194,8 +218,20 @@ impl Notes {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
         self.tables.extend_from_slice(&binder.tables);
-        let real = binder.named.iter().filter(|named| !named.table.is_virtual());
+        self.named
+            .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
+        let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
+        let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
         self.uses.extend(real.map(TableUse::by_query));
+        for named in &binder.views {
+            if !named.in_view {
+                let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
+                self.uses.push(TableUse { lock, alias, writes: false, is_view: true });
+            }
+            if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
+                self.views.push(named.view.clone());
+            }
+        }
         self.assigned.extend_from_slice(&binder.assigned);
         binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
     }
@@ -285,6 +321,32 @@ impl Plan {
         self.dependencies.iter().any(|dependency| !dependency.table.is_virtual())
     }
 
+    /// Whether it uses temporary tables: then it is its session's alone.
+    pub(crate) fn uses_temporary(&self) -> bool {
+        self.dependencies.iter().any(|dependency| dependency.table.is_temporary())
+    }
+
+    /// Whether it changes, or locks for that, rows that last.
+    pub(crate) fn writes_lasting(&self) -> bool {
+        let lasts = |dependency: &Dependency| !dependency.table.is_temporary();
+        match self.kind.changes_rows() {
+            // MariaDB counts every table of an UPDATE of several.
+            true if self.kind == StatementKind::UpdateMulti => self.dependencies.iter().any(lasts),
+            true => self.dependencies.iter().any(|dependency| dependency.written && lasts(dependency)),
+            false => self.locks_for_update() && self.dependencies.iter().any(lasts),
+        }
+    }
+
+    /// Whether it is a SELECT ... FOR UPDATE.
+    fn locks_for_update(&self) -> bool {
+        let select = match &self.body {
+            Body::Select(select) => select,
+            Body::PointSelect(point) => &point.general,
+            _ => return false,
+        };
+        select.lock().is_some_and(|lock| lock.update)
+    }
+
     /// Tables that it reads or changes.
     pub fn table_count(&self) -> usize {
         self.dependencies.len()
@@ -298,7 +360,7 @@ impl Plan {
             }
             _ => false,
         };
-        has_from || !self.dependencies.is_empty() || self.kind.names_tables()
+        has_from || !self.dependencies.is_empty() || !self.views.is_empty() || self.kind.names_tables()
     }
 
     /// The result's columns; none for statements that answer OK.
@@ -308,18 +370,21 @@ impl Plan {
             Body::Select(plan) if plan.is_into() => None,
             Body::Select(plan) => Some(plan.columns()),
             Body::Explain(plan) => Some(&plan.columns),
-            Body::Direct
-            | Body::Insert(_)
-            | Body::Update(_)
-            | Body::Delete(_)
-            | Body::Multi(_)
-            | Body::Do(_) => None,
+            Body::Insert(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
+            Body::Delete(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
+            Body::Direct | Body::Update(_) | Body::Multi(_) | Body::Do(_) => None,
         }
     }
 
     /// How many parameters an execution passes: `?` of a prepared statement, literals of a cached one.
     pub fn param_count(&self) -> usize {
         self.param_count as usize
+    }
+
+    /// The metadata locks that it needs, and whether as one that writes.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = (&Arc<TableLock>, bool)> {
+        let tables = self.dependencies.iter().map(|d| (&d.table.shared.lock, d.written));
+        tables.chain(self.views.iter().map(|view| (&view.lock, false)))
     }
 
     /// The tables it reads or changes.
@@ -342,10 +407,14 @@ impl Plan {
         if self.seen_version.load(Ordering::Relaxed) == catalog.version {
             return true;
         }
-        let same = self.dependencies.iter().all(|d| {
-            d.table.is_virtual()
-                || catalog.table(&d.table.schema, &d.table.name).is_some_and(|t| Arc::ptr_eq(t, &d.table))
+        let tables = self.dependencies.iter().all(|d| match d.named {
+            true => d.table.is_virtual() || catalog.has(&d.table),
+            false => d.table.is_virtual() || catalog.has_lasting(&d.table),
         });
+        let is_there = |view: &Arc<View>| {
+            catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
+        };
+        let same = tables && self.views.iter().all(is_there);
         if same {
             self.seen_version.store(catalog.version, Ordering::Relaxed);
         }

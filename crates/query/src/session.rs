@@ -21,6 +21,7 @@ use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
 use crate::memory::Allowance;
 use crate::read_lock::{Pass, ReadLock};
+use crate::temporary::TemporaryTables;
 use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
 use crate::waits::Stake;
@@ -300,6 +301,8 @@ pub struct Session {
     pub txn: Option<Txn>,
     /// What SQL knows of the transaction: BEGIN, savepoints, metadata locks.
     pub transaction: TransactionState,
+    /// Temporary tables.
+    pub(crate) temporary: TemporaryTables,
     /// What LOCK TABLES has locked.
     pub(crate) named_locks: NamedLocks,
     /// FLUSH TABLES WITH READ LOCK.
@@ -369,6 +372,7 @@ impl Session {
             vars: SessionVars::default(),
             txn: None,
             transaction: TransactionState::default(),
+            temporary: TemporaryTables::new(host.clone()),
             named_locks: NamedLocks::default(),
             read_lock: ReadLock::default(),
             passes: Vec::new(),
@@ -392,6 +396,11 @@ impl Session {
             statement_clock: None,
             scratch: Scratch::default(),
         }
+    }
+
+    /// User and host of the account.
+    pub(crate) fn account(&self) -> (String, String) {
+        (self.access.user.to_string(), self.access.host.to_string())
     }
 
     /// Begins a statement: the clock stands still from its first use to the statement's end.

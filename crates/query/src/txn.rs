@@ -18,6 +18,8 @@ pub struct TransactionState {
     open: bool,
     /// READ ONLY.
     pub read_only: bool,
+    /// A temporary table was made or dropped, which nothing takes back.
+    temporary: bool,
     savepoints: Vec<SavepointHere>,
     /// What XA START began.
     pub(crate) branch: Option<Box<Branch>>,
@@ -40,6 +42,11 @@ impl TransactionState {
     /// Whether a transaction is open beyond the running statement.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Notes that a temporary table was made or dropped.
+    pub(crate) fn note_temporary(&mut self, autocommit: bool) {
+        self.temporary |= self.open || !autocommit;
     }
 
     /// How the transaction keeps this lock already, if it does: whether as a writer.
@@ -182,6 +189,9 @@ impl Database {
         let SavepointHere { point, locks, .. } = &session.transaction.savepoints[place];
         let (point, locks) = (*point, *locks);
         session.transaction.savepoints.truncate(place + 1);
+        if session.transaction.temporary {
+            session.warn(errors::warning_not_complete_rollback());
+        }
         let Some(txn) = &mut session.txn else { return Ok(()) };
         if let Err(error) = txn.rollback_to(point) {
             // What is half undone must never be committed: the whole transaction goes, in the background if need be.
@@ -241,6 +251,7 @@ fn end(session: &mut Session) {
     let state = &mut session.transaction;
     state.open = false;
     state.read_only = false;
+    state.temporary = false;
     state.savepoints.clear();
     state.release_locks();
 }

@@ -1,16 +1,19 @@
 //! Who waits for whom: tables' metadata locks, LOCK TABLES, the global read lock, GET_LOCK().
 //!
-//! Who has to wait for one of these locks is written down with what it keeps. The wait that closes a ring finds it at once,
-//! and one of the ring hears 1213: as in MariaDB rather one that uses tables than one that wants a lock for itself, and
-//! among equals the one that closed the ring. Before all others the global read lock gives way, which then begins again.
+//! Who has to wait for one of these locks, and may wait for long, is written down with what it keeps; but the tables that a
+//! statement outside of a transaction shares while it waits in GET_LOCK() are not. The wait that closes a ring finds it at once,
+//! and one of the ring hears 1213: as in MariaDB rather one that uses tables than one that wants a lock for itself or to write
+//! at all, and among equals the one that closed the ring. Before all others the global read lock gives way, where it keeps no
+//! name of GET_LOCK(), and begins again.
 //!
 //! 1. A wait stands in the lock's queue before it stands here, and the search runs under the list's mutex: of a ring's
 //!    waits the last to come sees all others.
-//! 2. All of a ring wait still when it is broken, so none of its locks can have been given back. A wait that was granted
-//!    and not yet taken is no part of a ring.
-//! 3. Waits for rows are not seen here: a ring that passes through one ends by a time-out, as in MariaDB.
+//! 2. A wait that was granted and not yet taken, or has left the lock's queue, is no part of a ring. One that times out while
+//!    a ring through it is broken may have made that unnecessary.
+//! 3. Waits for rows are not seen here: a ring that passes through one ends by a time-out, as in MariaDB, or because whoever
+//!    waits to own a table lets others pass ([`crate::mdl`]).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -38,12 +41,22 @@ pub(crate) struct Claim {
     fiber: Fiber,
     granted: AtomicBool,
     victim: AtomicBool,
+    /// It has left the lock's queue without the lock.
+    left: AtomicBool,
+    /// Its place in the lock's queue: less is earlier.
+    place: AtomicU64,
 }
 
 impl Claim {
     /// Of the calling fiber.
     pub fn new() -> Claim {
-        Claim { fiber: fiber::current(), granted: AtomicBool::new(false), victim: AtomicBool::new(false) }
+        Claim {
+            fiber: fiber::current(),
+            granted: AtomicBool::new(false),
+            victim: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+            place: AtomicU64::new(0),
+        }
     }
 
     /// Gives the waiter what it waits for.
@@ -55,6 +68,25 @@ impl Claim {
     /// Whether it has been granted.
     pub fn is_granted(&self) -> bool {
         self.granted.load(Ordering::Acquire)
+    }
+
+    /// Says that it waits no more; under the queue's mutex.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Gives it a place in the queue; under its mutex.
+    pub fn set_place(&self, place: u64) {
+        self.place.store(place, Ordering::Release);
+    }
+
+    fn place(&self) -> u64 {
+        self.place.load(Ordering::Acquire)
+    }
+
+    /// Whether it waits, and is not to end.
+    fn waits(&self) -> bool {
+        !self.is_granted() && !self.is_victim() && !self.left.load(Ordering::Acquire)
     }
 
     /// Whether it was chosen to end a ring.
@@ -73,8 +105,6 @@ struct Waiting {
     stake: Stake,
     wanted: Arc<TableLock>,
     kind: Kind,
-    /// Its place in the lock's queue.
-    ticket: u64,
     since: Instant,
     claim: Arc<Claim>,
 }
@@ -89,7 +119,7 @@ impl Waiting {
             .find(|(lock, held)| Arc::ptr_eq(lock, &self.wanted) && self.kind.conflicts_with(*held));
         let stands_before = || {
             Arc::ptr_eq(&other.wanted, &self.wanted)
-                && other.ticket < self.ticket
+                && other.claim.place() < self.claim.place()
                 && self.kind.queues_behind(other.kind)
         };
         match kept {
@@ -190,7 +220,7 @@ impl Waits {
             return wanted.await_grant(ticket, kind, &claim, interrupt, timeout);
         }
         let (wanted, since) = (wanted.clone(), time::now());
-        let own = Arc::new(Waiting { stake: stake(), wanted, kind, ticket, since, claim });
+        let own = Arc::new(Waiting { stake: stake(), wanted, kind, since, claim });
         self.list.lock().push(own.clone());
         self.break_rings(&own);
         let result = own.wanted.await_grant(ticket, kind, &own.claim, interrupt, timeout);
@@ -228,8 +258,7 @@ impl Waits {
 
 /// The members of a ring of waits through `own`, `own` first, each with its lock for which the one before waits.
 fn find_ring(list: &[Arc<Waiting>], own: &Arc<Waiting>) -> Option<Ring> {
-    let waits = |waiting: &&Arc<Waiting>| !waiting.claim.is_granted() && !waiting.claim.is_victim();
-    let still: Vec<&Arc<Waiting>> = list.iter().filter(waits).collect();
+    let still: Vec<&Arc<Waiting>> = list.iter().filter(|waiting| waiting.claim.waits()).collect();
     let start = still.iter().position(|waiting| Arc::ptr_eq(waiting, own))?;
     // For each that was reached: from whom.
     let mut from: Vec<Option<usize>> = vec![None; still.len()];

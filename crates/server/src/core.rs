@@ -230,6 +230,7 @@ impl Core {
     /// The state of a new connection: variables, user variables, prepared statements and transaction are gone.
     pub fn reset(&mut self) -> SqlResult<()> {
         let database = self.state.database().clone();
+        database.drop_temporary_tables(&mut self.sql);
         database.leave(&mut self.sql)?;
         database.unlock_named_tables(&mut self.sql)?;
         self.sql.user_locks.release_all();

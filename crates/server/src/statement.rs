@@ -82,8 +82,6 @@ pub fn is_servers(statement: &Statement) -> bool {
         | Statement::Execute { .. }
         | Statement::ExecuteImmediate { .. }
         | Statement::Deallocate(_)
-        | Statement::CreateView(_)
-        | Statement::DropView { .. }
         | Statement::CreateUser(_)
         | Statement::DropUser { .. }
         | Statement::RenameUser(_)
@@ -203,7 +201,6 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let database = core.state.database().clone();
             database.run_account_statement(&mut core.sql, statement).map(|()| Outcome::Ok(""))
         }
-        Statement::DropView { names, if_exists } => drop_view(core, names, *if_exists),
         Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
     }
@@ -212,7 +209,6 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
 /// How messages name a statement that is not supported.
 fn name_of(statement: &Statement) -> String {
     let name = match statement {
-        Statement::CreateView(_) => "CREATE VIEW",
         Statement::Explain(_) => "EXPLAIN FOR CONNECTION",
         Statement::Unsupported { what } => return what.clone(),
         _ => "this statement",
@@ -234,23 +230,6 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
             return Ok(Outcome::Rows(show::admin::xa_recover(&database.xa_recover(), *sql)));
         }
     }
-    Ok(Outcome::Ok(""))
-}
-
-/// There are no views: IF EXISTS gives a note, all else an error.
-fn drop_view(core: &mut Core, names: &[keel_sql::ast::ObjectName], if_exists: bool) -> SqlResult<Outcome> {
-    let full: Vec<String> = names
-        .iter()
-        .map(|name| {
-            let db = name.db.clone().or_else(|| core.sql.database.as_ref().map(|d| d.to_string()));
-            format!("{}.{}", db.unwrap_or_default(), name.name)
-        })
-        .collect();
-    let error = errors::unknown_view(full.join(","));
-    if !if_exists {
-        return Err(error);
-    }
-    core.sql.note(error);
     Ok(Outcome::Ok(""))
 }
 

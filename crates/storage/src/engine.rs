@@ -47,6 +47,10 @@ pub struct Engine {
     pub(crate) admission: Admission,
     pub(crate) undo: UndoLog,
     pub(crate) trees: RwLock<HashMap<TreeId, TreeHandle>>,
+    /// For the ids of temporary trees.
+    pub(crate) temporary_ids: AtomicU32,
+    /// The first transaction of this life.
+    pub(crate) first_trx: u64,
     pub(crate) registry: TreeHandle,
     /// Serialises giving out tree ids.
     pub(crate) tree_ids: keel_runtime::sync::Mutex<()>,
@@ -148,6 +152,12 @@ impl TreeHandle {
     /// The tree's id.
     pub fn id(&self) -> TreeId {
         self.inner.gaps.tree()
+    }
+
+    /// Whether it is a temporary tree: its newest rows are what its session sees, and nobody locks them.
+    #[inline]
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.id().is_temporary()
     }
 
     pub(crate) fn tree(&self) -> &Tree {

@@ -378,6 +378,7 @@ impl Flusher {
         self.core.log.wait_durable(self.batch.newest_lsn())?;
         let state = self.state.clone();
         match &mut self.doublewrite {
+            Some(_) if !self.batch.lasts() => {}
             Some(doublewrite) => {
                 let bytes = doublewrite.write(self.batch.pages())?;
                 state.doublewrite_bytes.fetch_add(bytes as u64, Relaxed);

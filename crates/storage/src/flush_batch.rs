@@ -40,6 +40,12 @@ struct Item {
     _pin: Pin,
 }
 
+impl Item {
+    fn lasts(&self) -> bool {
+        !self.space.id.is_temporary()
+    }
+}
+
 /// One write: bytes of the buffer, and where they belong.
 struct Piece<'b> {
     space: &'b Space,
@@ -111,9 +117,15 @@ impl FlushBatch {
         self.pages().map(|copy| PageRef::new(copy.bytes).lsn()).max().unwrap_or(0)
     }
 
-    /// The pages as the doublewrite file takes them.
+    /// Whether a crash would miss any of them.
+    pub fn lasts(&self) -> bool {
+        self.items.iter().any(Item::lasts)
+    }
+
+    /// The pages as the doublewrite file takes them: not those of temporary trees.
     pub fn pages(&self) -> impl Iterator<Item = Copy<'_>> + Clone {
-        self.items.iter().zip(self.buffer.chunks_exact(PAGE)).map(|(item, bytes)| Copy {
+        let lasting = self.items.iter().zip(self.buffer.chunks_exact(PAGE)).filter(|(item, _)| item.lasts());
+        lasting.map(|(item, bytes)| Copy {
             tree: item.space.id.0,
             page: item.page,
             touched: item.touched,
@@ -169,8 +181,8 @@ impl FlushBatch {
 
     /// Syncs the files, all at once; gives their number, or which failed.
     pub fn sync(&self) -> StoreResult<u64> {
-        let files: Vec<&Arc<Space>> =
-            self.items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space)).map(|run| &run[0].space).collect();
+        let runs = self.items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space));
+        let files: Vec<&Arc<Space>> = runs.filter(|run| run[0].lasts()).map(|run| &run[0].space).collect();
         let mut batch = IoBatch::new();
         files.iter().for_each(|space| batch.push_sync(&space.file));
         for (result, space) in batch.run().into_iter().zip(&files) {
@@ -190,10 +202,13 @@ impl FlushBatch {
             // The pin keeps the frame's identity, the latch keeps writers from noting changes meanwhile.
             let _latch = core.pool.latch_frame(item.entry.frame);
             core.pool.frame(item.entry.frame).touch_bytes(item.touched);
+            if !item.lasts() {
+                core.pool.mark_unlogged(item.entry.frame);
+            }
         }
         // The log's mutex keeps committing writers from marking them meanwhile.
         core.log.with_dirty(|queue, _| {
-            for item in &self.items {
+            for item in self.items.iter().filter(|item| item.lasts()) {
                 core.pool.frame(item.entry.frame).first_redo.store(item.entry.first_redo, Relaxed);
                 queue.push_front(item.entry);
             }

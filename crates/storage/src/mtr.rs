@@ -8,6 +8,7 @@
 //!    latches. Guards borrow the mini-transaction, so none outlives it.
 //! 3. Between the first latch and commit nothing waits: pages that may be absent are pinned before. A mini-transaction
 //!    that holds a latch and would need a read panics (the pool asserts it).
+//! 4. Changes of pages of temporary trees are not logged: such a page becomes dirty without a place in the dirty queue.
 //!
 //! Dropping without changes releases the latches. Dropping with changes (a panic unwinds) leaves pages that no redo
 //! describes: the log is declared dead and the server stops.
@@ -15,7 +16,7 @@
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
-use keel_base::{Lsn, PageNo};
+use keel_base::{Lsn, PageNo, TreeId};
 
 use crate::alloc::Spare;
 use crate::buffer::Pin;
@@ -35,9 +36,17 @@ struct Latched {
     changed: bool,
 }
 
+impl Latched {
+    fn is_unlogged(&self) -> bool {
+        TreeId(self.at.0).is_temporary()
+    }
+}
+
 #[derive(Default)]
 struct Inner {
     group: Group,
+    /// Pages of temporary trees were changed.
+    unlogged: bool,
     latched: Vec<Latched>,
 }
 
@@ -70,6 +79,7 @@ impl<'s> Mtr<'s> {
     pub(crate) fn new(core: &'s Core) -> Mtr<'s> {
         let mut inner = SPARE.take().unwrap_or_default();
         inner.group.reset();
+        inner.unlogged = false;
         Mtr { core, inner: RefCell::new(Some(inner)), _not_send: PhantomData }
     }
 
@@ -77,9 +87,12 @@ impl<'s> Mtr<'s> {
         f(self.inner.borrow_mut().as_mut().expect("a live mini-transaction"))
     }
 
-    fn log(&self, frame: u32, f: impl FnOnce(&mut Group)) {
+    fn log(&self, frame: u32, at: (u32, u32), f: impl FnOnce(&mut Group)) {
         self.with(|inner| {
-            f(&mut inner.group);
+            match TreeId(at.0).is_temporary() {
+                true => inner.unlogged = true,
+                false => f(&mut inner.group),
+            }
             if let Some(l) = inner.latched.iter_mut().find(|l| l.frame == frame) {
                 l.changed = true;
             }
@@ -167,14 +180,21 @@ impl<'s> Mtr<'s> {
     /// group, or the end of the log if there was nothing to append.
     pub fn commit(self) -> Lsn {
         let mut inner = self.inner.borrow_mut().take().expect("a live mini-transaction");
+        let pool = &self.core.pool;
+        if inner.unlogged {
+            inner
+                .latched
+                .iter()
+                .filter(|l| l.changed && l.is_unlogged())
+                .for_each(|l| pool.mark_unlogged(l.frame));
+        }
         if inner.group.is_empty() {
             self.finish(inner);
             return Lsn(self.core.log.appended());
         }
-        let pool = &self.core.pool;
-        let Inner { group, latched } = &mut *inner;
+        let Inner { group, latched, .. } = &mut *inner;
         let end = self.core.log.append(group.bytes_mut(), |start, end, dirty| {
-            for l in latched.iter().filter(|l| l.changed) {
+            for l in latched.iter().filter(|l| l.changed && !l.is_unlogged()) {
                 // SAFETY: the exclusive latch is ours, and guards, which borrow `self`, are gone.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(pool.bytes(l.frame), PAGE) };
                 PageMut::new(bytes).set_lsn(end);
@@ -196,7 +216,7 @@ impl<'s> Mtr<'s> {
 
     /// Whether anything was changed.
     pub fn has_changes(&self) -> bool {
-        self.with(|inner| !inner.group.is_empty())
+        self.with(|inner| inner.unlogged || !inner.group.is_empty())
     }
 
     /// Adds an opaque record of the layer above, below 32 MiB.
@@ -225,7 +245,7 @@ impl<'s> Mtr<'s> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         let Some(inner) = self.inner.borrow_mut().take() else { return };
-        if !inner.group.is_empty() {
+        if inner.unlogged || !inner.group.is_empty() {
             self.core.log.fail("a mini-transaction was abandoned after changing pages".into());
         }
         self.finish(inner);
@@ -264,14 +284,14 @@ impl PageWrite<'_> {
     /// Inserts an entry whose key after the page's prefix is `suffix`.
     pub(crate) fn insert(&mut self, slot: usize, suffix: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         self.change(|page| page.insert(slot, suffix, value))?;
-        self.mtr.log(self.frame, |g| g.insert(self.at, slot, suffix, value));
+        self.mtr.log(self.frame, self.at, |g| g.insert(self.at, slot, suffix, value));
         Ok(())
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, slot: usize) {
         self.change(|page| page.remove(slot));
-        self.mtr.log(self.frame, |g| g.remove(self.at, slot));
+        self.mtr.log(self.frame, self.at, |g| g.remove(self.at, slot));
     }
 
     /// Replaces a value, logging only what differs.
@@ -288,45 +308,45 @@ impl PageWrite<'_> {
             return Ok(());
         }
         self.change(|page| page.splice(slot, start, old_len, middle))?;
-        self.mtr.log(self.frame, |g| g.splice(self.at, slot, start, old_len, middle));
+        self.mtr.log(self.frame, self.at, |g| g.splice(self.at, slot, start, old_len, middle));
         Ok(())
     }
 
     /// Replaces the first `old_len` bytes of each value whose bit is set in `slots` by `head`, which is no longer.
     pub(crate) fn shorten(&mut self, slots: &[u8], old_len: usize, head: &[u8]) {
         self.change(|page| page.shorten(slots, old_len, head)).expect("shorter values have room");
-        self.mtr.log(self.frame, |g| g.shorten(self.at, slots, old_len, head));
+        self.mtr.log(self.frame, self.at, |g| g.shorten(self.at, slots, old_len, head));
     }
 
     /// Overwrites bytes within a value.
     pub(crate) fn patch(&mut self, slot: usize, offset: usize, bytes: &[u8]) {
         self.change(|page| page.patch(slot, offset, bytes));
-        self.mtr.log(self.frame, |g| g.patch(self.at, slot, offset, bytes));
+        self.mtr.log(self.frame, self.at, |g| g.patch(self.at, slot, offset, bytes));
     }
 
     /// Keeps the first `keep` entries; the right half of a split.
     pub(crate) fn truncate(&mut self, keep: usize, high: &[u8], right: u32) {
         self.change(|page| page.truncate(keep, high, right));
-        self.mtr.log(self.frame, |g| g.truncate(self.at, keep, high, right));
+        self.mtr.log(self.frame, self.at, |g| g.truncate(self.at, keep, high, right));
     }
 
     /// Lets `f` build the page anew and logs the result as a whole.
     pub(crate) fn rebuild(&mut self, f: impl FnOnce(&mut [u8])) {
         self.change(|page| page.rebuild(f));
-        self.mtr.log(self.frame, |g| g.image(self.at, self.page()));
+        self.mtr.log(self.frame, self.at, |g| g.image(self.at, self.page()));
     }
 
     /// Makes it an empty page of that kind.
     pub(crate) fn format(&mut self, kind: u8) {
         let at = self.at;
         self.change(|page| page.format(at.0, at.1, kind));
-        self.mtr.log(self.frame, |g| g.format(at, kind));
+        self.mtr.log(self.frame, self.at, |g| g.format(at, kind));
     }
 
     /// Overwrites bytes at a fixed place.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.change(|page| page.write(offset, bytes));
-        self.mtr.log(self.frame, |g| g.write(self.at, offset, bytes));
+        self.mtr.log(self.frame, self.at, |g| g.write(self.at, offset, bytes));
     }
 }
 

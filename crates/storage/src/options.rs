@@ -9,6 +9,7 @@ use std::time::Duration;
 use keel_runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
+use crate::engine::TreeHandle;
 use crate::owner::Owner;
 use crate::store::{Durability, StoreConfig};
 
@@ -171,6 +172,12 @@ impl Read {
     pub const FOR_UPDATE: Read = Read::Lock(LockMode::Exclusive, Wait::Default);
     /// `SELECT ... LOCK IN SHARE MODE`.
     pub const FOR_SHARE: Read = Read::Lock(LockMode::Shared, Wait::Default);
+
+    /// How rows of `tree` are read: nobody locks those of a temporary one.
+    #[inline]
+    pub(crate) fn of(self, tree: &TreeHandle) -> Read {
+        if tree.is_temporary() { Read::Snapshot } else { self }
+    }
 }
 
 /// A range of keys to scan.

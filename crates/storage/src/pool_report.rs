@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use keel_base::TreeId;
 
+use crate::buffer::UNLOGGED;
 use crate::engine::Engine;
 use crate::layout::*;
 use crate::store::Store;
@@ -86,7 +87,7 @@ impl Store {
             pins: frame.pins(),
             is_old: frame.is_old(),
             newest: page.lsn(),
-            oldest: frame.first_redo.load(Ordering::Relaxed),
+            oldest: Some(frame.first_redo.load(Ordering::Relaxed)).filter(|at| *at != UNLOGGED).unwrap_or(0),
             records,
             data_bytes,
         })

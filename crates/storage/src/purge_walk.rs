@@ -149,7 +149,7 @@ impl Engine {
             let common = read_record(self, at, &mut record)?;
             let change = decode_change(&record).filter(|_| common.trx == end.trx);
             let Some(change) = change else { break };
-            if let Some(tree) = self.any_tree(change.tree) {
+            if let Some(tree) = self.tree_of_change(change.tree, end.trx) {
                 match f(at, &change, &tree) {
                     // Dropped meanwhile.
                     Err(Error::Store(StoreError::NoTree(_))) => {}

@@ -1,9 +1,11 @@
-//! The registry of trees: tree 1, whose rows name all others, each with the note of the layer above.
+//! The registry of trees: tree 1, whose rows name all others, each with the note of the layer above; temporary trees are in none.
 //!
 //! A tree's file is made durable before its row is written, and removed after the removal of its row is durable. So
 //! after a crash a file may be there without a row, never a row without a file; such files are removed at start.
 
-use keel_base::TreeId;
+use std::sync::atomic::Ordering;
+
+use keel_base::{TreeId, TrxId};
 
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
@@ -16,6 +18,9 @@ use crate::txn::Txn;
 pub(crate) const REGISTRY: TreeId = TreeId(1);
 /// The tree of undo pages.
 pub(crate) const UNDO: TreeId = TreeId(0);
+
+/// Ids of temporary trees are used again after two thousand million of them; so many in a row are hardly all in use.
+const TEMPORARY_TRIES_MAX: u32 = 1 << 16;
 
 fn key_of(id: TreeId) -> [u8; 4] {
     id.0.to_be_bytes()
@@ -40,6 +45,37 @@ impl Engine {
                 Err(Error::Store(StoreError::Corrupt { file: "t1.kt".into(), page: 0, what }))
             }
         }
+    }
+
+    /// Creates a temporary tree: only one transaction at a time uses it, nobody else sees it, and nothing of it outlives the
+    /// engine. It is in no transaction: it stays until [`Engine::drop_temporary_tree`]. Waits.
+    pub fn create_temporary_tree(&self) -> Result<TreeId> {
+        for _ in 0..TEMPORARY_TRIES_MAX {
+            let number = self.temporary_ids.fetch_add(1, Ordering::Relaxed);
+            let id = TreeId(TreeId::TEMPORARY | number);
+            if self.tree(id).is_some() {
+                continue;
+            }
+            let tree = self.store.create_temporary_tree(id)?;
+            self.trees.write().insert(id, TreeHandle::new(tree));
+            return Ok(id);
+        }
+        Err(Error::TooLarge)
+    }
+
+    /// Removes a temporary tree; what a transaction in progress wrote in it is forgotten. Waits.
+    pub fn drop_temporary_tree(&self, id: TreeId) {
+        assert!(id.is_temporary(), "tree {id} is not temporary");
+        self.remove_tree(id);
+    }
+
+    /// The tree that an undo record of `trx` speaks of, unless it is gone. Temporary trees of an earlier life are, though
+    /// others have their ids by now.
+    pub(crate) fn tree_of_change(&self, id: TreeId, trx: TrxId) -> Option<TreeHandle> {
+        if id.is_temporary() && trx.0 < self.first_trx {
+            return None;
+        }
+        self.any_tree(id)
     }
 
     fn next_tree_id(&self) -> Result<TreeId> {

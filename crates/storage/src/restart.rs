@@ -7,7 +7,7 @@
 //! keeps its locks and waits for its verdict.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use keel_base::{TreeId, TrxId};
 use parking_lot::RwLock;
@@ -66,6 +66,8 @@ fn open_on(store: Arc<Store>, config: &EngineConfig) -> Result<Arc<Engine>> {
         admission: Admission::default(),
         undo,
         trees: RwLock::default(),
+        temporary_ids: AtomicU32::new(1),
+        first_trx: next,
         registry: TreeHandle::new(registry),
         tree_ids: keel_runtime::sync::Mutex::new(()),
         trx_ids: keel_runtime::sync::Mutex::new(()),
@@ -161,6 +163,8 @@ impl Engine {
             newest_trees: Default::default(),
             end_flags: 0,
             prepared: false,
+            lasting: true,
+            exempt: Vec::new(),
         }
     }
 }

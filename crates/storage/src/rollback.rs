@@ -52,6 +52,10 @@ pub(crate) struct Writes {
     pub(crate) end_flags: u8,
     /// A prepare record stands in the log.
     pub(crate) prepared: bool,
+    /// Trees that last were changed: its end must be durable.
+    pub(crate) lasting: bool,
+    /// Temporary trees whose first changes stay, and how many changes there were by then.
+    pub(crate) exempt: Vec<(TreeId, u64)>,
 }
 
 /// A point in a transaction's writes.
@@ -123,6 +127,7 @@ impl Writes {
     #[inline]
     pub(crate) fn count(&mut self, tree: &TreeHandle) {
         self.changes += 1;
+        self.lasting |= !tree.id().is_temporary();
         self.shared.changes.store(self.changes, Ordering::Relaxed);
         if !tree.is_auxiliary() {
             self.rows += 1;
@@ -131,6 +136,16 @@ impl Writes {
         if self.newest_trees.add(tree.id()) {
             self.shared.note_written(tree.id());
         }
+    }
+
+    /// What was written so far in a temporary tree stays, whatever becomes of the transaction.
+    pub(crate) fn exempt(&mut self, tree: TreeId) {
+        self.exempt.push((tree, self.changes));
+    }
+
+    /// Whether the newest change that is not undone stays, if it is one of `tree`.
+    fn is_exempt(&self, tree: TreeId) -> bool {
+        self.exempt.iter().any(|(exempt, changes)| *exempt == tree && self.changes <= *changes)
     }
 
     /// Undoes everything after `mark`. With `keep_locks` the transaction lives on. What nobody owns is left where it is when
@@ -150,7 +165,9 @@ impl Writes {
             if change.common.trx != self.id {
                 return Err(misplaced(at, "undo record of another transaction"));
             }
-            self.undo_one(engine, at, &change, keep_locks)?;
+            if !self.is_exempt(change.tree) {
+                self.undo_one(engine, at, &change, keep_locks)?;
+            }
             self.last = change.common.before;
             self.changes = self.changes.saturating_sub(1);
             self.shared.changes.store(self.changes, Ordering::Relaxed);
@@ -158,12 +175,14 @@ impl Writes {
             fiber::tick();
         }
         (self.changes, self.rows) = (mark.changes, mark.rows);
+        // Those behind the mark have been passed; later changes have their numbers.
+        self.exempt.retain(|(_, changes)| *changes <= mark.changes);
         self.shared.rows.store(self.rows, Ordering::Relaxed);
         Ok(())
     }
 
     fn undo_one(&self, engine: &Engine, at: UndoPtr, change: &ChangeRecord<'_>, keep: bool) -> Result<()> {
-        let Some(handle) = engine.any_tree(change.tree) else { return Ok(()) };
+        let Some(handle) = engine.tree_of_change(change.tree, self.id) else { return Ok(()) };
         let tree = handle.tree();
         loop {
             let mtr = engine.store.begin()?;

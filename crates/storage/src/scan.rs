@@ -219,8 +219,10 @@ impl Scan {
             self.row.clear();
             self.row.extend_from_slice(&self.bytes[item.row.clone()]);
             let header = match self.read {
-                Read::Snapshot => state.version_for(engine, item.header, &mut self.row)?,
-                Read::Lock(..) => Some(item.header),
+                Read::Snapshot if !self.tree.is_temporary() => {
+                    state.version_for(engine, item.header, &mut self.row)?
+                }
+                _ => Some(item.header),
             };
             if let Some(header) = header {
                 load_overflow(&self.tree, header, &mut self.row)?;
@@ -375,7 +377,7 @@ impl Scan {
 
     fn copy(&mut self, engine: &Engine, state: &State, leaf: &LeafRead<'_>, slot: usize) {
         let (header, row) = Header::split(leaf.value(slot));
-        let seen = state.sees(engine, header.trx);
+        let seen = self.tree.is_temporary() || state.sees(engine, header.trx);
         if !seen && self.of_index && state.own_id().0 != 0 {
             self.push(leaf, slot, header, row, false);
             self.items.last_mut().expect("just pushed").undecided = true;
@@ -503,7 +505,7 @@ impl Scan {
                     state.note_seen(engine, header.trx);
                 }
                 if !self.of_index {
-                    state.pass_deleted(engine, header)?;
+                    state.pass_deleted(engine, &self.tree, header)?;
                 }
                 continue;
             }

@@ -70,7 +70,19 @@ pub struct Space {
 
 /// The file's name within the data folder.
 pub fn file_name(id: TreeId) -> String {
-    if id.0 == 0 { "undo.kt".into() } else { format!("t{}.kt", id.0) }
+    match id.0 {
+        0 => "undo.kt".into(),
+        temporary if id.is_temporary() => format!("{TEMPORARY_PREFIX}{}.kt", temporary & !TreeId::TEMPORARY),
+        tree => format!("t{tree}.kt"),
+    }
+}
+
+/// How the names of the files of temporary trees begin.
+const TEMPORARY_PREFIX: &str = "tmp";
+
+/// Whether the file is of a temporary tree, which the next start removes.
+pub fn is_temporary_file(name: &str) -> bool {
+    name.starts_with(TEMPORARY_PREFIX) && name.ends_with(".kt")
 }
 
 /// The tree a file name stands for.
@@ -149,6 +161,24 @@ impl Space {
             let _ = fs::remove_file(&raw);
             let _ = fs::remove_file(&path);
         });
+        Ok(Space::new(id, path.clone(), made?, FIRST_PAGES))
+    }
+
+    /// Makes the file of a temporary tree, which nothing is promised of.
+    pub fn create_temporary(dir: &Path, id: TreeId) -> StoreResult<Space> {
+        let name = file_name(id);
+        let path = dir.join(&name);
+        // Through the page cache: most such files are gone before the device hears of them.
+        let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
+        let make = || {
+            let file = File::open(&path, &options).map_err(|e| StoreError::io(&name, 0, "create", e))?;
+            file.write_at(&initial_pages(id, 0), 0, fs::Sync::None)
+                .map_err(|e| StoreError::io(&name, 0, "write", e))?;
+            file.allocate(0, u64::from(FIRST_PAGES) * PAGE as u64)
+                .map_err(|e| StoreError::io(&name, 0, "allocate", e))?;
+            Ok(file)
+        };
+        let made = make().inspect_err(|_| _ = fs::remove_file(&path));
         Ok(Space::new(id, path.clone(), made?, FIRST_PAGES))
     }
 
@@ -272,8 +302,10 @@ impl Space {
     pub fn remove_file(&self) -> StoreResult<()> {
         let _no_growth = self.growing.lock();
         fs::remove_file(&self.path).map_err(|e| self.io_error(0, "remove", e))?;
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))?;
+        if !self.id.is_temporary() {
+            let dir = self.path.parent().unwrap_or(Path::new("."));
+            fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))?;
+        }
         // The file is gone, durably: where its room cannot be freed at once it is when the last handle closes. The drop is
         // committed already, so that is no reason to fail it.
         let _ = self.file.set_len(0);
@@ -325,6 +357,9 @@ mod tests {
             assert_eq!(tree_of(&file_name(TreeId(id))), Some(TreeId(id)));
         }
         assert_eq!(tree_of("t7.kt.new"), None);
+        let temporary = file_name(TreeId(TreeId::TEMPORARY | 7));
+        assert!(is_temporary_file(&temporary) && tree_of(&temporary).is_none());
+        assert!(!is_temporary_file("t7.kt"));
         assert_eq!(tree_of("redo.1"), None);
     }
 

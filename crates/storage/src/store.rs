@@ -34,7 +34,7 @@ use crate::mtr::Mtr;
 use crate::recovery::{Recovered, recover};
 use crate::resize::{Resize, frames_of};
 use crate::shrink::{Cut, CutDone};
-use crate::space::{Space, tree_of};
+use crate::space::{Space, is_temporary_file, tree_of};
 use crate::tree::Tree;
 use crate::undo_ahead::UndoAhead;
 
@@ -296,7 +296,7 @@ fn open_spaces(tree_dir: &Path, direct: bool) -> StoreResult<HashMap<u32, Arc<Sp
     for entry in entries {
         if let Some(id) = tree_of(&entry) {
             spaces.insert(id.0, Arc::new(Space::open(tree_dir, id, direct)?));
-        } else if entry.ends_with(".new") {
+        } else if entry.ends_with(".new") || is_temporary_file(&entry) {
             fs::remove_file(&tree_dir.join(&entry)).map_err(|e| StoreError::io(&entry, 0, "remove", e))?;
         }
     }
@@ -455,6 +455,16 @@ impl Store {
         Ok(tree)
     }
 
+    /// Creates an empty temporary tree: its pages are not logged, and leave memory only for want of frames. Waits.
+    pub fn create_temporary_tree(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
+        assert!(id.is_temporary() && self.tree(id).is_none(), "tree {id} exists");
+        let space = Arc::new(Space::create_temporary(&self.tree_dir, id)?);
+        let tree = tree(&self.core, &space);
+        self.core.spaces.write().insert(id.0, space);
+        self.trees.write().insert(id, tree.clone());
+        Ok(tree)
+    }
+
     /// In place of a tree whose file is gone: it can be dropped, and every read of it fails.
     pub(crate) fn stand_in(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
         let space = Arc::new(Space::stand_in(&self.tree_dir, id)?);
@@ -479,9 +489,10 @@ impl Store {
         self.trees.read().get(&id).cloned()
     }
 
-    /// All trees that have a file, in order.
+    /// All trees that have a file, in order, but for temporary ones.
     pub fn tree_ids(&self) -> Vec<TreeId> {
-        let mut ids: Vec<TreeId> = self.trees.read().keys().copied().collect();
+        let trees = self.trees.read();
+        let mut ids: Vec<TreeId> = trees.keys().filter(|id| !id.is_temporary()).copied().collect();
         ids.sort_unstable();
         ids
     }
@@ -493,7 +504,8 @@ impl Store {
 
     /// Flushes all, checkpoints, stops the services. Waits. Nothing may be changed any more.
     pub fn shutdown(&self) -> StoreResult<()> {
-        let trees: Vec<Arc<Tree>> = self.trees.read().values().cloned().collect();
+        let lasting = |tree: &&Arc<Tree>| !tree.id().is_temporary();
+        let trees: Vec<Arc<Tree>> = self.trees.read().values().filter(lasting).cloned().collect();
         let settled = trees.iter().try_for_each(|t| t.settle_counter());
         let flushed = settled.and_then(|()| self.checkpoint());
         self.housekeeper.stop(&self.core.log);

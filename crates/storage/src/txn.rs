@@ -147,7 +147,7 @@ impl Txn {
         read: Read,
         f: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        match read {
+        match read.of(tree) {
             Read::Snapshot => self.state.get(&self.engine, tree, key, f),
             Read::Lock(mode, wait) => {
                 self.state.enter(&self.engine)?;
@@ -236,6 +236,10 @@ impl Txn {
 
     /// Starts a scan. Waits, if it locks, where too many wait already.
     pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
+        let read = read.of(tree);
+        if tree.is_temporary() {
+            return Ok(Scan::new(tree, range, read));
+        }
         if read == Read::Snapshot && self.state.isolation != Isolation::ReadUncommitted {
             self.state.take_snapshot(&self.engine);
             self.state.check_known(tree)?;
@@ -283,6 +287,12 @@ impl Txn {
     pub fn rollback_statement(&mut self) -> Result<()> {
         let mark = self.state.statement;
         self.state.undo_to(&self.engine, mark)
+    }
+
+    /// What was written so far in a temporary tree stays, whatever becomes of the transaction. Waits for nothing.
+    pub fn exempt(&mut self, tree: TreeId) {
+        assert!(tree.is_temporary(), "changes of tree {tree} can be taken back");
+        self.state.writes.iter_mut().for_each(|writes| writes.exempt(tree));
     }
 
     /// Commits: waits until it is as durable as configured. On error nothing may be acknowledged.
@@ -436,12 +446,12 @@ impl State {
     }
 
     /// Gives the transaction its id before its first write. Waits at times.
-    pub(crate) fn begin_write(&mut self, engine: &Engine) -> Result<()> {
+    pub(crate) fn begin_write(&mut self, engine: &Engine, tree: &TreeHandle) -> Result<()> {
+        if self.read_only && !tree.is_temporary() {
+            return Err(Error::ReadOnly);
+        }
         if self.writes.is_some() {
             return Ok(());
-        }
-        if self.read_only {
-            return Err(Error::ReadOnly);
         }
         if engine.purge.stop.is_set() {
             return Err(Error::Ended);
@@ -467,6 +477,8 @@ impl State {
             newest_trees: Default::default(),
             end_flags: 0,
             prepared: false,
+            lasting: false,
+            exempt: Vec::new(),
         });
         Ok(())
     }
@@ -524,6 +536,7 @@ impl State {
             return Ok(Lsn(0));
         };
         let wrote = writes.start.is_some();
+        let lasting = writes.lasting;
         let lsn = writes.end(engine, Kind::Commit)?;
         self.reset(engine);
         if wrote {
@@ -533,7 +546,7 @@ impl State {
         let created = std::mem::take(&mut self.created);
         let dropped = std::mem::take(&mut self.dropped);
         drop(created);
-        engine.store.wait_commit(if wrote { lsn } else { seen })?;
+        engine.store.wait_commit(if wrote && lasting { lsn } else { seen })?;
         if !dropped.is_empty() {
             engine.store.wait_durable(lsn)?;
             dropped.into_iter().for_each(|id| engine.remove_tree(id));

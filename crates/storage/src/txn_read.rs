@@ -59,14 +59,14 @@ impl State {
         key: &[u8],
         f: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        if self.isolation != Isolation::ReadUncommitted {
+        if self.isolation != Isolation::ReadUncommitted && !tree.is_temporary() {
             self.take_snapshot(engine);
             self.check_known(tree)?;
         }
         let leaf = tree.tree().leaf_for_read(key)?;
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
         let (header, row) = Header::split(leaf.value(slot));
-        if self.sees(engine, header.trx) {
+        if tree.is_temporary() || self.sees(engine, header.trx) {
             if header.is_deleted() {
                 return Ok(None);
             }
@@ -79,7 +79,11 @@ impl State {
         }
         let mut row = row.to_vec();
         drop(leaf);
-        let Some(header) = self.version_for(engine, header, &mut row)? else { return Ok(None) };
+        let header = match tree.is_temporary() {
+            true => Some(header),
+            false => self.version_for(engine, header, &mut row)?,
+        };
+        let Some(header) = header else { return Ok(None) };
         load_overflow(tree, header, &mut row)?;
         Ok(Some(f(&row)))
     }
@@ -95,8 +99,8 @@ impl State {
 
     /// Passes over a row whose deletion is over; under snapshot isolation that is an error if the snapshot does not see it.
     #[inline]
-    pub(crate) fn pass_deleted(&self, engine: &Engine, header: Header) -> Result<()> {
-        match self.snapshot_isolation && !self.sees(engine, header.trx) {
+    pub(crate) fn pass_deleted(&self, engine: &Engine, tree: &TreeHandle, header: Header) -> Result<()> {
+        match self.snapshot_isolation && !tree.is_temporary() && !self.sees(engine, header.trx) {
             true => Err(Error::RecordChanged),
             false => Ok(()),
         }
@@ -115,7 +119,7 @@ impl State {
         entry: bool,
         if_taken: IfTaken,
     ) -> Result<RowLock> {
-        if header.trx == self.own_id() && header.trx.0 != 0 {
+        if tree.is_temporary() || header.trx == self.own_id() && header.trx.0 != 0 {
             return Ok(RowLock::Mine(false));
         }
         let is_active = engine.table.is_active(header.trx);
@@ -190,7 +194,7 @@ impl State {
             };
             let (header, row) = Header::split(leaf.value(slot));
             if header.is_deleted() && !engine.table.is_active(header.trx) && header.trx != self.own_id() {
-                self.pass_deleted(engine, header)?;
+                self.pass_deleted(engine, tree, header)?;
                 self.note_seen(engine, header.trx);
                 if self.isolation.locks_gaps() {
                     self.lock_gap_around(tree, &leaf, slot);

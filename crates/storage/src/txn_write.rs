@@ -145,7 +145,8 @@ impl State {
         let same_len = !settled && old.is_some_and(|(_, row)| row.len() == put.row.len());
         let row = old.filter(|_| put.kind == Kind::Delete).map_or(put.row, |(_, row)| row);
         encode_change(record, put.kind, writes.id, writes.last, tree.id(), put.key, old, row);
-        if let Some((header, row)) = old {
+        // Nobody asks for older versions of temporary rows.
+        if let Some((header, row)) = old.filter(|_| !tree.is_temporary()) {
             for jump in find_jumps(engine, writes.id, (tree.id(), put.key), header, row).into_iter().flatten()
             {
                 push_jump(record, jump.past, (jump.header, &jump.row), row, RECORD_MAX);
@@ -199,7 +200,7 @@ impl State {
         key: &[u8],
         mut f: impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<Change, E>,
     ) -> Result<std::result::Result<Changed, E>> {
-        self.begin_write(engine)?;
+        self.begin_write(engine, tree)?;
         let mut progress = Progress::default();
         let result = self.write_loop(engine, tree, key, &mut progress, |state, mtr, leaf, progress| {
             state.try_update(engine, tree, mtr, leaf, key, progress, &mut f)
@@ -232,8 +233,10 @@ impl State {
         let (header, row) = Header::split(leaf.value(slot));
         let own = header.trx == self.own_id();
         if header.is_deleted() && !own && !engine.table.is_active(header.trx) {
-            self.pass_deleted(engine, header)?;
-            self.note_seen(engine, header.trx);
+            self.pass_deleted(engine, tree, header)?;
+            if !tree.is_temporary() {
+                self.note_seen(engine, header.trx);
+            }
             return Ok(self.missing(tree, leaf, slot));
         }
         match self.lock_row(engine, tree, key, header, LockMode::Exclusive, false, IfTaken::Queue)? {
@@ -304,7 +307,7 @@ impl State {
         leaf: &LeafWrite<'_>,
         slot: usize,
     ) -> Step<std::result::Result<Changed, E>> {
-        if self.isolation.locks_gaps() {
+        if self.isolation.locks_gaps() && !tree.is_temporary() {
             let (low, high) = gap_around(leaf, slot);
             let me = self.shared().clone();
             tree.gaps().lock(&me, &low, high.as_deref());
@@ -345,7 +348,7 @@ impl State {
         if key.len() > Tree::KEY_MAX {
             return Err(Error::TooLarge);
         }
-        self.begin_write(engine)?;
+        self.begin_write(engine, tree)?;
         let mut progress = Progress::default();
         if !fits(row) {
             progress.store(tree, row.to_vec())?;
@@ -382,7 +385,7 @@ impl State {
             if let Some(step) = self.meet(engine, tree, key, header, on_duplicate)? {
                 return Ok(step);
             }
-            self.pass_deleted(engine, header)?;
+            self.pass_deleted(engine, tree, header)?;
         }
         let me = self.shared().clone();
         if !tree.gaps().may_insert(&me, key) {

@@ -15,7 +15,7 @@
 //! 1. Versions of a row are in the order of commits. So who does not see a version sees none between it and the leaf.
 //! 2. `past` ended where all readers see it who are not listed ([`crate::views`]), or is the writer itself, whom nobody else
 //!    sees. No listed reader that does not see it sees any of the versions left out.
-//! 3. The old version in a record stays as it was, so rollback and purge, which follow a transaction's records and not a
+//! 3. The old version in a record stays as it was (but for its reference to a long value, once nobody goes behind it), so rollback and purge, which follow a transaction's records and not a
 //!    row's, know nothing of jumps.
 //!
 //! The writer holds the leaf's latch meanwhile, so it reads only undo pages that are in memory, and not many: the way is

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo x tidy
        cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
-       cargo x engine [--quick] [--only NAME]
+       cargo x engine [--quick] [--only NAME] [--alone]
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]";
 

@@ -7,39 +7,75 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{AlterAction, MaintainOp, ObjectName, References, Statement};
+use keel_sql::ast::{Account, AlterAction, MaintainOp, ObjectName, References, Statement};
 
-use super::expand::database_denied;
-use super::{Accounts, Privileges};
-use crate::catalog::{Catalog, TableDef};
+use super::expand::{database_denied, require_global};
+use super::{Access, Accounts, Privileges};
+use crate::catalog::{Catalog, View};
 use crate::ddl::schema_of;
 use crate::plan::Plan;
 use crate::session::Session;
 
-/// What a statement wants of a table.
+/// What a statement wants of a table or a view.
 #[derive(Clone)]
 pub(crate) struct Need {
-    /// The table.
-    pub table: Arc<TableDef>,
+    /// Its database.
+    pub schema: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
     /// Wanted on the table; of what can be granted on columns, on one of them at least.
     pub whole: Privileges,
+    /// Columns are not told: what is granted on single ones does not help.
+    pub entire: bool,
     /// Wanted on columns.
     pub columns: Vec<ColumnNeed>,
+    /// Who must have it.
+    pub asked: Asked,
+}
+
+/// Whose privileges count: the session's, or those of a view's definer.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    /// The view whose definer is asked; none for the session.
+    pub definer: Option<Arc<View>>,
+    /// The view that the statement names and that hides all this.
+    pub within: Option<Arc<View>>,
+}
+
+impl Asked {
+    /// What a view that a statement changes needs of its table.
+    pub fn through(view: &Arc<View>) -> Asked {
+        Asked { definer: Some(view.clone()).filter(|view| !view.invoker), within: Some(view.clone()) }
+    }
+
+    fn same(&self, other: &Asked) -> bool {
+        let same = |a: &Option<Arc<View>>, b: &Option<Arc<View>>| {
+            a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
+        };
+        same(&self.definer, &other.definer) && same(&self.within, &other.within)
+    }
 }
 
 /// What a statement wants of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ColumnNeed {
-    pub column: u16,
+    pub column: Arc<str>,
     pub wanted: Privileges,
     /// It is one of all columns, which nobody has named: the error names the table.
     pub unnamed: bool,
 }
 
 impl Need {
-    /// The table alone.
-    pub fn of(table: &Arc<TableDef>, whole: Privileges) -> Need {
-        Need { table: table.clone(), whole, columns: Vec::new() }
+    /// The table alone, by the session.
+    pub fn of(schema: &Arc<str>, name: &Arc<str>, whole: Privileges) -> Need {
+        Need {
+            schema: schema.clone(),
+            name: name.clone(),
+            whole,
+            entire: false,
+            columns: Vec::new(),
+            asked: Asked::default(),
+        }
     }
 
     /// All that is wanted of it.
@@ -50,11 +86,15 @@ impl Need {
 
 /// Adds a need to others.
 pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
-    let Some(known) = needs.iter_mut().find(|known| Arc::ptr_eq(&known.table, &need.table)) else {
+    let same = |known: &&mut Need| {
+        known.schema == need.schema && known.name == need.name && known.asked.same(&need.asked)
+    };
+    let Some(known) = needs.iter_mut().find(same) else {
         needs.push(need);
         return;
     };
     known.whole = known.whole.and(need.whole);
+    known.entire |= need.entire;
     for column in need.columns {
         if !known.columns.contains(&column) {
             known.columns.push(column);
@@ -64,10 +104,14 @@ pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
 
 /// All that some needs want.
 pub(crate) fn union(needs: &[Need]) -> Privileges {
+    let wanted = |need: &Need| match need.asked.definer {
+        Some(_) => Privileges::NOBODYS,
+        None => need.all(),
+    };
     needs
         .iter()
-        .filter(|need| !is_open(&need.table.schema))
-        .fold(Privileges::NONE, |all, need| all.and(need.all()))
+        .filter(|need| !is_open(&need.schema))
+        .fold(Privileges::NONE, |all, need| all.and(wanted(need)))
 }
 
 /// Whether everybody may read the tables of a database.
@@ -105,27 +149,55 @@ pub(crate) fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> S
 }
 
 fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
-    let (schema, name) = (&*need.table.schema, &*need.table.name);
-    let access = &session.access;
-    if is_open(schema) || accounts.unchecked {
+    if is_open(&need.schema) || accounts.unchecked {
         return Ok(());
     }
-    let have = access.on_database(accounts, session.database.as_deref(), schema);
+    let result = match &need.asked.definer {
+        None => has(session, &session.access, session.database.as_deref(), accounts, need),
+        Some(view) => {
+            let (user, host) = &view.definer;
+            let account = accounts.user(user, host).ok_or_else(|| no_definer(session, user, host))?;
+            has(session, &Access::of(accounts, account), None, accounts, need)
+        }
+    };
+    // What a view names is its own matter.
+    result.map_err(|error| need.asked.within.as_ref().map_or(error, |view| view.broken()))
+}
+
+/// 1449 to who may make views for others, 1045 to all else.
+#[cold]
+fn no_definer(session: &Session, user: &str, host: &str) -> SqlError {
+    let access = &session.access;
+    if access.global.has_any(Privileges::SUPER.and(Privileges::SET_USER)) {
+        return errors::no_such_user(user, host);
+    }
+    errors::access_denied(&access.user, &access.host, if access.with_password { "YES" } else { "NO" })
+}
+
+fn has(
+    session: &Session,
+    access: &Access,
+    default: Option<&str>,
+    accounts: &Accounts,
+    need: &Need,
+) -> SqlResult<()> {
+    let (schema, name) = (&*need.schema, &*need.name);
+    let have = access.on_database(accounts, default, schema);
     if have.has(need.all()) {
         return Ok(());
     }
     let grants = access.on_table(accounts, schema, name);
-    let missing = need.whole.without(have.and(grants.any()));
+    let granted = if need.entire { grants.table } else { grants.any() };
+    let missing = need.whole.without(have.and(granted));
     if !missing.is_none() {
         return Err(denied(session, missing, schema, name));
     }
     for column in &need.columns {
-        let named = &need.table.columns[column.column as usize].name;
-        let missing = column.wanted.without(have.and(grants.on_column(named)));
+        let missing = column.wanted.without(have.and(grants.on_column(&column.column)));
         if !missing.is_none() {
             return Err(match column.unnamed {
                 true => denied(session, missing, schema, name),
-                false => column_denied(session, missing, named, name),
+                false => column_denied(session, missing, &column.column, name),
             });
         }
     }
@@ -143,8 +215,21 @@ pub(crate) fn on_whole_table(
     have.and(session.access.on_table(accounts, schema, table).table)
 }
 
-/// 1142 unless the session has all of `wanted` on a table, be it there or not, or on some column of it.
+/// The same as [`lasting`]; a temporary table of that name is the session's own.
 pub(crate) fn table(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, name): (&str, &str),
+    wanted: Privileges,
+) -> SqlResult<()> {
+    match session.temporary.get(schema, name) {
+        Some(_) => Ok(()),
+        None => lasting(session, accounts, (schema, name), wanted),
+    }
+}
+
+/// 1142 unless the session has all of `wanted` on a table, be it there or not, or on some column of it.
+pub(crate) fn lasting(
     session: &Session,
     accounts: &Accounts,
     (schema, table): (&str, &str),
@@ -212,6 +297,9 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
     let on = |name: &ObjectName, wanted: P| -> SqlResult<()> {
         table(session, accounts, (schema_of(session, name)?, &name.name), wanted)
     };
+    let new = |name: &ObjectName, wanted: P| -> SqlResult<()> {
+        lasting(session, accounts, (schema_of(session, name)?, &name.name), wanted)
+    };
     let of_database = |name: &str, wanted: P| database(session, accounts, name, wanted);
     match statement {
         Statement::CreateDatabase(create) => {
@@ -235,7 +323,7 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
             }
             match create.temporary {
                 true => of_database(schema_of(session, &create.name)?, P::CREATE_TEMPORARY)?,
-                false => on(&create.name, wanted)?,
+                false => new(&create.name, wanted)?,
             }
             if let Some(like) = &create.like {
                 on(like, P::SELECT)?;
@@ -244,23 +332,37 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
             let of_keys = create.keys.iter().filter_map(|k| k.references.as_deref());
             of_columns.chain(of_keys).try_for_each(|r| parent(session, accounts, &create.name, r))
         }
+        Statement::CreateView(create) => {
+            let wanted =
+                if create.or_replace || create.alter { P::CREATE_VIEW.and(P::DROP) } else { P::CREATE_VIEW };
+            new(&create.name, wanted)?;
+            match &create.definer {
+                Some(Account::User { user, host })
+                    if *user != *session.access.user || *host != *session.access.host =>
+                {
+                    require_global(session, P::SUPER.and(P::SET_USER))
+                }
+                _ => Ok(()),
+            }
+        }
+        Statement::DropView { names, .. } => names.iter().try_for_each(|name| new(name, P::DROP)),
         Statement::DropTable(drop) if drop.temporary => Ok(()),
         Statement::DropTable(drop) => drop.tables.iter().try_for_each(|name| on(name, P::DROP)),
         Statement::AlterTable(alter) => {
             let rename = alter.actions.iter().find_map(|action| match action {
-                AlterAction::Rename(new) => Some(new),
+                AlterAction::Rename(name) => Some(name),
                 _ => None,
             });
             on(&alter.table, if rename.is_some() { P::ALTER.and(P::DROP) } else { P::ALTER })?;
-            rename.map_or(Ok(()), |new| on(new, P::INSERT.and(P::CREATE)))?;
+            rename.map_or(Ok(()), |name| new(name, P::INSERT.and(P::CREATE)))?;
             let added = alter.actions.iter().filter_map(references_of);
             added.into_iter().try_for_each(|r| parent(session, accounts, &alter.table, r))
         }
         Statement::CreateIndex(create) => on(&create.table, P::INDEX),
         Statement::DropIndex(drop) => on(&drop.table, P::INDEX),
-        Statement::RenameTable { renames, .. } => renames.iter().try_for_each(|(old, new)| {
-            on(old, P::ALTER.and(P::DROP))?;
-            on(new, P::INSERT.and(P::CREATE))
+        Statement::RenameTable { renames, .. } => renames.iter().try_for_each(|(before, after)| {
+            on(before, P::ALTER.and(P::DROP))?;
+            new(after, P::INSERT.and(P::CREATE))
         }),
         Statement::Truncate { table, .. } => on(table, P::DROP),
         Statement::Maintain(maintain) => {

@@ -86,7 +86,7 @@ impl Database {
                 if has { Ok(()) } else { Err(database_denied(session, database)) }
             }
             Level::Table(database, table) => {
-                check::table(session, accounts, (database, table), needed)?;
+                check::lasting(session, accounts, (database, table), needed)?;
                 let have = check::on_whole_table(session, accounts, database, table);
                 let missing = wanted.whole.without(have);
                 if !missing.is_none() {
@@ -107,14 +107,19 @@ impl Database {
     /// The table is there with the columns, unless it may be made by what is granted.
     fn check_granted_table(&self, database: &str, table: &str, wanted: &Wanted) -> SqlResult<()> {
         let catalog = self.catalog();
-        let found =
-            catalog.table(database, table).cloned().or_else(|| self.host().virtual_table(database, table));
-        let Some(found) = found else {
-            let may_come = wanted.whole.has(Privileges::CREATE) && wanted.columns.is_empty();
-            return if may_come { Ok(()) } else { Err(errors::no_such_table(database, table)) };
+        let of_table = catalog.table(database, table).cloned();
+        let columns: Vec<String> = match (
+            of_table.or_else(|| self.host().virtual_table(database, table)),
+            catalog.view(database, table),
+        ) {
+            (Some(table), _) => table.columns.iter().map(|column| column.name.to_string()).collect(),
+            (None, Some(view)) => view.columns.clone(),
+            (None, None) => {
+                let may_come = wanted.whole.has(Privileges::CREATE) && wanted.columns.is_empty();
+                return if may_come { Ok(()) } else { Err(errors::no_such_table(database, table)) };
+            }
         };
-        let unknown =
-            wanted.columns.iter().find(|(c, _)| !found.columns.iter().any(|d| names::same(&d.name, c)));
+        let unknown = wanted.columns.iter().find(|(c, _)| !columns.iter().any(|known| names::same(known, c)));
         unknown.map_or(Ok(()), |(column, _)| Err(errors::bad_field(column, table)))
     }
 

@@ -1,8 +1,8 @@
 //! Accounts as the catalog's tree keeps them.
 //!
 //! ```text
-//! key:    [3]                          accounts have been made: nobody gets the first ones again
-//!         [3][user] [0] [host] [kind]  an account; kind is 1 for a role
+//! key:    [4]                          accounts have been made: nobody gets the first ones again
+//!         [4][user] [0] [host] [kind]  an account; kind is 1 for a role
 //! record: [format u8][what the account is][roles][proxied][databases][tables]
 //! ```
 //! Integers and strings are as in the catalog's other records.
@@ -14,7 +14,7 @@ use super::{Account, Granted, Lifetime, Limits, Privileges, Proxied, Require, Ta
 use crate::catalog::codec::{Reader, Writer};
 
 /// The first octet of the keys.
-pub const KEY: u8 = 3;
+pub const KEY: u8 = 4;
 
 const FORMAT: u8 = 1;
 

@@ -40,6 +40,11 @@ pub fn require_database(session: &Session, accounts: &Accounts, name: &str, told
     })
 }
 
+/// Whether a name means a temporary table of the session's own.
+pub fn is_temporary(session: &Session, schema: &str, name: &str) -> bool {
+    session.temporary.get(schema, name).is_some()
+}
+
 /// Whether SHOW DATABASES lists a database.
 pub fn lists_database(session: &Session, accounts: &Accounts, name: &str) -> bool {
     session.access.global.has(Privileges::SHOW_DATABASES) || has_database(session, accounts, name)

@@ -21,6 +21,9 @@ impl Binder<'_> {
             T::Literal(literal) => self.literal(literal),
             T::Param(index) => Ok(self.parameter(*index)),
             T::Column(name) => self.column(name),
+            T::UserVar(_) | T::AssignUserVar { .. } | T::SysVar(_) if self.whole_names.is_some() => {
+                Err(errors::view_select_variable())
+            }
             T::UserVar(name) => Ok(self.user_variable(name)),
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;

@@ -14,11 +14,13 @@ mod expr;
 pub(crate) mod literal;
 mod scope;
 mod subquery;
+mod whole_names;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub use scope::{MergedColumn, Scope, ScopeColumn, ScopeTable};
+pub use scope::{MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;
 
@@ -27,8 +29,8 @@ use keel_sql::ast;
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
-use crate::account::check::{self, ColumnNeed, Need};
-use crate::catalog::{Catalog, TableDef};
+use crate::account::check::{self, Asked, ColumnNeed, Need};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
 
@@ -80,6 +82,17 @@ pub(crate) struct NamedTable {
     pub in_derived: bool,
     /// Within a subquery of the statement's own block.
     pub in_subquery: bool,
+    /// Named by a view, not by the statement.
+    pub in_view: bool,
+}
+
+/// A view as a query names it.
+pub(crate) struct NamedView {
+    pub view: Arc<View>,
+    /// Its alias, or its name.
+    pub alias: Arc<str>,
+    /// Named by another view, not by the statement.
+    pub in_view: bool,
 }
 
 /// What a subquery being bound reads of enclosing queries.
@@ -104,6 +117,8 @@ pub enum Clause {
     Values,
     /// DO.
     Do,
+    /// RETURNING.
+    Returning,
     /// WHERE.
     Where,
     /// ON.
@@ -129,6 +144,7 @@ impl Clause {
             Clause::Update => "UPDATE",
             Clause::Values => "VALUES",
             Clause::Do => "DO",
+            Clause::Returning => "RETURNING",
             Clause::Where => "WHERE",
             Clause::On => "ON",
             Clause::Group => "GROUP BY",
@@ -173,6 +189,8 @@ pub struct Binder<'a> {
     pub(crate) needs: Vec<Need>,
     /// Columns that are met now are assigned to, not read.
     pub(crate) names_only: bool,
+    /// The view that is met next is changed, not read.
+    pub(crate) changes_view: bool,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
@@ -191,6 +209,12 @@ pub struct Binder<'a> {
     pub(crate) recursions: u32,
     /// Recursive tables that the part being bound names, by their numbers.
     pub(crate) working_uses: Vec<u32>,
+    /// Every naming of a view so far.
+    pub(crate) views: Vec<NamedView>,
+    /// The views whose queries are being bound, innermost last.
+    pub(crate) within_views: Vec<Arc<View>>,
+    /// What names mean, where somebody wants to know: while a view is defined.
+    pub(crate) whole_names: Option<Box<WholeNames>>,
 }
 
 impl<'a> Binder<'a> {
@@ -216,10 +240,14 @@ impl<'a> Binder<'a> {
             assigned: Vec::new(),
             needs: Vec::new(),
             names_only: false,
+            changes_view: false,
             common: Vec::new(),
             later_common: Vec::new(),
             recursions: 0,
             working_uses: Vec::new(),
+            views: Vec::new(),
+            within_views: Vec::new(),
+            whole_names: None,
         }
     }
 
@@ -274,7 +302,10 @@ impl<'a> Binder<'a> {
             Some(db) => db,
             None => session.require_database()?,
         };
-        check::table(session, &self.cx.catalog.accounts, (db, name), Privileges::SELECT)?;
+        if self.whole_names.is_some() && session.temporary.get(db, name).is_some() {
+            return Err(errors::view_select_tmptable(name));
+        }
+        self.may_read(db, name)?;
         let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
             session
                 .host
@@ -283,10 +314,18 @@ impl<'a> Binder<'a> {
         } else if let Some(system) = self.cx.system_table(db, name) {
             system
         } else {
-            let found = self.cx.catalog.require_table(db, name);
+            let found = match self.within_views.is_empty() {
+                true => self.cx.catalog.require_table(db, name),
+                // No temporary table hides what a view names.
+                false => self.cx.catalog.require_lasting_table(db, name),
+            };
             found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
         };
-        check::add(&mut self.needs, Need::of(&table, Privileges::SELECT));
+        if !table.is_temporary() {
+            let need = Need::of(&table.schema, &table.name, Privileges::SELECT);
+            let need = Need { asked: self.asked(), ..need };
+            check::add(&mut self.needs, need);
+        }
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
             self.tables.push(table.clone());
         }
@@ -298,28 +337,81 @@ impl<'a> Binder<'a> {
             locks: self.locks_rows && self.derived_depth == 0 && self.reads.is_empty(),
             in_derived: self.derived_depth > 0,
             in_subquery: !self.reads.is_empty(),
+            in_view: !self.within_views.is_empty(),
         });
         Ok(table)
     }
 
-    /// Notes that a column of a table is read, which `unnamed` says nobody has named.
-    pub(crate) fn note_read(&mut self, table: &Arc<TableDef>, column: usize, unnamed: bool) {
+    /// Refuses a table of which the session may read nothing, before anything is said about it; what a view names is asked
+    /// for when all is bound.
+    fn may_read(&self, db: &str, name: &str) -> SqlResult<()> {
+        if !self.within_views.is_empty() {
+            return Ok(());
+        }
+        let session = self.cx.session;
+        let may = check::table(session, &self.cx.catalog.accounts, (db, name), Privileges::SELECT);
+        may.map_err(|error| match self.whole_names {
+            // CREATE VIEW asks in other words.
+            Some(_) => {
+                errors::tableaccess_denied("ANY", &session.access.user, &session.access.host, db, name)
+            }
+            None => error,
+        })
+    }
+
+    /// Whose privileges what is bound now needs.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            definer: self.within_views.iter().rev().find(|view| !view.invoker).cloned(),
+            within: self.within_views.first().cloned(),
+        }
+    }
+
+    /// Notes that a query names a view.
+    pub(crate) fn note_view(&mut self, view: &View) -> SqlResult<()> {
+        self.may_read(&view.schema, &view.name)?;
+        let need = Need { asked: self.asked(), ..Need::of(&view.schema, &view.name, Privileges::SELECT) };
+        check::add(&mut self.needs, need);
+        Ok(())
+    }
+
+    /// Notes that a column of a table or view is read, which `unnamed` says nobody has named.
+    pub(crate) fn note_read(
+        &mut self,
+        (schema, name): (&Arc<str>, &Arc<str>),
+        column: &Arc<str>,
+        unnamed: bool,
+    ) {
         if self.names_only {
             return;
         }
-        let column = ColumnNeed { column: column as u16, wanted: Privileges::SELECT, unnamed };
-        check::add(&mut self.needs, Need { columns: vec![column], ..Need::of(table, Privileges::NONE) });
+        let column = ColumnNeed { column: column.clone(), wanted: Privileges::SELECT, unnamed };
+        let need = Need::of(schema, name, Privileges::NONE);
+        let need = Need { columns: vec![column], asked: self.asked(), ..need };
+        check::add(&mut self.needs, need);
     }
 
-    /// Notes the columns that an expression reads of one of the scopes.
-    pub(crate) fn note_reads(&mut self, scope: usize, expr: &Expr, unnamed: bool) {
-        let mut found: Vec<(Arc<TableDef>, usize)> = Vec::new();
-        let tables = &self.scopes[scope].tables;
-        crate::expr::walk::for_each_column(expr, &mut |slot, column| {
-            let table = tables.iter().find(|t| t.slot == slot).and_then(|t| t.def.clone());
-            found.extend(table.map(|table| (table, usize::from(column))));
-        });
-        found.iter().for_each(|(table, column)| self.note_read(table, *column, unnamed));
+    /// The same of the column at a place of a scope's table; not of derived tables, and of those within merged views.
+    pub(crate) fn note_column(&mut self, scope: usize, place: usize, index: usize, unnamed: bool) {
+        let table = &self.scopes[scope].tables[place];
+        if table.is_hidden() {
+            return;
+        }
+        let (schema, name, column) = match &table.def {
+            Some(def) => (def.schema.clone(), def.name.clone(), def.columns[index].name.clone()),
+            None if table.schema.is_empty() => return,
+            None => (table.schema.clone(), table.name.clone(), table.columns[index].name.clone()),
+        };
+        self.note_read((&schema, &name), &column, unnamed);
+    }
+
+    /// The view that a query names, in the current database where none is said.
+    pub(crate) fn find_view(&self, db: Option<&str>, name: &str) -> Option<Arc<View>> {
+        let db = db.or(self.cx.session.database.as_deref())?;
+        match self.within_views.is_empty() {
+            true => self.cx.catalog.view(db, name).cloned(),
+            false => self.cx.catalog.schema(db)?.view(name).cloned(),
+        }
     }
 
     /// Whether a query bound so far reads the table.

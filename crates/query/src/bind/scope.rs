@@ -44,7 +44,24 @@ pub struct ScopeTable {
     pub def: Option<Arc<TableDef>>,
     /// On the side of an outer join that may be empty.
     pub outer_joined: bool,
+    /// What it is of a view.
+    pub view: ViewPart,
 }
+
+/// What a table of a scope is of a view that was merged into the query.
+#[derive(Debug, Clone, Default)]
+pub enum ViewPart {
+    /// Nothing.
+    #[default]
+    None,
+    /// The view itself: what each of its columns stands for. It has no slot of its own.
+    Whole(Arc<[Expr]>),
+    /// A table within it, which answers to no name that a statement can write.
+    Hidden,
+}
+
+/// The slot of a merged view, which is none.
+pub const NO_SLOT: u16 = u16::MAX;
 
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
@@ -53,8 +70,8 @@ pub struct MergedColumn {
     pub name: Arc<str>,
     /// The value: left's, right's under RIGHT JOIN.
     pub expr: Expr,
-    /// The columns hidden behind it, as (slot, column).
-    pub parts: Vec<(u16, u16)>,
+    /// The columns hidden behind it, as (place of the table in the scope, column).
+    pub parts: Vec<(usize, u16)>,
 }
 
 /// What one query block sees.
@@ -105,12 +122,21 @@ impl ScopeTable {
             columns,
             def: Some(def),
             outer_joined: false,
+            view: ViewPart::None,
         }
+    }
+
+    /// Whether no name of a statement means it.
+    pub fn is_hidden(&self) -> bool {
+        matches!(self.view, ViewPart::Hidden)
     }
 
     /// The expression of its n-th column.
     pub fn column(&self, index: usize) -> Expr {
         let column = &self.columns[index];
+        if let ViewPart::Whole(meanings) = &self.view {
+            return self.of_view(&meanings[index]);
+        }
         let mut name = String::new();
         if !self.schema.is_empty() {
             names::push_quoted(&mut name, &self.schema);
@@ -126,6 +152,15 @@ impl ScopeTable {
             Derivation::Numeric
         };
         Expr { node, ty: column.ty.clone(), nullable: column.nullable || self.outer_joined, derivation }
+    }
+
+    /// What a merged view's column stands for, as seen from here.
+    fn of_view(&self, meaning: &Expr) -> Expr {
+        let mut expr = meaning.clone();
+        if self.outer_joined {
+            crate::expr::walk::visit_mut(&mut expr, &mut |e| e.nullable = true);
+        }
+        expr
     }
 
     fn answers_to(&self, db: Option<&str>, table: Option<&str>) -> bool {
@@ -171,7 +206,8 @@ impl Scope {
         }
         let mut found = Found::Nothing;
         for table in self.visible_tables() {
-            if !table.answers_to(name.db.as_deref(), name.table.as_deref()) {
+            let named = !table.is_hidden() || name.table.is_some();
+            if !named || !table.answers_to(name.db.as_deref(), name.table.as_deref()) {
                 continue;
             }
             if let Some(index) = table.position(&name.column) {
@@ -217,7 +253,8 @@ impl Binder<'_> {
             let level = (innermost - index) as u16;
             let clause = self.clause;
             if let Some(expr) = self.look_in(index, name, level, clause)? {
-                self.note_reads(index, &expr, false);
+                self.note_named(index, name, &expr);
+                self.note_name(index, name, &expr);
                 if level == 0 {
                     return Ok(expr);
                 }
@@ -235,18 +272,35 @@ impl Binder<'_> {
         Err(self.unknown_column(name))
     }
 
+    /// Notes the column that a name means, if it means one of a table.
+    fn note_named(&mut self, scope: usize, name: &ColumnName, expr: &Expr) {
+        let means = |table: &ScopeTable| {
+            let place = table.position(&name.column).filter(|_| !table.is_hidden());
+            place.filter(|_| table.answers_to(name.db.as_deref(), name.table.as_deref()))
+        };
+        let tables = self.scopes[scope].tables.iter().enumerate();
+        let found = tables.filter_map(|(place, table)| Some((place, means(table)?)));
+        let is_it = |(place, index): &(usize, usize)| {
+            crate::expr::walk::same(&self.scopes[scope].tables[*place].column(*index), expr)
+        };
+        let found: Vec<(usize, usize)> = found.filter(is_it).collect();
+        found.into_iter().for_each(|(place, index)| self.note_column(scope, place, index, false));
+    }
+
     /// 1054; 1143 to who may not read a table as a whole, and so not know its columns.
     #[cold]
     fn unknown_column(&self, name: &ColumnName) -> SqlError {
         let (session, accounts) = (self.cx.session, &*self.cx.catalog.accounts);
         let hides = |table: &&ScopeTable| {
-            table.def.as_ref().is_some_and(|def| {
+            table.def.as_ref().filter(|def| !def.is_temporary()).is_some_and(|def| {
                 table.answers_to(name.db.as_deref(), name.table.as_deref())
                     && !see::on_whole_table(session, accounts, &def.schema, &def.name).has(Privileges::SELECT)
             })
         };
         match self.scope().visible_tables().iter().find(hides) {
-            Some(table) => check::column_denied(session, Privileges::SELECT, &name.column, &table.alias),
+            Some(table) if self.within_views.is_empty() => {
+                check::column_denied(session, Privileges::SELECT, &name.column, &table.alias)
+            }
             _ => errors::bad_field(display(name), self.clause.words()),
         }
     }
@@ -279,6 +333,41 @@ impl Binder<'_> {
             return Ok(Some(expr.clone()));
         }
         Ok(found)
+    }
+}
+
+impl Scope {
+    /// How a column of the tables is written in full.
+    pub(crate) fn whole_name(&self, expr: &Expr) -> Option<ColumnName> {
+        let column = expr.as_column()?;
+        let table = self.tables.iter().find(|t| t.slot == column.slot)?;
+        Some(table.whole_name(column.column as usize))
+    }
+
+    /// The column of one of the tables that a name means, if it means one; for a merged view with its place.
+    pub(crate) fn view_column(&self, name: &ColumnName) -> Option<(usize, usize)> {
+        if name.table.is_none() && self.merged.iter().any(|m| names::same(&m.name, &name.column)) {
+            return None;
+        }
+        let answers =
+            |t: &&ScopeTable| !t.is_hidden() && t.answers_to(name.db.as_deref(), name.table.as_deref());
+        let tables = self.tables.iter().enumerate();
+        tables
+            .filter(|(_, t)| answers(t))
+            .find_map(|(place, t)| Some((place, t.position(&name.column)?)))
+            .filter(|(place, _)| matches!(self.tables[*place].view, ViewPart::Whole(_)))
+    }
+}
+
+impl ScopeTable {
+    /// How its n-th column is written in full: with the database where it is a table under its own name.
+    pub(crate) fn whole_name(&self, index: usize) -> ColumnName {
+        let own = self.def.is_some() && self.alias == self.name;
+        ColumnName {
+            db: own.then(|| self.schema.to_string()),
+            table: Some(self.alias.to_string()),
+            column: self.columns[index].name.to_string(),
+        }
     }
 }
 

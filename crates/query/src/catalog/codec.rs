@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! schema: [format u8][collation u16][comment str]
+//! view:   [format u8][id u64][created i64][text str][columns][algorithm u8][user str][host str][invoker u8][check u8]
+//!         [client u16][connection u16]
 //! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys][checks]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
@@ -17,10 +19,12 @@ use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, 
 
 use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
+use super::view::{CheckOption, ViewAlgorithm, ViewRecord};
 use super::{ColumnDef, ColumnDefault, ForeignAction, ForeignKey, IndexKind, KeyPart, TableOptions};
 
 const SCHEMA_FORMAT: u8 = 1;
 const TABLE_FORMAT: u8 = 3;
+const VIEW_FORMAT: u8 = 1;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
 const KINDS: [TypeKind; 29] = {
@@ -107,6 +111,46 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
     };
     table.checks = input.list(check)?;
     Some(table)
+}
+
+/// A view's record, less its names, which are the key.
+pub fn encode_view(view: &ViewRecord) -> Vec<u8> {
+    let number = |place: Option<usize>| place.expect("all are listed") as u8;
+    let mut out = Writer(vec![VIEW_FORMAT]);
+    out.u64(view.id);
+    out.u64(view.created as u64);
+    out.text(&view.text);
+    out.list(&view.columns, |out, name| out.text(name));
+    out.u8(number(ViewAlgorithm::ALL.iter().position(|a| *a == view.algorithm)));
+    out.text(&view.definer.0);
+    out.text(&view.definer.1);
+    out.flag(view.invoker);
+    out.u8(number(CheckOption::ALL.iter().position(|c| *c == view.check_option)));
+    out.u16(view.client_collation.0);
+    out.u16(view.connection_collation.0);
+    out.0
+}
+
+/// Reads a view's record; none if it is damaged or of a newer format.
+pub fn decode_view(schema: &str, name: &str, bytes: &[u8]) -> Option<ViewRecord> {
+    let mut input = Reader(bytes);
+    if input.u8()? != VIEW_FORMAT {
+        return None;
+    }
+    Some(ViewRecord {
+        schema: schema.into(),
+        name: name.into(),
+        id: input.u64()?,
+        created: input.u64()? as i64,
+        text: input.text()?,
+        columns: input.list(Reader::text)?,
+        algorithm: *ViewAlgorithm::ALL.get(input.u8()? as usize)?,
+        definer: (input.text()?, input.text()?),
+        invoker: input.flag()?,
+        check_option: *CheckOption::ALL.get(input.u8()? as usize)?,
+        client_collation: CollationId(input.u16()?),
+        connection_collation: CollationId(input.u16()?),
+    })
 }
 
 pub(crate) struct Writer(pub(crate) Vec<u8>);

@@ -23,6 +23,8 @@ pub mod record;
 pub mod show_create;
 pub mod store;
 mod table;
+mod temporary;
+pub mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub(crate) use table::Shared;
 pub use table::{
     AutoIncrement, ColumnDef, ColumnDefault, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
 };
+pub(crate) use temporary::{MAKING, TableSet};
+pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 
 /// One version of everything that DDL can change.
 #[derive(Clone, Default)]
@@ -50,7 +54,9 @@ pub struct Catalog {
     pub accounts: Arc<Accounts>,
     schemas: BTreeMap<Arc<str>, Arc<Schema>>,
     /// By the name of a table those whose foreign keys refer to it, each once.
-    children: HashMap<TableName, Vec<TableName>>,
+    children: Arc<HashMap<TableName, Vec<TableName>>>,
+    /// The temporary tables of the session that has this view of the catalog.
+    temporary: Option<Arc<TableSet>>,
 }
 
 /// Database and table.
@@ -66,17 +72,42 @@ pub struct Schema {
     /// COMMENT.
     pub comment: Box<str>,
     tables: HashMap<Arc<str>, Arc<TableDef>>,
+    /// Views share the names of tables.
+    views: HashMap<Arc<str>, Arc<View>>,
 }
 
 impl Schema {
     /// An empty database.
     pub fn new(name: &str, collation: CollationId, comment: &str) -> Schema {
-        Schema { name: name.into(), collation, comment: comment.into(), tables: HashMap::new() }
+        Schema {
+            name: name.into(),
+            collation,
+            comment: comment.into(),
+            tables: HashMap::new(),
+            views: HashMap::new(),
+        }
     }
 
     /// The table of that name.
     pub fn table(&self, name: &str) -> Option<&Arc<TableDef>> {
         self.tables.get(name)
+    }
+
+    /// The view of that name.
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(name)
+    }
+
+    /// Whether a table or a view has that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.views.contains_key(name)
+    }
+
+    /// All views in order of their names.
+    pub fn views(&self) -> Vec<&Arc<View>> {
+        let mut views: Vec<_> = self.views.values().collect();
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
     }
 
     /// All tables in order of their names.
@@ -98,12 +129,60 @@ impl Catalog {
         self.schemas.values()
     }
 
-    /// The table of that name in that database.
+    /// The table of that name in that database; in a session's view a temporary one, if there is one.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
+        let temporary = self.temporary.as_ref().and_then(|tables| tables.get(schema, name));
+        temporary.or_else(|| self.lasting_table(schema, name))
+    }
+
+    /// The same without temporary tables.
+    pub fn lasting_table(&self, schema: &str, name: &str) -> Option<&Arc<TableDef>> {
         self.schemas.get(schema)?.table(name)
     }
 
     /// The same, or MariaDB's 1146.
+    pub fn require_lasting_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
+        self.lasting_table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
+    }
+
+    /// Whether this definition of a table is in force.
+    pub fn has(&self, table: &Arc<TableDef>) -> bool {
+        self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
+            || self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
+    }
+
+    /// Whether this definition of a table that is not temporary is in force.
+    pub fn has_lasting(&self, table: &Arc<TableDef>) -> bool {
+        self.lasting_table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
+    }
+
+    /// As a session sees it that has temporary tables.
+    pub(crate) fn with_temporary(&self, tables: Arc<TableSet>, version: u64) -> Catalog {
+        Catalog { version, temporary: Some(tables), ..self.clone() }
+    }
+
+    /// The view of that name in that database, unless a temporary table hides it.
+    pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
+        if self.temporary.as_ref().is_some_and(|tables| tables.get(schema, name).is_some()) {
+            return None;
+        }
+        self.schemas.get(schema)?.view(name)
+    }
+
+    /// Adds or replaces a view in its database, which must exist.
+    pub fn put_view(&mut self, view: Arc<View>) {
+        let schema = self.schemas.get_mut(&view.schema).expect("a view's database exists");
+        Arc::make_mut(schema).views.insert(view.name.clone(), view);
+    }
+
+    /// Forgets a view.
+    pub fn remove_view(&mut self, schema: &str, name: &str) {
+        if let Some(schema) = self.schemas.get_mut(schema) {
+            Arc::make_mut(schema).views.remove(name);
+        }
+    }
+
+    /// The table of that name, or MariaDB's 1146.
     pub fn require_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
         self.table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
     }
@@ -127,7 +206,9 @@ impl Catalog {
     pub fn put_table(&mut self, table: Arc<TableDef>) {
         let child = (table.schema.clone(), table.name.clone());
         for key in &table.foreign_keys {
-            let children = self.children.entry((key.ref_schema.clone(), key.ref_table.clone())).or_default();
+            let children = Arc::make_mut(&mut self.children)
+                .entry((key.ref_schema.clone(), key.ref_table.clone()))
+                .or_default();
             if !children.contains(&child) {
                 children.push(child.clone());
             }
@@ -151,10 +232,11 @@ impl Catalog {
                 continue;
             }
             let parent = (key.ref_schema.clone(), key.ref_table.clone());
-            if let Some(children) = self.children.get_mut(&parent) {
+            let all = Arc::make_mut(&mut self.children);
+            if let Some(children) = all.get_mut(&parent) {
                 children.retain(|(schema, name)| (schema, name) != (&table.schema, &table.name));
                 if children.is_empty() {
-                    self.children.remove(&parent);
+                    all.remove(&parent);
                 }
             }
         }
@@ -167,7 +249,8 @@ impl Catalog {
             return Vec::new();
         }
         let children = self.children.get(&(Arc::from(schema), Arc::from(table)));
-        let children = children.into_iter().flatten().filter_map(|(schema, name)| self.table(schema, name));
+        let children =
+            children.into_iter().flatten().filter_map(|(schema, name)| self.lasting_table(schema, name));
         let keys = |child| move |key| (child, key);
         let mut found: Vec<(&Arc<TableDef>, &ForeignKey)> = children
             .flat_map(|child| child.foreign_keys.iter().map(keys(child)))

@@ -1,12 +1,12 @@
-//! The text of SHOW CREATE TABLE and SHOW CREATE DATABASE, byte for byte as MariaDB 10.11 prints it.
+//! The text of SHOW CREATE TABLE, VIEW and DATABASE, byte for byte as MariaDB 10.11 prints it.
 
 use std::fmt::Write;
 
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, TypeKind, Value, text};
 
-use super::names::push_quoted;
-use super::{ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef};
+use super::names::{self, push_quoted};
+use super::{CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, View};
 
 /// Table options in the order in which MariaDB prints them, before and after which others stand.
 pub const OPTION_ORDER: [&str; 10] = [
@@ -25,7 +25,7 @@ pub const OPTION_ORDER: [&str; 10] = [
 /// SHOW CREATE TABLE. `next_auto` is the next AUTO_INCREMENT value.
 pub fn table(table: &TableDef, next_auto: u64) -> String {
     let mut out = String::with_capacity(256);
-    out.push_str("CREATE TABLE ");
+    out.push_str(if table.is_temporary() { "CREATE TEMPORARY TABLE " } else { "CREATE TABLE " });
     push_quoted(&mut out, &table.name);
     out.push_str(" (\n");
     for (i, column) in table.columns.iter().enumerate() {
@@ -238,5 +238,25 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
     if !index.comment.is_empty() {
         out.push_str(" COMMENT ");
         push_string(out, index.comment.as_bytes());
+    }
+}
+
+/// The text of a view: its query is given; `whole` names its database.
+pub fn view(view: &View, query: &str, whole: bool) -> String {
+    let mut out = format!("CREATE ALGORITHM={} DEFINER=", view.algorithm.word());
+    names::push_quoted(&mut out, &view.definer.0);
+    out.push('@');
+    names::push_quoted(&mut out, &view.definer.1);
+    out.push_str(if view.invoker { " SQL SECURITY INVOKER VIEW " } else { " SQL SECURITY DEFINER VIEW " });
+    if whole {
+        names::push_quoted(&mut out, &view.schema);
+        out.push('.');
+    }
+    names::push_quoted(&mut out, &view.name);
+    out.push_str(" AS ");
+    out.push_str(query);
+    match view.check_option {
+        CheckOption::None => out,
+        option => out + &format!(" WITH {} CHECK OPTION", option.word()),
     }
 }

@@ -1,6 +1,7 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
-//! Keys: `1 schema` holds a database, `2 schema 0 table` a table (see [`codec`]), `3 ...` an account (see [`record`]). The tree's own counter
+//! Keys: `1 schema` holds a database, `2 schema 0 table` a table, `3 schema 0 view` a view (see [`codec`]), `4 ...` an account
+//! (see [`record`]). The tree's own counter
 //! numbers tables. A tree of rows that no table names was left by a definition that a crash cut short; the next start
 //! drops it.
 
@@ -14,6 +15,7 @@ use keel_value::CollationId;
 use super::codec;
 use super::record::TableRecord;
 use super::table::Shared;
+use super::view::{View, ViewRecord};
 use super::{Catalog, Schema};
 use crate::account::{Accounts, make_first, record};
 use crate::engine_error;
@@ -64,6 +66,9 @@ impl CatalogTree {
                     let table = read_table(names, row)?;
                     used.extend(table.trees());
                     catalog.put_table(Arc::new(table.open(engine, Arc::new(Shared::default()))?));
+                }
+                Some((3, names)) => {
+                    catalog.put_view(Arc::new(View::new(read_view(names, row)?, Arc::default())));
                 }
                 Some((&record::KEY, [])) => drop(accounts.get_or_insert_with(Accounts::first_version)),
                 Some((&record::KEY, names)) => {
@@ -119,6 +124,16 @@ impl CatalogTree {
         txn.delete(&self.tree, key).map_err(engine_error)
     }
 
+    /// Writes a view's record.
+    pub fn put_view(&self, txn: &mut Txn, view: &ViewRecord) -> SqlResult<()> {
+        self.put(txn, &view_key(&view.schema, &view.name), &codec::encode_view(view))
+    }
+
+    /// Removes a view's record.
+    pub fn remove_view(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
+        txn.delete(&self.tree, &view_key(schema, name)).map_err(engine_error)
+    }
+
     fn put(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {
         match txn.insert(&self.tree, key, record, OnDuplicate::LockExclusive).map_err(engine_error)? {
             keel_storage::Insert::Done => Ok(()),
@@ -137,6 +152,16 @@ fn schema_key(name: &str) -> Vec<u8> {
 
 fn table_key(schema: &str, name: &str) -> Vec<u8> {
     [&[2], schema.as_bytes(), &[0], name.as_bytes()].concat()
+}
+
+fn view_key(schema: &str, name: &str) -> Vec<u8> {
+    [&[3], schema.as_bytes(), &[0], name.as_bytes()].concat()
+}
+
+pub(crate) fn read_view(names: &[u8], row: &[u8]) -> SqlResult<ViewRecord> {
+    let names = std::str::from_utf8(names).map_err(|_| damaged())?;
+    let (schema, name) = names.split_once('\0').ok_or_else(damaged)?;
+    codec::decode_view(schema, name, row).ok_or_else(damaged)
 }
 
 pub(crate) fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {

@@ -226,6 +226,12 @@ impl TableDef {
         self.tree.is_none()
     }
 
+    /// Whether it is a temporary table, a session's own.
+    #[inline]
+    pub fn is_temporary(&self) -> bool {
+        self.tree_id.is_temporary()
+    }
+
     /// The tree of the rows; only asked of tables that are not virtual.
     pub fn rows(&self) -> &TreeHandle {
         self.tree.as_ref().expect("a virtual table has no tree")

@@ -46,14 +46,21 @@ impl Database {
             session.note(errors::no_such_table(schema, &alter.table.name));
             return Ok(Completion::default());
         }
-        let relatives =
-            |catalog: &Catalog, table: &TableDef| foreign::relatives(catalog, table, &alter.actions);
+        let relatives = |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
+            true => Vec::new(),
+            false => foreign::relatives(catalog, table, &alter.actions),
+        };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
         }
         alteration.note_useless(session, &alter.actions);
+        let simple =
+            |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
+        if table.is_temporary() && !alter.actions.iter().all(simple) {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
         if matches!(alter.actions.as_slice(), [AlterAction::Rename(_) | AlterAction::EnableKeys(_)]) {
@@ -74,6 +81,9 @@ impl Database {
             alteration.drop_key(session, &name, true, true)?;
         }
         alteration.add_key(session, &create.key)?;
+        if table.is_temporary() {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
         Ok(done(session, rows))
@@ -83,6 +93,9 @@ impl Database {
         let (table, _owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
+        if table.is_temporary() {
+            alteration.copy_all();
+        }
         let rows = self.carry_out(session, &table, alteration)?;
         Ok(done(session, rows))
     }
@@ -122,10 +135,17 @@ impl Database {
             AlterAction::Rename(name) => {
                 let schema = schema_of(session, name)?;
                 names::check_table(&name.name)?;
+                if table.is_temporary() {
+                    let taken = session.temporary.get(schema, &name.name);
+                    if taken.is_some_and(|other| other.id != table.id) {
+                        return Err(errors::table_exists(&name.name));
+                    }
+                    let schema = schema.into();
+                    foreign::rename_table(&mut alteration.record, schema, name.name.as_str().into());
+                    return Ok(());
+                }
                 let home = catalog.require_schema(schema)?;
-                if home.table(&name.name).is_some()
-                    && (schema, name.name.as_str()) != (&table.schema, &table.name)
-                {
+                if home.has(&name.name) && (schema, name.name.as_str()) != (&table.schema, &table.name) {
                     return Err(errors::table_exists(&name.name));
                 }
                 foreign::rename_table(&mut alteration.record, home.name.clone(), name.name.as_str().into());
@@ -192,6 +212,12 @@ impl Alteration {
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
         }
+    }
+
+    /// Has all rows copied, and counted, as MariaDB does in temporary tables.
+    fn copy_all(&mut self) {
+        self.copies = true;
+        self.converts = true;
     }
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys

@@ -435,6 +435,7 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
         columns,
         def: None,
         outer_joined: false,
+        view: crate::bind::ViewPart::None,
     }
 }
 

@@ -13,7 +13,9 @@ use super::database::choose_collation;
 use super::{checks, foreign, keys, schema_of};
 use crate::Database;
 use crate::bind::{BindContext, Binder, ParamSource};
-use crate::catalog::{ColumnDef, ColumnDefault, Schema, Shared, TableDef, TableOptions, TableRecord, names};
+use crate::catalog::{
+    ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
+};
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
@@ -36,7 +38,7 @@ impl Database {
         params: &[Value],
     ) -> SqlResult<Completion> {
         if create.temporary {
-            return Err(errors::not_supported_yet("CREATE TEMPORARY TABLE"));
+            return self.create_temporary(session, create, params);
         }
         let schema = schema_of(session, &create.name)?.to_string();
         self.refuse_virtual(session, &schema)?;
@@ -49,6 +51,17 @@ impl Database {
         }
         let catalog = self.catalog();
         let home = catalog.require_schema(&schema)?;
+        if home.view(&create.name.name).is_some() {
+            let error = match create.or_replace {
+                true => errors::it_is_a_view(format_args!("{schema}.{}", create.name.name)),
+                false => errors::table_exists(&create.name.name),
+            };
+            if !create.if_not_exists || create.or_replace {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(Completion::default());
+        }
         if let Some(existing) = home.table(&create.name.name) {
             if create.or_replace {
                 self.check_replacement(session, create, existing, params)?;
@@ -69,13 +82,13 @@ impl Database {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
         match &create.select {
-            Some(select) => self.fill(session, create, select, &table, params),
+            Some(select) => self.fill(session, select, &table, params),
             None => Ok(Completion::default()),
         }
     }
 
     /// Whether what takes a table's place can be made without it: what it is to be like is there, and its query can be bound.
-    fn check_replacement(
+    pub(super) fn check_replacement(
         &self,
         session: &Session,
         create: &ast::CreateTable,
@@ -86,11 +99,14 @@ impl Database {
             self.find_table(session, like)?;
         }
         let Some(select) = &create.select else { return Ok(()) };
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
         select::plan_select(&mut binder, &select.query)?;
+        if binder.reads_table(existing) && existing.is_temporary() {
+            return Err(errors::cant_reopen_table(&existing.name));
+        }
         if binder.reads_table(existing) {
             return Err(errors::update_table_used(&existing.name, "CREATE"));
         }
@@ -101,9 +117,44 @@ impl Database {
     fn fill(
         &self,
         session: &mut Session,
-        create: &ast::CreateTable,
         select: &ast::CreateSelect,
         table: &Arc<TableDef>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        let filled = match session.temporary.is_empty() {
+            true => {
+                let name = ObjectName { db: Some(table.schema.to_string()), name: table.name.to_string() };
+                self.insert_rows(session, select, name, params)
+            }
+            // A temporary table may hide this one.
+            false => self.fill_in_the_making(session, select, table, params),
+        };
+        if filled.is_err() {
+            self.drop_one(session, table)?;
+        }
+        filled
+    }
+
+    /// The same into a table that statements do not find by its name, or not yet.
+    pub(super) fn fill_in_the_making(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        table: &Arc<TableDef>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        session.temporary.make(Some(table.clone()));
+        let name = ObjectName { db: Some(table.schema.to_string()), name: MAKING.to_string() };
+        let filled = self.insert_rows(session, select, name, params);
+        session.temporary.make(None);
+        filled
+    }
+
+    fn insert_rows(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        table: ObjectName,
         params: &[Value],
     ) -> SqlResult<Completion> {
         let columns = self.query_columns(session, select, params)?;
@@ -116,7 +167,7 @@ impl Database {
             replace: select.duplicates == Some(ast::OnDuplicate::Replace),
             priority: None,
             ignore: select.duplicates == Some(ast::OnDuplicate::Ignore),
-            table: create.name.clone(),
+            table,
             partitions: Vec::new(),
             columns: columns.collect(),
             has_column_list: true,
@@ -125,13 +176,8 @@ impl Database {
             returning: Vec::new(),
         };
         let statement = Arc::new(ast::Statement::Insert(Box::new(insert)));
-        let filled = self
-            .prepare(session, statement, params.len() as u32)
-            .and_then(|plan| self.run_within(session, &plan, params));
-        if filled.is_err() {
-            self.drop_one(session, table)?;
-        }
-        filled
+        let plan = self.prepare(session, statement, params.len() as u32)?;
+        self.run_within(session, &plan, params)
     }
 
     /// The columns that a query gives to the table made of it: those of tables keep their defaults.
@@ -141,7 +187,7 @@ impl Database {
         select: &ast::CreateSelect,
         params: &[Value],
     ) -> SqlResult<Vec<ColumnDef>> {
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder =
@@ -177,7 +223,7 @@ impl Database {
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, None)?;
         let mut definition = self.definition(session)?;
-        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+        if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
         definition.check_foreign_keys(session, &record, &record.foreign_keys, "Create")?;
@@ -203,7 +249,7 @@ impl Database {
         }
     }
 
-    fn record_of(
+    pub(super) fn record_of(
         &self,
         session: &mut Session,
         home: &Schema,
@@ -268,7 +314,7 @@ impl Database {
         Ok((record, next_auto))
     }
 
-    fn like(
+    pub(super) fn like(
         &self,
         session: &mut Session,
         home: &Schema,
@@ -286,7 +332,7 @@ impl Database {
 }
 
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
-fn storable(ty: &SqlType) -> SqlType {
+pub(super) fn storable(ty: &SqlType) -> SqlType {
     let ty = ty.clone().with_format(Format::Plain);
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
@@ -294,6 +340,7 @@ fn storable(ty: &SqlType) -> SqlType {
             SqlType::new(TypeKind::LongText).with_collation(ty.collation)
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
+        _ if ty.is_string() => ty.with_decimals(0),
         _ => ty,
     }
 }

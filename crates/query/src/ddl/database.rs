@@ -81,7 +81,8 @@ impl Database {
                 session.note(error);
                 return Ok(Completion::default());
             };
-            let locks: Vec<_> = seen.tables().iter().map(|t| t.shared.lock.clone()).collect();
+            let mut locks: Vec<_> = seen.tables().iter().map(|t| t.shared.lock.clone()).collect();
+            locks.extend(seen.views().iter().map(|view| view.lock.clone()));
             let _owned = self.own_locks(session, &locks, None)?;
             let mut definition = self.definition(session)?;
             if !definition.catalog.schema(name).is_some_and(|now| Arc::ptr_eq(now, &seen)) {
@@ -89,6 +90,7 @@ impl Database {
             }
             let tables: Vec<_> = seen.tables().into_iter().cloned().collect();
             let mut kept = false;
+            seen.views().into_iter().try_for_each(|view| definition.remove_view(view))?;
             for table in &tables {
                 if session.vars.foreign_key_checks && definition.referrer(table, &tables).is_some() {
                     kept = true;
@@ -107,7 +109,10 @@ impl Database {
             if session.database.as_deref() == Some(name) {
                 session.database = None;
             }
-            return Ok(Completion { affected_rows: seen.tables().len() as u64, ..Completion::default() });
+            return Ok(Completion {
+                affected_rows: (seen.tables().len() + seen.views().len()) as u64,
+                ..Completion::default()
+            });
         }
     }
 }

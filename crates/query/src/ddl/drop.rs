@@ -15,20 +15,34 @@ impl Database {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
         let mut missing = Vec::new();
+        let mut temporary: Vec<Arc<TableDef>> = Vec::new();
+        let mut views = Vec::new();
         let refused;
         loop {
             missing.clear();
+            temporary.clear();
+            views.clear();
             let catalog = self.catalog();
             let mut tables: Vec<Arc<TableDef>> = Vec::new();
             for name in &drop.tables {
                 let schema = schema_of(session, name)?;
                 self.refuse_virtual(session, schema)?;
+                if let Some(table) = session.temporary.get(schema, &name.name) {
+                    if temporary.iter().any(|t| Arc::ptr_eq(t, table)) {
+                        return Err(errors::nonuniq_table(&name.name));
+                    }
+                    temporary.push(table.clone());
+                    continue;
+                }
                 match catalog.table(schema, &name.name) {
                     Some(table) if drop.temporary => missing.push(format!("{}.{}", table.schema, table.name)),
                     Some(table) if tables.iter().any(|t| Arc::ptr_eq(t, table)) => {
                         return Err(errors::nonuniq_table(&name.name));
                     }
                     Some(table) => tables.push(table.clone()),
+                    None if catalog.view(schema, &name.name).is_some() => {
+                        views.push(errors::it_is_a_view(format_args!("{schema}.{}", name.name)));
+                    }
                     None => missing.push(format!("{schema}.{}", name.name)),
                 }
             }
@@ -37,12 +51,14 @@ impl Database {
                 break;
             }
         }
+        temporary.iter().for_each(|table| session.temporary.drop_table(self.engine(), table));
         let referenced = refused.then(foreign::is_referenced);
         let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
-        if let Some(note) = unknown.clone().filter(|_| drop.if_exists) {
-            session.note(note);
+        let unknown: Vec<_> = views.into_iter().chain(unknown).collect();
+        if drop.if_exists {
+            unknown.iter().for_each(|note| session.note(note.clone()));
         }
-        let mut all = referenced.into_iter().chain(unknown.filter(|_| !drop.if_exists));
+        let mut all = referenced.into_iter().chain(unknown.into_iter().filter(|_| !drop.if_exists));
         let Some(error) = all.next() else { return Ok(Completion::default()) };
         session.push_error(&error);
         all.for_each(|more| session.push_error(&more));
@@ -97,7 +113,15 @@ impl Database {
         name: &ObjectName,
         wait: Option<&LockWait>,
     ) -> SqlResult<Completion> {
+        let schema = schema_of(session, name)?;
+        if self.catalog_of(session).view(schema, &name.name).is_some() {
+            return Err(errors::no_such_table(schema, &name.name));
+        }
         let (table, _owned) = self.own_table(session, name, wait)?;
+        if table.is_temporary() {
+            self.truncate_temporary(session, &table)?;
+            return Ok(Completion::default());
+        }
         let mut definition = self.definition(session)?;
         if session.vars.foreign_key_checks
             && let Some((child, key)) = definition.referrer(&table, &[])
@@ -125,10 +149,12 @@ impl Database {
     ) -> SqlResult<Completion> {
         let catalog = self.catalog();
         let mut locks = Vec::new();
-        for (old, _) in renames {
+        let (temporary, renames) = self.rename_temporary(session, renames)?;
+        for (old, _) in &renames {
             let schema = schema_of(session, old)?;
             self.refuse_virtual(session, schema)?;
             locks.extend(catalog.table(schema, &old.name).map(|t| t.shared.lock.clone()));
+            locks.extend(catalog.view(schema, &old.name).map(|view| view.lock.clone()));
             // Those that refer to it are written anew.
             let children = catalog.references_to(schema, &old.name).into_iter();
             locks.extend(children.map(|(child, _)| child.shared.lock.clone()));
@@ -137,8 +163,22 @@ impl Database {
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, wait)?;
         let mut definition = self.definition(session)?;
-        for (old, new) in renames {
+        for (old, new) in &renames {
             let from = schema_of(session, old)?;
+            if let Some(view) = definition.catalog.view(from, &old.name).cloned() {
+                if !locks.iter().any(|l| Arc::ptr_eq(l, &view.lock)) {
+                    return Err(errors::table_def_changed());
+                }
+                let to = schema_of(session, new)?;
+                self.refuse_virtual(session, to)?;
+                names::check_table(&new.name)?;
+                let home = definition.catalog.require_schema(to)?.clone();
+                if home.has(&new.name) {
+                    return Err(errors::table_exists(&new.name));
+                }
+                definition.rename_view(&view, home.name.clone(), &new.name)?;
+                continue;
+            }
             let Some(table) = definition.catalog.table(from, &old.name).cloned() else {
                 if if_exists {
                     session.note(errors::bad_table(format!("{from}.{}", old.name)));
@@ -153,7 +193,7 @@ impl Database {
             self.refuse_virtual(session, to)?;
             names::check_table(&new.name)?;
             let home = definition.catalog.require_schema(to)?.clone();
-            if home.table(&new.name).is_some() {
+            if home.has(&new.name) {
                 return Err(errors::table_exists(&new.name));
             }
             let mut record = table.record();
@@ -165,7 +205,10 @@ impl Database {
             let renamed = definition.put_table(record, table.shared.clone())?;
             definition.tell_relatives(&renamed)?;
         }
-        definition.commit()?;
+        if !renames.is_empty() {
+            definition.commit()?;
+        }
+        temporary.into_iter().for_each(|tables| session.temporary.set(tables));
         Ok(Completion::default())
     }
 }

@@ -39,6 +39,16 @@ fn refusal(session: &mut Session, schema: &str, table: &str, why: Option<String>
     refused(session, why.map(|text| (150, text)), error, errors::cannot_add_foreign(table))
 }
 
+/// The same for a temporary table, which cannot have any.
+pub(super) fn refuse_temporary(session: &mut Session, schema: &str, table: &str, verb: &str) -> SqlError {
+    let mut text = format!("{verb}  table ");
+    push_table(&mut text, schema, table);
+    text.push_str(
+        " with foreign key constraint failed. Temporary tables can't have foreign key constraints.",
+    );
+    refusal(session, schema, table, Some(text))
+}
+
 /// The same for a name that another foreign key of the database has.
 fn double_name(session: &mut Session, record: &TableRecord, key: &ForeignKey) -> SqlError {
     let mut text = String::from("CREATE or ALTER TABLE ");

@@ -47,13 +47,18 @@ impl Database {
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
         };
         let place = |column| alteration.place_of(column);
-        foreign::check_alteration(session, &self.catalog(), table, &alteration.record, &place)?;
+        if table.is_temporary() && !added.is_empty() {
+            return Err(foreign::refuse_temporary(session, &old.schema, &old.name, "Alter"));
+        }
+        if !table.is_temporary() {
+            foreign::check_alteration(session, &self.catalog(), table, &alteration.record, &place)?;
+        }
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         let last_auto = self.next_auto_increment(table).saturating_sub(1);
-        let mut pending = PendingTrees::new(self);
+        let mut pending = PendingTrees::new(self, table.is_temporary());
         let (rows, last_auto) = if copies {
             let copied = self.copy(session, table, &mut alteration, &mut pending)?;
             (copied.rows, last_auto.max(copied.last_auto))
@@ -65,12 +70,20 @@ impl Database {
         let mut record = alteration.record.clone();
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
+        let next = alteration.next_auto.unwrap_or(1);
+        let last_auto = last_auto.max(next.saturating_sub(1));
+        if table.is_temporary() {
+            let altered = self.replace_temporary(session, table, record)?;
+            session.temporary.adopt(pending.keep());
+            self.raise_auto_increment(&altered, last_auto)?;
+            return Ok(if alteration.converts { rows } else { checked });
+        }
         let mut definition = self.definition(session)?;
         record.version = definition.catalog.version + 1;
         let shared = Shared { lock: table.shared.lock.clone(), ..Shared::default() };
         definition.drop_trees(&gone)?;
         definition.remove_table(table)?;
-        if definition.catalog.require_schema(&record.schema)?.table(&record.name).is_some() {
+        if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
         definition.check_foreign_keys(session, &record, &added, "Alter")?;
@@ -86,8 +99,7 @@ impl Database {
         }
         definition.commit()?;
         pending.keep();
-        let next = alteration.next_auto.unwrap_or(1);
-        self.raise_auto_increment(&altered, last_auto.max(next.saturating_sub(1)))?;
+        self.raise_auto_increment(&altered, last_auto)?;
         Ok(if alteration.converts { rows } else { checked })
     }
 
@@ -131,7 +143,7 @@ impl Database {
             if clustered == Some(position) {
                 alteration.record.indexes[position].tree_id = alteration.record.tree_id;
             } else if !kept {
-                alteration.record.indexes[position].set_new_tree(pending.create(table.id)?);
+                alteration.record.indexes[position].set_new_tree(pending.create(session, table.id)?);
                 new.push(position);
             }
         }
@@ -198,7 +210,7 @@ impl Database {
     ) -> SqlResult<Copied> {
         let record = &mut alteration.record;
         record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
-        record.make_trees(|| pending.create(source.id))?;
+        record.make_trees(|| pending.create(session, source.id))?;
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;

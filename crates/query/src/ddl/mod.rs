@@ -1,4 +1,4 @@
-//! Definitions: databases, tables, indexes.
+//! Definitions: databases, tables, indexes, views.
 //!
 //! Each definition commits what was open, waits for the metadata locks of the tables it changes, and then does everything
 //! in one transaction of the engine: trees made and dropped, the catalog's records written. Building an index or a copy of
@@ -17,6 +17,10 @@ mod drop;
 mod foreign;
 mod index;
 mod keys;
+mod temporary;
+mod view;
+mod view_expr;
+mod view_text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +33,7 @@ use keel_value::Value;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};
+use crate::memory::FilePlace;
 use crate::result::Completion;
 use crate::session::Session;
 use crate::{Database, engine_error};
@@ -57,6 +62,8 @@ impl Database {
             Statement::RenameTable { renames, if_exists, wait } => {
                 self.rename_tables(session, renames, *if_exists, wait.as_ref())
             }
+            Statement::CreateView(create) => self.create_view(session, create),
+            Statement::DropView { names, if_exists } => self.drop_views(session, names, *if_exists),
             Statement::Truncate { table, wait } => self.truncate(session, table, wait.as_ref()),
             _ => Err(errors::not_supported_yet("this statement")),
         }
@@ -159,7 +166,11 @@ impl Database {
     pub(crate) fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
         let schema = schema_of(session, name)?;
         self.refuse_virtual(session, schema)?;
-        self.catalog().require_table(schema, &name.name).cloned()
+        let catalog = self.catalog_of(session);
+        if catalog.view(schema, &name.name).is_some() {
+            return Err(errors::wrong_object(schema, &name.name, "BASE TABLE"));
+        }
+        catalog.require_table(schema, &name.name).cloned()
     }
 
     /// 1044 for information_schema and its like.
@@ -266,17 +277,25 @@ impl Definition<'_> {
 /// Trees that exist before a definition names them: they go again unless it succeeds.
 struct PendingTrees<'d> {
     database: &'d Database,
+    temporary: bool,
     trees: Vec<TreeId>,
+    places: Vec<(TreeId, FilePlace)>,
 }
 
 impl PendingTrees<'_> {
-    fn new(database: &Database) -> PendingTrees<'_> {
-        PendingTrees { database, trees: Vec::new() }
+    fn new(database: &Database, temporary: bool) -> PendingTrees<'_> {
+        PendingTrees { database, temporary, trees: Vec::new(), places: Vec::new() }
     }
 
     /// Makes a tree for table `id` that exists at once.
-    fn create(&mut self, id: u64) -> SqlResult<TreeId> {
+    fn create(&mut self, session: &Session, id: u64) -> SqlResult<TreeId> {
         let engine = self.database.engine();
+        if self.temporary {
+            let (tree, place) = session.temporary.new_tree(engine)?;
+            self.trees.push(tree);
+            self.places.push((tree, place));
+            return Ok(tree);
+        }
         let mut txn = engine.begin(TxnOptions::default());
         let tree = engine.create_tree(&mut txn, &store::table_note(id)).map_err(engine_error)?;
         txn.commit().map_err(engine_error)?;
@@ -284,9 +303,10 @@ impl PendingTrees<'_> {
         Ok(tree)
     }
 
-    /// The definition has named them.
-    fn keep(mut self) {
+    /// The definition has named them. Gives the places of temporary ones.
+    fn keep(mut self) -> Vec<(TreeId, FilePlace)> {
         self.trees.clear();
+        std::mem::take(&mut self.places)
     }
 }
 
@@ -297,6 +317,9 @@ impl Drop for PendingTrees<'_> {
             return;
         }
         let engine = self.database.engine();
+        if self.temporary {
+            return self.trees.iter().for_each(|tree| engine.drop_temporary_tree(*tree));
+        }
         let mut txn = engine.begin(TxnOptions::default());
         let dropped = self.trees.iter().all(|tree| engine.drop_tree(&mut txn, *tree).is_ok());
         let _ = if dropped { txn.commit().map(|_| ()) } else { txn.rollback() };

@@ -190,6 +190,7 @@ fn target_column(
     let bound = binder.bind(&ast::Expr::Column(name.clone()), clause)?;
     match bound.as_column() {
         Some(column) if column.slot == slot => Ok(column.column as usize),
+        None if binder.scope().view_column(name).is_some() => Err(errors::nonupdateable_column(&name.column)),
         _ => Err(errors::bad_field(&name.column, clause.words())),
     }
 }

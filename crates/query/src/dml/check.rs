@@ -10,7 +10,7 @@ use keel_sql::ast;
 
 use super::assign::may_wait;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
-use crate::catalog::{Catalog, TableDef};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::frame::once_cells;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::session::Session;
@@ -18,6 +18,14 @@ use crate::session::Session;
 /// The bound conditions of a table.
 pub(crate) struct Checks {
     list: Vec<Check>,
+    once: u32,
+    /// What a view asks through which rows are written.
+    view: Option<ViewCheck>,
+}
+
+struct ViewCheck {
+    view: Arc<View>,
+    conditions: Vec<Expr>,
     once: u32,
 }
 
@@ -30,7 +38,7 @@ struct Check {
 impl Checks {
     /// Binds a table's conditions.
     pub fn bind(catalog: &Catalog, session: &Session, table: &Arc<TableDef>) -> SqlResult<Checks> {
-        let mut checks = Checks { list: Vec::new(), once: 0 };
+        let mut checks = Checks { list: Vec::new(), once: 0, view: None };
         if table.all_checks().next().is_none() {
             return Ok(checks);
         }
@@ -52,27 +60,37 @@ impl Checks {
         Ok(checks)
     }
 
+    /// Adds WITH CHECK OPTION of a view; `once` counts the cells of the statement that bound its conditions.
+    pub fn through(mut self, view: Option<&Arc<View>>, conditions: Vec<Expr>, once: u32) -> Checks {
+        if let Some(view) = view.filter(|_| !conditions.is_empty()) {
+            self.view = Some(ViewCheck { view: view.clone(), conditions, once });
+        }
+        self
+    }
+
     /// Whether a test must not run on a latched page.
     pub fn may_wait(&self) -> bool {
-        self.list.iter().any(|check| may_wait(&check.condition))
+        let of_view = self.view.iter().flat_map(|check| &check.conditions);
+        self.list.iter().map(|check| &check.condition).chain(of_view).any(may_wait)
     }
 
     /// Whether there is nothing to test.
     pub fn is_empty(&self, session: &Session) -> bool {
-        self.list.is_empty() || !session.vars.check_constraint_checks
+        self.view.is_none() && (self.list.is_empty() || !session.vars.check_constraint_checks)
     }
 
     /// Tests a row of the table: 4025 names the first condition that is false.
     pub fn test(&self, session: &mut Session, table: &TableDef, row: &RowSlot) -> SqlResult<()> {
         let once = once_cells(self.once);
         let slots = std::slice::from_ref(row);
-        for check in &self.list {
+        let tested = if session.vars.check_constraint_checks { &self.list[..] } else { &[] };
+        for check in tested {
             let frame = Frame { slots, params: &[], once: &once, outer: None };
             if check.condition.truth(&mut EvalContext::new(session, frame))? == Some(false) {
                 return Err(errors::constraint_failed(&check.name, &table.schema, &table.name));
             }
         }
-        Ok(())
+        self.view.as_ref().map_or(Ok(()), |check| check.test(session, slots))
     }
 
     /// The same for a row as it is stored; its bytes are lent and come back.
@@ -90,7 +108,21 @@ impl Checks {
     }
 }
 
+impl ViewCheck {
+    /// 1369 where a condition does not hold.
+    fn test(&self, session: &mut Session, slots: &[RowSlot]) -> SqlResult<()> {
+        let once = once_cells(self.once);
+        for condition in &self.conditions {
+            let frame = Frame { slots, params: &[], once: &once, outer: None };
+            if condition.truth(&mut EvalContext::new(session, frame))? != Some(true) {
+                return Err(errors::view_check_failed(&self.view.schema, &self.view.name));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Whether IGNORE makes a warning of an error: then the row is passed over.
 pub(super) fn is_ignorable(error: &SqlError) -> bool {
-    error.code == code::CONSTRAINT_FAILED
+    matches!(error.code, code::CONSTRAINT_FAILED | code::VIEW_CHECK_FAILED)
 }

@@ -9,15 +9,17 @@ use keel_value::Value;
 
 use super::filter::{Single, Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, is_of_foreign_key};
+use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers};
+use super::through;
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, NamedTable, ScopeTable};
-use crate::catalog::TableDef;
+use crate::bind::{BindContext, Binder, NamedTable};
+use crate::catalog::{TableDef, View};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
-use crate::result::Completion;
+use crate::result::{Completion, RowSink};
 use crate::session::Session;
 
 /// A planned DELETE.
@@ -29,6 +31,9 @@ pub(crate) struct DeletePlan {
     direct: bool,
     ignore: bool,
     pub family: Option<Arc<Family>>,
+    pub returning: Option<Returning>,
+    /// The view through which rows go.
+    pub through: Option<Arc<View>>,
 }
 
 /// Binds a DELETE from one table.
@@ -44,25 +49,26 @@ pub(crate) fn plan(
     if delete.with.is_some() {
         return Err(errors::not_supported_yet("WITH in DELETE"));
     }
-    if !delete.returning.is_empty() {
-        return Err(errors::not_supported_yet("RETURNING"));
-    }
-    let table = find(name)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "DELETE"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
+    let table = changed.table;
+    let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
-    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;
     notes.take(&binder);
     if !delete.targets.is_empty() {
         refuse_reading(&binder, &table, alias)?;
     }
-    let collect = binder.reads_table(&table);
+    if changed.through.is_some() && !delete.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING through a view"));
+    }
+    let returning = returning::bind(cx, &delete.returning, &table, alias, false, notes)?;
+    let returns_target = returning.as_ref().is_some_and(|returning| returning.reads_target);
+    let collect = binder.reads_table(&table) || returns_target;
     let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: true, changes: &|_| false });
-    let direct = targets.point().is_some() && !targets.may_wait() && family.is_none();
-    Ok(DeletePlan { targets, collect, direct, ignore: delete.ignore, family })
+    let direct = targets.point().is_some() && !targets.may_wait() && family.is_none() && returning.is_none();
+    let (ignore, through) = (delete.ignore, changed.through);
+    Ok(DeletePlan { targets, collect, direct, ignore, family, returning, through })
 }
 
 /// 1093 where a subquery reads a table that a DELETE with a list of tables changes; derived tables may.
@@ -94,16 +100,25 @@ pub(crate) fn only_table(delete: &ast::Delete) -> Option<Single<'_>> {
 }
 
 /// Runs a DELETE.
-pub(crate) fn run(plan: &DeletePlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+pub(crate) fn run(
+    plan: &DeletePlan,
+    session: &mut Session,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<Completion> {
     if session.vars.safe_updates && !plan.targets.has_filter() {
         return Err(errors::update_without_key_in_safe_mode());
     }
     plan.targets.check_safe(session)?;
     let mut scratch = std::mem::take(&mut session.scratch.write);
-    let result = all(plan, session, params, &mut scratch.buffers);
+    let mut returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
+    let result = all(plan, session, params, &mut scratch.buffers, returning.as_mut());
     session.scratch.write = scratch.cleared();
     let affected_rows = result?;
     session.handler.delete += affected_rows;
+    if let Some(returning) = returning {
+        return Ok(Completion { affected_rows: returning.sent, had_rows: true, ..Completion::default() });
+    }
     Ok(Completion { affected_rows, ..Completion::default() })
 }
 
@@ -112,6 +127,7 @@ fn all(
     session: &mut Session,
     params: &[Value],
     buffers: &mut RowBuffers,
+    mut returning: Option<&mut Sender<'_>>,
 ) -> SqlResult<u64> {
     let mut affected_rows = 0;
     if plan.direct
@@ -122,6 +138,9 @@ fn all(
     let table = &plan.targets.table;
     let ties = Family::ties(&plan.family, session);
     plan.targets.for_each(session, params, plan.collect, &mut |session, frame, primary| {
+        if let Some(returning) = &mut returning {
+            returning.row(session, frame.slots)?;
+        }
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let savepoint = (plan.ignore && ties.is_some()).then(|| txn.savepoint());
         match (rows::delete(table, txn, primary, row_bytes(&frame), buffers, ties.as_ref()), savepoint) {

@@ -41,7 +41,8 @@ fn is_untrue(value: &Value) -> bool {
 }
 
 impl Targets {
-    /// Binds WHERE, ORDER BY and LIMIT over the binder's only table and chooses how its rows are found.
+    /// Binds WHERE, ORDER BY and LIMIT over the binder's only table and chooses how its rows are found. `of_view` are
+    /// conditions of a view through which they are changed.
     pub fn bind(
         binder: &mut Binder<'_>,
         table: &Arc<TableDef>,
@@ -49,11 +50,13 @@ impl Targets {
         order_by: &[ast::OrderItem],
         limit: Option<&ast::Limit>,
         hints: &[ast::IndexHint],
+        of_view: Vec<Expr>,
     ) -> SqlResult<Targets> {
-        let predicates = match filter {
+        let mut predicates = match filter {
             Some(filter) => binder.bind_condition(filter, Clause::Where)?,
             None => Vec::new(),
         };
+        predicates.extend(of_view);
         let mut order = Vec::with_capacity(order_by.len());
         for item in order_by {
             order.push((binder.bind(&item.expr, Clause::Order)?, item.desc));

@@ -24,7 +24,6 @@ use super::rows::{self, RowBuffers, Touched, Written};
 use crate::access::clustered_key;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
 use crate::engine_error;
-use crate::plan::Dependency;
 use crate::session::Session;
 
 /// How many changes may follow from each other.
@@ -121,14 +120,18 @@ impl Family {
             if !doing.inserts && !columns.iter().any(|column| (doing.changes)(*column)) {
                 continue;
             }
-            let target = catalog.table(&key.ref_schema, &key.ref_table).and_then(|parent| {
+            let target = catalog.lasting_table(&key.ref_schema, &key.ref_table).and_then(|parent| {
                 let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
                 Some((parent.clone(), index))
             });
             let (name, failure) = (key.name.clone(), key.failure(&table));
             self.members[member].parents.push(Parent { name, failure, columns, index, target });
         }
-        for (child, key) in catalog.references_to(&table.schema, &table.name) {
+        let children = match table.is_temporary() {
+            true => Vec::new(),
+            false => catalog.references_to(&table.schema, &table.name),
+        };
+        for (child, key) in children {
             let Some(columns) = child.column_places(&key.columns) else { continue };
             let Some(index) = child.index_beginning_with(&columns) else { continue };
             let Some(parent_columns) = table.column_places(&key.ref_columns) else { continue };
@@ -152,15 +155,14 @@ impl Family {
         }
     }
 
-    /// The tables that a plan with this family depends on.
-    pub fn dependencies(&self) -> impl Iterator<Item = Dependency> + '_ {
+    /// The tables that a plan with this family depends on, and whether it changes them.
+    pub fn dependencies(&self) -> impl Iterator<Item = (&Arc<TableDef>, bool)> + '_ {
         let written = self.members.iter().map(|member| (&member.table, true));
         let parents = self.members.iter().flat_map(|member| &member.parents);
         let parents = parents.filter_map(|parent| parent.target.as_ref()).map(|(table, _)| (table, false));
         let children = self.members.iter().flat_map(|member| &member.children);
         let children = children.map(|child| (&child.table, false));
-        let all = written.chain(parents).chain(children);
-        all.map(|(table, written)| Dependency { table: table.clone(), written })
+        written.chain(parents).chain(children)
     }
 
     /// The ties of the statement's own table; none while `foreign_key_checks` is off.

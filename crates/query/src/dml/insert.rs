@@ -17,18 +17,20 @@ use super::auto::AutoValues;
 use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
+use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers, Touched, Written};
+use super::through::{self, Filled};
 use crate::bind::literal::CellTypes;
-use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::counter::Step;
-use crate::catalog::{ColumnDefault, TableDef};
+use crate::catalog::{ColumnDefault, TableDef, View};
 use crate::ddl::implicit_default;
 use crate::engine_error;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, typing, walk};
 use crate::join::Keeper;
 use crate::plan::Notes;
-use crate::result::{Completion, RowView};
+use crate::result::{Completion, RowSink, RowView};
 use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
 use crate::session::Session;
 use crate::sort::RowList;
@@ -36,6 +38,10 @@ use crate::sort::RowList;
 /// A planned INSERT or REPLACE.
 pub(crate) struct InsertPlan {
     pub table: Arc<TableDef>,
+    /// The view through which rows come.
+    pub through: Option<Arc<View>>,
+    /// That view does not show the column that counts, so LAST_INSERT_ID() does not tell its values.
+    hides_auto: bool,
     checks: Checks,
     replace: bool,
     ignore: bool,
@@ -51,6 +57,7 @@ pub(crate) struct InsertPlan {
     /// Whether some value reads a column of the row it belongs to.
     reads_own_row: bool,
     pub family: Option<Arc<Family>>,
+    pub returning: Option<Returning>,
 }
 
 enum Rows {
@@ -99,16 +106,10 @@ pub(crate) fn plan(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<InsertPlan> {
-    if !insert.returning.is_empty() {
-        return Err(errors::not_supported_yet("RETURNING"));
-    }
-    let table = find(&insert.table)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "INSERT"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
-    let columns = target_columns(&table, insert)?;
+    let Filled { changed, columns } = filled(&mut binder, insert, find)?;
+    let table = changed.table;
+    let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
     let mut reads_own_row = false;
     let mut unsaid = Vec::new();
     for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
@@ -119,6 +120,9 @@ pub(crate) fn plan(
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
             for (number, list) in lists.iter().enumerate() {
+                if list.is_empty() && !columns.is_empty() && changed.through.is_some() {
+                    return Err(errors::wrong_value_count_on_row(number + 1));
+                }
                 rows.push(bind_row(&mut binder, &table, &columns, list, number, &mut reads_own_row)?);
             }
             // Under an alias MariaDB takes it for another table, whose rows may change meanwhile.
@@ -168,7 +172,16 @@ pub(crate) fn plan(
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let family = Family::of(cx.catalog, &table, doing);
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let checks = checks.through(changed.through.as_ref(), changed.checks, once);
+    // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
+    let by_values = !matches!(insert.source, InsertSource::Query(_));
+    if changed.through.is_some() && !insert.returning.is_empty() {
+        return Err(errors::not_supported_yet("RETURNING through a view"));
+    }
+    let returning = returning::bind(cx, &insert.returning, &table, None, by_values, notes)?;
     Ok(InsertPlan {
+        through: changed.through,
+        hides_auto,
         table,
         checks,
         replace,
@@ -181,6 +194,7 @@ pub(crate) fn plan(
         once,
         reads_own_row,
         family,
+        returning,
     })
 }
 
@@ -194,6 +208,23 @@ fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) 
         true => Ok(Source::Stored(implicit_default(&def.ty))),
         false => default_source(binder, table, column),
     }
+}
+
+/// Whether a view in the binder's scope has the column that counts.
+fn shows_auto(binder: &Binder<'_>, table: &TableDef) -> bool {
+    let Some(auto) = table.auto_increment else { return false };
+    let shown = crate::select::view::plain_columns(binder);
+    shown.into_iter().flatten().any(|(_, column)| column as usize == auto.column)
+}
+
+/// What an INSERT fills, in the binder's scope.
+fn filled(binder: &mut Binder<'_>, insert: &ast::Insert, find: super::Find<'_>) -> SqlResult<Filled> {
+    if let Some(view) = binder.find_view(insert.table.db.as_deref(), &insert.table.name) {
+        return through::bind_insert(binder, &view, insert);
+    }
+    let changed = through::bind(binder, &insert.table, None, find, "INSERT")?;
+    let columns = target_columns(&changed.table, insert)?;
+    Ok(Filled { changed, columns })
 }
 
 fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
@@ -264,7 +295,13 @@ fn visible(table: &TableDef) -> usize {
 }
 
 /// Runs an INSERT or REPLACE.
-pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+pub(crate) fn run(
+    plan: &InsertPlan,
+    session: &mut Session,
+    params: &[Value],
+    sink: &mut dyn RowSink,
+) -> SqlResult<Completion> {
+    let returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
     let single = plan.is_single();
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
@@ -280,6 +317,7 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         auto: AutoValues::default(),
         once: once_cells(plan.once),
         ties: Family::ties(&plan.family, session),
+        returning,
     };
     let result = work.all(session);
     work.auto.end(session);
@@ -292,11 +330,13 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
     session.scratch.write = kept.cleared();
     session.handler.write += work.counts.records;
     session.handler.update += work.counts.displaced;
-    let Work { counts, auto, .. } = work;
+    let Work { counts, auto, returning, .. } = work;
     // A value that a row got counts even if a later row fails.
     if let Some(first) = auto.first {
         session.statement_insert_id = first;
-        session.last_insert_id = first;
+        if !plan.hides_auto {
+            session.last_insert_id = first;
+        }
     }
     result?;
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
@@ -306,6 +346,9 @@ pub(crate) fn run(plan: &InsertPlan, session: &mut Session, params: &[Value]) ->
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });
+    if let Some(returning) = returning {
+        return Ok(Completion { affected_rows: returning.sent, had_rows: true, ..Completion::default() });
+    }
     let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
         affected_rows: counts.copied + counts.displaced + found,
@@ -340,6 +383,7 @@ struct Work<'p> {
     /// What ON DUPLICATE KEY UPDATE keeps for the execution.
     once: Vec<OnceCell<Kept>>,
     ties: Option<Ties<'p>>,
+    returning: Option<Sender<'p>>,
 }
 
 impl Work<'_> {
@@ -401,7 +445,10 @@ impl Work<'_> {
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
     fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
         for column in &self.plan.lacking {
-            let error = errors::no_default_for_field(&self.plan.table.columns[*column].name);
+            let error = match &self.plan.through {
+                Some(view) => errors::no_default_for_view_field(&view.schema, &view.name),
+                None => errors::no_default_for_field(&self.plan.table.columns[*column].name),
+            };
             if self.strictness.strict {
                 return Err(error);
             }
@@ -598,6 +645,8 @@ impl Work<'_> {
         }
         match tested {
             Ok(()) => Ok(true),
+            // As in MariaDB, IGNORE does not help a single row that a view refuses.
+            Err(error) if error.code == code::VIEW_CHECK_FAILED && self.plan.is_single() => Err(error),
             Err(error) if self.plan.ignore && is_ignorable(&error) => {
                 session.warn(error);
                 Ok(false)
@@ -641,7 +690,7 @@ impl Work<'_> {
             }
             if self.old == self.row && is_last_unique(table, position) {
                 self.counts.copied += 1;
-                return Ok(());
+                return self.give_back(session);
             }
             let old = std::mem::take(&mut self.old);
             rows::delete(table, txn, &primary, &old, &mut self.buffers, self.ties.as_ref())?;
@@ -670,7 +719,8 @@ impl Work<'_> {
         assignments.changed(session, table, frame, &view, self.strictness, &mut new)?;
         if new.is_empty() {
             self.counts.found_same += 1;
-            return Ok(());
+            std::mem::swap(&mut self.row, &mut self.old);
+            return self.give_back(session);
         }
         write_row(table, &view, &new, &mut self.row);
         match self.plan.checks.test_bytes(session, table, &mut self.row) {
@@ -691,7 +741,7 @@ impl Work<'_> {
                     let value = RowRef::new(&table.layout, &self.row).get(auto.column);
                     self.auto.explicit = rows::raise_auto_increment(table, value)?;
                 }
-                Ok(())
+                self.give_back(session)
             }
             Written::Duplicate(position) => {
                 let error = rows::duplicate_error(table, position, &self.row);
@@ -708,6 +758,11 @@ impl Work<'_> {
     /// The row is in: counts it and keeps the AUTO_INCREMENT counter above its value.
     fn stored(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         self.counts.copied += 1;
+        self.count_on(session, table)?;
+        self.give_back(session)
+    }
+
+    fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         let Some(auto) = table.auto_increment else { return Ok(()) };
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
@@ -716,6 +771,18 @@ impl Work<'_> {
         self.auto.before_raise(session, table, self.plan.is_bulk())?;
         rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
         Ok(())
+    }
+
+    /// RETURNING of the row in `row`.
+    fn give_back(&mut self, session: &mut Session) -> SqlResult<()> {
+        let Some(returning) = &mut self.returning else { return Ok(()) };
+        let layout = self.plan.table.layout.clone();
+        let slots = [RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut self.row) }];
+        let given = returning.row(session, &slots);
+        if let [RowSlot::Stored { bytes, .. }] = slots {
+            self.row = bytes;
+        }
+        given
     }
 
     /// The row that a value was made for is not stored: the next one takes it.

@@ -15,7 +15,9 @@ mod filter;
 mod foreign;
 pub(crate) mod insert;
 pub(crate) mod multi;
+mod returning;
 mod rows;
+mod through;
 pub(crate) mod update;
 
 use std::sync::Arc;
@@ -32,6 +34,7 @@ pub(crate) use filter::single_table;
 pub(crate) use foreign::{Family, check_rows, explain};
 pub(crate) use insert::InsertPlan;
 pub(crate) use rows::{RowBuffers, Written, duplicate_error, insert as insert_row};
+pub(crate) use through::is_join;
 pub(crate) use update::UpdatePlan;
 
 use crate::catalog::TableDef;

@@ -17,6 +17,7 @@ use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
 use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::rows::{self, RowBuffers, Touched, Written};
+use super::through::{Named, NamedView, named_tables};
 use super::update::{is_ignored, warn_ignored};
 use crate::bind::{BindContext, Binder};
 use crate::catalog::{TableDef, names};
@@ -49,6 +50,15 @@ struct Target {
     checks: Option<Checks>,
 }
 
+/// A table whose rows change.
+pub(crate) struct Changed<'p> {
+    pub table: &'p Arc<TableDef>,
+    /// It changes through a view.
+    pub of_view: bool,
+    /// The columns that are assigned to.
+    pub columns: Vec<u16>,
+}
+
 impl MultiPlan {
     /// What the rows are tied to by foreign keys.
     pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
@@ -60,21 +70,19 @@ impl MultiPlan {
         self.targets.iter().map(|t| &t.table)
     }
 
-    /// The same with the columns that are assigned to.
-    pub fn assigned(&self) -> impl Iterator<Item = (&Arc<TableDef>, impl Iterator<Item = u16>)> {
-        self.targets.iter().map(|t| (&t.table, t.assigned.iter().map(|(column, _)| *column as u16)))
+    /// What changes of each of them.
+    pub fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
+        self.targets.iter().map(|t| Changed {
+            table: &t.table,
+            of_view: t.alias.starts_with('\0'),
+            columns: t.assigned.iter().map(|(column, _)| *column as u16).collect(),
+        })
     }
 
     /// The same with the names that they have in the statement.
     pub fn named_targets(&self) -> impl Iterator<Item = (&Arc<TableDef>, &str)> {
         self.targets.iter().map(|t| (&t.table, &*t.alias))
     }
-}
-
-/// A table in FROM: the name it has there, and its definition.
-struct Named {
-    alias: String,
-    table: Arc<TableDef>,
 }
 
 /// Binds an UPDATE over several tables.
@@ -87,11 +95,21 @@ pub(crate) fn plan_update(
     if !update.order_by.is_empty() || update.limit.is_some() {
         return Err(errors::wrong_usage("UPDATE", if update.limit.is_some() { "LIMIT" } else { "ORDER BY" }));
     }
-    let tables = named_tables(&update.tables, find)?;
+    let (tables, views) = named_tables(cx, update.with.as_ref(), &update.tables, find)?;
+    let mut changed_through: Vec<(&str, usize)> = Vec::new();
     let mut items = Vec::new();
     let mut targets: Vec<Target> = Vec::new();
     for assignment in &update.assignments {
-        let (place, column) = owner(&tables, &assignment.column)?;
+        let (place, column, view) = owner(&tables, &views, &assignment.column)?;
+        if let Some(view) = view {
+            if view.checks {
+                return Err(errors::not_supported_yet("UPDATE of a join view WITH CHECK OPTION"));
+            }
+            if changed_through.iter().any(|(alias, other)| *alias == view.alias && *other != place) {
+                return Err(errors::view_multiupdate(&view.schema, &view.name));
+            }
+            changed_through.push((&view.alias, place));
+        }
         let item = match &assignment.value {
             Expr::Default(None) => None,
             Expr::Ignore => continue,
@@ -130,13 +148,15 @@ pub(crate) fn plan_delete(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<MultiPlan> {
-    let tables = named_tables(&delete.from, find)?;
+    let (tables, views) = named_tables(cx, delete.with.as_ref(), &delete.from, find)?;
     let mut items = Vec::new();
     let mut targets = Vec::new();
     for name in &delete.targets {
         let fits =
             |t: &&Named| t.alias == name.name && name.db.as_deref().is_none_or(|db| *db == *t.table.schema);
-        let Some(named) = tables.iter().find(fits) else {
+        let through = views.iter().find(|view| view.alias == name.name);
+        let of_view = through.map(|view| table_behind(&tables, view)).transpose()?;
+        let Some(named) = of_view.or_else(|| tables.iter().find(fits)) else {
             return Err(errors::unknown_table(&name.name, "MULTI DELETE"));
         };
         let mut target = new_target(named, &mut items, "DELETE")?;
@@ -152,6 +172,19 @@ pub(crate) fn plan_delete(
         refuse_reading(&binder, &target.table, Some(&name.name))?;
     }
     Ok(MultiPlan { query, targets, deletes: true, ignore: delete.ignore })
+}
+
+/// The only table of a view that a DELETE names.
+fn table_behind<'t>(tables: &'t [Named], view: &NamedView) -> SqlResult<&'t Named> {
+    if !view.merged {
+        return Err(errors::non_updatable_table(&view.alias, "DELETE"));
+    }
+    let mut places = view.columns.iter().filter_map(|(_, meant)| meant.map(|(place, _)| place));
+    let first = places.next().ok_or_else(|| errors::non_updatable_table(&view.alias, "DELETE"))?;
+    if view.tables > 1 || places.any(|place| place != first) {
+        return Err(errors::view_delete_merge_view(&view.schema, &view.name));
+    }
+    Ok(&tables[first])
 }
 
 fn push(items: &mut Vec<Expr>, item: Expr) -> usize {
@@ -218,41 +251,39 @@ fn locking_query(
     }
 }
 
-/// The real tables of FROM.
-fn named_tables(from: &[TableRef], find: super::Find<'_>) -> SqlResult<Vec<Named>> {
-    let mut tables = Vec::new();
-    let mut stack: Vec<&TableRef> = from.iter().rev().collect();
-    while let Some(reference) = stack.pop() {
-        match reference {
-            TableRef::Table { name, alias, .. } => {
-                let table = find(name)?;
-                tables.push(Named { alias: alias.clone().unwrap_or_else(|| name.name.clone()), table });
-            }
-            TableRef::Join { left, right, .. } => {
-                stack.push(right);
-                stack.push(left);
-            }
-            TableRef::Derived { .. } => {}
-        }
-    }
-    Ok(tables)
-}
-
-/// The table and column that an assignment names.
-fn owner(tables: &[Named], name: &ColumnName) -> SqlResult<(usize, usize)> {
+/// The table and column that an assignment names; with the view through which it does.
+fn owner<'v>(
+    tables: &[Named],
+    views: &'v [NamedView],
+    name: &ColumnName,
+) -> SqlResult<(usize, usize, Option<&'v NamedView>)> {
     let mut found = None;
-    for (place, named) in tables.iter().enumerate() {
-        let other_table = name.table.as_ref().is_some_and(|t| *t != named.alias);
-        let other_db = name.db.as_deref().is_some_and(|db| *db != *named.table.schema);
-        if other_table || other_db {
+    let answers = |alias: &str, schema: &str| {
+        name.table.as_ref().is_none_or(|t| *t == *alias) && name.db.as_deref().is_none_or(|db| *db == *schema)
+    };
+    for (place, named) in tables.iter().enumerate().filter(|(_, named)| !named.alias.starts_with('\0')) {
+        if !answers(&named.alias, &named.table.schema) {
             continue;
         }
         if let Some(column) = named.table.columns.iter().position(|c| names::same(&c.name, &name.column)) {
             if found.is_some() {
                 return Err(errors::non_uniq(&name.column, "SET"));
             }
-            found = Some((place, column));
+            found = Some((place, column, None));
         }
+    }
+    for view in views.iter().filter(|view| answers(&view.alias, &view.schema)) {
+        let Some((_, meant)) = view.columns.iter().find(|(own, _)| names::same(own, &name.column)) else {
+            continue;
+        };
+        if found.is_some() {
+            return Err(errors::non_uniq(&name.column, "SET"));
+        }
+        if !view.merged {
+            return Err(errors::non_updatable_table(&view.alias, "UPDATE"));
+        }
+        let (place, column) = meant.ok_or_else(|| errors::nonupdateable_column(&name.column))?;
+        found = Some((place, column, Some(view)));
     }
     found.ok_or_else(|| errors::bad_field(&name.column, "SET"))
 }

@@ -16,9 +16,10 @@ use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, Touched, Written};
+use super::through;
 use crate::access::{Point, encode_point};
-use crate::bind::{BindContext, Binder, Clause, ScopeTable};
-use crate::catalog::TableDef;
+use crate::bind::{BindContext, Binder, Clause};
+use crate::catalog::{TableDef, View};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
@@ -41,6 +42,8 @@ pub(crate) struct UpdatePlan {
     /// By clustered key, in one descent of the tree.
     direct: bool,
     pub family: Option<Arc<Family>>,
+    /// The view through which rows change.
+    pub through: Option<Arc<View>>,
 }
 
 /// Binds an UPDATE of one table.
@@ -56,16 +59,14 @@ pub(crate) fn plan(
     if update.with.is_some() {
         return Err(errors::not_supported_yet("WITH in UPDATE"));
     }
-    let table = find(name)?;
-    if table.is_virtual() {
-        return Err(errors::non_updatable_table(&table.name, "UPDATE"));
-    }
     let mut binder = Binder::new(cx);
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let changed = through::bind(&mut binder, name, alias, find, "UPDATE")?;
+    let table = changed.table;
+    let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let mut assignments =
         Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;
     let (filter, order, limit) = (update.filter.as_ref(), &update.order_by, update.limit.as_ref());
-    let mut targets = Targets::bind(&mut binder, &table, filter, order, limit, hints)?;
+    let mut targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;
     targets.semi_consistent = true;
     notes.take(&binder);
     let touched = Touched::of(&table, |c| assignments.changes(c));
@@ -76,6 +77,7 @@ pub(crate) fn plan(
     }
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let checks = checks.through(changed.through.as_ref(), changed.checks, binder.once_count());
     let may_wait = assignments.may_wait() || targets.may_wait() || checks.may_wait();
     let direct = targets.point().is_some() && !touched.clustered && !may_wait;
     let changes = |column| assignments.changes(column);
@@ -90,6 +92,7 @@ pub(crate) fn plan(
         reads_target,
         direct,
         family,
+        through: changed.through,
     })
 }
 

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::Inspection;
 use crate::account::{Account, record};
-use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table};
-use crate::catalog::{Schema, TableDef, codec};
+use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table, read_view};
+use crate::catalog::{Schema, TableDef, View, codec};
 
 const REGISTRY: TreeId = TreeId(1);
 /// Rows of the catalog and the registry that are read at most.
@@ -24,6 +24,8 @@ pub struct Known {
     pub tables: Vec<TableDef>,
     /// Accounts in order of their names.
     pub accounts: Vec<Account>,
+    /// Views in order of their names.
+    pub views: Vec<View>,
     /// Trees with their notes.
     pub registry: Vec<(TreeId, Vec<u8>)>,
     /// The registry, and the catalog's tree.
@@ -122,6 +124,12 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
             let table = read_table(names, row).map_err(|_| "a table's record cannot be read")?;
             known.tables.push(table.offline());
         }
+        Some((3, names)) => {
+            let view = read_view(names, row).map_err(|_| "a view's record cannot be read")?;
+            let view = View::offline(view);
+            view.query().map_err(|_| "a view's query cannot be read")?;
+            known.views.push(view);
+        }
         Some((&record::KEY, [])) => {}
         Some((&record::KEY, names)) => {
             let account = record::decode(names, row).ok_or("an account's record cannot be read")?;
@@ -135,6 +143,15 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
 /// Each tree of a table is registered, and is nobody else's.
 fn compare(inspection: &Inspection, known: &Known, catalog: TreeId) {
     let file = Folder::file_name(catalog);
+    for view in &known.views {
+        let name = format!("{}.{}", view.schema, view.name);
+        if !known.schemas.iter().any(|schema| schema.name == view.schema) && known.complete {
+            inspection.report.damage("catalog", &file, None, format!("view {name} is in no database"));
+        }
+        if known.tables.iter().any(|table| table.schema == view.schema && table.name == view.name) {
+            inspection.report.damage("catalog", &file, None, format!("{name} is a table and a view"));
+        }
+    }
     let mut owners = hashbrown::HashMap::new();
     for table in &known.tables {
         let name = format!("{}.{}", table.schema, table.name);

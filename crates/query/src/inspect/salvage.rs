@@ -21,7 +21,7 @@ use super::{Inspection, read_catalog};
 use crate::access::clustered_key;
 use crate::account::{Account, show};
 use crate::catalog::names::push_quoted;
-use crate::catalog::{IndexDef, TableDef, show_create};
+use crate::catalog::{IndexDef, TableDef, View, show_create};
 
 /// Bytes of SQL written at once, and of one INSERT at about.
 const WRITE_BYTES: usize = 256 << 10;
@@ -275,6 +275,9 @@ impl Inspection {
         for table in known.tables {
             all.push(self.salvage_table(Arc::new(table), out, all.len())?);
         }
+        if !known.views.is_empty() {
+            all.push(salvage_views(known.views, out, all.len())?);
+        }
         fs::sync_dir(out)?;
         self.report.finish();
         Ok(all)
@@ -381,6 +384,52 @@ impl Inspection {
         out += &show_create::table(table, 0);
         out + ";\n"
     }
+}
+
+/// Writes all views to one file, to be loaded behind the tables.
+fn salvage_views(views: Vec<View>, out: &Path, number: usize) -> io::Result<Salvaged> {
+    let file = format!("{:04}.views.sql", number + 1);
+    let salvaged = Salvaged { table: "views".into(), file, rows: views.len() as u64, ..Salvaged::default() };
+    let dump = Dump::create(&out.join(&salvaged.file))?;
+    let mut sql =
+        String::from("-- Read from a damaged data folder by keel salvage. Load it behind the tables.\n");
+    for view in in_order(views) {
+        let mut schema = String::new();
+        push_quoted(&mut schema, &view.schema);
+        sql += &format!("CREATE DATABASE IF NOT EXISTS {schema};\n");
+        sql += &format!("SET NAMES {};\n", view.client_collation.charset().name());
+        sql += &format!("SET collation_connection = {};\n", view.connection_collation.name());
+        sql += &show_create::view(&view, &view.text, true);
+        sql += ";\n";
+    }
+    dump.write(sql.as_bytes());
+    dump.finish()?;
+    Ok(salvaged)
+}
+
+/// Views behind those that they name.
+fn in_order(mut views: Vec<View>) -> Vec<View> {
+    let mut out = Vec::with_capacity(views.len());
+    while !views.is_empty() {
+        let waits = |view: &View| {
+            let names = |other: &View| {
+                let mut name = String::new();
+                push_quoted(&mut name, &other.schema);
+                name.push('.');
+                push_quoted(&mut name, &other.name);
+                other.id != view.id && view.text.contains(&name)
+            };
+            views.iter().any(names)
+        };
+        let waiting: Vec<bool> = views.iter().map(waits).collect();
+        let stuck = waiting.iter().all(|waits| *waits);
+        let mut rest = Vec::new();
+        for (view, waits) in views.into_iter().zip(waiting) {
+            if waits && !stuck { rest.push(view) } else { out.push(view) }
+        }
+        views = rest;
+    }
+    out
 }
 
 fn insert_head(table: &TableDef) -> String {

@@ -37,6 +37,26 @@ fn splice(text: &[u8], from: usize, to: usize, parts: &[&[u8]]) -> Changed {
     Changed::Text(out)
 }
 
+impl Mode {
+    /// What was found gets the value.
+    fn replace(self, text: &[u8], found: &Value, end: usize, value: &[u8]) -> Changed {
+        if self.replaces { splice(text, found.start, end, &[value]) } else { Changed::Nothing }
+    }
+
+    /// Behind the last of so many members comes another, made of `parts`. The scanner has read the closing bracket.
+    fn add(self, scanner: &Scanner<'_>, members: usize, parts: &[&[u8]]) -> Changed {
+        if !self.inserts {
+            return Changed::Nothing;
+        }
+        let bracket = scanner.offset() - 1;
+        let comma: &[u8] = if members > 0 { b", " } else { b"" };
+        splice(scanner.text(), bracket, bracket, &[&[comma], parts].concat())
+    }
+}
+
+/// Of what only adds.
+const ADDS: Mode = Mode { inserts: true, replaces: false };
+
 /// Adds or replaces the value at a path.
 pub fn set(text: &[u8], path: &Path<'_>, value: &[u8], mode: Mode) -> Result<Changed, Fault> {
     let Some((last, parents)) = path.steps.split_last() else {
@@ -52,11 +72,7 @@ pub fn set(text: &[u8], path: &Path<'_>, value: &[u8], mode: Mode) -> Result<Cha
             let end = scanner.skip(&parent)?;
             // What is no array is its own first element.
             if index <= 0 {
-                return Ok(if mode.replaces {
-                    splice(text, parent.start, end, &[value])
-                } else {
-                    Changed::Nothing
-                });
+                return Ok(mode.replace(text, &parent, end, value));
             }
             if !mode.inserts {
                 return Ok(Changed::Nothing);
@@ -81,23 +97,11 @@ fn set_element(mut scanner: Scanner<'_>, index: i32, value: &[u8], mode: Mode) -
         let element = scanner.value()?;
         let end = scanner.skip(&element)?;
         if wanted == Some(place) {
-            return Ok(if mode.replaces {
-                splice(text, element.start, end, &[value])
-            } else {
-                Changed::Nothing
-            });
+            return Ok(mode.replace(text, &element, end, value));
         }
         place += 1;
     }
-    if !mode.inserts {
-        return Ok(Changed::Nothing);
-    }
-    let bracket = scanner.offset() - 1;
-    Ok(splice(text, bracket, bracket, &[comma(place), value]))
-}
-
-fn comma(members_before: usize) -> &'static [u8] {
-    if members_before > 0 { b", " } else { b"" }
+    Ok(mode.add(&scanner, place, &[value]))
 }
 
 fn set_member(
@@ -113,19 +117,11 @@ fn set_member(
         let member = scanner.value()?;
         let end = scanner.skip(&member)?;
         if step.fits_key(text, &found, false) {
-            return Ok(if mode.replaces {
-                splice(text, member.start, end, &[value])
-            } else {
-                Changed::Nothing
-            });
+            return Ok(mode.replace(text, &member, end, value));
         }
         members += 1;
     }
-    if !mode.inserts {
-        return Ok(Changed::Nothing);
-    }
-    let bracket = scanner.offset() - 1;
-    Ok(splice(text, bracket, bracket, &[comma(members), b"\"", key, b"\":", value]))
+    Ok(mode.add(&scanner, members, &[b"\"", key, b"\":", value]))
 }
 
 /// Appends to the array at a path; anything else becomes an array first.
@@ -134,8 +130,7 @@ pub fn append(text: &[u8], path: &Path<'_>, value: &[u8]) -> Result<Changed, Fau
     let Some(target) = find::first(&mut scanner, &path.steps, false)? else { return Ok(Changed::NotFound) };
     if target.kind == Kind::Array {
         let members = find::count_members(&mut scanner)?;
-        let bracket = scanner.offset() - 1;
-        return Ok(splice(text, bracket, bracket, &[comma(members), value]));
+        return Ok(ADDS.add(&scanner, members, &[value]));
     }
     let end = scanner.skip(&target)?;
     Ok(splice(text, target.start, end, &[b"[", &text[target.start..end], b", ", value, b"]"]))
@@ -160,8 +155,7 @@ pub fn insert_element(text: &[u8], parents: &[Step<'_>], index: i32, value: &[u8
         scanner.skip(&element)?;
         place += 1;
     }
-    let bracket = scanner.offset() - 1;
-    Ok(splice(text, bracket, bracket, &[comma(place), value]))
+    Ok(ADDS.add(&scanner, place, &[value]))
 }
 
 /// Removes what a path's last step names, with the comma that parted it from others.

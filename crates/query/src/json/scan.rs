@@ -1,6 +1,6 @@
 //! A pull reader over JSON text: one pass, no tree, no allocation.
 //!
-//! A [`Scanner`] is a place in the text with the nesting above it, 48 octets that are copied to come back to a place.
+//! A [`Scanner`] is a place in the text with the nesting above it, a few words that are copied to come back to a place.
 //! Whoever reads asks for what may stand there: [`Scanner::value`] where a value must begin, then inside an object
 //! [`Scanner::key`] and inside an array [`Scanner::element`] until they say that it has ended.
 //!

@@ -16,11 +16,11 @@ use super::from::{self, From};
 use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
-use super::metadata::{describe, item_name, kept_for_windows};
+use super::metadata::{describe, item_name, kept_for_windows, of_view};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, recursive, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
-use crate::bind::{Binder, Clause, Scope};
+use crate::bind::{Binder, Clause, Scope, ViewPart};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
@@ -41,7 +41,7 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
     Ok(plan)
 }
 
-fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
+pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
     if with.recursive {
         return recursive::bind_with(binder, with);
     }
@@ -92,10 +92,18 @@ fn into_variables(into: Option<&SelectInto>, columns: usize) -> SqlResult<Vec<Ar
     }
 }
 
+/// An item of a select list, bound.
+pub(super) struct Item {
+    pub expr: Expr,
+    pub name: Arc<str>,
+    /// The column of a merged view that it is: place of the view in the scope, column.
+    of_view: Option<(usize, usize)>,
+}
+
 /// The parts of a SELECT, bound.
 struct Bound {
     from: From,
-    items: Vec<(Expr, Arc<str>)>,
+    items: Vec<Item>,
     conditions: Vec<Expr>,
     group_by: Vec<Expr>,
     having: Vec<Expr>,
@@ -131,13 +139,13 @@ fn bind_parts(
     }
     let mut from = from::bind(binder, &select.from)?;
     let pins = std::mem::replace(&mut binder.pins_literals, true);
-    let items = bind_items(binder, &select.items);
+    let items = bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
     let items = items?;
     if let Some(error) = from.error.take() {
         return Err(error);
     }
-    binder.scope_mut().aliases = items.iter().map(|(e, n)| (n.clone(), e.clone())).collect();
+    binder.scope_mut().aliases = items.iter().map(|i| (i.name.clone(), i.expr.clone())).collect();
     let mut conditions = std::mem::take(&mut from.conditions);
     if let Some(tree) = &select.filter {
         conditions.extend(binder.bind_condition(tree, Clause::Where)?);
@@ -148,7 +156,11 @@ fn bind_parts(
         Ok((rest, windows))
     });
     binder.pins_literals = pins;
-    let ((group_by, having, order), windows) = rest?;
+    let ((group_by, having, mut order), windows) = rest?;
+    let is_plain = group_by.is_empty() && binder.scope().aggregates.is_empty() && !select.options.distinct;
+    if order.is_empty() && is_plain && binder.reads.is_empty() {
+        order = std::mem::take(&mut from.order);
+    }
     recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
     Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
@@ -159,20 +171,61 @@ fn window_slot(from: &From) -> u16 {
     from.leaves.len() as u16 + 1
 }
 
-fn bind_items(binder: &mut Binder<'_>, items: &[SelectItem]) -> SqlResult<Vec<(Expr, Arc<str>)>> {
+/// Binds a list of expressions over the binder's tables that is not a query's; describes them.
+pub(crate) fn bind_list(
+    binder: &mut Binder<'_>,
+    items: &[SelectItem],
+    clause: Clause,
+) -> SqlResult<(Arc<ResultColumns>, Vec<Expr>)> {
+    let items = bind_items(binder, items, clause)?;
+    let tables = &binder.scope().tables;
+    let columns = items.iter().map(|item| describe(&item.expr, item.name.clone(), tables)).collect();
+    Ok((ResultColumns::new(columns), items.into_iter().map(|item| item.expr).collect()))
+}
+
+pub(super) fn bind_items(
+    binder: &mut Binder<'_>,
+    items: &[SelectItem],
+    clause: Clause,
+) -> SqlResult<Vec<Item>> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item {
             SelectItem::Wildcard { db, table } => {
-                let all = from::wildcard(binder, db.as_deref(), table.as_deref())?;
-                let scope = binder.scopes.len() - 1;
-                all.iter().for_each(|(expr, _)| binder.note_reads(scope, expr, true));
-                out.extend(all)
+                let listed = from::wildcard(binder, db.as_deref(), table.as_deref())?;
+                if let Some(mut notes) = binder.whole_names.take() {
+                    let scope = binder.scope();
+                    let names = listed.iter().filter_map(|column| column.whole_name(scope)).collect();
+                    notes.note_wildcard(item, names);
+                    binder.whole_names = Some(notes);
+                }
+                let innermost = binder.scopes.len() - 1;
+                for column in &listed {
+                    if let from::Listed::Of(place, index) = column {
+                        binder.note_column(innermost, *place, *index, true);
+                    }
+                }
+                let scope = binder.scope();
+                out.extend(listed.into_iter().map(|column| {
+                    let (expr, name) = column.value(scope);
+                    let of_view = match column {
+                        from::Listed::Of(place, index) => {
+                            let is_view = matches!(scope.tables[place].view, ViewPart::Whole(_));
+                            is_view.then_some((place, index))
+                        }
+                        from::Listed::Merged(_) => None,
+                    };
+                    Item { expr, name, of_view }
+                }));
             }
             SelectItem::Expr { expr, alias, text } => {
-                let bound = binder.bind(expr, Clause::Fields)?;
+                let bound = binder.bind(expr, clause)?;
                 let name = alias.clone().unwrap_or_else(|| item_name(expr, text));
-                out.push((bound, name.into()));
+                let of_view = match expr {
+                    Tree::Column(column) => binder.scope().view_column(column),
+                    _ => None,
+                };
+                out.push(Item { expr: bound, name: name.into(), of_view });
             }
         }
     }
@@ -185,7 +238,7 @@ fn bind_grouping(
     binder: &mut Binder<'_>,
     select: &Select,
     order: &[OrderItem],
-    items: &[(Expr, Arc<str>)],
+    items: &[Item],
 ) -> SqlResult<Grouping> {
     let mut group_by = Vec::with_capacity(select.group_by.len());
     for item in &select.group_by {
@@ -197,8 +250,8 @@ fn bind_grouping(
             return Err(errors::wrong_placement_of_window_function());
         }
         if walk::facts(&bound).aggregates {
-            let listed = items.iter().find(|(expr, _)| walk::same(expr, &bound));
-            let name = listed.map_or_else(|| crate::expr::print::text(&bound), |(_, name)| name.to_string());
+            let listed = items.iter().find(|item| walk::same(&item.expr, &bound));
+            let name = listed.map_or_else(|| crate::expr::print::text(&bound), |item| item.name.to_string());
             return Err(errors::wrong_group_field(name));
         }
         group_by.push(bound);
@@ -236,10 +289,10 @@ pub(super) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<u64> {
     }
 }
 
-fn by_ordinal(items: &[(Expr, Arc<str>)], n: u64, clause: Clause) -> SqlResult<Expr> {
+pub(super) fn by_ordinal(items: &[Item], n: u64, clause: Clause) -> SqlResult<Expr> {
     let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
     match index.and_then(|i| items.get(i)) {
-        Some((expr, _)) => Ok(expr.clone()),
+        Some(item) => Ok(item.expr.clone()),
         None => Err(errors::bad_field(n, clause.words())),
     }
 }
@@ -271,13 +324,18 @@ fn assemble(
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;
-    let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) = items.into_iter().unzip();
+    let of_views: Vec<Option<(usize, usize)>> = items.iter().map(|item| item.of_view).collect();
+    let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) =
+        items.into_iter().map(|item| (item.expr, item.name)).unzip();
     let is_grouped = !group_by.is_empty() || !aggregates.is_empty();
     if is_grouped && binder.cx.session.vars.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY) {
         check_full_grouping(&group_by, &project, &order)?;
     }
     let mut columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
+    for (meta, of) in columns.iter_mut().zip(of_views) {
+        of.into_iter().for_each(|(place, column)| of_view(meta, &scope.tables[place], column));
+    }
     if !windows.is_empty() {
         let described = columns.iter_mut().zip(&mut project);
         described.for_each(|(meta, expr)| kept_for_windows(meta, expr, is_grouped));

@@ -83,6 +83,9 @@ pub(super) fn derived(
     query: &Query,
     alias: &str,
 ) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
+    if binder.whole_names.is_some() {
+        return Ok(None);
+    }
     let named = binder.named.len();
     let merged = try_derived(binder, from, query, alias)?;
     if merged.is_none() {
@@ -103,6 +106,9 @@ fn try_derived(
     if is_common || binder.later_common.contains(&plain.name.name) {
         return Ok(None);
     }
+    if binder.find_view(plain.name.db.as_deref(), &plain.name.name).is_some() {
+        return Ok(None);
+    }
     let def = binder.table(plain.name.db.as_deref(), &plain.name.name, plain.alias)?;
     let inner = plain.alias.unwrap_or(&def.name).to_string();
     let hints_hold = plain.hints.iter().flat_map(|h| &h.indexes).all(|i| def.index_position(i).is_some());
@@ -110,7 +116,10 @@ fn try_derived(
         return Ok(None);
     };
     let listed = named.iter().enumerate().filter(|(_, name)| name.is_some());
-    listed.for_each(|(column, _)| binder.note_read(&def, column, false));
+    listed.for_each(|(place, _)| {
+        let column = def.columns[place].name.clone();
+        binder.note_read((&def.schema, &def.name), &column, false);
+    });
     let slot = from.leaves.len() as u16;
     let Some(conditions) = conditions(binder, &plain, ScopeTable::of(slot, def.clone(), Some(&inner)))?
     else {

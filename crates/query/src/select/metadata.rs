@@ -7,13 +7,13 @@ use keel_value::TypeKind;
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 
-use crate::bind::ScopeTable;
+use crate::bind::{ScopeTable, ViewPart};
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};
-use crate::expr::{Expr, Node, walk};
+use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
-pub(super) fn item_name(tree: &Tree, text: &str) -> String {
+pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
     match tree {
         Tree::Column(name) => name.column.clone(),
         Tree::Literal(literal) => match &literal.value {
@@ -59,6 +59,9 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         meta.flags = computed_flags(expr);
         return meta;
     };
+    if table.is_hidden() {
+        return describe_in_view(meta, table, column, tables);
+    }
     let place = column.column as usize;
     meta.table = table.alias.clone();
     meta.org_table = table.name.clone();
@@ -68,9 +71,41 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         Some(def) if def.is_virtual() => meta.flags = flags::NO_DEFAULT_VALUE,
         Some(def) => meta.flags = column_flags(def, place),
         // A derived table's columns have a table of their own, but no table behind it.
-        None => meta.org_table = "".into(),
+        None => {
+            meta.org_table = "".into();
+            meta.schema = "".into();
+        }
     }
     meta
+}
+
+/// A column of a table within a merged view, as a column of the view.
+fn describe_in_view(
+    mut meta: ColumnMeta,
+    table: &ScopeTable,
+    column: &ColumnRef,
+    tables: &[ScopeTable],
+) -> ColumnMeta {
+    let same = |e: &Expr| e.as_column().is_some_and(|c| (c.slot, c.column) == (column.slot, column.column));
+    let place = |view: &ScopeTable| match &view.view {
+        ViewPart::Whole(meanings) => meanings.iter().position(same),
+        _ => None,
+    };
+    if let Some(def) = table.def.as_ref().filter(|def| !def.is_virtual()) {
+        meta.flags = column_flags(def, column.column as usize);
+        meta.schema = def.schema.clone();
+    }
+    if let Some((view, place)) = tables.iter().find_map(|view| Some((view, place(view)?))) {
+        of_view(&mut meta, view, place);
+    }
+    meta
+}
+
+/// A column of a merged view belongs to the view, in the database of its table.
+pub(super) fn of_view(meta: &mut ColumnMeta, view: &ScopeTable, column: usize) {
+    meta.table = view.alias.clone();
+    meta.org_table = view.alias.clone();
+    meta.org_name = view.columns[column].name.clone();
 }
 
 /// Beside window functions items are columns of a temporary table, in MariaDB: without keys, and any may be NULL.
@@ -99,11 +134,12 @@ fn computed_flags(expr: &Expr) -> u16 {
 fn column_flags(def: &TableDef, place: usize) -> u16 {
     let column = &def.columns[place];
     let mut bits = 0;
-    for index in &def.indexes {
+    for (number, index) in def.indexes.iter().enumerate() {
         let Some(position) = index.parts.iter().position(|p| p.column == place) else { continue };
         bits |= flags::PART_KEY;
         match index.kind {
-            IndexKind::Primary => bits |= flags::PRI_KEY,
+            // What orders the rows is MariaDB's primary key, whatever it is called.
+            _ if def.clustered == Some(number) => bits |= flags::PRI_KEY,
             IndexKind::Unique if index.parts.len() == 1 => bits |= flags::UNIQUE_KEY,
             _ if position == 0 => bits |= flags::MULTIPLE_KEY,
             _ => {}

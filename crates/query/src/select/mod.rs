@@ -23,8 +23,9 @@ mod recursive;
 mod run;
 mod setop;
 mod subquery;
+pub(crate) mod view;
 
-pub(crate) use build::sort_part;
+pub(crate) use build::{bind_list, sort_part};
 pub(crate) use from::local_type;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use crate::session::Session;
 pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
+pub(crate) use metadata::item_name;
 pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
 pub(crate) use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};

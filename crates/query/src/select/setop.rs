@@ -286,6 +286,7 @@ fn bind_tail(
             .collect(),
         def: None,
         outer_joined: false,
+        view: crate::bind::ViewPart::None,
     };
     binder.scopes.push(Scope { tables: vec![table.clone()], ..Scope::default() });
     let bound =

@@ -15,6 +15,8 @@ use crate::sort::TempFile;
 const BLOCK_BYTES: usize = 32 << 10;
 /// Blocks of the file that are kept at least and at most.
 const KEPT_BLOCKS: std::ops::RangeInclusive<usize> = 4..=32;
+/// Octets of these blocks, but that one is kept however long its rows are.
+const KEPT_BYTES_MAX: usize = 2 << 20;
 /// Octets of a row's length before it.
 const LENGTH_BYTES: usize = 4;
 
@@ -177,12 +179,18 @@ impl Partition {
             self.kept[place].used = self.reads;
             return Ok(place);
         }
+        let oldest = |kept: &[Kept]| (0..kept.len()).min_by_key(|place| kept[*place].used);
+        let mut bytes: usize = self.kept.iter().map(|kept| kept.block.held_bytes()).sum();
+        while bytes + length > KEPT_BYTES_MAX
+            && let Some(place) = oldest(&self.kept)
+        {
+            bytes -= self.kept.swap_remove(place).block.held_bytes();
+        }
         let place = if self.kept.len() < self.kept_max {
             self.kept.push(Kept { index, used: 0, block: Block::default() });
             self.kept.len() - 1
         } else {
-            let oldest = (0..self.kept.len()).min_by_key(|place| self.kept[*place].used);
-            oldest.expect("some are kept")
+            oldest(&self.kept).expect("some are kept")
         };
         let kept = &mut self.kept[place];
         kept.index = usize::MAX;

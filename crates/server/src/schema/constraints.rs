@@ -31,18 +31,23 @@ pub fn rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
     }
 }
 
+/// What KEY_COLUMN_USAGE says of any column of a constraint.
+fn usage(table: &TableDef, constraint: &str, column: &str, sequence: usize) -> [(&'static str, Value); 8] {
+    [
+        ("CONSTRAINT_CATALOG", text("def")),
+        ("CONSTRAINT_SCHEMA", text(&table.schema)),
+        ("CONSTRAINT_NAME", text(constraint)),
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("COLUMN_NAME", text(column)),
+        ("ORDINAL_POSITION", number(sequence as u64 + 1)),
+    ]
+}
+
 fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
     for (sequence, part) in index.parts.iter().enumerate() {
-        rows.row([
-            ("CONSTRAINT_CATALOG", text("def")),
-            ("CONSTRAINT_SCHEMA", text(&table.schema)),
-            ("CONSTRAINT_NAME", text(&index.name)),
-            ("TABLE_CATALOG", text("def")),
-            ("TABLE_SCHEMA", text(&table.schema)),
-            ("TABLE_NAME", text(&table.name)),
-            ("COLUMN_NAME", text(&table.columns[part.column].name)),
-            ("ORDINAL_POSITION", number(sequence as u64 + 1)),
-        ]);
+        rows.row(usage(table, &index.name, &table.columns[part.column].name, sequence));
     }
 }
 
@@ -61,20 +66,13 @@ fn check_rows(rows: &mut RowMaker<'_>, table: &TableDef) {
 
 fn foreign_key_rows(rows: &mut RowMaker<'_>, table: &TableDef, key: &ForeignKey) {
     for (sequence, (column, referenced)) in key.columns.iter().zip(&key.ref_columns).enumerate() {
-        rows.row([
-            ("CONSTRAINT_CATALOG", text("def")),
-            ("CONSTRAINT_SCHEMA", text(&table.schema)),
-            ("CONSTRAINT_NAME", text(&key.name)),
-            ("TABLE_CATALOG", text("def")),
-            ("TABLE_SCHEMA", text(&table.schema)),
-            ("TABLE_NAME", text(&table.name)),
-            ("COLUMN_NAME", text(column)),
-            ("ORDINAL_POSITION", number(sequence as u64 + 1)),
+        let referenced = [
             ("POSITION_IN_UNIQUE_CONSTRAINT", number(sequence as u64 + 1)),
             ("REFERENCED_TABLE_SCHEMA", text(&key.ref_schema)),
             ("REFERENCED_TABLE_NAME", text(&key.ref_table)),
             ("REFERENCED_COLUMN_NAME", text(referenced)),
-        ]);
+        ];
+        rows.row(usage(table, &key.name, column, sequence).into_iter().chain(referenced));
     }
 }
 

@@ -12,6 +12,7 @@ pub mod locks;
 pub mod objects;
 pub mod pages;
 pub mod server;
+pub mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -40,12 +41,14 @@ pub struct View<'a> {
 }
 
 /// What of a table is wanted; whoever makes rows may leave others out, and need not.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Wanted<'a> {
     /// Objects of this database only.
     pub schema: Option<&'a str>,
     /// Objects that belong to this table only.
     pub table: Option<&'a str>,
+    /// This table alone, which is a temporary one of the session's.
+    pub own: Option<&'a Arc<TableDef>>,
 }
 
 impl Wanted<'_> {
@@ -186,6 +189,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "TABLE_CONSTRAINTS"
         | "REFERENTIAL_CONSTRAINTS"
         | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
+        "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);
@@ -236,7 +240,7 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [(&str, Value); N]) {
+    pub fn row<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, Value)>) {
         let mut row = self.blank.clone();
         for (name, value) in cells {
             let place = self.table.column_index(name);

@@ -12,7 +12,7 @@ use keel_value::{DateTime, SqlType, TypeKind, Value};
 
 use super::{
     COLLATION, MYSQL, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, mysql_tables, number, tables,
-    text, yes_no,
+    text, views, yes_no,
 };
 
 /// Octets of a page.
@@ -34,6 +34,9 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
             one_table(view, rows, table)?;
         }
     }
+    if matches!(rows.table(), "TABLES" | "COLUMNS") {
+        views::rows(view, wanted, rows);
+    }
     if wanted.takes_schema("information_schema") {
         for table in tables().filter(|t| wanted.takes_table(&t.name)) {
             one_table(view, rows, table)?;
@@ -44,6 +47,9 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
 
 /// Tables of the catalog, in order of database and name.
 pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
+    if let Some(own) = wanted.own {
+        return vec![own.clone()];
+    }
     let catalog = view.state.database().catalog();
     let mut found = Vec::new();
     for schema in catalog.schemas().filter(|s| wanted.takes_schema(&s.name)) {
@@ -53,7 +59,10 @@ pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
         }
     }
     if !view.session.access.global.has_any(Privileges::SEES_TABLE) {
-        found.retain(|table| see::lists_table(view.session, &catalog.accounts, &table.schema, &table.name));
+        found.retain(|table| {
+            table.is_temporary()
+                || see::lists_table(view.session, &catalog.accounts, &table.schema, &table.name)
+        });
     }
     found
 }
@@ -65,7 +74,10 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) ->
             let catalog = view.state.database().catalog();
             let name = (&*table.schema, &*table.name);
             for (position, column) in table.columns.iter().enumerate() {
-                let own = see::on_column(view.session, &catalog.accounts, name, &column.name);
+                let own = match table.is_temporary() {
+                    true => Privileges::OF_COLUMN,
+                    false => see::on_column(view.session, &catalog.accounts, name, &column.name),
+                };
                 if !own.is_none() {
                     column_row(rows, table, position, column, own);
                 }
@@ -239,7 +251,7 @@ pub fn extra(column: &ColumnDef) -> String {
     words.join(", ")
 }
 
-fn column_row(
+pub(super) fn column_row(
     rows: &mut RowMaker<'_>,
     table: &TableDef,
     position: usize,
@@ -336,10 +348,15 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
     Ok(())
 }
 
-/// The definition of a table by its names, real or virtual.
-pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> Option<Arc<TableDef>> {
-    match super::find(schema, name) {
-        Some(found) => Some(found),
-        None => view.state.database().catalog().table(schema, name).cloned(),
+/// The definition of a table by its names, real or virtual; of a view what its columns are.
+pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> SqlResult<Option<Arc<TableDef>>> {
+    if let Some(found) = super::find(schema, name) {
+        return Ok(Some(found));
+    }
+    let database = view.state.database();
+    let catalog = database.catalog_of(view.session);
+    match catalog.view(schema, name) {
+        Some(of) => database.describe_view(view.session, of).map(|table| Some(Arc::new(table))),
+        None => Ok(catalog.table(schema, name).cloned()),
     }
 }

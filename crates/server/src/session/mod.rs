@@ -256,6 +256,7 @@ impl net::Session for ClientSession {
         self.core.limited = None;
         let database = self.core.state.database().clone();
         // The client is gone: there is nobody to tell.
+        database.drop_temporary_tables(&mut self.core.sql);
         let _ = database.leave(&mut self.core.sql);
         self.core.statements.clear(&self.core.state);
         self.core.state.registry.remove(self.core.client.id);

@@ -163,6 +163,9 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::TableStatus { db } => tables::table_status(core, db.as_deref()),
         ShowKind::Columns { full, table } => tables::columns(core, table, *full),
         ShowKind::Indexes(table) => tables::indexes(core, table),
+        ShowKind::CreateTable(table) if tables::view_of(core, table).is_some() => {
+            tables::create_view(core, table)
+        }
         ShowKind::CreateTable(table) => tables::create_table(core, table),
         ShowKind::CreateDatabase { name, if_not_exists } => {
             tables::create_database(core, name, *if_not_exists)
@@ -187,7 +190,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::CharacterSets => of(core, "CHARACTER_SETS", admin::CHARACTER_SETS),
         ShowKind::Collations => of(core, "COLLATIONS", admin::COLLATIONS),
         ShowKind::Plugins => of(core, "PLUGINS", admin::PLUGINS),
-        ShowKind::CreateView(table) => Err(tables::not_a_view(core, table)),
+        ShowKind::CreateView(table) => tables::create_view(core, table),
         other => admin::rows(core, other),
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlResult, errors};
 use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
 use keel_query::account::see::{self, Denied};
-use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, names};
+use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
@@ -146,7 +146,7 @@ const TABLE_NAME_CHARS: u32 = 73;
 /// SHOW TABLES.
 pub fn tables(core: &Core, db: Option<&str>, full: bool) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
-    let wanted = Wanted { schema: Some(&db), table: None };
+    let wanted = Wanted { schema: Some(&db), ..Wanted::default() };
     let title = format!("Tables_in_{db}");
     let all = [(title.as_str(), "TABLE_NAME"), ("Table_type", "TABLE_TYPE")];
     let columns = if full { &all[..] } else { &all[..1] };
@@ -171,7 +171,7 @@ fn bytes_of(value: &Value) -> &[u8] {
 /// SHOW TABLE STATUS.
 pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
     let db = check_database(core, db)?;
-    let wanted = Wanted { schema: Some(&db), table: None };
+    let wanted = Wanted { schema: Some(&db), ..Wanted::default() };
     Rows::of_table(core, schema::table("TABLES"), wanted, TABLE_STATUS)
 }
 
@@ -189,11 +189,12 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
         SELECT => see::on_table(&core.sql, &accounts, &db, &name.name),
         _ => see::on_whole_table(&core.sql, &accounts, &db, &name.name),
     };
-    if !has.has_any(Privileges::SEES_TABLE) {
+    let own = see::is_temporary(&core.sql, &db, &name.name);
+    if !own && !has.has_any(Privileges::SEES_TABLE) {
         return Err(see::denied_command(&core.sql, command, &db, &name.name));
     }
     let view = View { state: &core.state, session: &core.sql };
-    if let Some(found) = objects::find_table(&view, &db, &name.name) {
+    if let Some(found) = objects::find_table(&view, &db, &name.name)? {
         return Ok(found);
     }
     if schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&db)) {
@@ -202,10 +203,16 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
     Err(errors::no_such_table(db, &name.name))
 }
 
+/// What concerns one table, which may be a temporary one.
+fn wanted_of(table: &Arc<TableDef>) -> Wanted<'_> {
+    let own = Some(table).filter(|table| table.is_temporary());
+    Wanted { schema: Some(&table.schema), table: Some(&table.name), own }
+}
+
 /// SHOW COLUMNS.
 pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
     let table = find(core, name, SELECT)?;
-    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    let wanted = wanted_of(&table);
     let columns = if full { FULL_COLUMNS } else { COLUMNS };
     let mut rows = Rows::of_table(core, schema::table("COLUMNS"), wanted, columns)?;
     let default = columns.iter().position(|(name, _)| *name == "Default").unwrap_or(0);
@@ -234,7 +241,7 @@ fn matches(text: &[u8], pattern: &str) -> bool {
 /// SHOW INDEX.
 pub fn indexes(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     let table = find(core, name, SELECT)?;
-    let wanted = Wanted { schema: Some(&table.schema), table: Some(&table.name) };
+    let wanted = wanted_of(&table);
     Rows::of_table(core, schema::table("STATISTICS"), wanted, INDEXES)
 }
 
@@ -270,12 +277,43 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
     Ok(Rows::plain(columns, vec![vec![text(name), text(sql)]]))
 }
 
-/// SHOW CREATE VIEW of what is no view.
-pub fn not_a_view(core: &Core, name: &ObjectName) -> SqlError {
-    match find(core, name, SHOW) {
-        Ok(table) => errors::wrong_object(&table.schema, &table.name, "VIEW"),
-        Err(error) => error,
+/// The view of a name.
+pub fn view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
+    let db = database_of(core, name.db.as_deref()).ok()?;
+    core.state.database().catalog_of(&core.sql).view(&db, &name.name).cloned()
+}
+
+/// SHOW CREATE VIEW.
+pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
+    core.sql.refuse_in_closed_branch()?;
+    let Some(view) = view_of(core, name) else {
+        let table = find(core, name, SHOW)?;
+        return Err(errors::wrong_object(&table.schema, &table.name, "VIEW"));
+    };
+    let accounts = core.state.database().catalog().accounts.clone();
+    let has = see::on_whole_table(&core.sql, &accounts, &view.schema, &view.name);
+    if !has.has(Privileges::SHOW_VIEW.and(Privileges::SELECT)) {
+        let command = if has.has(Privileges::SELECT) { "SHOW VIEW" } else { "SELECT" };
+        return Err(see::denied_command(&core.sql, command, &view.schema, &view.name));
     }
+    let database = core.state.database().clone();
+    let (sql, whole) = database.show_create_view(&core.sql, &view)?;
+    if !whole {
+        core.sql.warn(errors::view_invalid(&view.schema, &view.name));
+    }
+    let columns = vec![
+        Plain("View", varchar(64), false),
+        Plain("Create View", varchar(1024), false),
+        Plain("character_set_client", varchar(32), false),
+        Plain("collation_connection", varchar(64), false),
+    ];
+    let row = vec![
+        text(&view.name),
+        text(sql),
+        text(view.client_collation.charset().name()),
+        text(view.connection_collation.name()),
+    ];
+    Ok(Rows::plain(columns, vec![row]))
 }
 
 /// COM_FIELD_LIST: columns that match, with their defaults.

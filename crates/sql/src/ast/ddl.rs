@@ -510,8 +510,8 @@ pub struct CreateView {
     pub algorithm: Option<String>,
     /// DEFINER.
     pub definer: Option<Account>,
-    /// SQL SECURITY INVOKER.
-    pub invoker: bool,
+    /// SQL SECURITY, where said: INVOKER.
+    pub invoker: Option<bool>,
     /// Its name.
     pub name: ObjectName,
     /// Its columns' names.

@@ -29,6 +29,10 @@ impl Parser<'_> {
             Kw::VIEW => self.create_view(false, or_replace),
             Kw::ALGORITHM => self.create_view(false, or_replace),
             Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(false, or_replace),
+            Kw::TEMPORARY if self.peek_at(1).kw != Some(Kw::SEQUENCE) => {
+                self.advance();
+                Err(self.unexpected())
+            }
             Kw::TEMPORARY
             | Kw::SEQUENCE
             | Kw::PROCEDURE
@@ -95,6 +99,9 @@ impl Parser<'_> {
     /// Behind TABLE.
     fn create_table(&mut self, or_replace: bool, temporary: bool) -> SqlResult<Statement> {
         let if_not_exists = self.if_not_exists()?;
+        if or_replace && if_not_exists {
+            return Err(errors::wrong_usage("OR REPLACE", "IF NOT EXISTS"));
+        }
         let mut table = CreateTable {
             or_replace,
             temporary,
@@ -488,9 +495,9 @@ impl Parser<'_> {
             self.expect(Tok::Eq)?;
             definer = Some(self.account()?);
         }
-        let mut invoker = false;
+        let mut invoker = None;
         if self.accept_then(Kw::SQL, &[Kw::SECURITY])? {
-            invoker = self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER;
+            invoker = Some(self.expect_any(&[Kw::DEFINER, Kw::INVOKER])? == Kw::INVOKER);
         }
         self.expect_kw(Kw::VIEW)?;
         let if_not_exists = !alter && self.if_not_exists()?;

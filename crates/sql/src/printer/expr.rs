@@ -85,10 +85,17 @@ const CALLABLE: &[Kw] = &[
     Kw::UTC_TIMESTAMP,
 ];
 
+/// What views call functions that have another name in trees.
+const VIEW_NAMES: &[(&str, &str)] = &[("now", "current_timestamp"), ("substring", "substr")];
+
 impl Printer {
     /// An expression where one of at least level `min` is asked for.
     pub(super) fn expr(&mut self, expr: &Expr, min: u8) {
-        if level(expr) < min {
+        let level = match expr {
+            Expr::Unary { op: UnaryOp::Not, .. } if self.view => SIGN,
+            other => level(other),
+        };
+        if level < min {
             self.parens(|printer| printer.operation(expr));
         } else {
             self.operation(expr);
@@ -135,7 +142,10 @@ impl Printer {
                 self.parens(|printer| printer.query(query));
             }
             Expr::Like { negated, expr, pattern, escape } => {
-                self.predicate(expr, *negated, " like ");
+                self.expr(expr, PREDICATE);
+                self.flag(*negated && self.view, " ");
+                self.flag(*negated, " not");
+                self.word(" like ");
                 self.expr(pattern, BIT_OR);
                 if let Some(escape) = escape {
                     self.word(" escape ");
@@ -149,7 +159,7 @@ impl Printer {
             Expr::Collate { expr, collation } => {
                 self.expr(expr, COLLATE);
                 self.word(" collate ");
-                self.ident(collation);
+                self.plain(collation);
             }
             Expr::DateArithmetic { expr, amount, unit, subtract } => {
                 self.expr(expr, SUM);
@@ -167,6 +177,7 @@ impl Printer {
 
     fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) {
         let (word, level) = operator(op);
+        let word = if self.view && op == BinaryOp::Mod { " MOD " } else { word };
         let tight = if op == BinaryOp::SoundsLike { BIT_OR } else { level + 1 };
         let flat = matches!(op, BinaryOp::And | BinaryOp::Or);
         self.expr(left, level);
@@ -176,6 +187,7 @@ impl Printer {
 
     fn unary(&mut self, op: UnaryOp, expr: &Expr) {
         match op {
+            UnaryOp::Not if self.view => self.signed('!', expr),
             UnaryOp::Not => {
                 self.word("not ");
                 self.expr(expr, NOT);
@@ -199,7 +211,7 @@ impl Printer {
 
     fn interval(&mut self, amount: &Expr, unit: IntervalUnit) {
         // In parentheses of its own, a comma inside cannot make it look like the function INTERVAL().
-        if matches!(amount, Expr::Literal(_) | Expr::Param(_) | Expr::Column(_)) {
+        if self.view || matches!(amount, Expr::Literal(_) | Expr::Param(_) | Expr::Column(_)) {
             self.expr(amount, 0);
         } else {
             self.parens(|printer| printer.expr(amount, 0));
@@ -241,7 +253,7 @@ impl Printer {
             Expr::UserVar(name) => self.user_var(name),
             Expr::SysVar(variable) => self.sys_var(variable),
             Expr::Exists(query) => {
-                self.word("exists ");
+                self.word(if self.view { "exists" } else { "exists " });
                 self.parens(|printer| printer.query(query));
             }
             Expr::Subquery(query) => self.parens(|printer| printer.query(query)),
@@ -259,7 +271,7 @@ impl Printer {
                 self.word("convert(");
                 self.expr(expr, 0);
                 self.word(" using ");
-                self.ident(charset);
+                self.plain(charset);
                 self.word(")");
             }
             Expr::Row(items) => self.parens(|printer| printer.exprs(items)),
@@ -307,6 +319,14 @@ impl Printer {
                 self.word(" from ");
                 self.expr(expr, 0);
             }
+            Expr::Trim { side, what: None, expr } if self.view => {
+                self.word(match side {
+                    TrimSide::Both => "trim(",
+                    TrimSide::Leading => "ltrim(",
+                    TrimSide::Trailing => "rtrim(",
+                });
+                self.expr(expr, 0);
+            }
             Expr::Trim { side, what, expr } => {
                 self.word("trim(");
                 self.word(match side {
@@ -330,7 +350,7 @@ impl Printer {
                 self.exprs(args);
                 if let Some(charset) = charset {
                     self.word(" using ");
-                    self.ident(charset);
+                    self.plain(charset);
                 }
             }
             Expr::Match { columns, against, mode } => {
@@ -351,7 +371,11 @@ impl Printer {
 
     fn timestamp_call(&mut self, name: &str, unit: IntervalUnit, first: &Expr, second: &Expr) {
         self.word(name);
+        let start = self.out.len();
         self.unit(unit);
+        if self.view {
+            self.out[start..].make_ascii_uppercase();
+        }
         self.out.push(',');
         self.expr(first, 0);
         self.out.push(',');
@@ -379,7 +403,11 @@ impl Printer {
     fn octets(&mut self, octets: &[u8], quoted: bool, charset: &Option<String>) {
         self.introducer(charset);
         self.flag(charset.is_some(), " ");
-        self.word(if quoted { "x'" } else { "0x" });
+        self.word(match (quoted, self.view) {
+            (true, true) => "X'",
+            (true, false) => "x'",
+            (false, _) => "0x",
+        });
         for octet in octets {
             self.word(&format!("{octet:02X}"));
         }
@@ -389,8 +417,13 @@ impl Printer {
     fn literal(&mut self, literal: &Literal) {
         match &literal.value {
             LiteralValue::Null => self.word("NULL"),
+            LiteralValue::Bool(value) if self.view => self.word(if *value { "1" } else { "0" }),
             LiteralValue::Bool(value) => self.word(if *value { "true" } else { "false" }),
             LiteralValue::Int(value) => self.word(&value.to_string()),
+            LiteralValue::Decimal(digits) if self.view => {
+                self.flag(digits.starts_with('.'), "0");
+                self.word(digits.strip_suffix('.').unwrap_or(digits));
+            }
             LiteralValue::Decimal(digits) => self.word(digits),
             LiteralValue::Float(value) => self.word(&format!("{value:e}")),
             LiteralValue::String { bytes, charset }
@@ -403,6 +436,7 @@ impl Printer {
                 self.text(bytes);
             }
             LiteralValue::Hex { bytes, quoted, charset } => self.octets(bytes, *quoted, charset),
+            LiteralValue::Bit { bytes, charset: None } if self.view => self.octets(bytes, false, &None),
             LiteralValue::Bit { bytes, charset } => {
                 self.introducer(charset);
                 self.flag(charset.is_some(), " ");
@@ -441,6 +475,10 @@ impl Printer {
         }
         let reserved =
             Kw::lookup(call.name.as_bytes()).is_some_and(|kw| kw.is_reserved() && !CALLABLE.contains(&kw));
+        if let Some(other) = VIEW_NAMES.iter().find(|(name, _)| self.view && *name == call.name) {
+            self.word(other.1);
+            return self.call_arguments(call);
+        }
         let plain = call.name.bytes().all(crate::lexer::is_ident_byte) && !call.name.is_empty();
         if plain && !reserved && call.db.is_none() {
             self.word(&call.name);
@@ -448,12 +486,19 @@ impl Printer {
             self.ident(&call.name);
         }
         self.flag(call.spaced, " ");
+        self.call_arguments(call);
+    }
+
+    /// What stands behind a function's name.
+    fn call_arguments(&mut self, call: &FunctionCall) {
         self.word("(");
         self.flag(call.distinct, "distinct ");
         self.flag(call.star, "*");
         self.arguments(call);
         let within = call.name.starts_with("percentile_");
-        if !within {
+        if !within && self.view {
+            self.call_order(call);
+        } else if !within {
             self.order_by(&call.order_by);
         }
         if let Some(separator) = &call.separator {
@@ -473,6 +518,18 @@ impl Printer {
             self.word(" over ");
             self.window(window);
         }
+    }
+
+    /// ORDER BY within a call of a view, which always says its direction.
+    fn call_order(&mut self, call: &FunctionCall) {
+        if call.order_by.is_empty() {
+            return;
+        }
+        self.word(" order by ");
+        self.list(&call.order_by, |printer, item| {
+            printer.expr(&item.expr, 0);
+            printer.word(if item.desc { " DESC" } else { " ASC" });
+        });
     }
 
     fn arguments(&mut self, call: &FunctionCall) {
@@ -510,6 +567,13 @@ impl Printer {
     }
 
     fn frame(&mut self, frame: &WindowFrame) {
+        if self.view {
+            self.word(if frame.range { " range between " } else { " rows between " });
+            self.view_bound(&frame.start);
+            self.word(" and ");
+            self.view_bound(frame.end.as_ref().unwrap_or(&FrameBound::CurrentRow));
+            return;
+        }
         self.word(if frame.range { " range " } else { " rows " });
         match &frame.end {
             Some(end) => {
@@ -527,6 +591,19 @@ impl Printer {
                 FrameExclude::Group => " exclude group",
                 FrameExclude::Ties => " exclude ties",
             });
+        }
+    }
+
+    /// A bound as MariaDB prints it, blanks around its words.
+    fn view_bound(&mut self, bound: &FrameBound) {
+        match bound {
+            FrameBound::UnboundedPreceding => self.word(" unbounded  preceding "),
+            FrameBound::UnboundedFollowing => self.word(" unbounded  following "),
+            FrameBound::CurrentRow => self.word(" current row "),
+            FrameBound::Preceding(_) | FrameBound::Following(_) => {
+                self.bound(bound);
+                self.out.push(' ');
+            }
         }
     }
 
@@ -548,23 +625,29 @@ impl Printer {
 
     fn cast_type(&mut self, to: &CastType) {
         match to {
+            CastType::Binary(length) if self.view => {
+                self.sized("char", *length);
+                self.word(" charset binary");
+            }
             CastType::Binary(length) => self.sized("binary", *length),
             CastType::Char { length, charset, collation } => {
                 self.sized("char", *length);
                 if let Some(charset) = charset {
                     self.word(" charset ");
-                    self.ident(charset);
+                    self.plain(charset);
                 }
                 match collation.as_deref() {
                     Some("binary") => self.word(" binary"),
                     Some(collation) => {
                         self.word(" collate ");
-                        self.ident(collation);
+                        self.plain(collation);
                     }
                     None => {}
                 }
             }
             CastType::Date => self.word("date"),
+            CastType::Time(0) if self.view => self.word("time"),
+            CastType::DateTime(0) if self.view => self.word("datetime"),
             CastType::Time(digits) => self.sized("time", Some(u64::from(*digits))),
             CastType::DateTime(digits) => self.sized("datetime", Some(u64::from(*digits))),
             CastType::Decimal { precision, scale } => self.word(&format!("decimal({precision},{scale})")),

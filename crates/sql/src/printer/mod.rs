@@ -24,6 +24,15 @@ pub fn query(query: &Query) -> String {
     printer.out
 }
 
+/// Text of a view's query, in MariaDB's own manner; the database `omit` is left out in names of tables, and in those of
+/// columns where `columns` says so.
+pub fn view_query(query: &Query, omit: Option<&str>, columns: bool) -> String {
+    let omit = omit.map(str::to_owned);
+    let mut printer = Printer { view: true, omit, omits_in_columns: columns, ..Printer::default() };
+    printer.query(query);
+    printer.out
+}
+
 /// Text of a type, as SHOW CREATE TABLE prints it.
 pub fn data_type(data_type: &DataType) -> String {
     let mut printer = Printer::default();
@@ -74,6 +83,12 @@ pub fn string(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct Printer {
     out: String,
+    /// As SHOW CREATE VIEW prints.
+    view: bool,
+    /// The database that is left out in names.
+    omit: Option<String>,
+    /// In names of columns too.
+    omits_in_columns: bool,
 }
 
 impl Printer {
@@ -113,7 +128,7 @@ impl Printer {
     }
 
     fn object(&mut self, name: &ObjectName) {
-        if let Some(db) = &name.db {
+        if let Some(db) = name.db.as_ref().filter(|db| self.omit.as_ref() != Some(db)) {
             self.ident(db);
             self.out.push('.');
         }
@@ -121,7 +136,8 @@ impl Printer {
     }
 
     fn column(&mut self, column: &ColumnName) {
-        for part in [&column.db, &column.table].into_iter().flatten() {
+        let db = column.db.as_ref().filter(|db| !self.omits_in_columns || self.omit.as_ref() != Some(db));
+        for part in db.into_iter().chain(&column.table) {
             self.ident(part);
             self.out.push('.');
         }
@@ -150,6 +166,11 @@ impl Printer {
         self.out.push('(');
         body(self);
         self.out.push(')');
+    }
+
+    /// A name that needs no quotes.
+    fn plain(&mut self, name: &str) {
+        if self.view { self.word(name) } else { self.ident(name) }
     }
 
     /// The word where `on` holds.

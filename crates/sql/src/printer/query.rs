@@ -28,8 +28,18 @@ impl Printer {
     pub(super) fn with(&mut self, with: &With) {
         self.word("with ");
         self.flag(with.recursive, "recursive ");
+        let mut first = true;
         self.list(&with.tables, |printer, table| {
-            printer.ident(&table.name);
+            let after = !std::mem::replace(&mut first, false);
+            printer.flag(printer.view && after, " ");
+            let is_plain = table.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                && crate::keyword::Kw::lookup(table.name.as_bytes()).is_none()
+                && !table.name.starts_with(|c: char| c.is_ascii_digit());
+            if printer.view && is_plain {
+                printer.word(&table.name)
+            } else {
+                printer.ident(&table.name)
+            }
             if !table.columns.is_empty() {
                 printer.parens(|printer| printer.idents(&table.columns));
             }
@@ -41,7 +51,7 @@ impl Printer {
                 printer.word(" restrict");
             }
         });
-        self.out.push(' ');
+        self.flag(!self.view, " ");
     }
 
     fn body(&mut self, body: &QueryBody) {
@@ -73,7 +83,7 @@ impl Printer {
             self.word(" from ");
             self.tables(&select.from);
         } else if select.filter.is_some() || !select.group_by.is_empty() || select.having.is_some() {
-            self.word(" from dual");
+            self.word(if self.view { " from DUAL " } else { " from dual" });
         }
         if let Some(filter) = &select.filter {
             self.word(" where ");
@@ -100,9 +110,11 @@ impl Printer {
 
     fn options(&mut self, options: &SelectOptions) {
         self.flag(options.all, "all ");
+        self.flag(options.straight_join && self.view, "straight_join ");
+        self.flag(options.high_priority && self.view, "high_priority ");
         self.flag(options.distinct, "distinct ");
-        self.flag(options.high_priority, "high_priority ");
-        self.flag(options.straight_join, "straight_join ");
+        self.flag(options.high_priority && !self.view, "high_priority ");
+        self.flag(options.straight_join && !self.view, "straight_join ");
         self.flag(options.small_result, "sql_small_result ");
         self.flag(options.big_result, "sql_big_result ");
         self.flag(options.buffer_result, "sql_buffer_result ");
@@ -236,6 +248,9 @@ impl Printer {
                 self.parens(|printer| printer.query(query));
                 self.alias(alias);
             }
+            TableRef::Join { kind, left, right, on, .. } if self.view => {
+                self.parens(|printer| printer.view_join(*kind, left, right, on));
+            }
             TableRef::Join { kind, natural, left, right, on } => {
                 // Behind a join without condition, the next join would go to its right side.
                 let open = matches!(**left, TableRef::Join { natural: false, on: JoinCondition::None, .. });
@@ -257,6 +272,29 @@ impl Printer {
                     self.table(right);
                 }
                 self.condition(on);
+            }
+        }
+    }
+
+    /// A join of a view, which stands in parentheses of its own.
+    fn view_join(&mut self, kind: JoinKind, left: &TableRef, right: &TableRef, on: &JoinCondition) {
+        self.table(left);
+        self.word(match kind {
+            JoinKind::Inner => " join ",
+            JoinKind::Straight => " straight_join ",
+            JoinKind::Left => " left join ",
+            JoinKind::Right => " right join ",
+        });
+        self.table(right);
+        match on {
+            JoinCondition::None => {}
+            JoinCondition::On(expr) => {
+                self.word(" on");
+                self.parens(|printer| printer.expr(expr, 0));
+            }
+            JoinCondition::Using(columns) => {
+                self.word(" using ");
+                self.parens(|printer| printer.idents(columns));
             }
         }
     }
@@ -283,6 +321,20 @@ impl Printer {
     }
 
     fn hint(&mut self, hint: &IndexHint) {
+        if self.view {
+            self.word(match hint.kind {
+                IndexHintKind::Use => " USE INDEX ",
+                IndexHintKind::Force => " FORCE INDEX ",
+                IndexHintKind::Ignore => " IGNORE INDEX ",
+            });
+            self.parens(|printer| {
+                printer.list(&hint.indexes, |printer, name| match name.eq_ignore_ascii_case("primary") {
+                    true => printer.word("PRIMARY"),
+                    false => printer.ident(name),
+                });
+            });
+            return;
+        }
         self.word(match hint.kind {
             IndexHintKind::Use => " use index ",
             IndexHintKind::Force => " force index ",

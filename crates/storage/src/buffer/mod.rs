@@ -6,7 +6,8 @@
 //! 2. Page bytes are read under the shared latch and changed under the exclusive one, which only a mini-transaction
 //!    (or recovery) takes. Latches are held for copying only: never across I/O, never across a park.
 //! 3. A frame with pins, a dirty frame and a latched frame are not evicted. Pins are taken under the latch.
-//! 4. `first_redo` is 0 for a clean frame; otherwise the start of the first group since the page was last copied out.
+//! 4. `first_redo` is 0 for a clean frame; otherwise the start of the first group since the page was last copied out, or
+//!    [`UNLOGGED`].
 //! 5. Where a page and its place in the file differ, and no copy is on its way there, `touched` says so.
 //!
 //! Latch order: within a tree from parent to child and from left to right; then undo pages; map pages and the pages they
@@ -59,6 +60,9 @@ pub struct Frame {
     touched: AtomicU32,
 }
 
+/// [`Frame::first_redo`] of a dirty page that no redo describes; it is not in the dirty queue.
+pub const UNLOGGED: u64 = u64::MAX;
+
 impl Frame {
     fn new() -> Frame {
         Frame {
@@ -101,7 +105,7 @@ impl Frame {
         self.pins.load(Relaxed)
     }
 
-    /// Whether nobody has used the page since CLOCK came by.
+    /// Whether the next sweep may take the page.
     pub fn is_old(&self) -> bool {
         self.heat.is_cold()
     }
@@ -536,6 +540,11 @@ impl Pool {
             frame.first_redo.store(start, Relaxed);
             queue.push_back(DirtyEntry { frame: index, first_redo: start });
         }
+    }
+
+    /// The page of a temporary tree differs from the file: it is written only for want of frames. Latched exclusively.
+    pub fn mark_unlogged(&self, index: u32) {
+        self.frame(index).first_redo.store(UNLOGGED, Relaxed);
     }
 
     /// Forgets all pages of a dropped space.

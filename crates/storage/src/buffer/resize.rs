@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use parking_lot::lock_api::RawRwLock as _;
 
 use super::clock::Spaces;
-use super::{NO_TREE, Owned, Pool};
+use super::{NO_TREE, Owned, Pool, UNLOGGED};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::{DirtyEntry, Log};
@@ -181,7 +181,7 @@ impl Pool {
             let first_redo = old.first_redo.swap(0, Relaxed);
             new.first_redo.store(first_redo, Relaxed);
             new.touched.store(old.touched.load(Relaxed), Relaxed);
-            if first_redo != 0 {
+            if first_redo != 0 && first_redo != UNLOGGED {
                 rename(queue, DirtyEntry { frame: from, first_redo }, to);
             }
         });

@@ -1,4 +1,5 @@
-//! Long values: chains of pages of the tree's own file, written before the row that refers to them and freed after it.
+//! Long values: chains of pages of the tree's own file, written before the row that refers to them. Rollback frees them after
+//! the row, purge before it.
 //! Each page is a mini-transaction of its own. Purge frees a value page by page, and each time what refers to the value
 //! comes to name the rest of it, so a crash in between loses nothing ([`Tree::free_value_page`]). A crash before a row refers to
 //! a new value, or while a rollback frees one, leaves pages that nobody refers to.

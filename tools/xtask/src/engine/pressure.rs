@@ -164,12 +164,12 @@ fn compared(test: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
     ]
 }
 
-/// What Keel reads under point selects, against fio on the file of its largest tree.
+/// What Keel reads under point selects, against fio on the files of the tables' rows, from which these come.
 fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
-    let file = largest(&keel.dir.join("data/trees"))?;
+    let files = largest(&keel.dir.join("data/trees"), TABLES as usize)?;
     let (mut fio, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..sizes.pairs {
-        fio.push(fio_reads(&file, sizes.seconds.min(10), keel)?);
+        fio.push(fio_reads(&files, sizes.seconds.min(10), keel)?);
         let before = status(keel, "Innodb_buffer_pool_reads")?;
         let run = sizes.sysbench("oltp_point_select");
         run.run(keel)?;
@@ -177,20 +177,24 @@ fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
     }
     let (fio, ours) = (median(&fio), median(&ours));
     Ok(format!(
-        "\nPages read per second by point selects: {ours:.0}; `fio` at depth 32 on the same file: {fio:.0}, so **{:.0} %**.\n",
+        "\nPages read per second by point selects: {ours:.0}; `fio` at depth 32 on the same files: {fio:.0}, so **{:.0} %**.\n",
         100.0 * ours / fio.max(1.0)
     ))
 }
 
-fn largest(trees: &Path) -> Result<PathBuf, String> {
+/// The largest files of a folder.
+fn largest(trees: &Path, count: usize) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(trees).map_err(|error| error.to_string())?;
-    let files =
-        entries.filter_map(|entry| Some((entry.as_ref().ok()?.metadata().ok()?.len(), entry.ok()?.path())));
-    files.max().map(|(_, path)| path).ok_or_else(|| "no trees".into())
+    let mut files: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| Some((entry.as_ref().ok()?.metadata().ok()?.len(), entry.ok()?.path())))
+        .collect();
+    files.sort();
+    Ok(files.into_iter().rev().take(count).map(|(_, path)| path).collect())
 }
 
 /// Random reads of pages per second.
-fn fio_reads(file: &Path, seconds: u32, server: &Server) -> Result<f64, String> {
+fn fio_reads(files: &[PathBuf], seconds: u32, server: &Server) -> Result<f64, String> {
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let mut command = Command::new("fio");
     command
         .args([
@@ -203,7 +207,7 @@ fn fio_reads(file: &Path, seconds: u32, server: &Server) -> Result<f64, String> 
         ])
         .args(["--direct=1", "--time_based", "--output-format=terse"])
         .arg(format!("--runtime={seconds}"))
-        .arg(format!("--filename={}", file.display()));
+        .arg(format!("--filename={}", files.join(":")));
     let text = output(command, server)?;
     // Field 8 of fio's terse format: read IOPS.
     text.split(';').nth(7).and_then(|field| field.parse().ok()).ok_or_else(|| "fio gave no figure".into())

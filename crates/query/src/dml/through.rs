@@ -1,0 +1,269 @@
+//! Changes of rows through a view: the view's columns are found to be columns of its tables, and what is changed are
+//! those tables.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_sql::ast::{self, IndexHint, ObjectName, TableRef};
+
+use crate::bind::{BindContext, Binder, NO_SLOT, NamedTable, Scope, ScopeTable, ViewPart};
+use crate::catalog::{TableDef, View, names};
+use crate::expr::{Expr, walk};
+use crate::select::view::{Target, plain_columns, target};
+
+/// The one table that a statement changes, by itself or through a view.
+pub(super) struct Changed {
+    pub table: Arc<TableDef>,
+    pub through: Option<Arc<View>>,
+    /// What the view asks of its rows.
+    pub conditions: Vec<Expr>,
+    /// What it asks of new rows.
+    pub checks: Vec<Expr>,
+    /// Index hints within the view.
+    pub hints: Vec<IndexHint>,
+}
+
+/// The view that a statement names.
+pub(super) fn view_of(cx: BindContext<'_>, name: &ObjectName) -> Option<Arc<View>> {
+    Binder::new(cx).find_view(name.db.as_deref(), &name.name)
+}
+
+/// Whether a table that a statement changes is a view of several tables.
+pub(crate) fn is_join(cx: BindContext<'_>, name: &ObjectName) -> SqlResult<bool> {
+    let Some(view) = view_of(cx, name) else { return Ok(false) };
+    Ok(target(&mut Binder::new(cx), &view, None)?.is_some_and(|target| target.tables.len() > 1))
+}
+
+/// Puts the table of an UPDATE or DELETE into the binder's empty scope.
+pub(super) fn bind(
+    binder: &mut Binder<'_>,
+    name: &ObjectName,
+    alias: Option<&str>,
+    find: super::Find<'_>,
+    verb: &str,
+) -> SqlResult<Changed> {
+    let Some(view) = binder.find_view(name.db.as_deref(), &name.name) else {
+        let table = find(name)?;
+        if table.is_virtual() {
+            return Err(errors::non_updatable_table(&table.name, verb));
+        }
+        binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+        return Ok(Changed {
+            table,
+            through: None,
+            conditions: Vec::new(),
+            checks: Vec::new(),
+            hints: Vec::new(),
+        });
+    };
+    let shown = alias.unwrap_or(&view.name).to_string();
+    let refused = || errors::non_updatable_table(&shown, verb);
+    let Target { tables, conditions, checks, hints } = target(binder, &view, alias)?.ok_or_else(refused)?;
+    match &tables[..] {
+        [Some(table)] => {
+            forget(binder, table);
+            Ok(Changed { table: table.clone(), through: Some(view), conditions, checks, hints })
+        }
+        [None] => Err(refused()),
+        _ => Err(errors::view_delete_merge_view(&view.schema, &view.name)),
+    }
+}
+
+/// The view's table is what changes, not something that is read beside it.
+fn forget(binder: &mut Binder<'_>, table: &Arc<TableDef>) {
+    let is_target = |n: &NamedTable| n.in_view && !n.in_subquery && Arc::ptr_eq(&n.table, table);
+    binder.named.retain(|named| !is_target(named));
+    let rest: Vec<Arc<TableDef>> = binder.named.iter().map(|named| named.table.clone()).collect();
+    binder.tables.retain(|known| rest.iter().any(|table| Arc::ptr_eq(table, known)));
+}
+
+/// The table that an INSERT through a view fills, and for each given value its column there.
+pub(super) struct Filled {
+    pub changed: Changed,
+    pub columns: Vec<usize>,
+}
+
+/// Puts the table of an INSERT through a view into the binder's empty scope.
+pub(super) fn bind_insert(
+    binder: &mut Binder<'_>,
+    view: &Arc<View>,
+    insert: &ast::Insert,
+) -> SqlResult<Filled> {
+    let refused = || errors::non_insertable_table(&view.name, "INSERT");
+    let Target { tables, conditions, checks, .. } = target(binder, view, None)?.ok_or_else(refused)?;
+    let plain: Option<Vec<(u16, u16)>> = plain_columns(binder).into_iter().collect();
+    let plain = plain.ok_or_else(refused)?;
+    let twice = |(place, column): (usize, &(u16, u16))| plain[..place].contains(column);
+    if plain.iter().enumerate().any(twice) {
+        return Err(refused());
+    }
+    let wanted = wanted_columns(view, insert)?;
+    if tables.len() > 1 && insert.columns.is_empty() {
+        return Err(errors::view_no_insert_field_list(&view.schema, &view.name));
+    }
+    let slot = wanted.first().map_or(0, |place| plain[*place].0);
+    if wanted.iter().any(|place| plain[*place].0 != slot) {
+        return Err(errors::view_multiupdate(&view.schema, &view.name));
+    }
+    let columns: Vec<usize> = wanted.iter().map(|place| plain[*place].1 as usize).collect();
+    for (place, column) in columns.iter().enumerate() {
+        if columns[..place].contains(column) {
+            return Err(refused());
+        }
+    }
+    let table = tables.get(slot as usize).cloned().flatten().ok_or_else(refused)?;
+    if tables.len() > 1 {
+        if !checks.is_empty() {
+            return Err(errors::not_supported_yet("INSERT into a join view WITH CHECK OPTION"));
+        }
+        only_table(binder, slot, &table);
+    }
+    forget(binder, &table);
+    let changed = Changed { table, through: Some(view.clone()), conditions, checks, hints: Vec::new() };
+    Ok(Filled { changed, columns })
+}
+
+/// The places of the view's columns that values are given for.
+fn wanted_columns(view: &View, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
+    if insert.columns.is_empty() {
+        return Ok((0..view.columns.len()).collect());
+    }
+    let place = |name: &ast::ColumnName| {
+        let foreign = name.table.as_deref().is_some_and(|table| *table != *view.name);
+        let found = view.columns.iter().position(|column| names::same(column, &name.column));
+        let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+        let whole = || parts.into_iter().flatten().collect::<Vec<_>>().join(".");
+        found.filter(|_| !foreign).ok_or_else(|| errors::bad_field(whole(), "INSERT INTO"))
+    };
+    insert.columns.iter().map(place).collect()
+}
+
+/// Leaves of a join view's scope the table at `slot`, which gets the first slot.
+fn only_table(binder: &mut Binder<'_>, slot: u16, table: &Arc<TableDef>) {
+    let mut tables = std::mem::take(&mut binder.scope_mut().tables);
+    let hidden = ScopeTable { view: ViewPart::Hidden, ..ScopeTable::of(0, table.clone(), Some("\0")) };
+    for entry in &mut tables {
+        let ViewPart::Whole(meanings) = &entry.view else { continue };
+        let moved = meanings.iter().map(|meaning| {
+            let mut new = meaning.clone();
+            let own = new.as_column().is_some_and(|column| column.slot == slot);
+            walk::visit_mut(&mut new, &mut |e| {
+                if let crate::expr::Node::Column(column) = &mut e.node {
+                    column.slot = 0;
+                }
+            });
+            if own { new } else { Expr { ty: meaning.ty.clone(), ..Expr::null() } }
+        });
+        entry.view = ViewPart::Whole(moved.collect());
+    }
+    tables.retain(|entry| matches!(entry.view, ViewPart::Whole(_)));
+    tables.insert(0, hidden);
+    binder.scope_mut().tables = tables;
+}
+
+/// A table in FROM of a statement over several tables: the name it has there, and its definition.
+pub(super) struct Named {
+    pub alias: String,
+    pub table: Arc<TableDef>,
+}
+
+/// Which of the [`Named`], and the column there.
+type Meaning = Option<(usize, usize)>;
+
+/// A view in FROM.
+pub(super) struct NamedView {
+    pub alias: String,
+    pub schema: Arc<str>,
+    pub name: Arc<str>,
+    /// For each column its name, and what it is where it is one of a table.
+    pub columns: Vec<(Arc<str>, Meaning)>,
+    /// Whether it was merged, so that rows can change through it.
+    pub merged: bool,
+    /// How many tables it has.
+    pub tables: usize,
+    /// It asks something of new rows.
+    pub checks: bool,
+}
+
+/// What FROM names, views as what they are made of.
+pub(super) fn named_tables(
+    cx: BindContext<'_>,
+    with: Option<&ast::With>,
+    from: &[TableRef],
+    find: super::Find<'_>,
+) -> SqlResult<(Vec<Named>, Vec<NamedView>)> {
+    let mut tables = Vec::new();
+    let mut stack: Vec<&TableRef> = from.iter().rev().collect();
+    while let Some(reference) = stack.pop() {
+        match reference {
+            TableRef::Table { name, .. } if view_of(cx, name).is_some() => {
+                return with_views(cx, with, from);
+            }
+            TableRef::Table { name, alias, .. } => {
+                let table = find(name)?;
+                tables.push(Named { alias: alias.clone().unwrap_or_else(|| name.name.clone()), table });
+            }
+            TableRef::Join { left, right, .. } => {
+                stack.push(right);
+                stack.push(left);
+            }
+            TableRef::Derived { .. } => {}
+        }
+    }
+    Ok((tables, Vec::new()))
+}
+
+/// The same from the scope that the whole FROM makes.
+fn with_views(
+    cx: BindContext<'_>,
+    with: Option<&ast::With>,
+    from: &[TableRef],
+) -> SqlResult<(Vec<Named>, Vec<NamedView>)> {
+    let mut binder = Binder::new(cx);
+    let scope: Scope = crate::select::view::scope_of(&mut binder, with, from)?;
+    let checking: Vec<Arc<View>> =
+        binder.views.iter().filter(|named| !named.in_view).map(|n| n.view.clone()).collect();
+    let asks = |schema: &str, name: &str| {
+        let view = checking.iter().find(|view| *view.schema == *schema && *view.name == *name);
+        view.is_some_and(|view| view.check_option != crate::catalog::CheckOption::None)
+    };
+    let mut tables = Vec::new();
+    let mut slots = Vec::new();
+    for entry in &scope.tables {
+        if let Some(def) = entry.def.as_ref().filter(|_| entry.slot != NO_SLOT) {
+            slots.push(entry.slot);
+            tables.push(Named { alias: entry.alias.to_string(), table: def.clone() });
+        }
+    }
+    let mut views = Vec::new();
+    // A view stands behind its tables.
+    let mut inner = 0;
+    for entry in &scope.tables {
+        if entry.is_hidden() {
+            inner += 1;
+            continue;
+        }
+        let own = std::mem::take(&mut inner);
+        let place = |e: &Expr| {
+            let column = e.as_column()?;
+            Some((slots.iter().position(|slot| *slot == column.slot)?, column.column as usize))
+        };
+        let (places, merged): (Vec<_>, bool) = match &entry.view {
+            ViewPart::Whole(meanings) => (meanings.iter().map(place).collect(), true),
+            ViewPart::None if entry.def.is_none() && !entry.schema.is_empty() => {
+                (vec![None; entry.columns.len()], false)
+            }
+            _ => continue,
+        };
+        views.push(NamedView {
+            alias: entry.alias.to_string(),
+            schema: entry.schema.clone(),
+            name: entry.name.clone(),
+            columns: entry.columns.iter().map(|c| c.name.clone()).zip(places).collect(),
+            merged,
+            tables: own,
+            checks: asks(&entry.schema, &entry.name),
+        });
+    }
+    Ok((tables, views))
+}

@@ -1,0 +1,91 @@
+//! VIEWS, and what TABLES and COLUMNS say of views.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_query::account::{Privileges, see};
+use keel_query::catalog::{CheckOption, View as CatalogView};
+use keel_value::Value;
+
+use super::objects::column_row;
+use super::{RowMaker, View, Wanted, text};
+
+/// The views that are wanted, in order of database and name.
+fn wanted_views(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<CatalogView>> {
+    let catalog = view.state.database().catalog();
+    let mut found = Vec::new();
+    for schema in catalog.schemas().filter(|schema| wanted.takes_schema(&schema.name)) {
+        match wanted.table {
+            Some(name) => found.extend(schema.view(name).cloned()),
+            None => found.extend(schema.views().into_iter().cloned()),
+        }
+    }
+    found.retain(|of| see::lists_table(view.session, &catalog.accounts, &of.schema, &of.name));
+    found
+}
+
+/// Rows of TABLES and COLUMNS for views. One that names what is not there has no columns.
+pub fn rows(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
+    let database = view.state.database().clone();
+    let catalog = database.catalog();
+    let accounts = &*catalog.accounts;
+    for of in wanted_views(view, wanted) {
+        let described = database.describe_view(view.session, &of);
+        if rows.table() == "COLUMNS" {
+            let Ok(table) = described else { continue };
+            for (position, column) in table.columns.iter().enumerate() {
+                let own = see::on_column(view.session, accounts, (&of.schema, &of.name), &column.name);
+                if !own.is_none() {
+                    column_row(rows, &table, position, column, own);
+                }
+            }
+            continue;
+        }
+        let comment = described.err().map_or_else(|| "VIEW".to_string(), |error| error.message.into_owned());
+        rows.row([
+            ("TABLE_CATALOG", text("def")),
+            ("TABLE_SCHEMA", text(&of.schema)),
+            ("TABLE_NAME", text(&of.name)),
+            ("TABLE_TYPE", text("VIEW")),
+            ("TABLE_COMMENT", text(comment)),
+        ]);
+        for name in ["TEMPORARY", "CREATE_OPTIONS", "MAX_INDEX_LENGTH"] {
+            rows.also(name, Value::Null);
+        }
+    }
+}
+
+/// Rows of VIEWS.
+pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+    let database = view.state.database().clone();
+    for of in wanted_views(view, wanted) {
+        let updatable = match database.is_updatable_view(view.session, &of) {
+            Some(true) => "YES",
+            Some(false) => "NO",
+            None => "",
+        };
+        let catalog = database.catalog();
+        let own = see::on_whole_table(view.session, &catalog.accounts, &of.schema, &of.name);
+        let shows = own.has(Privileges::SHOW_VIEW);
+        rows.row([
+            ("TABLE_CATALOG", text("def")),
+            ("TABLE_SCHEMA", text(&of.schema)),
+            ("TABLE_NAME", text(&of.name)),
+            ("VIEW_DEFINITION", text(if shows { &*of.text } else { "" })),
+            (
+                "CHECK_OPTION",
+                text(match of.check_option {
+                    CheckOption::None => "NONE",
+                    option => option.word(),
+                }),
+            ),
+            ("IS_UPDATABLE", text(updatable)),
+            ("DEFINER", text(format!("{}@{}", of.definer.0, of.definer.1))),
+            ("SECURITY_TYPE", text(if of.invoker { "INVOKER" } else { "DEFINER" })),
+            ("CHARACTER_SET_CLIENT", text(of.client_collation.charset().name())),
+            ("COLLATION_CONNECTION", text(of.connection_collation.name())),
+            ("ALGORITHM", text(of.algorithm.word())),
+        ]);
+    }
+    Ok(())
+}
