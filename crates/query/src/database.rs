@@ -10,10 +10,12 @@ use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
 use keel_value::{SqlType, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
-use crate::catalog::{Catalog, TableDef, show_create};
+use crate::catalog::{Catalog, TableDef, View, show_create};
 use crate::dml::{Family, delete, insert, is_join, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
@@ -121,6 +123,11 @@ impl Database {
             true => f(&catalog),
             false => f(&session.temporary.view(&catalog)),
         }
+    }
+
+    /// The same for a moment, without counting.
+    pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.catalog.load()
     }
 
     pub(crate) fn catalog_tree(&self) -> &CatalogTree {
@@ -322,6 +329,8 @@ impl Database {
         }
         let dependencies = dependencies(&body, &notes);
         let uses = uses(&statement, &body, notes.uses);
+        check::needs(session, &catalog.accounts, &notes.needs)?;
+        let wanted = check::union(&notes.needs);
         Ok(Plan {
             kind,
             statement,
@@ -336,6 +345,9 @@ impl Database {
             uses,
             body,
             seen_version: AtomicU64::new(catalog.version),
+            needs: notes.needs.into(),
+            wanted,
+            checked: AtomicU64::new(0),
             memory: OnceLock::new(),
             successor: ArcSwapOption::empty(),
         })
@@ -349,6 +361,7 @@ impl Database {
     ) -> SqlResult<(StatementKind, Body)> {
         use StatementKind as K;
         let find = |name: &ast::ObjectName| self.table_of(cx, name);
+        check_target(cx, statement)?;
         Ok(match statement {
             Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
             Statement::Insert(tree) => {
@@ -359,19 +372,40 @@ impl Database {
                     (true, false) => K::Replace,
                     (true, true) => K::ReplaceSelect,
                 };
-                (kind, Body::Insert(Box::new(insert::plan(cx, tree, &find, notes)?)))
+                let plan = insert::plan(cx, tree, &find, notes)?;
+                let needs = insert_needs(tree, &plan);
+                notes.needs.splice(0..0, needs);
+                (kind, Body::Insert(Box::new(plan)))
             }
             Statement::Update(tree) if changes_several(cx, &tree.tables)? => {
-                (K::UpdateMulti, Body::Multi(Box::new(multi::plan_update(cx, tree, &find, notes)?)))
+                let plan = multi::plan_update(cx, tree, &find, notes)?;
+                let needs = plan.changed().flat_map(|target| multi_needs(notes, target, Privileges::UPDATE));
+                let needs: Vec<Need> = needs.collect();
+                notes.needs.extend(needs);
+                (K::UpdateMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Delete(tree) if delete::only_table(tree).is_none() => {
-                (K::DeleteMulti, Body::Multi(Box::new(multi::plan_delete(cx, tree, &find, notes)?)))
+                let plan = multi::plan_delete(cx, tree, &find, notes)?;
+                let needs = plan.changed().flat_map(|target| multi_needs(notes, target, Privileges::DELETE));
+                let needs: Vec<Need> = needs.collect();
+                notes.needs.extend(needs);
+                (K::DeleteMulti, Body::Multi(Box::new(plan)))
             }
             Statement::Update(tree) => {
-                (K::Update, Body::Update(Box::new(update::plan(cx, tree, &find, notes)?)))
+                let plan = update::plan(cx, tree, &find, notes)?;
+                let (table, wanted) = (&plan.targets.table, Privileges::UPDATE);
+                let columns = written(table, plan.assigned(), wanted, false);
+                let named = told(tree.assignments.iter().map(|a| &a.column), wanted);
+                let needs = change_needs(table, plan.through.as_ref(), wanted, columns, Some(named));
+                notes.needs.splice(0..0, needs);
+                (K::Update, Body::Update(Box::new(plan)))
             }
             Statement::Delete(tree) => {
-                (K::Delete, Body::Delete(Box::new(delete::plan(cx, tree, &find, notes)?)))
+                let plan = delete::plan(cx, tree, &find, notes)?;
+                let (table, wanted) = (&plan.targets.table, Privileges::DELETE);
+                let needs = change_needs(table, plan.through.as_ref(), wanted, Vec::new(), None);
+                notes.needs.splice(0..0, needs);
+                (K::Delete, Body::Delete(Box::new(plan)))
             }
             Statement::Do(list) => {
                 let mut binder = Binder::new(cx);
@@ -412,6 +446,99 @@ impl Database {
             cx.session.named_locks.unknown(&name.name, errors::no_such_table(schema, &name.name))
         })
     }
+}
+
+/// Refuses to change a table of which the session has nothing of what that needs, before anything is said about it.
+fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
+    use Privileges as P;
+    let (name, wanted) = match statement {
+        Statement::Insert(tree) if tree.replace => (&tree.table, P::INSERT.and(P::DELETE)),
+        Statement::Insert(tree) if !tree.on_duplicate.is_empty() => (&tree.table, P::INSERT.and(P::UPDATE)),
+        Statement::Insert(tree) => (&tree.table, P::INSERT),
+        Statement::Update(tree) => match single_table(&tree.tables) {
+            Some((name, ..)) => (name, P::UPDATE),
+            None => return Ok(()),
+        },
+        Statement::Delete(tree) => match delete::only_table(tree) {
+            Some((name, ..)) => (name, P::DELETE),
+            None => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    let schema = crate::ddl::schema_of(cx.session, name)?;
+    check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
+}
+
+/// What a change wants of a table, or of the view through which it is made; that view's definer then needs it of the table.
+/// `told` are the columns that the statement names, where it does.
+fn change_needs(
+    table: &Arc<TableDef>,
+    through: Option<&Arc<View>>,
+    whole: Privileges,
+    columns: Vec<ColumnNeed>,
+    told: Option<Vec<ColumnNeed>>,
+) -> Vec<Need> {
+    let of_table = Need { columns, ..Need::of(&table.schema, &table.name, whole) };
+    match through {
+        None if table.is_temporary() => Vec::new(),
+        None => vec![of_table],
+        Some(view) => {
+            let entire = told.is_none();
+            let columns = told.unwrap_or_default();
+            let of_view = Need { entire, columns, ..Need::of(&view.schema, &view.name, whole) };
+            vec![of_view, Need { asked: Asked::through(view), ..of_table }]
+        }
+    }
+}
+
+/// The columns of a table that are written.
+fn written(
+    table: &TableDef,
+    columns: impl Iterator<Item = u16>,
+    wanted: Privileges,
+    unnamed: bool,
+) -> Vec<ColumnNeed> {
+    let need =
+        |place: u16| ColumnNeed { column: table.columns[place as usize].name.clone(), wanted, unnamed };
+    columns.map(need).collect()
+}
+
+/// The same by the names that the statement uses.
+fn told<'n>(names: impl Iterator<Item = &'n ast::ColumnName>, wanted: Privileges) -> Vec<ColumnNeed> {
+    let need =
+        |name: &ast::ColumnName| ColumnNeed { column: name.column.as_str().into(), wanted, unnamed: false };
+    names.map(need).collect()
+}
+
+/// What an INSERT wants.
+fn insert_needs(tree: &ast::Insert, plan: &insert::InsertPlan) -> Vec<Need> {
+    let mut wanted = Privileges::INSERT;
+    if !tree.on_duplicate.is_empty() {
+        wanted = wanted.and(Privileges::UPDATE);
+    }
+    let unnamed = tree.columns.is_empty();
+    let mut columns = written(&plan.table, plan.given(), wanted, unnamed);
+    columns.extend(written(&plan.table, plan.updated(), Privileges::UPDATE, false));
+    let whole = if tree.replace { wanted.and(Privileges::DELETE) } else { wanted };
+    let named = (!unnamed).then(|| {
+        let updated = tree.on_duplicate.iter().map(|assignment| &assignment.column);
+        let mut named = told(tree.columns.iter(), wanted);
+        named.extend(told(updated, Privileges::UPDATE));
+        named
+    });
+    change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
+}
+
+/// What a change of several tables wants of one of them: where it is a table of a view, of every view that is named.
+fn multi_needs(notes: &Notes, target: multi::Changed<'_>, wanted: Privileges) -> Vec<Need> {
+    let columns = written(target.table, target.columns.iter().copied(), wanted, false);
+    if !target.of_view {
+        return change_needs(target.table, None, wanted, columns, None);
+    }
+    let is_named =
+        |view: &&Arc<View>| notes.uses.iter().any(|used| used.is_view && Arc::ptr_eq(&used.lock, &view.lock));
+    let through = notes.views.iter().filter(is_named);
+    through.flat_map(|view| change_needs(target.table, Some(view), wanted, columns.clone(), None)).collect()
 }
 
 /// Whether an UPDATE is one of several tables, if only through a view.

@@ -14,6 +14,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::Statement;
 use keel_value::Value;
 
+use crate::account::check;
 use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, explain, insert, multi, update};
@@ -80,6 +81,7 @@ impl Database {
         if matches!(plan.body, Body::Direct) {
             return self.direct(session, plan, params, sink);
         }
+        self.check_access(session, plan)?;
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
         }
@@ -93,8 +95,17 @@ impl Database {
         self.within_gate(session, writes, |session| self.dispatch_within(session, plan, params, sink))
     }
 
+    /// Whether the session may run a plan.
+    #[inline]
+    fn check_access(&self, session: &mut Session, plan: &Plan) -> SqlResult<()> {
+        if session.access.global.has(plan.wanted) && !session.access.expired {
+            return Ok(());
+        }
+        check::plan(session, &self.catalog_now(), plan)
+    }
+
     /// Runs a statement; one that `writes` waits for the global read lock of others, and holds it off while it runs.
-    fn within_gate(
+    pub(crate) fn within_gate(
         &self,
         session: &mut Session,
         writes: bool,
@@ -126,6 +137,7 @@ impl Database {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
             locked => locked?,
         };
+        self.check_access(session, &plan)?;
         let kept = session.keeps_locks();
         match catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink))) {
             Ok(result) => {
@@ -331,6 +343,7 @@ impl Database {
             if session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
+            check::definition(session, &self.catalog_now(), &plan.statement)?;
             let params = if plan.literals.is_some() { &[] } else { params };
             let done = self.define(session, &plan.statement, params)?;
             session.transaction.note_temporary(session.vars.autocommit);
@@ -346,6 +359,7 @@ impl Database {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
         }
+        check::definition(session, &self.catalog_now(), &plan.statement)?;
         let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
             || plan.kind == StatementKind::Analyze;
         self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))

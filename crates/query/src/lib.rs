@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod account;
 pub mod aggregate;
 pub mod bind;
 mod cache;

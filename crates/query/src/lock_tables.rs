@@ -14,6 +14,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
+use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::{Kind, Owned, TableLock};
@@ -211,6 +212,7 @@ impl Database {
         session.refuse_in_branch()?;
         self.commit(session)?;
         session.named_locks.release();
+        check::lock_tables(session, &self.catalog_now(), tables)?;
         let timeout = match wait {
             Some(LockWait::NoWait | LockWait::SkipLocked) => Duration::ZERO,
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),

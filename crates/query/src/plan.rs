@@ -8,6 +8,8 @@ use keel_sql::Literal;
 use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, Need};
 use crate::bind::{Binder, NamedTable};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::mdl::TableLock;
@@ -180,6 +182,12 @@ pub struct Plan {
     pub(crate) body: Body,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
+    /// What it wants of the tables.
+    pub(crate) needs: Box<[Need]>,
+    /// All that it wants: who may do that everywhere is asked nothing more.
+    pub(crate) wanted: Privileges,
+    /// The stamp of the last account that was found to have it ([`crate::account::Access`]).
+    pub(crate) checked: AtomicU64,
     /// What it takes of the memory that sessions share, where a statement was prepared from it: as long as it lives.
     pub(crate) memory: OnceLock<Allowance>,
 }
@@ -196,6 +204,8 @@ pub(crate) struct Notes {
     pub uses: Vec<TableUse>,
     /// The user variables that it assigns.
     pub assigned: Vec<Arc<str>>,
+    /// What it wants of the tables.
+    pub needs: Vec<Need>,
     /// The views that it reaches, each once.
     pub views: Vec<Arc<View>>,
     /// The tables that it names itself, not through a view.
@@ -223,6 +233,7 @@ impl Notes {
             }
         }
         self.assigned.extend_from_slice(&binder.assigned);
+        binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
     }
 }
 

@@ -14,6 +14,7 @@ use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 
+use crate::account::Access;
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
@@ -290,6 +291,8 @@ pub struct Session {
     pub user: Arc<str>,
     /// Where the client comes from.
     pub client_host: Arc<str>,
+    /// What it may do.
+    pub access: Access,
     /// The default database.
     pub database: Option<Arc<str>>,
     /// Variables.
@@ -364,6 +367,7 @@ impl Session {
             id,
             user: user.into(),
             client_host: client_host.into(),
+            access: Access::unlimited(user, client_host),
             database: None,
             vars: SessionVars::default(),
             txn: None,
@@ -396,7 +400,7 @@ impl Session {
 
     /// User and host of the account.
     pub(crate) fn account(&self) -> (String, String) {
-        (self.user.to_string(), self.client_host.to_string())
+        (self.access.user.to_string(), self.access.host.to_string())
     }
 
     /// Begins a statement: the clock stands still from its first use to the statement's end.

@@ -50,6 +50,23 @@ pub fn host_name() -> String {
     read("/proc/sys/kernel/hostname").map_or_else(|| "localhost".into(), |name| name.trim().into())
 }
 
+/// The name of a user of this machine.
+pub fn user_name(uid: u32) -> Option<String> {
+    // SAFETY: all zeros is a valid passwd.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut buffer = [0u8; 4096];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: entry, buffer with its length and result are ours and outlive the call.
+    let result =
+        unsafe { libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr().cast(), buffer.len(), &mut found) };
+    if result != 0 || found.is_null() || entry.pw_name.is_null() {
+        return None;
+    }
+    // SAFETY: a found entry's name is a string that ends with zero, within the buffer.
+    let name = unsafe { std::ffi::CStr::from_ptr(entry.pw_name) };
+    name.to_str().ok().map(String::from)
+}
+
 /// Files the process may have open.
 pub fn descriptors_max() -> u64 {
     descriptor_limit().rlim_cur

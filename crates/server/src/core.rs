@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_query::account::see::{self, Denied};
 use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
@@ -16,6 +17,7 @@ use crate::memory;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::state::ServerState;
+use crate::usage::Limited;
 use crate::variables::{SessionSettings, Setting};
 
 /// A connection's state.
@@ -34,6 +36,8 @@ pub struct Core {
     pub statements: Statements,
     /// What the running command's texts take, where they are long.
     pub text_room: Option<Share>,
+    /// The limits of its account, where it has some.
+    pub limited: Option<Limited>,
     /// A database was dropped by the running statement.
     pub database_dropped: bool,
 }
@@ -196,7 +200,10 @@ impl Core {
         if !can_name_database(name) {
             return Err(errors::wrong_db_name(shortened(name)));
         }
+        let catalog = self.state.database().catalog();
+        see::require_database(&self.sql, &catalog.accounts, name, Denied::Account)?;
         let known = self.find_schema(name).ok_or_else(|| errors::bad_db(name))?;
+        self.sql.access.choose_database(&catalog.accounts, Some(&known));
         self.client.activity.lock().database = Some(known.clone());
         self.sql.database = Some(known.clone());
         self.track_schema(&known);

@@ -19,8 +19,10 @@ pub mod memory;
 pub mod monitor;
 pub mod options;
 pub mod prepared;
+pub mod privileges;
 pub mod registry;
 pub mod schema;
+pub mod secrets;
 pub mod service;
 pub mod session;
 pub mod show;
@@ -29,6 +31,7 @@ pub mod start;
 pub mod state;
 pub mod statement;
 pub mod timeouts;
+pub mod usage;
 pub mod variables;
 pub mod zone;
 

@@ -45,6 +45,8 @@ pub struct Client {
 pub struct Activity {
     /// Account name; `unauthenticated user` until it is known.
     pub user: Arc<str>,
+    /// The account's user, once it is known.
+    pub account: Option<Arc<str>>,
     /// The default database.
     pub database: Option<Arc<str>>,
     /// As SHOW PROCESSLIST names commands.
@@ -92,6 +94,7 @@ impl Activity {
     pub fn connecting(room: Arc<history::Room>) -> Activity {
         Activity {
             user: "unauthenticated user".into(),
+            account: None,
             database: None,
             command: "Connect",
             since: time::now(),

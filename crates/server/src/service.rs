@@ -1,5 +1,6 @@
 //! New connections: number, limit, greeting.
 
+use std::net::IpAddr;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
@@ -59,6 +60,7 @@ impl SqlService {
             changes: Vec::new(),
             statements: Statements::default(),
             text_room: None,
+            limited: None,
             database_dropped: false,
         };
         ClientSession::new(core)
@@ -78,6 +80,14 @@ fn peer_names(peer: &Peer) -> (String, String) {
     }
 }
 
+/// The address that patterns of hosts are compared with.
+pub fn address_of(peer: &Peer) -> Option<IpAddr> {
+    match peer {
+        Peer::Tcp(address) => Some(address.ip().to_canonical()),
+        Peer::Unix => None,
+    }
+}
+
 impl Service for SqlService {
     type Session = ClientSession;
 
@@ -93,6 +103,14 @@ impl Service for SqlService {
             let error = errors::con_count_error();
             reply::append_err(conn.output(), &error, Capabilities::default(), &mut sequence);
             // The connection closes whether or not the client reads why.
+            let _ = conn.flush();
+            return None;
+        }
+        let (host, _) = peer_names(&conn.peer());
+        if !state.database().catalog().accounts.knows_host(&host, address_of(&conn.peer())) {
+            state.counters.add(Counter::AbortedConnects, 1);
+            let error = errors::host_not_privileged(&host);
+            reply::append_err(conn.output(), &error, Capabilities::default(), &mut 0);
             let _ = conn.flush();
             return None;
         }

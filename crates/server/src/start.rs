@@ -136,6 +136,9 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;
     let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
+    if state.globals.named("skip_grant_tables").is_on() {
+        database.skip_grants();
+    }
     state.set_database(database);
     Watch::start(&state);
     state.timeouts.start();

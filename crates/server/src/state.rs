@@ -21,6 +21,7 @@ use crate::monitor::history;
 use crate::monitor::names::Names;
 use crate::registry::Registry;
 use crate::timeouts::Timeouts;
+use crate::usage::Usage;
 use crate::variables::Globals;
 
 /// The version that `VERSION()` and the greeting give, behind the greeting's prefix.
@@ -61,6 +62,8 @@ pub struct ServerState {
     pub last_report: Mutex<LastReport>,
     /// Rows put up for the executor while SHOW ... WHERE runs, by name; one per session at most.
     pub stage: Mutex<HashMap<String, Staged>>,
+    /// What accounts with limits have used.
+    pub usage: Usage,
     database: OnceLock<Arc<Database>>,
     cut_reports: AtomicU64,
     next_connection: AtomicU64,
@@ -90,6 +93,7 @@ impl ServerState {
             histories: Arc::default(),
             last_report: Mutex::default(),
             stage: Mutex::default(),
+            usage: Usage::default(),
             database: OnceLock::new(),
             cut_reports: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),

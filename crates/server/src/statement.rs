@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
+use keel_query::account::{Privileges, see};
 use keel_sql::ParseOptions;
 use keel_sql::ast::{
     Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement, Xa,
@@ -17,6 +18,7 @@ use keel_wire::capability::Capabilities;
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
 use crate::prepared::{Prepared, Source};
+use crate::privileges;
 use crate::registry::Client;
 use crate::show::{self, Rows};
 use crate::variables::{SessionSettings, set};
@@ -83,6 +85,8 @@ pub fn is_servers(statement: &Statement) -> bool {
         | Statement::CreateUser(_)
         | Statement::DropUser { .. }
         | Statement::RenameUser(_)
+        | Statement::CreateRole(_)
+        | Statement::DropRole { .. }
         | Statement::Grant(_)
         | Statement::Revoke(_)
         | Statement::Xa(_)
@@ -103,6 +107,7 @@ pub fn shows_status(statement: &Statement) -> bool {
 /// Runs a statement of the server.
 pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResult<Outcome> {
     let counters = |core: &Core, counter| core.count(counter, 1);
+    privileges::check(core, statement)?;
     match statement {
         Statement::Set(items) => {
             counters(core, Counter::SetOption);
@@ -186,6 +191,16 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
                 Err(errors::unknown_stmt_handler(name, "DEALLOCATE PREPARE"))
             }
         }
+        Statement::CreateUser(_)
+        | Statement::DropUser { .. }
+        | Statement::RenameUser(_)
+        | Statement::CreateRole(_)
+        | Statement::DropRole { .. }
+        | Statement::Grant(_)
+        | Statement::Revoke(_) => {
+            let database = core.state.database().clone();
+            database.run_account_statement(&mut core.sql, statement).map(|()| Outcome::Ok(""))
+        }
         Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
     }
@@ -194,11 +209,6 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
 /// How messages name a statement that is not supported.
 fn name_of(statement: &Statement) -> String {
     let name = match statement {
-        Statement::CreateUser(_) => "CREATE USER",
-        Statement::DropUser { .. } => "DROP USER",
-        Statement::RenameUser(_) => "RENAME USER",
-        Statement::Grant(_) => "GRANT",
-        Statement::Revoke(_) => "REVOKE",
         Statement::Explain(_) => "EXPLAIN FOR CONNECTION",
         Statement::Unsupported { what } => return what.clone(),
         _ => "this statement",
@@ -316,6 +326,9 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
 /// KILL id, or KILL QUERY id.
 pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
     let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
+    if !privileges::may_end(core, &client) {
+        return Err(errors::kill_denied(id));
+    }
     end(core, &client, query_only)
 }
 
@@ -367,7 +380,7 @@ fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<
     let clients = core.state.registry.all();
     let (own, others): (Vec<_>, Vec<_>) = clients
         .into_iter()
-        .filter(|client| *client.activity.lock().user == *user)
+        .filter(|client| *client.activity.lock().user == *user && privileges::may_end(core, client))
         .partition(|client| client.id == core.client.id);
     others.iter().chain(&own).try_for_each(|client| end(core, client, query_only))
 }
@@ -388,7 +401,13 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
             }
             database.flush_tables(&mut core.sql, tables)
         }
-        FlushKind::Privileges | FlushKind::Other(_) => Ok(()),
+        FlushKind::Privileges => database.check_grants(),
+        FlushKind::Other(what) => {
+            if what == "USER_RESOURCES" {
+                core.state.usage.flush();
+            }
+            Ok(())
+        }
         FlushKind::Status => {
             flush_status(core);
             Ok(())
@@ -415,6 +434,8 @@ const REFRESH_MASTER: u8 = 0x80;
 
 /// COM_REFRESH: FLUSH by a command.
 pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
+    see::expired(&core.sql)?;
+    see::require_global(&core.sql, Privileges::RELOAD)?;
     commit_before_flush(core)?;
     if what & REFRESH_TABLES != 0 {
         let database = core.state.database().clone();
@@ -435,6 +456,7 @@ pub fn forget_dropped_database(core: &mut Core) {
         return;
     }
     core.sql.database = None;
+    core.sql.access.choose_database(&core.state.database().catalog().accounts, None);
     core.client.activity.lock().database = None;
     core.sql.vars.database_collation = core.sql.vars.server_collation;
     core.track_schema("");

@@ -1,9 +1,12 @@
+//! What clients prove themselves by: `mysql_native_password`, and signatures of the plugin `ed25519`.
+//!
 //! `mysql_native_password`: who knows the password can answer the server's challenge, and neither the answer nor what the
 //! server stores lets anybody else answer another one.
 //!
 //! Stored is `SHA1(SHA1(password))`; the answer is `SHA1(password) XOR SHA1(challenge + stored)`; an empty password answers
 //! with nothing.
 
+use ed25519_dalek::{Signature, VerifyingKey};
 use sha1::{Digest, Sha1};
 
 /// The plugin's name on the wire.
@@ -52,7 +55,26 @@ pub fn verify(answer: &[u8], challenge: &[u8], stored: Option<&[u8; SCRAMBLE_BYT
     for (slot, (a, b)) in once.iter_mut().zip(answer.iter().zip(mask)) {
         *slot = a ^ b;
     }
-    sha1(&[&once]) == *stored
+    same(&sha1(&[&once]), stored)
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// The plugin's name on the wire whose answer is an Ed25519 signature of the challenge.
+pub const ED25519: &str = "client_ed25519";
+
+/// Octets of that plugin's challenge.
+pub const NONCE_BYTES: usize = 32;
+
+/// Whether a signature of `nonce` is of who has the secret key of `key`.
+pub fn verify_signature(signature: &[u8], nonce: &[u8; NONCE_BYTES], key: &[u8; 32]) -> bool {
+    let (Ok(key), Ok(signature)) = (VerifyingKey::from_bytes(key), Signature::from_slice(signature)) else {
+        return false;
+    };
+    key.verify_strict(nonce, &signature).is_ok()
 }
 
 #[cfg(test)]

@@ -280,6 +280,13 @@ pub fn encode_auth_switch(out: &mut Vec<u8>, plugin: &str, challenge: &[u8; SCRA
     put_nul_terminated(out, challenge);
 }
 
+/// The same with the challenge of a plugin that takes it as it is.
+pub fn encode_auth_switch_raw(out: &mut Vec<u8>, plugin: &str, challenge: &[u8]) {
+    out.push(AUTH_SWITCH);
+    put_nul_terminated(out, plugin.as_bytes());
+    out.extend_from_slice(challenge);
+}
+
 /// Reads a request to switch the plugin, its first byte included: the plugin's name and the challenge.
 pub fn decode_auth_switch(payload: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     let mut reader = Reader::new(payload);

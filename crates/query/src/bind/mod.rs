@@ -28,6 +28,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_value::{SqlType, Value};
 
+use crate::account::Privileges;
+use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
@@ -55,6 +57,16 @@ pub struct BindContext<'a> {
     /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
     /// another value from row to row.
     pub assigned: &'a [Arc<str>],
+}
+
+impl BindContext<'_> {
+    /// A table of the server's own in a database that has real ones too.
+    fn system_table(&self, db: &str, name: &str) -> Option<Arc<TableDef>> {
+        match self.catalog.table(db, name) {
+            Some(_) => None,
+            None => self.session.host.virtual_table(db, name),
+        }
+    }
 }
 
 /// A real table as a query names it.
@@ -173,6 +185,12 @@ pub struct Binder<'a> {
     pub(crate) reads: Vec<SubqueryReads>,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
+    /// What is wanted of them.
+    pub(crate) needs: Vec<Need>,
+    /// Columns that are met now are assigned to, not read.
+    pub(crate) names_only: bool,
+    /// The view that is met next is changed, not read.
+    pub(crate) changes_view: bool,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
@@ -220,6 +238,9 @@ impl<'a> Binder<'a> {
             derived_depth: 0,
             saw_volatile: false,
             assigned: Vec::new(),
+            needs: Vec::new(),
+            names_only: false,
+            changes_view: false,
             common: Vec::new(),
             later_common: Vec::new(),
             recursions: 0,
@@ -284,11 +305,14 @@ impl<'a> Binder<'a> {
         if self.whole_names.is_some() && session.temporary.get(db, name).is_some() {
             return Err(errors::view_select_tmptable(name));
         }
+        self.may_read(db, name)?;
         let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
             session
                 .host
                 .virtual_table(db, name)
                 .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
+        } else if let Some(system) = self.cx.system_table(db, name) {
+            system
         } else {
             let found = match self.within_views.is_empty() {
                 true => self.cx.catalog.require_table(db, name),
@@ -297,6 +321,11 @@ impl<'a> Binder<'a> {
             };
             found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
         };
+        if !table.is_temporary() {
+            let need = Need::of(&table.schema, &table.name, Privileges::SELECT);
+            let need = Need { asked: self.asked(), ..need };
+            check::add(&mut self.needs, need);
+        }
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
             self.tables.push(table.clone());
         }
@@ -311,6 +340,69 @@ impl<'a> Binder<'a> {
             in_view: !self.within_views.is_empty(),
         });
         Ok(table)
+    }
+
+    /// Refuses a table of which the session may read nothing, before anything is said about it; what a view names is asked
+    /// for when all is bound.
+    fn may_read(&self, db: &str, name: &str) -> SqlResult<()> {
+        if !self.within_views.is_empty() {
+            return Ok(());
+        }
+        let session = self.cx.session;
+        let may = check::table(session, &self.cx.catalog.accounts, (db, name), Privileges::SELECT);
+        may.map_err(|error| match self.whole_names {
+            // CREATE VIEW asks in other words.
+            Some(_) => {
+                errors::tableaccess_denied("ANY", &session.access.user, &session.access.host, db, name)
+            }
+            None => error,
+        })
+    }
+
+    /// Whose privileges what is bound now needs.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            definer: self.within_views.iter().rev().find(|view| !view.invoker).cloned(),
+            within: self.within_views.first().cloned(),
+        }
+    }
+
+    /// Notes that a query names a view.
+    pub(crate) fn note_view(&mut self, view: &View) -> SqlResult<()> {
+        self.may_read(&view.schema, &view.name)?;
+        let need = Need { asked: self.asked(), ..Need::of(&view.schema, &view.name, Privileges::SELECT) };
+        check::add(&mut self.needs, need);
+        Ok(())
+    }
+
+    /// Notes that a column of a table or view is read, which `unnamed` says nobody has named.
+    pub(crate) fn note_read(
+        &mut self,
+        (schema, name): (&Arc<str>, &Arc<str>),
+        column: &Arc<str>,
+        unnamed: bool,
+    ) {
+        if self.names_only {
+            return;
+        }
+        let column = ColumnNeed { column: column.clone(), wanted: Privileges::SELECT, unnamed };
+        let need = Need::of(schema, name, Privileges::NONE);
+        let need = Need { columns: vec![column], asked: self.asked(), ..need };
+        check::add(&mut self.needs, need);
+    }
+
+    /// The same of the column at a place of a scope's table; not of derived tables, and of those within merged views.
+    pub(crate) fn note_column(&mut self, scope: usize, place: usize, index: usize, unnamed: bool) {
+        let table = &self.scopes[scope].tables[place];
+        if table.is_hidden() {
+            return;
+        }
+        let (schema, name, column) = match &table.def {
+            Some(def) => (def.schema.clone(), def.name.clone(), def.columns[index].name.clone()),
+            None if table.schema.is_empty() => return,
+            None => (table.schema.clone(), table.name.clone(), table.columns[index].name.clone()),
+        };
+        self.note_read((&schema, &name), &column, unnamed);
     }
 
     /// The view that a query names, in the current database where none is said.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::ColumnName;
 use keel_value::SqlType;
 
 use super::{Binder, Clause};
+use crate::account::{Privileges, check, see};
 use crate::aggregate::AggregateCall;
 use crate::catalog::{TableDef, names};
 use crate::expr::{ColumnRef, Derivation, Expr, Node};
@@ -252,6 +253,7 @@ impl Binder<'_> {
             let level = (innermost - index) as u16;
             let clause = self.clause;
             if let Some(expr) = self.look_in(index, name, level, clause)? {
+                self.note_named(index, name, &expr);
                 self.note_name(index, name, &expr);
                 if level == 0 {
                     return Ok(expr);
@@ -267,7 +269,40 @@ impl Binder<'_> {
                 return Ok(outwards(expr, level));
             }
         }
-        Err(errors::bad_field(display(name), self.clause.words()))
+        Err(self.unknown_column(name))
+    }
+
+    /// Notes the column that a name means, if it means one of a table.
+    fn note_named(&mut self, scope: usize, name: &ColumnName, expr: &Expr) {
+        let means = |table: &ScopeTable| {
+            let place = table.position(&name.column).filter(|_| !table.is_hidden());
+            place.filter(|_| table.answers_to(name.db.as_deref(), name.table.as_deref()))
+        };
+        let tables = self.scopes[scope].tables.iter().enumerate();
+        let found = tables.filter_map(|(place, table)| Some((place, means(table)?)));
+        let is_it = |(place, index): &(usize, usize)| {
+            crate::expr::walk::same(&self.scopes[scope].tables[*place].column(*index), expr)
+        };
+        let found: Vec<(usize, usize)> = found.filter(is_it).collect();
+        found.into_iter().for_each(|(place, index)| self.note_column(scope, place, index, false));
+    }
+
+    /// 1054; 1143 to who may not read a table as a whole, and so not know its columns.
+    #[cold]
+    fn unknown_column(&self, name: &ColumnName) -> SqlError {
+        let (session, accounts) = (self.cx.session, &*self.cx.catalog.accounts);
+        let hides = |table: &&ScopeTable| {
+            table.def.as_ref().filter(|def| !def.is_temporary()).is_some_and(|def| {
+                table.answers_to(name.db.as_deref(), name.table.as_deref())
+                    && !see::on_whole_table(session, accounts, &def.schema, &def.name).has(Privileges::SELECT)
+            })
+        };
+        match self.scope().visible_tables().iter().find(hides) {
+            Some(table) if self.within_views.is_empty() => {
+                check::column_denied(session, Privileges::SELECT, &name.column, &table.alias)
+            }
+            _ => errors::bad_field(display(name), self.clause.words()),
+        }
     }
 
     fn look_in(

@@ -153,10 +153,10 @@ pub fn decode_view(schema: &str, name: &str, bytes: &[u8]) -> Option<ViewRecord>
     })
 }
 
-struct Writer(Vec<u8>);
+pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    fn u8(&mut self, v: u8) {
+    pub(crate) fn u8(&mut self, v: u8) {
         self.0.push(v);
     }
 
@@ -164,11 +164,11 @@ impl Writer {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
-    fn u32(&mut self, v: u32) {
+    pub(crate) fn u32(&mut self, v: u32) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
-    fn u64(&mut self, v: u64) {
+    pub(crate) fn u64(&mut self, v: u64) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
@@ -177,20 +177,20 @@ impl Writer {
         self.0.extend_from_slice(v);
     }
 
-    fn text(&mut self, v: &str) {
+    pub(crate) fn text(&mut self, v: &str) {
         self.bytes(v.as_bytes());
     }
 
-    fn flag(&mut self, v: bool) {
+    pub(crate) fn flag(&mut self, v: bool) {
         self.u8(v as u8);
     }
 
-    fn list<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Writer, &T)) {
+    pub(crate) fn list<T>(&mut self, items: &[T], mut item: impl FnMut(&mut Writer, &T)) {
         self.u32(items.len() as u32);
         items.iter().for_each(|i| item(self, i));
     }
 
-    fn optional<T: ?Sized>(&mut self, v: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
+    pub(crate) fn optional<T: ?Sized>(&mut self, v: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
         self.flag(v.is_some());
         if let Some(v) = v {
             write(self, v);
@@ -320,7 +320,7 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     fn take(&mut self, len: usize) -> Option<&[u8]> {
@@ -329,7 +329,7 @@ impl Reader<'_> {
         Some(head)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         Some(self.take(1)?[0])
     }
 
@@ -337,11 +337,11 @@ impl Reader<'_> {
         Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
@@ -350,11 +350,11 @@ impl Reader<'_> {
         Some(self.take(len)?.to_vec())
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?).ok()
     }
 
-    fn flag(&mut self) -> Option<bool> {
+    pub(crate) fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
             1 => Some(true),
@@ -362,12 +362,12 @@ impl Reader<'_> {
         }
     }
 
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()?;
         (0..count).map(|_| item(self)).collect()
     }
 
-    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+    pub(crate) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.flag()? { Some(Some(read(self)?)) } else { Some(None) }
     }
 

@@ -33,6 +33,8 @@ use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_value::CollationId;
 
+use crate::account::Accounts;
+
 pub use entry::EntryShape;
 pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
@@ -48,6 +50,8 @@ pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 pub struct Catalog {
     /// Grows by one with every change.
     pub version: u64,
+    /// Who may do what.
+    pub accounts: Arc<Accounts>,
     schemas: BTreeMap<Arc<str>, Arc<Schema>>,
     /// By the name of a table those whose foreign keys refer to it, each once.
     children: Arc<HashMap<TableName, Vec<TableName>>>,

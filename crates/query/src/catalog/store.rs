@@ -1,6 +1,7 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
-//! Keys: `1 schema` holds a database, `2 schema 0 table` a table, `3 schema 0 view` a view (see [`codec`]). The tree's own counter
+//! Keys: `1 schema` holds a database, `2 schema 0 table` a table, `3 schema 0 view` a view (see [`codec`]), `4 ...` an account
+//! (see [`record`]). The tree's own counter
 //! numbers tables. A tree of rows that no table names was left by a definition that a crash cut short; the next start
 //! drops it.
 
@@ -16,6 +17,7 @@ use super::record::TableRecord;
 use super::table::Shared;
 use super::view::{View, ViewRecord};
 use super::{Catalog, Schema};
+use crate::account::{Accounts, make_first, record};
 use crate::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
@@ -49,6 +51,7 @@ impl CatalogTree {
     /// Reads everything and drops trees that nobody names. Waits.
     pub fn load(&self, engine: &Arc<Engine>) -> SqlResult<Catalog> {
         let mut catalog = Catalog { version: 1, ..Catalog::default() };
+        let mut accounts = None;
         let mut used: HashSet<TreeId> = HashSet::from_iter([self.tree.id()]);
         let mut txn = engine.begin(TxnOptions::default());
         let mut scan = txn.scan(&self.tree, ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
@@ -67,10 +70,19 @@ impl CatalogTree {
                 Some((3, names)) => {
                     catalog.put_view(Arc::new(View::new(read_view(names, row)?, Arc::default())));
                 }
+                Some((&record::KEY, [])) => drop(accounts.get_or_insert_with(Accounts::first_version)),
+                Some((&record::KEY, names)) => {
+                    let account = record::decode(names, row).ok_or_else(damaged)?;
+                    accounts.get_or_insert_with(Accounts::first_version).put(Arc::new(account));
+                }
                 _ => return Err(damaged()),
             }
         }
         txn.rollback().map_err(engine_error)?;
+        catalog.accounts = Arc::new(match accounts {
+            Some(accounts) => accounts,
+            None => make_first(engine, self)?,
+        });
         drop_unused(engine, &used)?;
         Ok(catalog)
     }
@@ -100,6 +112,16 @@ impl CatalogTree {
     /// Removes a table's record.
     pub fn remove_table(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
         txn.delete(&self.tree, &table_key(schema, name)).map_err(engine_error)
+    }
+
+    /// Writes a record of another kind.
+    pub(crate) fn put_raw(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {
+        self.put(txn, key, record)
+    }
+
+    /// Removes one.
+    pub(crate) fn remove_raw(&self, txn: &mut Txn, key: &[u8]) -> SqlResult<()> {
+        txn.delete(&self.tree, key).map_err(engine_error)
     }
 
     /// Writes a view's record.

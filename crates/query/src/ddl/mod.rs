@@ -30,6 +30,7 @@ use keel_sql::ast::{LockWait, ObjectName, Statement};
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
+use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};
 use crate::memory::FilePlace;
@@ -69,7 +70,7 @@ impl Database {
     }
 
     /// Opens the window in which the catalog may change. Waits for other definitions.
-    fn definition(&self, session: &Session) -> SqlResult<Definition<'_>> {
+    pub(crate) fn definition(&self, session: &Session) -> SqlResult<Definition<'_>> {
         let mut owned = Owned::default();
         owned.take(self.definition_lock(), session, lock_timeout(session, None))?;
         let catalog = Catalog::clone(&self.catalog());
@@ -175,7 +176,7 @@ impl Database {
     /// 1044 for information_schema and its like.
     fn refuse_virtual(&self, session: &Session, schema: &str) -> SqlResult<()> {
         if self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema)) {
-            return Err(errors::dbaccess_denied(&session.user, &session.client_host, schema));
+            return Err(errors::dbaccess_denied(&session.access.user, &session.access.host, schema));
         }
         Ok(())
     }
@@ -199,10 +200,11 @@ fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
 }
 
 /// The next version of the catalog while it is made.
-struct Definition<'d> {
+pub(crate) struct Definition<'d> {
     database: &'d Database,
     txn: Txn,
-    catalog: Catalog,
+    /// What it becomes.
+    pub(crate) catalog: Catalog,
     /// What was put into the catalog.
     put: Vec<Arc<TableDef>>,
     /// Whether trees go, and with them the plans that use them.
@@ -245,8 +247,19 @@ impl Definition<'_> {
         Ok(())
     }
 
+    /// Writes an account's record.
+    pub(crate) fn put_account(&mut self, account: &Account) -> SqlResult<()> {
+        let (key, record) = (record::key(account), record::encode(account));
+        self.database.catalog_tree().put_raw(&mut self.txn, &key, &record)
+    }
+
+    /// Removes an account's record.
+    pub(crate) fn remove_account(&mut self, account: &Account) -> SqlResult<()> {
+        self.database.catalog_tree().remove_raw(&mut self.txn, &record::key(account))
+    }
+
     /// Makes it durable and shows it to everybody.
-    fn commit(mut self) -> SqlResult<()> {
+    pub(crate) fn commit(mut self) -> SqlResult<()> {
         let commit = self.txn.commit().map_err(engine_error)?;
         for table in &self.put {
             table.rows().set_born(commit);

@@ -11,6 +11,7 @@ use super::create::storable;
 use super::view_text::{Rewriter, is_unfit};
 use super::{Definition, schema_of};
 use crate::Database;
+use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
 use crate::catalog::{
     Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
@@ -339,6 +340,7 @@ fn text_of(
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
     binder.whole_names = Some(Box::new(WholeNames::default()));
     let plan = select::plan_select(&mut binder, &create.query)?;
+    check::needs(session, &catalog.accounts, &binder.needs)?;
     let schema = schema_of(session, &create.name)?;
     let is_itself = |view: &Arc<View>| *view.schema == *schema && *view.name == *create.name.name;
     if binder.views.iter().any(|named| is_itself(&named.view)) {

@@ -45,7 +45,10 @@ impl Assignments {
     ) -> SqlResult<Assignments> {
         let mut bound: Vec<(usize, Source)> = Vec::with_capacity(list.len());
         for assignment in list {
-            let column = target_column(binder, slot, &assignment.column, clauses.0)?;
+            binder.names_only = true;
+            let column = target_column(binder, slot, &assignment.column, clauses.0);
+            binder.names_only = false;
+            let column = column?;
             let source = match &assignment.value {
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
@@ -75,6 +78,11 @@ impl Assignments {
     /// Whether a column may change.
     pub fn changes(&self, column: usize) -> bool {
         self.assigns(column) || self.on_update.contains(&column)
+    }
+
+    /// The columns that the list names.
+    pub fn assigned(&self) -> impl Iterator<Item = u16> {
+        self.list.iter().map(|(column, _)| *column as u16)
     }
 
     /// Whether the list names a column.

@@ -75,6 +75,16 @@ enum Rows {
 }
 
 impl InsertPlan {
+    /// The columns that it gives values for.
+    pub fn given(&self) -> impl Iterator<Item = u16> {
+        self.columns.iter().map(|column| *column as u16)
+    }
+
+    /// The columns that it assigns to where a row is there already.
+    pub fn updated(&self) -> impl Iterator<Item = u16> {
+        self.on_duplicate.iter().flat_map(|(assignments, _)| assignments.assigned())
+    }
+
     /// Whether nobody knows beforehand how many rows there are.
     fn is_bulk(&self) -> bool {
         matches!(self.rows, Rows::Query { .. })

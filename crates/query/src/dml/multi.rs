@@ -50,6 +50,15 @@ struct Target {
     checks: Option<Checks>,
 }
 
+/// A table whose rows change.
+pub(crate) struct Changed<'p> {
+    pub table: &'p Arc<TableDef>,
+    /// It changes through a view.
+    pub of_view: bool,
+    /// The columns that are assigned to.
+    pub columns: Vec<u16>,
+}
+
 impl MultiPlan {
     /// What the rows are tied to by foreign keys.
     pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
@@ -59,6 +68,15 @@ impl MultiPlan {
     /// The tables whose rows change.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.targets.iter().map(|t| &t.table)
+    }
+
+    /// What changes of each of them.
+    pub fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
+        self.targets.iter().map(|t| Changed {
+            table: &t.table,
+            of_view: t.alias.starts_with('\0'),
+            columns: t.assigned.iter().map(|(column, _)| *column as u16).collect(),
+        })
     }
 
     /// The same with the names that they have in the statement.

@@ -97,6 +97,11 @@ pub(crate) fn plan(
 }
 
 impl UpdatePlan {
+    /// The columns that it assigns to.
+    pub fn assigned(&self) -> impl Iterator<Item = u16> {
+        self.assignments.assigned()
+    }
+
     /// Whether a new row may be written; with IGNORE one that may not leaves the old one as it is.
     fn passes_checks(&self, session: &mut Session, row: &mut Vec<u8>) -> SqlResult<bool> {
         match self.checks.test_bytes(session, &self.targets.table, row) {

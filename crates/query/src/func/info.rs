@@ -15,8 +15,10 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(or_null(cx.session.database.clone(), |db| text_value(db.as_bytes())))
     }),
     function!(text "user", 0, 0, |_, _| Ok((system_text(384), true)), user),
-    function!(text "current_user", 0, 0, |_, _| Ok((system_text(384), true)), user),
-    function!("current_role", 0, 0, |_, _| Ok((system_text(384), true)), |_, _, _| Ok(Value::Null)),
+    function!(text "current_user", 0, 0, |_, _| Ok((system_text(384), true)), current_user),
+    function!("current_role", 0, 0, |_, _| Ok((system_text(128), true)), |_, _, cx| {
+        Ok(or_null(cx.session.access.role.clone(), |role| text_value(role.as_bytes())))
+    }),
     function!("version", 0, 0, version_type, |_, _, cx| Ok(text_value(cx.session.host.version()))),
     function!(
         "connection_id",
@@ -47,6 +49,10 @@ fn version_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, boo
 
 fn user<'f>(_: &'f SqlType, _: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     Ok(text_value(format!("{}@{}", cx.session.user, cx.session.client_host)))
+}
+
+fn current_user<'f>(_: &'f SqlType, _: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    Ok(text_value(format!("{}@{}", cx.session.access.user, cx.session.access.host)))
 }
 
 fn last_insert_id_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

@@ -7,6 +7,7 @@ use keel_storage::inspect::{Folder, Leaf, Visitor};
 use parking_lot::Mutex;
 
 use super::Inspection;
+use crate::account::{Account, record};
 use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table, read_view};
 use crate::catalog::{Schema, TableDef, View, codec};
 
@@ -21,6 +22,8 @@ pub struct Known {
     pub schemas: Vec<Schema>,
     /// Tables in order of their names.
     pub tables: Vec<TableDef>,
+    /// Accounts in order of their names.
+    pub accounts: Vec<Account>,
     /// Views in order of their names.
     pub views: Vec<View>,
     /// Trees with their notes.
@@ -126,6 +129,11 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
             let view = View::offline(view);
             view.query().map_err(|_| "a view's query cannot be read")?;
             known.views.push(view);
+        }
+        Some((&record::KEY, [])) => {}
+        Some((&record::KEY, names)) => {
+            let account = record::decode(names, row).ok_or("an account's record cannot be read")?;
+            known.accounts.push(account);
         }
         _ => return Err("a record of unknown kind"),
     }

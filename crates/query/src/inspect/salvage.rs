@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use super::literal::push_literal;
 use super::{Inspection, read_catalog};
 use crate::access::clustered_key;
+use crate::account::{Account, show};
 use crate::catalog::names::push_quoted;
 use crate::catalog::{IndexDef, TableDef, View, show_create};
 
@@ -257,6 +258,9 @@ fn shown_span(index: Option<&IndexDef>, span: &Span) -> String {
     format!("rows from {low} to {high}")
 }
 
+/// The file of the accounts; those of tables begin with digits.
+const ACCOUNTS_FILE: &str = "accounts.sql";
+
 impl Inspection {
     /// Writes what can be read of each table to a file of SQL in `out`, a new folder. Waits.
     pub fn salvage(&self, out: &Path) -> io::Result<Vec<Salvaged>> {
@@ -267,6 +271,7 @@ impl Inspection {
             self.name(table);
         }
         self.tell_prepared();
+        self.salvage_accounts(&known.accounts, out)?;
         for table in known.tables {
             all.push(self.salvage_table(Arc::new(table), out, all.len())?);
         }
@@ -276,6 +281,16 @@ impl Inspection {
         fs::sync_dir(out)?;
         self.report.finish();
         Ok(all)
+    }
+
+    /// Writes the accounts, to be made behind the tables that they have privileges on.
+    fn salvage_accounts(&self, accounts: &[Account], out: &Path) -> io::Result<()> {
+        let dump = Dump::create(&out.join(ACCOUNTS_FILE))?;
+        for statement in show::script(accounts.iter()) {
+            dump.write(statement.as_bytes());
+            dump.write(b";\n");
+        }
+        dump.finish()
     }
 
     fn salvage_table(&self, table: Arc<TableDef>, out: &Path, number: usize) -> io::Result<Salvaged> {

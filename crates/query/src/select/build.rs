@@ -199,6 +199,12 @@ pub(super) fn bind_items(
                     notes.note_wildcard(item, names);
                     binder.whole_names = Some(notes);
                 }
+                let innermost = binder.scopes.len() - 1;
+                for column in &listed {
+                    if let from::Listed::Of(place, index) = column {
+                        binder.note_column(innermost, *place, *index, true);
+                    }
+                }
                 let scope = binder.scope();
                 out.extend(listed.into_iter().map(|column| {
                     let (expr, name) = column.value(scope);

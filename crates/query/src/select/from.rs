@@ -340,6 +340,10 @@ fn merge(
 ) -> SqlResult<Expr> {
     let (l, left_parts) = side(binder, name, left)?;
     let (r, right_parts) = side(binder, name, right)?;
+    let innermost = binder.scopes.len() - 1;
+    for (place, column) in left_parts.iter().chain(&right_parts) {
+        binder.note_column(innermost, *place, *column as usize, false);
+    }
     let whole = |parts: &[(usize, u16)]| {
         let (table, column) = parts.first()?;
         binder.whole_name_of(&binder.scope().tables[*table], *column as usize)

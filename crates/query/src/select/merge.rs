@@ -115,6 +115,11 @@ fn try_derived(
     let Some(named) = named(&plain, &def, &inner).filter(|_| hints_hold && !def.is_virtual()) else {
         return Ok(None);
     };
+    let listed = named.iter().enumerate().filter(|(_, name)| name.is_some());
+    listed.for_each(|(place, _)| {
+        let column = def.columns[place].name.clone();
+        binder.note_read((&def.schema, &def.name), &column, false);
+    });
     let slot = from.leaves.len() as u16;
     let Some(conditions) = conditions(binder, &plain, ScopeTable::of(slot, def.clone(), Some(&inner)))?
     else {

@@ -35,6 +35,9 @@ pub(super) fn add(
     if binder.within_views.len() >= DEPTH_MAX {
         return Err(errors::not_supported_yet(format!("views nested more than {DEPTH_MAX} deep")));
     }
+    if !std::mem::take(&mut binder.changes_view) {
+        binder.note_view(view)?;
+    }
     let alias = alias.unwrap_or(&view.name);
     binder.views.push(NamedView {
         view: view.clone(),
@@ -336,6 +339,7 @@ pub(crate) fn target(
     alias: Option<&str>,
 ) -> SqlResult<Option<Target>> {
     let mut from = From::default();
+    binder.changes_view = true;
     let (_, conditions) = add(binder, &mut from, view, alias)?;
     let is_merged = binder.scope().tables.iter().any(|t| matches!(t.view, ViewPart::Whole(_)));
     if !is_merged {

@@ -266,6 +266,14 @@ impl Connection {
         }
     }
 
+    /// The user of the process at the other end, where the kernel knows it: on unix sockets of the real world.
+    pub fn peer_uid(&self) -> Option<u32> {
+        match self.peer() {
+            Peer::Unix if !crate::sim::in_simulation() => socket::peer_uid(self.conn().fd),
+            _ => None,
+        }
+    }
+
     /// A handle by which others can shut this connection down.
     pub fn handle(&self) -> ConnHandle {
         let w = worker::own().expect("connections live on workers");

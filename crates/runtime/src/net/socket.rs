@@ -150,6 +150,17 @@ pub(crate) fn peer(fd: RawFd) -> Peer {
     name_of(fd, libc::getpeername).map_or(Peer::Unix, Peer::Tcp)
 }
 
+/// The user of the process at the other end of a unix socket, as the kernel knows it.
+pub(crate) fn peer_uid(fd: RawFd) -> Option<u32> {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` octets into a structure of that size.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut credentials).cast(), &mut len)
+    };
+    (result == 0 && credentials.uid != u32::MAX).then_some(credentials.uid)
+}
+
 /// Options of a fresh connection. Refusals matter to nobody: the peer may be gone already, or the socket a unix one.
 pub(super) fn prepare(fd: RawFd, nonblocking: bool) {
     let _ = set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);

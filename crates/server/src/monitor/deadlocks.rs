@@ -15,6 +15,7 @@ use super::history::{Statement, TEXT_BYTES_MAX, beginning};
 use super::names::LockText;
 use super::transactions::{self, Session};
 use crate::registry::{Activity, Client};
+use crate::secrets::hidden;
 use crate::state::ServerState;
 
 /// Deadlocks that are kept.
@@ -242,7 +243,7 @@ fn add_story(told: &mut Party, client: &Client) {
 pub fn running(activity: &Activity) -> Option<Statement> {
     (!activity.text.is_empty()).then(|| Statement {
         since: activity.since,
-        text: beginning(&activity.text, TEXT_BYTES_MAX).into(),
+        text: beginning(&hidden(&activity.text), TEXT_BYTES_MAX).into(),
         text_len: activity.text.len() as u64,
         parameters: activity.parameters.as_slice().into(),
     })

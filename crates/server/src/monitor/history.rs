@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::secrets::hidden;
 use keel_runtime::time::Instant;
 use keel_value::{SqlType, TypeKind, Value, convert};
 
@@ -168,7 +169,7 @@ impl History {
             rest = behind;
             Statement {
                 since: entry.since,
-                text: text.into(),
+                text: (*hidden(text)).into(),
                 text_len: u64::from(entry.text_len),
                 parameters: parameters.into(),
             }

@@ -9,6 +9,7 @@ use keel_storage::{Isolation, TrxInfo, Who};
 
 use crate::counters::Counter;
 use crate::registry::{Activity, Client};
+use crate::secrets::hidden;
 use crate::show::admin::state_of;
 use crate::state::ServerState;
 
@@ -149,7 +150,7 @@ pub fn of_client(client: Arc<Client>) -> Option<Open> {
         isolation: isolation.unwrap_or_else(by_setting),
         read_only: known.is_some_and(|open| open.read_only),
         is_autocommit: known.is_none() && activity.is_autocommit,
-        text: (!activity.text.is_empty()).then(|| activity.text.as_slice().into()),
+        text: (!activity.text.is_empty()).then(|| (*hidden(&activity.text)).into()),
         tables: u64::from(client.tables.load(Ordering::Relaxed)),
         locking,
         client: None,

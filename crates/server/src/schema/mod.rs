@@ -4,6 +4,7 @@
 //! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
 //! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
 
+pub mod accounts;
 mod constraints;
 pub mod deadlocks;
 pub mod engine;
@@ -18,6 +19,7 @@ use std::sync::{Arc, LazyLock};
 
 use keel_base::SqlResult;
 use keel_query::Session;
+use keel_query::account::{Privileges, see};
 use keel_query::catalog::TableDef;
 use keel_value::{CollationId, DateTime, SqlType, TypeKind, Value};
 
@@ -62,9 +64,15 @@ impl Wanted<'_> {
 }
 
 static TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
-    LazyLock::new(|| read_tables(include_str!("columns.tsv")));
+    LazyLock::new(|| read_tables("information_schema", include_str!("columns.tsv")));
 
-fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
+/// The database that holds MariaDB's own tables; those of accounts are made up here and cannot be written.
+pub const MYSQL: &str = "mysql";
+
+static MYSQL_TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
+    LazyLock::new(|| read_tables(MYSQL, include_str!("mysql.tsv")));
+
+fn read_tables(schema: &str, text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
     let mut columns: BTreeMap<&str, Vec<(&str, SqlType, bool)>> = BTreeMap::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -74,7 +82,7 @@ fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
     columns
         .into_iter()
         .map(|(name, columns)| {
-            let mut table = TableDef::virtual_table("information_schema", name, columns);
+            let mut table = TableDef::virtual_table(schema, name, columns);
             table.options.collation = COLLATION;
             (name.to_ascii_lowercase(), Arc::new(table))
         })
@@ -119,6 +127,9 @@ fn read_type(text: &str) -> SqlType {
 
 /// The table of that name, whatever its case.
 pub fn find(schema: &str, name: &str) -> Option<Arc<TableDef>> {
+    if schema == MYSQL {
+        return MYSQL_TABLES.get(name).cloned();
+    }
     if !schema.eq_ignore_ascii_case("information_schema") {
         return None;
     }
@@ -146,9 +157,29 @@ pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
     TABLES.values().filter(|t| !HIDDEN.contains(&&*t.name))
 }
 
+/// The tables of `mysql` that are made up.
+pub fn mysql_tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
+    MYSQL_TABLES.values()
+}
+
+/// Whether only those may read a table who have PROCESS.
+fn is_guarded(name: &str) -> bool {
+    (name.starts_with("INNODB_") || name.starts_with("KEEL_")) && name != "KEEL_MEMORY"
+}
+
 /// The rows of a table at this moment.
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut maker = RowMaker::new(table);
+    if *table.schema == *MYSQL {
+        accounts::fill_mysql(view, table, &mut maker);
+        return Ok(maker.rows);
+    }
+    if is_guarded(&table.name) {
+        see::require_global(view.session, Privileges::PROCESS)?;
+    }
+    if accounts::fill(view, &mut maker) {
+        return Ok(maker.rows);
+    }
     match &*table.name {
         "SCHEMATA"
         | "TABLES"

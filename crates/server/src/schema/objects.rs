@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_query::account::{Privileges, see};
 use keel_query::catalog::show_create::OPTION_ORDER;
 use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
 use super::{
-    COLLATION, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, number, tables, text, views, yes_no,
+    COLLATION, MYSQL, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, mysql_tables, number, tables,
+    text, views, yes_no,
 };
 
 /// Octets of a page.
@@ -24,6 +26,13 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
     }
     for table in real_tables(view, wanted) {
         one_table(view, rows, &table)?;
+    }
+    if wanted.takes_schema(MYSQL) {
+        let catalog = view.state.database().catalog();
+        let seen = |t: &&Arc<TableDef>| see::lists_table(view.session, &catalog.accounts, MYSQL, &t.name);
+        for table in mysql_tables().filter(|t| wanted.takes_table(&t.name)).filter(seen) {
+            one_table(view, rows, table)?;
+        }
     }
     if wanted.own.is_none() && matches!(rows.table(), "TABLES" | "COLUMNS") {
         views::rows(view, wanted, rows);
@@ -49,6 +58,12 @@ pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
             None => found.extend(schema.tables().into_iter().cloned()),
         }
     }
+    if !view.session.access.global.has_any(Privileges::SEES_TABLE) {
+        found.retain(|table| {
+            table.is_temporary()
+                || see::lists_table(view.session, &catalog.accounts, &table.schema, &table.name)
+        });
+    }
     found
 }
 
@@ -56,8 +71,16 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) ->
     match rows.table() {
         "TABLES" => table_row(view, rows, table)?,
         "COLUMNS" => {
+            let catalog = view.state.database().catalog();
+            let name = (&*table.schema, &*table.name);
             for (position, column) in table.columns.iter().enumerate() {
-                column_row(rows, table, position, column);
+                let own = match table.is_temporary() {
+                    true => Privileges::OF_COLUMN,
+                    false => see::on_column(view.session, &catalog.accounts, name, &column.name),
+                };
+                if !own.is_none() {
+                    column_row(rows, table, position, column, own);
+                }
             }
         }
         "STATISTICS" => {
@@ -77,6 +100,7 @@ fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
         catalog.schemas().map(|s| (s.name.to_string(), s.collation, s.comment.to_string())).collect();
     all.extend(SCHEMAS.iter().map(|name| (name.to_string(), COLLATION, String::new())));
     all.sort();
+    all.retain(|(name, ..)| see::lists_database(view.session, &catalog.accounts, name));
     for (name, collation, comment) in all.iter().filter(|(name, ..)| wanted.takes_schema(name)) {
         rows.row([
             ("CATALOG_NAME", text("def")),
@@ -227,10 +251,13 @@ pub fn extra(column: &ColumnDef) -> String {
     words.join(", ")
 }
 
-/// All that root may do with a column.
-pub const COLUMN_PRIVILEGES: &str = "select,insert,update,references";
-
-pub(super) fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: usize, column: &ColumnDef) {
+pub(super) fn column_row(
+    rows: &mut RowMaker<'_>,
+    table: &TableDef,
+    position: usize,
+    column: &ColumnDef,
+    own: Privileges,
+) {
     let ty = &column.ty;
     let name = ty.sql_name();
     let data_type = name.split(['(', ' ']).next().unwrap_or(&name).to_string();
@@ -257,7 +284,7 @@ pub(super) fn column_row(rows: &mut RowMaker<'_>, table: &TableDef, position: us
         ("COLUMN_TYPE", text(&name)),
         ("COLUMN_KEY", text(column_key(table, position))),
         ("EXTRA", text(extra(column))),
-        ("PRIVILEGES", text(if SCHEMAS.contains(&&*table.schema) { "select" } else { COLUMN_PRIVILEGES })),
+        ("PRIVILEGES", text(own.names().map(str::to_lowercase).collect::<Vec<_>>().join(","))),
         ("COLUMN_COMMENT", text(&column.comment)),
         ("IS_GENERATED", text("NEVER")),
     ]);

@@ -1,10 +1,12 @@
 //! Tables about the server: engines, character sets, variables, status, processes, plugins, privileges.
 
 use keel_base::SqlResult;
+use keel_query::account::Privileges;
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
 
 use super::{RowMaker, View, maybe, number, text, yes_no};
+use crate::secrets::hidden;
 use crate::show::status;
 use crate::variables::{Kind, Scope, Setting, VarId, Variable, set, table};
 
@@ -26,7 +28,6 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
             }
         }
         "PLUGINS" | "ALL_PLUGINS" => plugins(rows),
-        "USER_PRIVILEGES" => user_privileges(rows),
         "OPEN_TABLES" => open_tables(view, rows),
         _ => {}
     }
@@ -102,12 +103,19 @@ fn applicability(rows: &mut RowMaker<'_>) {
 }
 
 fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    let sees_all = view.session.access.global.has(Privileges::PROCESS);
     for client in view.state.registry.all() {
         let activity = client.activity.lock();
+        if !sees_all
+            && client.id != view.session.id
+            && activity.account.as_ref() != Some(&view.session.access.user)
+        {
+            continue;
+        }
         let elapsed = activity.since.elapsed();
         let own = client.id == view.session.id;
         let running = !activity.text.is_empty();
-        let info = running.then(|| String::from_utf8_lossy(&activity.text).into_owned());
+        let info = running.then(|| String::from_utf8_lossy(&hidden(&activity.text)).into_owned());
         rows.row([
             ("ID", number(client.id)),
             ("USER", text(&activity.user)),
@@ -245,39 +253,6 @@ fn plugins(rows: &mut RowMaker<'_>) {
             ("LOAD_OPTION", text("FORCE")),
             ("PLUGIN_MATURITY", text("Beta")),
             ("PLUGIN_AUTH_VERSION", text("1.0")),
-        ]);
-    }
-}
-
-/// What root may do, in MariaDB's order.
-const PRIVILEGES: &[&str] = &[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "CREATE",
-    "DROP",
-    "RELOAD",
-    "SHUTDOWN",
-    "PROCESS",
-    "FILE",
-    "REFERENCES",
-    "INDEX",
-    "ALTER",
-    "SHOW DATABASES",
-    "SUPER",
-    "CREATE TEMPORARY TABLES",
-    "LOCK TABLES",
-    "EXECUTE",
-];
-
-fn user_privileges(rows: &mut RowMaker<'_>) {
-    for privilege in PRIVILEGES {
-        rows.row([
-            ("GRANTEE", text("'root'@'localhost'")),
-            ("TABLE_CATALOG", text("def")),
-            ("PRIVILEGE_TYPE", text(privilege)),
-            ("IS_GRANTABLE", text("YES")),
         ]);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_query::account::{Privileges, see};
 use keel_query::catalog::{CheckOption, View as CatalogView};
 use keel_value::Value;
 
@@ -19,18 +20,24 @@ fn wanted_views(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<CatalogView>> {
             None => found.extend(schema.views().into_iter().cloned()),
         }
     }
+    found.retain(|of| see::lists_table(view.session, &catalog.accounts, &of.schema, &of.name));
     found
 }
 
 /// Rows of TABLES and COLUMNS for views. One that names what is not there has no columns.
 pub fn rows(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
     let database = view.state.database().clone();
+    let catalog = database.catalog();
+    let accounts = &*catalog.accounts;
     for of in wanted_views(view, wanted) {
         let described = database.describe_view(view.session, &of);
         if rows.table() == "COLUMNS" {
             let Ok(table) = described else { continue };
             for (position, column) in table.columns.iter().enumerate() {
-                column_row(rows, &table, position, column);
+                let own = see::on_column(view.session, accounts, (&of.schema, &of.name), &column.name);
+                if !own.is_none() {
+                    column_row(rows, &table, position, column, own);
+                }
             }
             continue;
         }
@@ -57,11 +64,14 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
             Some(false) => "NO",
             None => "",
         };
+        let catalog = database.catalog();
+        let own = see::on_whole_table(view.session, &catalog.accounts, &of.schema, &of.name);
+        let shows = own.has(Privileges::SHOW_VIEW);
         rows.row([
             ("TABLE_CATALOG", text("def")),
             ("TABLE_SCHEMA", text(&of.schema)),
             ("TABLE_NAME", text(&of.name)),
-            ("VIEW_DEFINITION", text(&of.text)),
+            ("VIEW_DEFINITION", text(if shows { &*of.text } else { "" })),
             (
                 "CHECK_OPTION",
                 text(match of.check_option {

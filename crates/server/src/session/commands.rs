@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use keel_base::{SqlResult, errors};
+use keel_query::account::{Privileges, see};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time;
 use keel_wire::capability::Capabilities;
@@ -34,7 +35,13 @@ impl ClientSession {
         let state = self.core.state.clone();
         state.counters.add(Counter::Running, 1);
         self.count_command(&command);
-        let after = self.dispatch(conn, command);
+        let after = match self.core.limited.as_ref().map_or(Ok(()), |limited| limited.count(false)) {
+            Err(error) if is_statement => {
+                self.send_error(conn, &error);
+                After::Idle
+            }
+            _ => self.dispatch(conn, command),
+        };
         self.core.text_room = None;
         state.counters.sub(Counter::Running, 1);
         self.end_activity(is_statement);
@@ -153,10 +160,9 @@ impl ClientSession {
             }
             Command::SetOption(option) => self.set_option(conn, option),
             Command::ResetConnection => self.core.reset(),
-            Command::Shutdown => {
-                state.stop_requested.set();
-                Ok(())
-            }
+            Command::Shutdown => see::expired(&self.core.sql)
+                .and_then(|()| see::require_global(&self.core.sql, Privileges::SHUTDOWN))
+                .map(|()| state.stop_requested.set()),
             _ => Err(errors::unknown_com()),
         };
         match result {

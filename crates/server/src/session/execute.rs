@@ -170,6 +170,11 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
+        if let Some(limited) = &self.core.limited
+            && (plan.kind.changes_rows() || plan.kind.defines())
+        {
+            limited.count(true)?;
+        }
         self.core.client.tables.store(plan.table_count() as u32, Ordering::Relaxed);
         let manner = self.manner(form, known);
         let mut sequence = self.sequence;

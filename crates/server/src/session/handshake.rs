@@ -1,18 +1,25 @@
 //! Who the client is: the handshake response, the switch to another plugin, COM_CHANGE_USER.
 //!
-//! Accounts are `root` without a password, from this machine only; error 1045 for everybody else.
+//! An account may be proven in several ways, which are tried in their order. The first answer comes with the response, to
+//! the challenge of the greeting; for any other way the client is asked by a request to switch the plugin.
+
+use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_query::account::auth::{self as query_auth, Auth};
+use keel_query::account::{Access, Account, Lifetime, Require};
 use keel_runtime::net::{After, Connection};
+use keel_runtime::system;
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 use keel_wire::auth;
 use keel_wire::capability::Capabilities;
-use keel_wire::handshake::{ChangeUser, Response, ResponseError, encode_auth_switch};
+use keel_wire::handshake::{ChangeUser, Response, ResponseError, encode_auth_switch, encode_auth_switch_raw};
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
 use crate::counters::Counter;
+use crate::service::address_of;
 use crate::variables::{Setting, apply, table};
 
 /// Where a connection stands.
@@ -32,6 +39,28 @@ pub(super) struct Login {
     database: String,
     collation: Option<u16>,
     plugin: String,
+    /// Which of the account's ways is tried.
+    way: usize,
+    /// The plugin that the client was asked for last.
+    asked: Option<&'static str>,
+}
+
+/// What an answer proves.
+enum Proof {
+    Good,
+    Bad,
+    /// Nothing yet: the client must be asked for this plugin.
+    Ask(&'static str),
+}
+
+/// Whether a client's first answer is of the plugin that the greeting names.
+fn is_native(plugin: &str) -> bool {
+    plugin.is_empty() || plugin == auth::NATIVE_PASSWORD
+}
+
+/// Whether a password was given, as messages say it.
+fn using(login: &Login) -> &'static str {
+    if login.answer.is_empty() { "NO" } else { "YES" }
 }
 
 impl ClientSession {
@@ -40,7 +69,6 @@ impl ClientSession {
         let login = match std::mem::replace(&mut self.phase, Phase::Greeted) {
             Phase::Switching(mut login) => {
                 login.answer = packet.to_vec();
-                login.plugin = auth::NATIVE_PASSWORD.into();
                 *login
             }
             _ => match self.read_response(packet) {
@@ -66,6 +94,8 @@ impl ClientSession {
             database: self.name(collation, &response.database),
             collation,
             plugin: response.plugin,
+            way: 0,
+            asked: None,
         })
     }
 
@@ -83,6 +113,8 @@ impl ClientSession {
             database: self.name(change.collation, &change.database),
             collation: change.collation,
             plugin: change.plugin,
+            way: 0,
+            asked: None,
         };
         self.log_in(conn, login)
     }
@@ -98,48 +130,164 @@ impl ClientSession {
         String::from_utf8_lossy(&utf8).into_owned()
     }
 
-    fn log_in(&mut self, conn: &mut Connection, login: Login) -> After {
-        if !login.plugin.is_empty() && login.plugin != auth::NATIVE_PASSWORD {
-            return self.ask_for_native_password(conn, login);
+    /// Goes on with proving who the client is, as far as it can without asking it.
+    fn log_in(&mut self, conn: &mut Connection, mut login: Login) -> After {
+        // First of all: a refusal is in the client's character set.
+        if let Some(number) = login.collation.take() {
+            self.take_collation(number);
         }
-        match self.admit(&login) {
+        let catalog = self.core.state.database().catalog();
+        let accounts = &catalog.accounts;
+        if accounts.unchecked {
+            let access = Access::unlimited("", "");
+            return self.enter(conn, &login, access, None);
+        }
+        let host = self.core.sql.client_host.clone();
+        let address = address_of(&conn.peer());
+        let account = accounts.of_client(&login.user, &host, address).cloned();
+        while let Some(way) = account.as_ref().and_then(|account| account.auth.get(login.way)) {
+            match self.try_way(conn, &login, way) {
+                Proof::Good => {
+                    let Some(account) = &account else { break };
+                    let access = Access::of(accounts, account);
+                    return self.enter(conn, &login, access, Some(account));
+                }
+                Proof::Bad => {
+                    login.way += 1;
+                    login.asked = None;
+                }
+                Proof::Ask(plugin) => return self.ask(conn, login, plugin),
+            }
+        }
+        if account.is_none() && login.asked.is_none() && !is_native(&login.plugin) {
+            // Who is unknown is asked as others are.
+            return self.ask(conn, login, auth::NATIVE_PASSWORD);
+        }
+        self.core.state.counters.add(Counter::AccessDenied, 1);
+        let only_socket = account.is_some_and(|a| a.auth.iter().all(|way| !way.has_password()));
+        let error = match only_socket {
+            true => errors::access_denied_no_password(&login.user, &host),
+            false => errors::access_denied(&login.user, &host, using(&login)),
+        };
+        self.deny(conn, &error)
+    }
+
+    /// What the client's answer proves, if it answers this way of proving at all.
+    fn try_way(&self, conn: &Connection, login: &Login, way: &Auth) -> Proof {
+        let proves = |proven: bool| if proven { Proof::Good } else { Proof::Bad };
+        match &*way.plugin {
+            query_auth::SOCKET => {
+                let user = conn.peer_uid().and_then(system::user_name);
+                proves(user.is_some_and(|user| user == login.user))
+            }
+            query_auth::ED25519 if login.asked == Some(auth::ED25519) => {
+                let key = query_auth::key_octets(&way.string);
+                proves(key.is_some_and(|key| auth::verify_signature(&login.answer, &self.nonce, &key)))
+            }
+            query_auth::ED25519 => Proof::Ask(auth::ED25519),
+            _ => {
+                let first = login.asked.is_none() && login.way == 0 && is_native(&login.plugin);
+                if !first && login.asked != Some(auth::NATIVE_PASSWORD) {
+                    return Proof::Ask(auth::NATIVE_PASSWORD);
+                }
+                let stored = query_auth::native_octets(&way.string);
+                let known = way.string.is_empty() || stored.is_some();
+                proves(known && auth::verify(&login.answer, &self.scramble, stored.as_ref()))
+            }
+        }
+    }
+
+    /// Asks the client to answer by another plugin.
+    fn ask(&mut self, conn: &mut Connection, mut login: Login, plugin: &'static str) -> After {
+        let out = conn.output();
+        let start = packet::begin(out);
+        if plugin == auth::ED25519 {
+            keel_runtime::rand::fill(&mut self.nonce);
+            encode_auth_switch_raw(out, plugin, &self.nonce);
+        } else {
+            encode_auth_switch(out, plugin, &self.scramble);
+        }
+        packet::finish(out, start, &mut self.sequence);
+        login.asked = Some(plugin);
+        self.phase = Phase::Switching(Box::new(login));
+        After::Idle
+    }
+
+    /// Lets a client in that has proven who it is, unless its account says otherwise.
+    fn enter(
+        &mut self,
+        conn: &mut Connection,
+        login: &Login,
+        access: Access,
+        account: Option<&Arc<Account>>,
+    ) -> After {
+        match self.admit(login, access, account) {
             Ok(()) => self.welcome(conn),
             Err(error) => self.deny(conn, &error),
         }
     }
 
-    fn ask_for_native_password(&mut self, conn: &mut Connection, login: Login) -> After {
-        let out = conn.output();
-        let start = packet::begin(out);
-        encode_auth_switch(out, auth::NATIVE_PASSWORD, &self.scramble);
-        packet::finish(out, start, &mut self.sequence);
-        self.phase = Phase::Switching(Box::new(login));
-        After::Idle
-    }
-
-    fn admit(&mut self, login: &Login) -> SqlResult<()> {
-        // First of all: a refusal is in the client's character set.
-        if let Some(number) = login.collation {
-            self.take_collation(number);
+    fn admit(&mut self, login: &Login, mut access: Access, account: Option<&Arc<Account>>) -> SqlResult<()> {
+        let state = self.core.state.clone();
+        access.with_password = !login.answer.is_empty();
+        self.core.limited = None;
+        if let Some(account) = account {
+            if account.locked {
+                return Err(errors::account_has_been_locked());
+            }
+            if account.require != Require::None {
+                let host = self.core.sql.client_host.clone();
+                return Err(errors::access_denied(&login.user, host, using(login)));
+            }
+            access.expired = self.is_expired(account);
+            let strict = state.globals.named("disconnect_on_expired_password").is_on();
+            if access.expired
+                && strict
+                && !self.core.capabilities.has(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
+            {
+                return Err(errors::must_change_password_login());
+            }
+            let max = state.globals.named("max_user_connections").as_u64();
+            self.core.limited = state.usage.connect(account, max)?;
+            self.choose_default_role(&mut access, account);
         }
-        let host = self.core.sql.client_host.clone();
-        let is_root = login.user == "root" && &*host == "localhost";
-        if !is_root || !auth::verify(&login.answer, &self.scramble, None) {
-            let using = if login.answer.is_empty() { "NO" } else { "YES" };
-            self.core.state.counters.add(Counter::AccessDenied, 1);
-            return Err(errors::access_denied(&login.user, &host, using));
-        }
-        self.core.sql.user = login.user.as_str().into();
+        let sql = &mut self.core.sql;
+        sql.user = login.user.as_str().into();
+        sql.access = access;
+        sql.database = None;
         {
             let mut activity = self.core.client.activity.lock();
-            activity.user = self.core.sql.user.clone();
+            activity.user = sql.user.clone();
+            activity.account = Some(sql.access.user.clone());
             activity.database = None;
         }
-        self.core.sql.database = None;
         if !login.database.is_empty() {
             self.core.use_database(&login.database)?;
         }
         Ok(())
+    }
+
+    fn choose_default_role(&self, access: &mut Access, account: &Account) {
+        let catalog = self.core.state.database().catalog();
+        let role = account.default_role.as_ref();
+        if let Some(role) = role.filter(|role| catalog.accounts.has_role(account, role)) {
+            access.choose_role(&catalog.accounts, Some(role.clone()));
+        }
+    }
+
+    /// Whether the password must be changed before all else.
+    fn is_expired(&self, account: &Account) -> bool {
+        if !account.auth.iter().any(Auth::has_password) {
+            return false;
+        }
+        let days = match account.lifetime {
+            _ if account.password_changed == 0 => return true,
+            Lifetime::Never => return false,
+            Lifetime::Days(days) => u64::from(days),
+            Lifetime::Default => self.core.state.globals.named("default_password_lifetime").as_u64(),
+        };
+        let now = keel_runtime::time::unix_micros() / 1_000_000;
+        days > 0 && now.saturating_sub(account.password_changed) as u64 > days * 86_400
     }
 
     /// The client's collation sets the character sets of statements, literals and results; an unknown one leaves the

@@ -42,6 +42,8 @@ pub struct ClientSession {
     core: Core,
     phase: Phase,
     scramble: [u8; auth::SCRAMBLE_BYTES],
+    /// The challenge of the plugin that the client was asked for last.
+    nonce: [u8; auth::NONCE_BYTES],
     /// The number of the next packet, either way.
     sequence: u8,
     /// The packet being worked on.
@@ -65,6 +67,7 @@ impl ClientSession {
             core,
             phase: Phase::Greeted,
             scramble: auth::challenge(random),
+            nonce: [0; auth::NONCE_BYTES],
             sequence: 0,
             packet: Vec::new(),
             room: None,
@@ -250,6 +253,7 @@ impl net::Session for ClientSession {
             };
             self.core.count(lost, 1);
         }
+        self.core.limited = None;
         let database = self.core.state.database().clone();
         // The client is gone: there is nobody to tell.
         database.drop_temporary_tables(&mut self.core.sql);

@@ -2,17 +2,21 @@
 
 use keel_base::{Level, SqlResult, errors};
 use keel_query::xa::PreparedBranch;
-use keel_sql::ast::{Account, ShowKind, ShowLimit, VarScope};
+use keel_sql::ast::{ShowKind, ShowLimit, VarScope};
 use keel_value::{SqlType, TypeKind, Value};
 
 use keel_runtime::fiber::Fiber;
 use keel_runtime::wait::WaitEvent;
 
-use super::{Plain, Rows, integer, status, unsigned, unsupported, varchar};
+use keel_query::account::Privileges;
+
+use super::{Plain, Rows, accounts, integer, status, unsigned, unsupported, varchar};
 use crate::core::Core;
 use crate::monitor;
+use crate::privileges;
 use crate::registry::Activity;
 use crate::schema::{self, View, maybe, number, text};
+use crate::secrets::hidden;
 
 /// Columns of SHOW ENGINES.
 pub const ENGINES: &[(&str, &str)] = &[
@@ -65,9 +69,9 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::CountWarnings => Ok(count("@@session.warning_count", core.sql.diagnostics.warning_count)),
         ShowKind::CountErrors => Ok(count("@@session.error_count", core.sql.diagnostics.error_count)),
         ShowKind::Engine { engine, what, json } => engine_report(core, engine.as_deref(), what, *json),
-        ShowKind::Grants(account) => grants(core, account.as_ref()),
-        ShowKind::CreateUser(account) => create_user(core, account.as_ref()),
-        ShowKind::Privileges => Ok(privileges()),
+        ShowKind::Grants(account) => accounts::grants(core, account.as_ref()),
+        ShowKind::CreateUser(account) => accounts::create_user(core, account.as_ref()),
+        ShowKind::Privileges => Ok(accounts::privileges()),
         ShowKind::BinlogStatus => Ok(empty(&[
             ("File", varchar(512)),
             ("Position", unsigned(TypeKind::BigInt, 20)),
@@ -180,10 +184,12 @@ pub fn processlist(core: &Core, full: bool) -> Rows {
         Plain("Info", varchar(info_chars), true),
         Plain("Progress", SqlType::double().with_length(7).with_decimals(3), false),
     ];
+    let sees_all = core.sql.access.global.has(Privileges::PROCESS);
     let clients = core.state.registry.all();
-    let rows = clients.iter().map(|client| {
+    let seen = clients.iter().filter(|client| sees_all || privileges::is_own(core, client));
+    let rows = seen.map(|client| {
         let activity = client.activity.lock();
-        let info = String::from_utf8_lossy(&activity.text).into_owned();
+        let info = String::from_utf8_lossy(&hidden(&activity.text)).into_owned();
         let shown: String = if full { info } else { info.chars().take(INFO_CHARS).collect() };
         vec![
             number(client.id),
@@ -216,61 +222,6 @@ fn warnings(core: &Core, limit: Option<ShowLimit>, errors_only: bool) -> Rows {
         .skip(usize::try_from(limit.offset).unwrap_or(usize::MAX))
         .take(usize::try_from(limit.count).unwrap_or(usize::MAX))
         .map(|w| vec![text(w.level.name()), number(u64::from(w.code)), text(&w.message)]);
-    Rows::plain(columns, rows.collect())
-}
-
-/// The account that SHOW GRANTS and SHOW CREATE USER mean; there is only root.
-fn account(core: &Core, account: Option<&Account>) -> SqlResult<(String, String)> {
-    match account {
-        None | Some(Account::CurrentUser) => Ok((core.sql.user.to_string(), "localhost".to_string())),
-        Some(Account::User { user, host }) if user == "root" && host == "localhost" => {
-            Ok((user.clone(), host.clone()))
-        }
-        Some(Account::User { user, host }) => Err(errors::nonexisting_grant(user, host)),
-        Some(Account::CurrentRole | Account::Role(_)) => Err(errors::nonexisting_grant("", "")),
-    }
-}
-
-fn grants(core: &Core, whose: Option<&Account>) -> SqlResult<Rows> {
-    let (user, host) = account(core, whose)?;
-    let title = format!("Grants for {user}@{host}");
-    let grant = format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
-    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(grant)]]))
-}
-
-fn create_user(core: &Core, whose: Option<&Account>) -> SqlResult<Rows> {
-    let (user, host) = account(core, whose)?;
-    let title = format!("CREATE USER for {user}@{host}");
-    let sql = format!("CREATE USER `{user}`@`{host}`");
-    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(sql)]]))
-}
-
-/// What there is to be allowed; MariaDB's privileges that have a meaning here.
-const PRIVILEGES: &[(&str, &str, &str)] = &[
-    ("Alter", "Tables", "To change tables"),
-    ("Create", "Databases,Tables,Indexes", "To make databases, tables and indexes"),
-    ("Delete", "Tables", "To delete rows"),
-    ("Drop", "Databases,Tables", "To drop databases and tables"),
-    ("Index", "Tables", "To make and drop indexes"),
-    ("Insert", "Tables", "To insert rows"),
-    ("Process", "Server Admin", "To see what all sessions do"),
-    ("Reload", "Server Admin", "To use FLUSH"),
-    ("Select", "Tables", "To read rows"),
-    ("Show databases", "Server Admin", "To see all databases"),
-    ("Shutdown", "Server Admin", "To stop the server"),
-    ("Super", "Server Admin", "To use KILL and SET GLOBAL"),
-    ("Update", "Tables", "To change rows"),
-    ("Usage", "Server Admin", "Nothing: to connect only"),
-];
-
-fn privileges() -> Rows {
-    let columns = vec![
-        Plain("Privilege", varchar(10), false),
-        Plain("Context", varchar(15), false),
-        Plain("Comment", varchar(64), false),
-    ];
-    let rows =
-        PRIVILEGES.iter().map(|(name, context, comment)| vec![text(name), text(context), text(comment)]);
     Rows::plain(columns, rows.collect())
 }
 

@@ -3,6 +3,7 @@
 //! LIKE matches the first column of the answer. WHERE is any expression over its columns: the rows are put up as a table for
 //! the executor to filter.
 
+pub mod accounts;
 pub mod admin;
 pub mod status;
 pub mod tables;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_query::ColumnMeta;
+use keel_query::account::Privileges;
+use keel_query::account::see::{self, Denied};
 use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
@@ -130,6 +132,7 @@ const INDEXES: &[(&str, &str)] = &[
 /// Refuses databases that do not exist, as SHOW ... FROM does.
 pub fn check_database(core: &Core, named: Option<&str>) -> SqlResult<String> {
     let name = database_of(core, named)?;
+    see::require_database(&core.sql, &core.state.database().catalog().accounts, &name, Denied::Account)?;
     if let Some(known) = schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(&name)) {
         return Ok(known.to_string());
     }
@@ -172,10 +175,24 @@ pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
     Rows::of_table(core, schema::table("TABLES"), wanted, TABLE_STATUS)
 }
 
-/// The table of a name, or 1146.
-fn find(core: &Core, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+/// What statements about a table's columns are called where they are denied; any privilege on a column will do.
+const SELECT: &str = "SELECT";
+/// The same of its definition; privileges on single columns are not enough.
+const SHOW: &str = "SHOW";
+
+/// The table of a name, or 1146; 1142 to who may not see it.
+fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef>> {
     core.sql.refuse_in_closed_branch()?;
     let db = database_of(core, name.db.as_deref())?;
+    let accounts = core.state.database().catalog().accounts.clone();
+    let has = match command {
+        SELECT => see::on_table(&core.sql, &accounts, &db, &name.name),
+        _ => see::on_whole_table(&core.sql, &accounts, &db, &name.name),
+    };
+    let own = see::is_temporary(&core.sql, &db, &name.name);
+    if !own && !has.has_any(Privileges::SEES_TABLE) {
+        return Err(see::denied_command(&core.sql, command, &db, &name.name));
+    }
     let view = View { state: &core.state, session: &core.sql };
     if let Some(found) = objects::find_table(&view, &db, &name.name)? {
         return Ok(found);
@@ -194,13 +211,15 @@ fn wanted_of(table: &Arc<TableDef>) -> Wanted<'_> {
 
 /// SHOW COLUMNS.
 pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
-    let table = find(core, name)?;
+    let table = find(core, name, SELECT)?;
     let wanted = wanted_of(&table);
     let columns = if full { FULL_COLUMNS } else { COLUMNS };
     let mut rows = Rows::of_table(core, schema::table("COLUMNS"), wanted, columns)?;
     let default = columns.iter().position(|(name, _)| *name == "Default").unwrap_or(0);
-    for (row, column) in rows.rows.iter_mut().zip(&table.columns) {
-        row[default] = maybe(objects::default_text(column, false));
+    for row in &mut rows.rows {
+        let named = |column: &&ColumnDef| column.name.as_bytes() == bytes_of(&row[0]);
+        let column = table.columns.iter().find(named);
+        row[default] = maybe(column.and_then(|column| objects::default_text(column, false)));
     }
     Ok(rows)
 }
@@ -221,14 +240,14 @@ fn matches(text: &[u8], pattern: &str) -> bool {
 
 /// SHOW INDEX.
 pub fn indexes(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
-    let table = find(core, name)?;
+    let table = find(core, name, SELECT)?;
     let wanted = wanted_of(&table);
     Rows::of_table(core, schema::table("STATISTICS"), wanted, INDEXES)
 }
 
 /// SHOW CREATE TABLE.
 pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
-    let table = find(core, name)?;
+    let table = find(core, name, SHOW)?;
     let sql = core.state.database().show_create_table(&table);
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
@@ -236,8 +255,9 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
 
 /// SHOW CREATE DATABASE.
 pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResult<Rows> {
-    let name = check_database(core, Some(name))?;
     let catalog = core.state.database().catalog();
+    see::require_database(&core.sql, &catalog.accounts, name, Denied::Client)?;
+    let name = check_database(core, Some(name))?;
     let found = catalog.schema(&name);
     let collation = found.map_or(CollationId::UTF8MB3_GENERAL_CI, |s| s.collation);
     let mut sql = String::from("CREATE DATABASE ");
@@ -267,9 +287,15 @@ pub fn view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
 pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
     core.sql.refuse_in_closed_branch()?;
     let Some(view) = view_of(core, name) else {
-        let table = find(core, name)?;
+        let table = find(core, name, SHOW)?;
         return Err(errors::wrong_object(&table.schema, &table.name, "VIEW"));
     };
+    let accounts = core.state.database().catalog().accounts.clone();
+    let has = see::on_whole_table(&core.sql, &accounts, &view.schema, &view.name);
+    if !has.has(Privileges::SHOW_VIEW.and(Privileges::SELECT)) {
+        let command = if has.has(Privileges::SELECT) { "SHOW VIEW" } else { "SELECT" };
+        return Err(see::denied_command(&core.sql, command, &view.schema, &view.name));
+    }
     let database = core.state.database().clone();
     let (sql, whole) = database.show_create_view(&core.sql, &view)?;
     if !whole {
@@ -292,7 +318,7 @@ pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
 
 /// COM_FIELD_LIST: columns that match, with their defaults.
 pub fn fields(core: &Core, table: &str, wild: &str) -> SqlResult<Vec<(ColumnMeta, Option<Vec<u8>>)>> {
-    let table = find(core, &ObjectName { db: None, name: table.to_string() })?;
+    let table = find(core, &ObjectName { db: None, name: table.to_string() }, SELECT)?;
     let found =
         table.columns.iter().enumerate().filter(|(_, c)| wild.is_empty() || matches(c.name.as_bytes(), wild));
     Ok(found

@@ -10,6 +10,7 @@ use keel_value::{CollationId, Value};
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
 use crate::core::{Core, Evaluated};
+use crate::privileges;
 use crate::zone;
 
 /// A change that has been checked.
@@ -48,6 +49,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             }
             let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
             let global = check_scope(table().get(id), *scope)?;
+            privileges::check_variable(core, table().get(id), global)?;
             if value.is_none() && table().get(id).name == "innodb_buffer_pool_size" {
                 changes.push(Change::AutomaticPool);
                 return Ok(());
@@ -74,10 +76,18 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
         SetItem::Transaction { scope, isolation, read_only } => {
             transaction(core, *scope, *isolation, *read_only, changes)
         }
-        SetItem::Role(None) => Ok(()),
-        SetItem::Role(Some(role)) => Err(errors::invalid_role(role)),
-        SetItem::DefaultRole { .. } => Err(errors::not_supported_yet("SET DEFAULT ROLE")),
-        SetItem::Password { .. } => Err(errors::not_supported_yet("SET PASSWORD")),
+        SetItem::Role(role) => {
+            let database = core.state.database().clone();
+            database.set_role(&mut core.sql, role.as_deref())
+        }
+        SetItem::DefaultRole { role, user } => {
+            let database = core.state.database().clone();
+            database.set_default_role(&mut core.sql, role.as_deref(), user.as_ref())
+        }
+        SetItem::Password { user, password } => {
+            let database = core.state.database().clone();
+            database.set_password(&mut core.sql, user.as_ref(), password)
+        }
     }
 }
 

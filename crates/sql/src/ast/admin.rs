@@ -426,6 +426,19 @@ pub struct CreateUser {
     pub options: UserOptions,
 }
 
+/// CREATE ROLE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateRole {
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// The roles.
+    pub roles: Vec<String>,
+    /// WITH ADMIN: who may grant them; none is who makes them.
+    pub admin: Option<Account>,
+}
+
 /// An account with its authentication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserSpec {

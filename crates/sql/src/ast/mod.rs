@@ -254,6 +254,15 @@ pub enum Statement {
         /// IF EXISTS.
         if_exists: bool,
     },
+    /// CREATE ROLE.
+    CreateRole(CreateRole),
+    /// DROP ROLE.
+    DropRole {
+        /// The roles.
+        roles: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
     /// RENAME USER a TO b, ...
     RenameUser(Vec<(Account, Account)>),
     /// GRANT.

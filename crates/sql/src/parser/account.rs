@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    Account, AuthSpec, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement, UserOptions,
-    UserSpec,
+    Account, AuthSpec, CreateRole, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement,
+    UserOptions, UserSpec,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -47,6 +47,15 @@ impl Parser<'_> {
         let mut options = UserOptions::default();
         self.user_options(&mut options)?;
         Ok(Statement::CreateUser(CreateUser { alter, or_replace, if_exists_clause, users, options }))
+    }
+
+    /// CREATE ROLE; at ROLE.
+    pub(super) fn create_role(&mut self, or_replace: bool) -> SqlResult<Statement> {
+        self.advance();
+        let if_not_exists = self.if_not_exists()?;
+        let roles = self.list(Self::ident_or_text)?;
+        let admin = if self.accept_then(Kw::WITH, &[Kw::ADMIN])? { Some(self.account()?) } else { None };
+        Ok(Statement::CreateRole(CreateRole { or_replace, if_not_exists, roles, admin }))
     }
 
     /// An account with IDENTIFIED.

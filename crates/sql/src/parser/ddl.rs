@@ -25,6 +25,7 @@ impl Parser<'_> {
             }
             Kw::UNIQUE | Kw::FULLTEXT | Kw::SPATIAL | Kw::INDEX => self.create_index(or_replace),
             Kw::USER => self.create_user(or_replace),
+            Kw::ROLE => self.create_role(or_replace),
             Kw::VIEW => self.create_view(false, or_replace),
             Kw::ALGORITHM => self.create_view(false, or_replace),
             Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(false, or_replace),
@@ -38,7 +39,6 @@ impl Parser<'_> {
             | Kw::FUNCTION
             | Kw::TRIGGER
             | Kw::EVENT
-            | Kw::ROLE
             | Kw::SERVER
             | Kw::AGGREGATE
             | Kw::PACKAGE => {
@@ -551,6 +551,11 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Statement::DropUser { users: self.list(Self::account)?, if_exists })
             }
+            Kw::ROLE => {
+                self.advance();
+                let if_exists = self.if_exists()?;
+                Ok(Statement::DropRole { roles: self.list(Self::ident_or_text)?, if_exists })
+            }
             Kw::PREPARE => {
                 self.advance();
                 Ok(Statement::Deallocate(self.ident()?))
@@ -560,7 +565,6 @@ impl Parser<'_> {
             | Kw::TRIGGER
             | Kw::EVENT
             | Kw::SEQUENCE
-            | Kw::ROLE
             | Kw::SERVER
             | Kw::PACKAGE => Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) }),
             _ => Err(self.unexpected()),

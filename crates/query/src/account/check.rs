@@ -1,0 +1,418 @@
+//! Whether a session may do what a statement asks for: the only place where that is decided for tables.
+//!
+//! A plan carries a [`Need`] for each table that it reads or changes. They are checked when it is bound, and once more where
+//! another account runs it or the accounts have changed. Definitions are checked by their tree before they begin.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{Account, AlterAction, MaintainOp, ObjectName, References, Statement};
+
+use super::expand::{database_denied, require_global};
+use super::{Access, Accounts, Privileges};
+use crate::catalog::{Catalog, View};
+use crate::ddl::schema_of;
+use crate::plan::Plan;
+use crate::session::Session;
+
+/// What a statement wants of a table or a view.
+#[derive(Clone)]
+pub(crate) struct Need {
+    /// Its database.
+    pub schema: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Wanted on the table; of what can be granted on columns, on one of them at least.
+    pub whole: Privileges,
+    /// Columns are not told: what is granted on single ones does not help.
+    pub entire: bool,
+    /// Wanted on columns.
+    pub columns: Vec<ColumnNeed>,
+    /// Who must have it.
+    pub asked: Asked,
+}
+
+/// Whose privileges count: the session's, or those of a view's definer.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
+    /// The view whose definer is asked; none for the session.
+    pub definer: Option<Arc<View>>,
+    /// The view that the statement names and that hides all this.
+    pub within: Option<Arc<View>>,
+}
+
+impl Asked {
+    /// What a view that a statement changes needs of its table.
+    pub fn through(view: &Arc<View>) -> Asked {
+        Asked { definer: Some(view.clone()).filter(|view| !view.invoker), within: Some(view.clone()) }
+    }
+
+    fn same(&self, other: &Asked) -> bool {
+        let same = |a: &Option<Arc<View>>, b: &Option<Arc<View>>| {
+            a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
+        };
+        same(&self.definer, &other.definer) && same(&self.within, &other.within)
+    }
+}
+
+/// What a statement wants of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ColumnNeed {
+    pub column: Arc<str>,
+    pub wanted: Privileges,
+    /// It is one of all columns, which nobody has named: the error names the table.
+    pub unnamed: bool,
+}
+
+impl Need {
+    /// The table alone, by the session.
+    pub fn of(schema: &Arc<str>, name: &Arc<str>, whole: Privileges) -> Need {
+        Need {
+            schema: schema.clone(),
+            name: name.clone(),
+            whole,
+            entire: false,
+            columns: Vec::new(),
+            asked: Asked::default(),
+        }
+    }
+
+    /// All that is wanted of it.
+    fn all(&self) -> Privileges {
+        self.columns.iter().fold(self.whole, |all, c| all.and(c.wanted))
+    }
+}
+
+/// Adds a need to others.
+pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
+    let same = |known: &&mut Need| {
+        known.schema == need.schema && known.name == need.name && known.asked.same(&need.asked)
+    };
+    let Some(known) = needs.iter_mut().find(same) else {
+        needs.push(need);
+        return;
+    };
+    known.whole = known.whole.and(need.whole);
+    known.entire |= need.entire;
+    for column in need.columns {
+        if !known.columns.contains(&column) {
+            known.columns.push(column);
+        }
+    }
+}
+
+/// All that some needs want.
+pub(crate) fn union(needs: &[Need]) -> Privileges {
+    let wanted = |need: &Need| match need.asked.definer {
+        Some(_) => Privileges::NOBODYS,
+        None => need.all(),
+    };
+    needs
+        .iter()
+        .filter(|need| !is_open(&need.schema))
+        .fold(Privileges::NONE, |all, need| all.and(wanted(need)))
+}
+
+/// Whether everybody may read the tables of a database.
+fn is_open(schema: &str) -> bool {
+    schema.eq_ignore_ascii_case("information_schema")
+}
+
+/// 1820 while an expired password has not been changed.
+#[inline]
+pub fn expired(session: &Session) -> SqlResult<()> {
+    if session.access.expired { Err(errors::must_change_password()) } else { Ok(()) }
+}
+
+/// Whether the session may run a plan: nothing but a comparison for who may do that everywhere, and for who has done it
+/// before.
+#[inline]
+pub(crate) fn plan(session: &mut Session, catalog: &Catalog, plan: &Plan) -> SqlResult<()> {
+    expired(session)?;
+    if session.access.global.has(plan.wanted) {
+        return Ok(());
+    }
+    let Session { access, database, .. } = session;
+    let stamp = access.stamp(&catalog.accounts, database.as_deref());
+    if plan.checked.load(Ordering::Relaxed) == stamp {
+        return Ok(());
+    }
+    needs(session, &catalog.accounts, &plan.needs)?;
+    plan.checked.store(stamp, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the session has all that is needed.
+pub(crate) fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> SqlResult<()> {
+    needs.iter().try_for_each(|need| one(session, accounts, need))
+}
+
+fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
+    if is_open(&need.schema) || accounts.unchecked {
+        return Ok(());
+    }
+    let result = match &need.asked.definer {
+        None => has(session, &session.access, session.database.as_deref(), accounts, need),
+        Some(view) => {
+            let (user, host) = &view.definer;
+            let account = accounts.user(user, host).ok_or_else(|| no_definer(session, user, host))?;
+            has(session, &Access::of(accounts, account), None, accounts, need)
+        }
+    };
+    // What a view names is its own matter.
+    result.map_err(|error| need.asked.within.as_ref().map_or(error, |view| view.broken()))
+}
+
+/// 1449 to who may make views for others, 1045 to all else.
+#[cold]
+fn no_definer(session: &Session, user: &str, host: &str) -> SqlError {
+    let access = &session.access;
+    if access.global.has_any(Privileges::SUPER.and(Privileges::SET_USER)) {
+        return errors::no_such_user(user, host);
+    }
+    errors::access_denied(&access.user, &access.host, if access.with_password { "YES" } else { "NO" })
+}
+
+fn has(
+    session: &Session,
+    access: &Access,
+    default: Option<&str>,
+    accounts: &Accounts,
+    need: &Need,
+) -> SqlResult<()> {
+    let (schema, name) = (&*need.schema, &*need.name);
+    let have = access.on_database(accounts, default, schema);
+    if have.has(need.all()) {
+        return Ok(());
+    }
+    let grants = access.on_table(accounts, schema, name);
+    let granted = if need.entire { grants.table } else { grants.any() };
+    let missing = need.whole.without(have.and(granted));
+    if !missing.is_none() {
+        return Err(denied(session, missing, schema, name));
+    }
+    for column in &need.columns {
+        let missing = column.wanted.without(have.and(grants.on_column(&column.column)));
+        if !missing.is_none() {
+            return Err(match column.unnamed {
+                true => denied(session, missing, schema, name),
+                false => column_denied(session, missing, &column.column, name),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the session has on a table as a whole.
+pub(crate) fn on_whole_table(
+    session: &Session,
+    accounts: &Accounts,
+    schema: &str,
+    table: &str,
+) -> Privileges {
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    have.and(session.access.on_table(accounts, schema, table).table)
+}
+
+/// The same as [`lasting`]; a temporary table of that name is the session's own.
+pub(crate) fn table(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, name): (&str, &str),
+    wanted: Privileges,
+) -> SqlResult<()> {
+    match session.temporary.get(schema, name) {
+        Some(_) => Ok(()),
+        None => lasting(session, accounts, (schema, name), wanted),
+    }
+}
+
+/// 1142 unless the session has all of `wanted` on a table, be it there or not, or on some column of it.
+pub(crate) fn lasting(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    wanted: Privileges,
+) -> SqlResult<()> {
+    if session.access.global.has(wanted) || accounts.unchecked {
+        return Ok(());
+    }
+    if is_open(schema) {
+        return match wanted == Privileges::SELECT {
+            true => Ok(()),
+            false => Err(database_denied(session, "information_schema")),
+        };
+    }
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    if have.has(wanted) {
+        return Ok(());
+    }
+    let missing = wanted.without(have.and(session.access.on_table(accounts, schema, table).any()));
+    if missing.is_none() { Ok(()) } else { Err(denied(session, missing, schema, table)) }
+}
+
+/// 1044 unless the session has all of `wanted` on a database.
+pub(crate) fn database(
+    session: &Session,
+    accounts: &Accounts,
+    name: &str,
+    wanted: Privileges,
+) -> SqlResult<()> {
+    if accounts.unchecked {
+        return Ok(());
+    }
+    match session.access.on_database(accounts, session.database.as_deref(), name).has(wanted) {
+        true => Ok(()),
+        false => Err(database_denied(session, name)),
+    }
+}
+
+/// 1142.
+#[cold]
+pub(crate) fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {
+    denied_command(session, &missing.list(), schema, table)
+}
+
+/// 1142 of a command.
+#[cold]
+pub fn denied_command(session: &Session, command: &str, schema: &str, table: &str) -> SqlError {
+    errors::tableaccess_denied(command, &session.access.user, &session.client_host, schema, table)
+}
+
+/// 1143.
+#[cold]
+pub(crate) fn column_denied(session: &Session, missing: Privileges, column: &str, table: &str) -> SqlError {
+    errors::columnaccess_denied(missing.list(), &session.access.user, &session.client_host, column, table)
+}
+
+/// Whether the session may run a definition, or maintenance.
+pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &Statement) -> SqlResult<()> {
+    use Privileges as P;
+    expired(session)?;
+    if session.access.global.has(P::OF_DATABASE) || catalog.accounts.unchecked {
+        return Ok(());
+    }
+    let accounts = &*catalog.accounts;
+    let on = |name: &ObjectName, wanted: P| -> SqlResult<()> {
+        table(session, accounts, (schema_of(session, name)?, &name.name), wanted)
+    };
+    let new = |name: &ObjectName, wanted: P| -> SqlResult<()> {
+        lasting(session, accounts, (schema_of(session, name)?, &name.name), wanted)
+    };
+    let of_database = |name: &str, wanted: P| database(session, accounts, name, wanted);
+    match statement {
+        Statement::CreateDatabase(create) => {
+            of_database(&create.name, if create.or_replace { P::CREATE.and(P::DROP) } else { P::CREATE })
+        }
+        Statement::AlterDatabase { name, .. } => {
+            let name = match name {
+                Some(name) => name,
+                None => &**session.require_database()?,
+            };
+            of_database(name, P::ALTER)
+        }
+        Statement::DropDatabase { name, .. } => of_database(name, P::DROP),
+        Statement::CreateTable(create) => {
+            let mut wanted = P::CREATE;
+            if create.select.is_some() {
+                wanted = wanted.and(P::INSERT);
+            }
+            if create.or_replace {
+                wanted = wanted.and(P::DROP);
+            }
+            match create.temporary {
+                true => of_database(schema_of(session, &create.name)?, P::CREATE_TEMPORARY)?,
+                false => new(&create.name, wanted)?,
+            }
+            if let Some(like) = &create.like {
+                on(like, P::SELECT)?;
+            }
+            let of_columns = create.columns.iter().filter_map(|c| c.references.as_deref());
+            let of_keys = create.keys.iter().filter_map(|k| k.references.as_deref());
+            of_columns.chain(of_keys).try_for_each(|r| parent(session, accounts, &create.name, r))
+        }
+        Statement::CreateView(create) => {
+            let wanted =
+                if create.or_replace || create.alter { P::CREATE_VIEW.and(P::DROP) } else { P::CREATE_VIEW };
+            new(&create.name, wanted)?;
+            match &create.definer {
+                Some(Account::User { user, host })
+                    if *user != *session.access.user || *host != *session.access.host =>
+                {
+                    require_global(session, P::SUPER.and(P::SET_USER))
+                }
+                _ => Ok(()),
+            }
+        }
+        Statement::DropView { names, .. } => names.iter().try_for_each(|name| new(name, P::DROP)),
+        Statement::DropTable(drop) if drop.temporary => Ok(()),
+        Statement::DropTable(drop) => drop.tables.iter().try_for_each(|name| on(name, P::DROP)),
+        Statement::AlterTable(alter) => {
+            let rename = alter.actions.iter().find_map(|action| match action {
+                AlterAction::Rename(name) => Some(name),
+                _ => None,
+            });
+            on(&alter.table, if rename.is_some() { P::ALTER.and(P::DROP) } else { P::ALTER })?;
+            rename.map_or(Ok(()), |name| new(name, P::INSERT.and(P::CREATE)))?;
+            let added = alter.actions.iter().filter_map(references_of);
+            added.into_iter().try_for_each(|r| parent(session, accounts, &alter.table, r))
+        }
+        Statement::CreateIndex(create) => on(&create.table, P::INDEX),
+        Statement::DropIndex(drop) => on(&drop.table, P::INDEX),
+        Statement::RenameTable { renames, .. } => renames.iter().try_for_each(|(before, after)| {
+            on(before, P::ALTER.and(P::DROP))?;
+            new(after, P::INSERT.and(P::CREATE))
+        }),
+        Statement::Truncate { table, .. } => on(table, P::DROP),
+        Statement::Maintain(maintain) => {
+            let wanted = match maintain.op {
+                MaintainOp::Check | MaintainOp::Checksum => P::SELECT,
+                MaintainOp::Analyze | MaintainOp::Optimize | MaintainOp::Repair => P::SELECT.and(P::INSERT),
+            };
+            maintain.tables.iter().try_for_each(|name| on(name, wanted))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn references_of(action: &AlterAction) -> Option<&References> {
+    match action {
+        AlterAction::AddKey(key) => key.references.as_deref(),
+        AlterAction::AddColumn { column, .. } => column.references.as_deref(),
+        _ => None,
+    }
+}
+
+/// A foreign key needs REFERENCES on its parent.
+fn parent(
+    session: &Session,
+    accounts: &Accounts,
+    child: &ObjectName,
+    references: &References,
+) -> SqlResult<()> {
+    let parent = &references.table;
+    let schema = match &parent.db {
+        Some(schema) => schema,
+        None => schema_of(session, child)?,
+    };
+    table(session, accounts, (schema, &parent.name), Privileges::REFERENCES)
+}
+
+/// LOCK TABLES: LOCK TABLES on the databases, SELECT on the tables.
+pub(crate) fn lock_tables(
+    session: &Session,
+    catalog: &Catalog,
+    tables: &[keel_sql::ast::TableLock],
+) -> SqlResult<()> {
+    expired(session)?;
+    for lock in tables {
+        let schema = schema_of(session, &lock.table)?;
+        if is_open(schema) {
+            continue;
+        }
+        database(session, &catalog.accounts, schema, Privileges::LOCK_TABLES)?;
+        table(session, &catalog.accounts, (schema, &lock.table.name), Privileges::SELECT)?;
+    }
+    Ok(())
+}

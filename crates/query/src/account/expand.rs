@@ -1,0 +1,133 @@
+//! Accounts as statements name them.
+
+use std::sync::Arc;
+
+use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast;
+
+use super::{Account, Accounts, PUBLIC, Privileges};
+use crate::session::Session;
+
+/// Characters of a user's and of a role's name.
+const USER_CHARS_MAX: usize = 128;
+/// Characters of a host.
+const HOST_CHARS_MAX: usize = 255;
+
+/// A name and a host, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub user: String,
+    pub host: String,
+    /// CURRENT_ROLE: a role for sure.
+    pub is_role: bool,
+}
+
+impl Name {
+    /// What a statement means by an account.
+    pub fn of(session: &Session, account: &ast::Account) -> SqlResult<Name> {
+        let name = match account {
+            ast::Account::User { user, host } => {
+                let host = if host.is_empty() { "%" } else { host };
+                Name { user: user.clone(), host: host.to_string(), is_role: false }
+            }
+            ast::Account::CurrentUser => {
+                let access = &session.access;
+                Name { user: access.user.to_string(), host: access.host.to_string(), is_role: false }
+            }
+            ast::Account::Role(role) => Name { user: role.clone(), host: String::new(), is_role: true },
+            ast::Account::CurrentRole => match &session.access.role {
+                Some(role) => Name { user: role.to_string(), host: String::new(), is_role: true },
+                None => return Err(errors::invalid_role("NONE")),
+            },
+        };
+        check_length(&name.user, "user name", USER_CHARS_MAX)?;
+        check_length(&name.host, "host name", HOST_CHARS_MAX)?;
+        Ok(name)
+    }
+
+    /// The account itself, if it is there.
+    pub fn find<'a>(&self, accounts: &'a Accounts) -> Option<&'a Arc<Account>> {
+        match self.is_role {
+            true => accounts.role(&self.user),
+            false => accounts.find(&self.user, &self.host).or_else(|| self.as_public(accounts)),
+        }
+    }
+
+    fn as_public<'a>(&self, accounts: &'a Accounts) -> Option<&'a Arc<Account>> {
+        if self.is_public() { accounts.role(PUBLIC) } else { None }
+    }
+
+    /// Whether it is PUBLIC.
+    pub fn is_public(&self) -> bool {
+        self.host == "%" && self.user.eq_ignore_ascii_case(PUBLIC)
+    }
+
+    /// `'user'@'host'`, a role without a host.
+    pub fn quoted(&self) -> String {
+        if self.is_role { format!("'{}'", self.user) } else { format!("'{}'@'{}'", self.user, self.host) }
+    }
+}
+
+/// 1470 for names that are too long or hold what no name may.
+pub(crate) fn check_length(text: &str, what: &str, max: usize) -> SqlResult<()> {
+    if text.contains('\0') {
+        return Err(errors::cannot_user("CREATE USER", text.replace('\0', "\\0")));
+    }
+    if text.chars().count() > max {
+        return Err(errors::too_long_string(text, what, max));
+    }
+    Ok(())
+}
+
+/// A role's name, or 1959.
+pub(crate) fn role_name(name: &str) -> SqlResult<()> {
+    check_length(name, "user name", USER_CHARS_MAX)?;
+    if name.is_empty() || name.eq_ignore_ascii_case("NONE") || name.eq_ignore_ascii_case(PUBLIC) {
+        return Err(errors::invalid_role(name));
+    }
+    Ok(())
+}
+
+/// 1227, unless the session has one of those privileges everywhere.
+pub fn require_global(session: &Session, any: Privileges) -> SqlResult<()> {
+    if session.access.global.has_any(any) {
+        return Ok(());
+    }
+    Err(errors::specific_access_denied(any.list()))
+}
+
+/// 1227, unless the session may manage accounts: by CREATE USER, or by `table` on `mysql`.
+pub(crate) fn require_manager(session: &Session, accounts: &Accounts, table: Privileges) -> SqlResult<()> {
+    let default = session.database.as_deref();
+    if session.access.on_database(accounts, default, "mysql").has(table) {
+        return Ok(());
+    }
+    require_global(session, Privileges::CREATE_USER)
+}
+
+/// 1044, unless the session may read or change other accounts through `mysql`.
+pub fn require_mysql(session: &Session, accounts: &Accounts, wanted: Privileges) -> SqlResult<()> {
+    let default = session.database.as_deref();
+    if session.access.on_database(accounts, default, "mysql").has(wanted) {
+        return Ok(());
+    }
+    Err(database_denied(session, "mysql"))
+}
+
+/// 1044.
+#[cold]
+pub(crate) fn database_denied(session: &Session, database: &str) -> SqlError {
+    errors::dbaccess_denied(&session.access.user, &session.access.host, database)
+}
+
+/// 1959 of a role that is there but was not granted.
+#[cold]
+pub(crate) fn not_granted(session: &Session, role: &str) -> SqlError {
+    let access = &session.access;
+    SqlError {
+        code: code::INVALID_ROLE,
+        message: format!("User `{}`@`{}` has not been granted role `{role}`", access.user, access.host)
+            .into(),
+        ..errors::invalid_role(role)
+    }
+}

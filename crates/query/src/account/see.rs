@@ -1,0 +1,99 @@
+//! What a session sees of databases, tables and columns: SHOW, USE, `information_schema`.
+
+use keel_base::{SqlResult, errors};
+
+use super::expand::database_denied;
+use super::{Accounts, Privileges};
+use crate::session::Session;
+
+pub use super::check::{denied_command, expired};
+pub use super::expand::{require_global, require_mysql};
+
+/// Which words a denied statement is told.
+pub enum Denied {
+    /// The account.
+    Account,
+    /// The account's user and the client's host.
+    Client,
+}
+
+/// Whether the session may stand in a database: any privilege in it will do.
+pub fn has_database(session: &Session, accounts: &Accounts, name: &str) -> bool {
+    if accounts.unchecked || name.eq_ignore_ascii_case("information_schema") {
+        return true;
+    }
+    let (access, default) = (&session.access, session.database.as_deref());
+    // GRANT OPTION everywhere shows nothing by itself.
+    access.global.has_any(Privileges::OF_DATABASE.without(Privileges::GRANT))
+        || access.on_database(accounts, default, name).without(access.global).has_any(Privileges::OF_DATABASE)
+        || access.has_tables_in(accounts, name)
+}
+
+/// 1044 unless the session may stand in a database.
+pub fn require_database(session: &Session, accounts: &Accounts, name: &str, told: Denied) -> SqlResult<()> {
+    if has_database(session, accounts, name) {
+        return Ok(());
+    }
+    Err(match told {
+        Denied::Account => database_denied(session, name),
+        Denied::Client => errors::dbaccess_denied(&session.access.user, &session.client_host, name),
+    })
+}
+
+/// Whether a name means a temporary table of the session's own.
+pub fn is_temporary(session: &Session, schema: &str, name: &str) -> bool {
+    session.temporary.get(schema, name).is_some()
+}
+
+/// Whether SHOW DATABASES lists a database.
+pub fn lists_database(session: &Session, accounts: &Accounts, name: &str) -> bool {
+    session.access.global.has(Privileges::SHOW_DATABASES) || has_database(session, accounts, name)
+}
+
+/// What the session has on a table or on some column of it.
+pub fn on_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return Privileges::SELECT;
+    }
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    if have.has(Privileges::OF_DATABASE) || accounts.unchecked {
+        return Privileges::ALL;
+    }
+    have.and(session.access.on_table(accounts, schema, table).any())
+}
+
+/// What the session has on a table as a whole.
+pub fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return Privileges::SELECT;
+    }
+    if accounts.unchecked {
+        return Privileges::ALL;
+    }
+    super::check::on_whole_table(session, accounts, schema, table)
+}
+
+/// Whether lists of tables show a table.
+pub fn lists_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> bool {
+    on_table(session, accounts, schema, table).has_any(Privileges::SEES_TABLE)
+}
+
+/// What the session has on a column, of what can be granted on one.
+pub fn on_column(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    column: &str,
+) -> Privileges {
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return Privileges::SELECT;
+    }
+    if accounts.unchecked {
+        return Privileges::OF_COLUMN;
+    }
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    if have.has(Privileges::OF_COLUMN) {
+        return Privileges::OF_COLUMN;
+    }
+    have.and(session.access.on_table(accounts, schema, table).on_column(column)).within(Privileges::OF_COLUMN)
+}

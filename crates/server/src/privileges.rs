@@ -1,0 +1,123 @@
+//! What statements of the server itself ask for: SHOW, SET GLOBAL, FLUSH, KILL.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_query::account::{Privileges, see};
+use keel_sql::ast::{SetItem, ShowKind, Statement};
+
+use crate::core::Core;
+use crate::registry::Client;
+use crate::variables::Variable;
+
+/// Whether the session may run a statement of the server.
+pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {
+    use Privileges as P;
+    let session = &core.sql;
+    if session.access.expired && !changes_password(statement) {
+        return see::expired(session);
+    }
+    match statement {
+        Statement::Flush(_) => see::require_global(session, P::RELOAD),
+        Statement::Shutdown => see::require_global(session, P::SHUTDOWN),
+        Statement::Show(show) => check_show(core, &show.what),
+        _ => Ok(()),
+    }
+}
+
+/// What may be said while an expired password has not been changed.
+fn changes_password(statement: &Statement) -> bool {
+    match statement {
+        Statement::Set(items) => items.iter().all(|item| {
+            matches!(item, SetItem::Password { .. } | SetItem::Names { .. } | SetItem::Charset(_))
+        }),
+        Statement::CreateUser(create) => create.alter,
+        Statement::Empty => true,
+        _ => false,
+    }
+}
+
+fn check_show(core: &Core, what: &ShowKind) -> SqlResult<()> {
+    use Privileges as P;
+    let wanted = match what {
+        ShowKind::Engine { .. } => P::PROCESS,
+        ShowKind::BinaryLogs | ShowKind::BinlogStatus => P::SUPER.and(P::BINLOG_MONITOR),
+        ShowKind::ReplicaStatus { .. } => P::SUPER.and(P::SLAVE_MONITOR),
+        ShowKind::ReplicaHosts => P::REPLICATION_MASTER_ADMIN,
+        _ => return Ok(()),
+    };
+    see::require_global(&core.sql, wanted)
+}
+
+/// Variables that a privilege beside SUPER lets set, those of connections and of the binary log.
+const OF_CONNECTIONS: &[&str] = &[
+    "connect_timeout",
+    "disconnect_on_expired_password",
+    "extra_max_connections",
+    "init_connect",
+    "max_connections",
+    "max_connect_errors",
+    "max_password_errors",
+    "proxy_protocol_networks",
+    "secure_auth",
+    "slow_launch_time",
+    "thread_pool_idle_timeout",
+    "thread_pool_max_threads",
+    "thread_pool_oversubscribe",
+    "thread_pool_prio_kickup_timer",
+    "thread_pool_priority",
+    "thread_pool_size",
+    "thread_pool_stall_limit",
+];
+
+const OF_BINLOG: &[&str] = &[
+    "binlog_annotate_row_events",
+    "binlog_cache_size",
+    "binlog_commit_wait_count",
+    "binlog_commit_wait_usec",
+    "binlog_direct_non_transactional_updates",
+    "binlog_expire_logs_seconds",
+    "binlog_file_cache_size",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_stmt_cache_size",
+    "expire_logs_days",
+    "log_bin_compress",
+    "log_bin_compress_min_len",
+    "log_bin_trust_function_creators",
+    "max_binlog_cache_size",
+    "max_binlog_size",
+    "max_binlog_stmt_cache_size",
+    "sql_log_bin",
+    "sync_binlog",
+];
+
+/// Session variables that not everybody may set.
+const GUARDED_IN_SESSION: &[&str] =
+    &["binlog_format", "sql_log_bin", "binlog_row_image", "binlog_direct_non_transactional_updates"];
+
+/// Whether the session may set a variable.
+pub fn check_variable(core: &Core, variable: &Variable, global: bool) -> SqlResult<()> {
+    use Privileges as P;
+    if !global && !GUARDED_IN_SESSION.contains(&variable.name) {
+        return Ok(());
+    }
+    let wanted = match variable.name {
+        "read_only" => P::READ_ONLY_ADMIN,
+        name if OF_CONNECTIONS.contains(&name) => P::SUPER.and(P::CONNECTION_ADMIN),
+        name if OF_BINLOG.contains(&name) => P::SUPER.and(P::BINLOG_ADMIN),
+        _ => P::SUPER,
+    };
+    see::require_global(&core.sql, wanted)
+}
+
+/// Whether KILL may end a connection: one's own user's, or anybody's.
+pub fn may_end(core: &Core, client: &Arc<Client>) -> bool {
+    core.sql.access.global.has_any(Privileges::CONNECTION_ADMIN) || is_own(core, client)
+}
+
+/// Whether a connection is of the session's own user.
+pub fn is_own(core: &Core, client: &Client) -> bool {
+    client.id == core.client.id || client.activity.lock().account.as_deref() == Some(&*core.sql.access.user)
+}
