@@ -191,14 +191,18 @@ impl Database {
         Err(errors::table_def_changed())
     }
 
-    /// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again.
+    /// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again. Waits.
     fn share(&self, session: &mut Session, plan: &Plan) -> SqlResult<()> {
         if session.named_locks.is_in_force() {
-            return session.named_locks.check_plan(plan);
+            session.named_locks.check_plan(plan)?;
         }
         let keeps = session.keeps_locks();
         let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
         for (place, (lock, writes)) in plan.locks().enumerate() {
+            // What LOCK TABLES has not locked are tables that foreign keys lead to.
+            if session.named_locks.keeps(lock) {
+                continue;
+            }
             if keeps && let Some(as_writer) = session.transaction.holds(lock) {
                 if writes && !*as_writer {
                     if !lock.try_become_writer() {

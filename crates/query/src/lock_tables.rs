@@ -49,6 +49,11 @@ impl NamedLocks {
         !self.locks.is_empty()
     }
 
+    /// Whether the table is locked, for reading or writing.
+    pub fn keeps(&self, lock: &Arc<TableLock>) -> bool {
+        self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, lock))
+    }
+
     /// Whether the table is locked for writing.
     pub fn owns(&self, lock: &Arc<TableLock>) -> bool {
         self.locks.iter().any(|named| named.write && Arc::ptr_eq(&named.lock, lock))
