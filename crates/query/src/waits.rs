@@ -11,7 +11,7 @@
 //! 2. A wait that was granted and not yet taken, or has left the lock's queue, is no part of a ring. One that times out while
 //!    a ring through it is broken may have made that unnecessary.
 //! 3. Waits for rows are not seen here: a ring that passes through one ends by a time-out, as in MariaDB, or because whoever
-//!    waits to own a table lets others pass (`crate::mdl`).
+//!    waits to own a table lets others pass (`mdl`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -34,7 +34,7 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
             one_table(view, rows, table)?;
         }
     }
-    if matches!(rows.table(), "TABLES" | "COLUMNS") {
+    if wanted.own.is_none() && matches!(rows.table(), "TABLES" | "COLUMNS") {
         views::rows(view, wanted, rows);
     }
     if wanted.takes_schema("information_schema") {
