@@ -344,6 +344,7 @@ impl Database {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         if plan.kind.defines_temporary() {
+            session.refuse_in_closed_branch()?;
             if session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }

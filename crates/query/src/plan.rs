@@ -415,7 +415,8 @@ impl Plan {
             catalog.view(&view.schema, &view.name).is_some_and(|now| Arc::ptr_eq(now, view))
         };
         let same = tables && self.views.iter().all(is_there);
-        if same {
+        // What one session sees says nothing to others, who share the plan.
+        if same && (!catalog.is_of_session() || self.uses_temporary()) {
             self.seen_version.store(catalog.version, Ordering::Relaxed);
         }
         same

@@ -415,7 +415,8 @@ impl State {
         on_duplicate: OnDuplicate,
     ) -> Result<Option<Step<Insert>>> {
         let own = header.trx == self.own_id();
-        if header.is_deleted() && (own || !engine.table.is_active(header.trx)) {
+        // In a temporary tree whoever deleted it was of this session, and may be rolled back by the background now.
+        if header.is_deleted() && (own || tree.is_temporary() || !engine.table.is_active(header.trx)) {
             return Ok(None);
         }
         let mode = match on_duplicate {

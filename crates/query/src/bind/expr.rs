@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
+use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
@@ -13,9 +14,42 @@ use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
 
+/// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
+const STACK_MIN: usize = 48 << 10;
+/// A fiber's stack, as 1436 tells of it.
+const STACK_BYTES: usize = 256 << 10;
+
+fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
+    Some(match op {
+        BinaryOp::Add => ArithOp::Add,
+        BinaryOp::Sub => ArithOp::Sub,
+        BinaryOp::Mul => ArithOp::Mul,
+        BinaryOp::Div => ArithOp::Div,
+        BinaryOp::IntDiv => ArithOp::IntDiv,
+        BinaryOp::Mod => ArithOp::Mod,
+        _ => return None,
+    })
+}
+
 impl Binder<'_> {
-    /// Any expression, rows included.
+    /// Any expression, rows included. What goes deep goes through here, so its frame is kept small, and the stack is looked at.
     pub(super) fn expr(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        let left = fiber::stack_left();
+        if left < STACK_MIN {
+            return Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN));
+        }
+        match tree {
+            ast::Expr::Binary { op, left, right } => match arithmetic_op(*op) {
+                Some(op) => self.arithmetic(op, left, right),
+                None => self.binary(*op, left, right),
+            },
+            tree => self.other(tree),
+        }
+    }
+
+    /// What is no binary operator.
+    #[inline(never)]
+    fn other(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
         use ast::Expr as T;
         match tree {
             T::Literal(literal) => self.literal(literal),
@@ -36,7 +70,7 @@ impl Binder<'_> {
             }
             T::SysVar(variable) => self.system_variable(variable),
             T::Unary { op, expr } => self.unary(*op, expr),
-            T::Binary { op, left, right } => self.binary(*op, left, right),
+            T::Binary { .. } => unreachable!("taken by the caller"),
             T::Is { test, negated, expr } => {
                 let value = Box::new(self.scalar(expr)?);
                 let negated = *negated;
@@ -187,6 +221,7 @@ impl Binder<'_> {
         }
     }
 
+    #[inline(never)]
     fn binary(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
         if let Some(op) = CompareOp::of(op) {
             if let Some(test) = self.row_subquery(op, left, right)? {
@@ -217,13 +252,7 @@ impl Binder<'_> {
             BinaryOp::BitXor => self.bit_operation(BitOp::Xor, left, right),
             BinaryOp::ShiftLeft => self.bit_operation(BitOp::ShiftLeft, left, right),
             BinaryOp::ShiftRight => self.bit_operation(BitOp::ShiftRight, left, right),
-            BinaryOp::Add => self.arithmetic(ArithOp::Add, left, right),
-            BinaryOp::Sub => self.arithmetic(ArithOp::Sub, left, right),
-            BinaryOp::Mul => self.arithmetic(ArithOp::Mul, left, right),
-            BinaryOp::Div => self.arithmetic(ArithOp::Div, left, right),
-            BinaryOp::IntDiv => self.arithmetic(ArithOp::IntDiv, left, right),
-            BinaryOp::Mod => self.arithmetic(ArithOp::Mod, left, right),
-            _ => unreachable!("comparisons were taken above"),
+            _ => unreachable!("comparisons were taken above, arithmetic by the caller"),
         }
     }
 
@@ -249,6 +278,7 @@ impl Binder<'_> {
         Ok(Expr::new(Node::Bits(op, Box::new(l), Box::new(r)), typing::bits_type(), nullable))
     }
 
+    #[inline(never)]
     fn arithmetic(&mut self, op: ArithOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
         let before = std::mem::replace(&mut self.pins_decimals, true);
         let operands = self.expr(left).and_then(|l| Ok((l, self.expr(right)?)));
@@ -261,6 +291,7 @@ impl Binder<'_> {
     }
 
     /// `left op right` over bound operands.
+    #[inline(never)]
     pub(crate) fn arithmetic_of(&self, op: ArithOp, left: Expr, right: Expr) -> Expr {
         let (l, r) = (as_number(left), as_number(right));
         let vars = &self.cx.session.vars;

@@ -213,6 +213,10 @@ pub struct Binder<'a> {
     pub(crate) views: Vec<NamedView>,
     /// The views whose queries are being bound, innermost last.
     pub(crate) within_views: Vec<Arc<View>>,
+    /// Subqueries around what is being bound, also around the views and derived tables that hide them from it.
+    pub(crate) subquery_depth: u32,
+    /// Views bound so far, whatever became of them.
+    pub(crate) views_met: u32,
     /// What names mean, where somebody wants to know: while a view is defined.
     pub(crate) whole_names: Option<Box<WholeNames>>,
 }
@@ -247,6 +251,8 @@ impl<'a> Binder<'a> {
             working_uses: Vec::new(),
             views: Vec::new(),
             within_views: Vec::new(),
+            subquery_depth: 0,
+            views_met: 0,
             whole_names: None,
         }
     }
@@ -334,9 +340,9 @@ impl<'a> Binder<'a> {
             table: table.clone(),
             by_own_name,
             alias: alias.filter(|_| !by_own_name).map_or_else(|| table.name.clone(), Arc::from),
-            locks: self.locks_rows && self.derived_depth == 0 && self.reads.is_empty(),
+            locks: self.locks_rows && self.derived_depth == 0 && self.subquery_depth == 0,
             in_derived: self.derived_depth > 0,
-            in_subquery: !self.reads.is_empty(),
+            in_subquery: self.subquery_depth > 0,
             in_view: !self.within_views.is_empty(),
         });
         Ok(table)

@@ -20,7 +20,9 @@ impl Binder<'_> {
         let clause = self.clause;
         let in_aggregate = std::mem::take(&mut self.in_aggregate);
         let in_window = std::mem::take(&mut self.in_window);
+        self.subquery_depth += 1;
         let planned = select::plan_select(self, query);
+        self.subquery_depth -= 1;
         self.clause = clause;
         (self.in_aggregate, self.in_window) = (in_aggregate, in_window);
         let reads = self.reads.pop().expect("pushed above");

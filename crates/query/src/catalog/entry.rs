@@ -51,16 +51,23 @@ impl EntryShape {
         }
     }
 
-    /// The shape of entries whose keys have these parts and columns, the clustered key's at the end. `lean` entries leave out
-    /// of the value what the key gives back.
-    pub(super) fn new(parts: Vec<(key::KeyPart, usize)>, columns: &[ColumnDef], lean: bool) -> EntryShape {
+    /// The shape of entries whose keys have these parts and columns: `own` ones, then the clustered key's. `lean` entries
+    /// leave out of the value what the key gives back; others have all columns of the clustered key, also those of which
+    /// it has a prefix.
+    pub(super) fn new(
+        parts: Vec<(key::KeyPart, usize)>,
+        own: usize,
+        columns: &[ColumnDef],
+        lean: bool,
+    ) -> EntryShape {
         let mut offset = Some(0);
-        let place = |(encoder, column): (key::KeyPart, usize)| {
-            let part = Part { whole: encoder.prefix.is_none(), column, offset, encoder };
+        let place = |(number, (encoder, column)): (usize, (key::KeyPart, usize))| {
+            let whole = encoder.prefix.is_none() || (!lean && number >= own);
+            let part = Part { whole, column, offset, encoder };
             offset = offset.zip(part.encoder.width()).map(|(at, width)| at + width);
             part
         };
-        let parts: Vec<Part> = parts.into_iter().map(place).collect();
+        let parts: Vec<Part> = parts.into_iter().enumerate().map(place).collect();
         let mut places = vec![Place::Nowhere; columns.len()];
         let mut in_value = Vec::new();
         for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.whole) {

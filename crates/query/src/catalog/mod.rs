@@ -148,7 +148,13 @@ impl Catalog {
     /// Whether this definition of a table is in force.
     pub fn has(&self, table: &Arc<TableDef>) -> bool {
         self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
-            || self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
+            || (self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
+                && (table.is_temporary() || self.has_lasting(table)))
+    }
+
+    /// Whether it is as one session sees it.
+    pub(crate) fn is_of_session(&self) -> bool {
+        self.temporary.is_some()
     }
 
     /// Whether this definition of a table that is not temporary is in force.

@@ -177,7 +177,8 @@ fn open_index(
         EntryShape::of_rows(layout)
     } else {
         let own = encoders.iter().cloned().zip(record.parts.iter().map(|p| p.column));
-        EntryShape::new(own.chain(clustered_parts.iter().cloned()).collect(), columns, record.lean)
+        let parts = own.chain(clustered_parts.iter().cloned()).collect();
+        EntryShape::new(parts, encoders.len(), columns, record.lean)
     };
     IndexDef {
         name: record.name,

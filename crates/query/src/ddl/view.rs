@@ -21,6 +21,9 @@ use crate::result::Completion;
 use crate::select;
 use crate::session::Session;
 
+/// Views that describe each other.
+const DESCRIBED_MAX: usize = 16;
+
 impl Database {
     /// CREATE and ALTER VIEW.
     pub(super) fn create_view(
@@ -141,6 +144,17 @@ impl Database {
 
     /// A view as a table without rows: its columns; 1356 where it names what is not there.
     pub fn describe_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<TableDef> {
+        self.describe_within(session, view, &mut Vec::new())
+    }
+
+    /// The same for one that is named by those being described: an alias may be any view's name.
+    fn describe_within(
+        &self,
+        session: &Session,
+        view: &Arc<View>,
+        outer: &mut Vec<u64>,
+    ) -> SqlResult<TableDef> {
+        outer.push(view.id);
         let catalog = self.catalog();
         let params = ParamSource::default();
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
@@ -164,7 +178,8 @@ impl Database {
             let known = models.iter().find(|t| t.schema == meta.schema && t.name == meta.org_table).cloned();
             let below = match (known, catalog.view(&meta.schema, &meta.org_table)) {
                 (Some(known), _) => Some(known),
-                (None, Some(other)) => Some(Arc::new(self.describe_view(session, other)?)),
+                (None, Some(other)) if outer.len() >= DESCRIBED_MAX || outer.contains(&other.id) => None,
+                (None, Some(other)) => Some(Arc::new(self.describe_within(session, other, outer)?)),
                 (None, None) => catalog.table(&meta.schema, &meta.org_table).cloned(),
             };
             models.extend(below.clone().filter(|b| !models.iter().any(|known| Arc::ptr_eq(known, b))));
@@ -179,6 +194,7 @@ impl Database {
                 column.default = model.default.clone();
             }
         }
+        outer.pop();
         Ok(table)
     }
 

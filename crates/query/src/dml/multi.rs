@@ -116,7 +116,10 @@ pub(crate) fn plan_update(
             value => Some(push(&mut items, value.clone())),
         };
         let table = &tables[place].table;
-        let target = match targets.iter().position(|t| Arc::ptr_eq(&t.table, table)) {
+        let target = match targets
+            .iter()
+            .position(|t| Arc::ptr_eq(&t.table, table) && *t.alias == *tables[place].alias)
+        {
             Some(known) => known,
             None => {
                 targets.push(new_target(&tables[place], &mut items, "UPDATE")?);

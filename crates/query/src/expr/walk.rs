@@ -112,6 +112,21 @@ pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
     go(expr, f);
 }
 
+/// Whether the expression has no more than so many parts, and no more levels of them.
+pub fn is_within(expr: &Expr, nodes: usize, levels: usize) -> bool {
+    fn count(expr: &Expr, left: &mut usize, levels: usize) {
+        if *left == 0 || levels == 0 {
+            *left = 0;
+            return;
+        }
+        *left -= 1;
+        children(expr, &mut |child| count(child, left, levels - 1));
+    }
+    let mut left = nodes;
+    count(expr, &mut left, levels);
+    left > 0
+}
+
 /// Calls `f` with the expression and everything in it, operands first.
 pub fn visit_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
     fn go(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions};
+use keel_storage::runtime::fiber;
 
 use super::build::{self, Item};
 use super::from::{self, From, Part, Title, add_derived};
@@ -17,10 +18,17 @@ use crate::bind::{
 };
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
 use crate::expr::{Derivation, Expr, walk};
-use crate::join::order::{FromTree, Leaf};
+use crate::join::order::{FromTree, Leaf, TABLES_MAX};
 
 /// Views within views.
 const DEPTH_MAX: usize = 16;
+/// Views that one statement reaches, each as often as it is bound.
+const VIEWS_MAX: u32 = 1000;
+/// Stack that binding one more view may take, its own subqueries and joins included.
+const STACK_MIN: usize = 96 << 10;
+/// Operators and functions of a merged view's column, and levels of them: each use of the column has them all.
+const NODES_MAX: usize = 200;
+const LEVELS_MAX: usize = 60;
 
 /// Adds a view to FROM.
 pub(super) fn add(
@@ -34,6 +42,17 @@ pub(super) fn add(
     }
     if binder.within_views.len() >= DEPTH_MAX {
         return Err(errors::not_supported_yet(format!("views nested more than {DEPTH_MAX} deep")));
+    }
+    binder.views_met += 1;
+    if binder.views_met > VIEWS_MAX {
+        return Err(errors::not_supported_yet(format!("more than {VIEWS_MAX} views in a statement")));
+    }
+    let left = fiber::stack_left();
+    if left < STACK_MIN {
+        return Err(errors::stack_overrun_need_more(0, left, STACK_MIN));
+    }
+    if from.leaves.len() >= TABLES_MAX {
+        return Err(errors::too_many_tables(TABLES_MAX));
     }
     if !std::mem::take(&mut binder.changes_view) {
         binder.note_view(view)?;
@@ -209,12 +228,14 @@ fn bind_inner(
     let mut tree = None;
     let mut below = Vec::new();
     let orders = from.order.len();
+    // One of the statement around is its own matter.
+    let around = from.error.take();
     for table in &select.from {
         let (next, conditions) = from::table_ref(binder, from, table)?;
         below.extend(conditions);
         tree = Some(from::crossed(tree, next));
     }
-    if let Some(error) = from.error.take() {
+    if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }
     let items = build::bind_items(binder, &select.items, Clause::Fields)?;
@@ -247,7 +268,10 @@ fn fits(scope: &Scope, inner: &Inner, side_may_be_empty: bool) -> bool {
     let simple = |expr: &Expr| {
         // On the side of an outer join that has no row a column is NULL, and so is nothing else.
         let is_column = expr.as_column().is_some();
-        stays(expr) && !walk::facts(expr).subquery && (is_column || !side_may_be_empty)
+        stays(expr)
+            && !walk::facts(expr).subquery
+            && (is_column || !side_may_be_empty)
+            && walk::is_within(expr, NODES_MAX, LEVELS_MAX)
     };
     scope.aggregates.is_empty()
         && scope.windows.is_empty()
