@@ -74,6 +74,6 @@ fn no_nesting_overflows_the_stack() {
         client
             .query(&format!("CREATE VIEW j{level} AS SELECT x.a FROM j{below} x JOIN j{below} y"))
             .expect("an answer");
-        client.query(&format!("SELECT COUNT(*) FROM j{level}")).expect("an answer");
+        client.query(&format!("EXPLAIN SELECT COUNT(*) FROM j{level}")).expect("an answer");
     }
 }

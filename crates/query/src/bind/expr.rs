@@ -15,7 +15,7 @@ use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
 
 /// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
-const STACK_MIN: usize = 48 << 10;
+const STACK_MIN: usize = 20 << 10;
 /// A fiber's stack, as 1436 tells of it.
 const STACK_BYTES: usize = 256 << 10;
 
