@@ -137,8 +137,13 @@ impl Database {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
             locked => locked?,
         };
-        self.check_access(session, &plan)?;
         let kept = session.keeps_locks();
+        if let Err(error) = self.check_access(session, &plan) {
+            if !kept {
+                release(&plan);
+            }
+            return Err(error);
+        }
         match catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink))) {
             Ok(result) => {
                 if !kept {

@@ -67,7 +67,11 @@ impl Host for ServerHost {
 
     fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
         let state = self.state()?;
-        if table.name.starts_with(show::STAGE_PREFIX) {
+        if let Some(owner) = table.name.strip_prefix(show::STAGE_PREFIX) {
+            // What a session shows is its own.
+            if owner.parse() != Ok(session.id) {
+                return Ok(Vec::new());
+            }
             let stage = state.stage.lock();
             return Ok(stage.get(&*table.name).map(|(_, rows)| rows.clone()).unwrap_or_default());
         }

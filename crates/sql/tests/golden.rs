@@ -185,3 +185,11 @@ fn columns_are_named_by_their_text() {
     assert_eq!(names("select 1 /*! +1 */, 2 /*!50101+1 */ from t"), ["1  +1", "2 +1"]);
     assert_eq!(names("select true or false /* hi */ , 1 -- foo\n+2"), ["true or false", "1 -- foo\n+2"]);
 }
+
+/// Names that begin with NUL are the server's own.
+#[test]
+fn no_name_has_a_nul() {
+    for text in ["SELECT `\0a`.b FROM t", "SELECT 1 AS `a\0`", "DELETE `\0x` FROM t AS `\0x`, u"] {
+        assert!(keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default()).is_err(), "{text:?}");
+    }
+}

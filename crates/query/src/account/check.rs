@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{Account, AlterAction, MaintainOp, ObjectName, References, Statement};
+use keel_sql::ast::{Account, AlterAction, CreateView, MaintainOp, ObjectName, References, Statement};
 
 use super::expand::{database_denied, require_global};
 use super::{Access, Accounts, Privileges};
@@ -290,6 +290,9 @@ pub(crate) fn column_denied(session: &Session, missing: Privileges, column: &str
 pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &Statement) -> SqlResult<()> {
     use Privileges as P;
     expired(session)?;
+    if let Statement::CreateView(create) = statement {
+        definer_of_view(session, catalog, create)?;
+    }
     if session.access.global.has(P::OF_DATABASE) || catalog.accounts.unchecked {
         return Ok(());
     }
@@ -335,15 +338,7 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         Statement::CreateView(create) => {
             let wanted =
                 if create.or_replace || create.alter { P::CREATE_VIEW.and(P::DROP) } else { P::CREATE_VIEW };
-            new(&create.name, wanted)?;
-            match &create.definer {
-                Some(Account::User { user, host })
-                    if *user != *session.access.user || *host != *session.access.host =>
-                {
-                    require_global(session, P::SUPER.and(P::SET_USER))
-                }
-                _ => Ok(()),
-            }
+            new(&create.name, wanted)
         }
         Statement::DropView { names, .. } => names.iter().try_for_each(|name| new(name, P::DROP)),
         Statement::DropTable(drop) if drop.temporary => Ok(()),
@@ -360,10 +355,17 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         }
         Statement::CreateIndex(create) => on(&create.table, P::INDEX),
         Statement::DropIndex(drop) => on(&drop.table, P::INDEX),
-        Statement::RenameTable { renames, .. } => renames.iter().try_for_each(|(before, after)| {
-            on(before, P::ALTER.and(P::DROP))?;
-            new(after, P::INSERT.and(P::CREATE))
-        }),
+        Statement::RenameTable { renames, .. } => {
+            renames.iter().enumerate().try_for_each(|(n, (before, after))| {
+                // A temporary table of that name is gone once it was renamed.
+                let again = renames[..n].iter().any(|(earlier, _)| earlier.name == before.name);
+                (if again { &new as &dyn Fn(&ObjectName, P) -> SqlResult<()> } else { &on })(
+                    before,
+                    P::ALTER.and(P::DROP),
+                )?;
+                new(after, P::INSERT.and(P::CREATE))
+            })
+        }
         Statement::Truncate { table, .. } => on(table, P::DROP),
         Statement::Maintain(maintain) => {
             let wanted = match maintain.op {
@@ -379,7 +381,9 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
 fn references_of(action: &AlterAction) -> Option<&References> {
     match action {
         AlterAction::AddKey(key) => key.references.as_deref(),
-        AlterAction::AddColumn { column, .. } => column.references.as_deref(),
+        AlterAction::AddColumn { column, .. } | AlterAction::ChangeColumn { column, .. } => {
+            column.references.as_deref()
+        }
         _ => None,
     }
 }
@@ -396,7 +400,25 @@ fn parent(
         Some(schema) => schema,
         None => schema_of(session, child)?,
     };
-    table(session, accounts, (schema, &parent.name), Privileges::REFERENCES)
+    lasting(session, accounts, (schema, &parent.name), Privileges::REFERENCES)
+}
+
+/// Who makes or alters a view for another account needs the right to act as any; ALTER VIEW keeps the definer that it had.
+fn definer_of_view(session: &Session, catalog: &Catalog, create: &CreateView) -> SqlResult<()> {
+    let is_own = |user: &str, host: &str| *user == *session.access.user && *host == *session.access.host;
+    let own = match &create.definer {
+        Some(Account::User { user, host }) => is_own(user, host),
+        Some(_) => true,
+        None if create.alter => {
+            let view = catalog.view(schema_of(session, &create.name)?, &create.name.name);
+            view.is_none_or(|view| is_own(&view.definer.0, &view.definer.1))
+        }
+        None => true,
+    };
+    if own || catalog.accounts.unchecked {
+        return Ok(());
+    }
+    require_global(session, Privileges::SUPER.and(Privileges::SET_USER))
 }
 
 /// LOCK TABLES: LOCK TABLES on the databases, SELECT on the tables.

@@ -12,6 +12,7 @@ use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
 use super::{checks, foreign, keys, schema_of};
 use crate::Database;
+use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
@@ -104,6 +105,7 @@ impl Database {
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
         select::plan_select(&mut binder, &select.query)?;
+        check::needs(session, &catalog.accounts, &binder.needs)?;
         if binder.reads_table(existing) && existing.is_temporary() {
             return Err(errors::cant_reopen_table(&existing.name));
         }

@@ -365,6 +365,9 @@ fn transaction(
         return Ok(());
     }
     let global = scope == VarScope::Global;
+    for name in ["tx_isolation", "tx_read_only"] {
+        privileges::check_variable(core, table().get(table().id(name)), global)?;
+    }
     if let Some(level) = isolation {
         let setting = Setting::text(isolation_word(level));
         changes.push(Change::System { id: table().id("tx_isolation"), global, setting });

@@ -203,6 +203,10 @@ impl Parser<'_> {
         if token.tok != Tok::Quoted {
             return Ok(text.to_owned());
         }
+        // Names that begin with it are the server's own.
+        if text.contains('\0') {
+            return Err(self.unexpected());
+        }
         let quote = char::from(bytes[0]);
         let doubled: String = [quote, quote].iter().collect();
         Ok(text[1..text.len() - 1].replace(&doubled, quote.encode_utf8(&mut [0; 4])))
