@@ -30,8 +30,13 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_server_says_where_it_listens_and_stops_cleanly() {
     let mut server = Server::start(Engine::Keel, &[]).expect("starts");
-    let log = server.log_tail();
-    assert!(log.contains(&server.port.to_string()) && log.contains("s.sock"), "{log}");
+    // It answers a moment before it says so.
+    let said = |log: &str| log.contains(&server.port.to_string()) && log.contains("s.sock");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !said(&server.log_tail()) {
+        assert!(Instant::now() < deadline, "{}", server.log_tail());
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let mut client = server.client().expect("connects");
     client.run("CREATE DATABASE d").expect("create");
     client.run("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20))").expect("create");
