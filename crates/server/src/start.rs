@@ -66,6 +66,8 @@ pub enum StartError {
     Engine(String),
     /// The catalog.
     Catalog(SqlError),
+    /// The engine at the end: not every page is written, so the next start recovers.
+    Stop(String),
 }
 
 impl fmt::Display for StartError {
@@ -86,6 +88,9 @@ impl fmt::Display for StartError {
             StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
             StartError::Engine(error) => write!(f, "the engine cannot open its data: {error}"),
             StartError::Catalog(error) => write!(f, "the catalog cannot be opened: {}", error.message),
+            StartError::Stop(error) => {
+                write!(f, "not every page could be written, the next start recovers from the log: {error}")
+            }
         }
     }
 }
@@ -291,6 +296,6 @@ impl Server {
         if self.state.engine.failure().is_some() {
             return Ok(());
         }
-        self.state.engine.shutdown().map_err(|error| StartError::Engine(error.to_string()))
+        self.state.engine.shutdown().map_err(|error| StartError::Stop(error.to_string()))
     }
 }

@@ -188,6 +188,8 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 const HOUSEKEEPING_TRIES_MAX: u32 = 20;
 /// Its pause on a full disk, whoever asks.
 const HOUSEKEEPING_FULL: Duration = Duration::from_millis(100);
+/// How long a clean stop waits for room on the disk.
+const SHUTDOWN_FULL_MAX: Duration = Duration::from_secs(20);
 
 /// The store.
 pub struct Store {
@@ -502,16 +504,28 @@ impl Store {
         self.flush.flush_to(&self.core, self.core.log.appended())
     }
 
-    /// Flushes all, checkpoints, stops the services. Waits. Nothing may be changed any more.
+    /// Flushes all, checkpoints, stops the services. Waits; for room on the disk, [`SHUTDOWN_FULL_MAX`]. Nothing may be
+    /// changed any more. After an error the log holds what was not flushed, and the next start applies it.
     pub fn shutdown(&self) -> StoreResult<()> {
-        let lasting = |tree: &&Arc<Tree>| !tree.id().is_temporary();
-        let trees: Vec<Arc<Tree>> = self.trees.read().values().filter(lasting).cloned().collect();
-        let settled = trees.iter().try_for_each(|t| t.settle_counter());
-        let flushed = settled.and_then(|()| self.checkpoint());
+        let deadline = time::now() + SHUTDOWN_FULL_MAX;
+        let flushed = loop {
+            match self.settle() {
+                Err(StoreError::DiskFull { .. }) if time::now() < deadline => fiber::sleep(HOUSEKEEPING_FULL),
+                result => break result,
+            }
+        };
         self.housekeeper.stop(&self.core.log);
         self.flush.stop(&self.core);
         let stopped = self.core.log.stop();
         flushed.and(stopped)
+    }
+
+    /// Writes what a clean stop leaves behind: the counters of the trees as they are, and every page.
+    fn settle(&self) -> StoreResult<()> {
+        let lasting = |tree: &&Arc<Tree>| !tree.id().is_temporary();
+        let trees: Vec<Arc<Tree>> = self.trees.read().values().filter(lasting).cloned().collect();
+        trees.iter().try_for_each(|t| t.settle_counter())?;
+        self.checkpoint()
     }
 
     /// Counters.

@@ -311,6 +311,35 @@ fn a_full_disk_fails_the_writer_and_loses_nothing() {
 }
 
 #[test]
+fn a_stop_waits_a_while_for_room_and_loses_nothing_if_there_is_none() {
+    for (seed, times, clean) in [(1, 50, true), (2, u64::MAX, false)] {
+        let disk = Disk::new(seed);
+        let count = world(seed, &disk, || {
+            let store = open(tiny());
+            let tree = store.create_tree(TREE).expect("created");
+            for i in 0..200 {
+                put(i).run(&store, &tree).expect("done");
+            }
+            sim::fail_times(Fault::Write, "t5.kt", ENOSPC, 0, times);
+            match store.shutdown() {
+                Ok(()) => assert!(clean, "nothing could be written"),
+                Err(StoreError::DiskFull { .. }) => assert!(!clean, "given up early"),
+                Err(e) => panic!("{e}"),
+            }
+            sim::clear_faults();
+            200
+        })
+        .done();
+        world(seed, &disk, || {
+            let store = open(tiny());
+            assert_eq!(contents(&store.tree(TREE).expect("there")).expect("readable").len(), count);
+            store.shutdown().expect("clean");
+        })
+        .done();
+    }
+}
+
+#[test]
 fn relaxed_durability_reaches_the_disk_within_a_second_or_so() {
     for durability in [Durability::WriteEachCommit, Durability::Lazy] {
         in_world(|| {
