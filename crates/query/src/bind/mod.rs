@@ -183,6 +183,8 @@ pub struct Binder<'a> {
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
     /// from the subquery, slot, column; and the depth of scopes below each.
     pub(crate) reads: Vec<SubqueryReads>,
+    /// Rows are written between one evaluation and the next, so that a subquery may answer otherwise then.
+    pub(crate) rows_change: bool,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
     /// Every table named so far, once.
@@ -243,6 +245,7 @@ impl<'a> Binder<'a> {
             locks_rows: false,
             derived_depth: 0,
             saw_volatile: false,
+            rows_change: false,
             in_keyed: false,
             assigned: Vec::new(),
             needs: Vec::new(),

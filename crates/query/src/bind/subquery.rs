@@ -26,7 +26,8 @@ impl Binder<'_> {
             let facts = walk::facts(operand);
             !(facts.volatile || facts.assigns || facts.subquery)
         };
-        let keeps = !reads.is_empty() && !is_volatile && test.operands().iter().all(repeats);
+        let keeps =
+            !reads.is_empty() && !is_volatile && !self.rows_change && test.operands().iter().all(repeats);
         let memo = keeps.then(|| self.new_once());
         let keyed = if keeps { self.keyed(query, &plan, &test)? } else { None };
         Ok(Subquery { test, plan: Arc::new(plan), reads, volatile: is_volatile, cell, memo, keyed })

@@ -107,6 +107,7 @@ pub(crate) fn plan(
     notes: &mut Notes,
 ) -> SqlResult<InsertPlan> {
     let mut binder = Binder::new(cx);
+    binder.rows_change = true;
     let Filled { changed, columns } = filled(&mut binder, insert, find)?;
     let table = changed.table;
     let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);

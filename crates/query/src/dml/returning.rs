@@ -41,6 +41,7 @@ pub(crate) fn bind(
         return Ok(None);
     }
     let mut binder = Binder::new(cx);
+    binder.rows_change = true;
     binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
     binder.pins_literals = true;
     let (columns, mut project) = select::bind_list(&mut binder, items, Clause::Returning)?;
