@@ -333,6 +333,8 @@ pub struct Session {
     pub interrupt: Arc<Interrupt>,
     /// What its transactions know it by.
     pub owner: Option<Arc<Owner>>,
+    /// The client sends its files where it is asked for them.
+    pub sends_files: bool,
     /// The server around.
     pub host: Arc<dyn Host>,
     /// Row of the running INSERT or UPDATE, from 1, for warnings.
@@ -388,6 +390,7 @@ impl Session {
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
             owner: None,
+            sends_files: false,
             host,
             current_row: 1,
             abort_on_warning: false,

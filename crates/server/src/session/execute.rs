@@ -180,9 +180,11 @@ impl ClientSession {
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
         let result = execute(&mut self.core, plan, params, &mut sink);
+        let goes_on = sink.end_upload();
         self.core.count(Counter::BytesSent, sink.bytes_sent);
         let columns = sink.into_columns();
         self.sequence = sequence;
+        self.released |= !goes_on;
         self.core.count_handlers();
         let completion = result?;
         self.finish_plan(conn, plan, &completion, columns.is_some(), form);

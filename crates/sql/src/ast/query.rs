@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, table references, windows.
 
-use super::{ByteStr, Expr, ObjectName, SourceText};
+use super::{ByteStr, Expr, FileFormat, ObjectName, SourceText};
 
 /// A query expression with what stands around its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,6 +174,8 @@ pub enum SelectInto {
         file: ByteStr,
         /// CHARACTER SET.
         charset: Option<String>,
+        /// FIELDS and LINES.
+        format: FileFormat,
     },
 }
 

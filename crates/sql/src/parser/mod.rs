@@ -17,6 +17,7 @@ mod dml;
 mod expr;
 mod function;
 mod literal;
+mod load;
 mod predicate;
 mod query;
 mod set;

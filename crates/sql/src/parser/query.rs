@@ -445,10 +445,8 @@ impl Parser<'_> {
             let file = self.string()?;
             let charset =
                 if self.accept_charset_words()? { Some(self.charset_or_collation()?) } else { None };
-            if self.at_any(&[Kw::FIELDS, Kw::COLUMNS, Kw::LINES]) {
-                return Err(errors::not_supported_yet("INTO OUTFILE with FIELDS or LINES"));
-            }
-            return Ok(SelectInto::Outfile { file, charset });
+            let format = self.file_format()?;
+            return Ok(SelectInto::Outfile { file, charset, format });
         }
         let targets = self.list(|parser| {
             if parser.at(Tok::At) {

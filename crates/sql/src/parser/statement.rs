@@ -46,6 +46,7 @@ impl Parser<'_> {
                 self.advance();
                 self.do_statement()
             }
+            Kw::LOAD => self.load(),
             _ => return None,
         })
     }
@@ -116,7 +117,6 @@ impl Parser<'_> {
                 Ok(Statement::Shutdown)
             }
             Kw::CALL
-            | Kw::LOAD
             | Kw::HANDLER
             | Kw::INSTALL
             | Kw::UNINSTALL
