@@ -184,6 +184,16 @@ impl Diagnostics {
         self.stale = false;
     }
 
+    /// Adds one entry before all others.
+    pub fn push_first(&mut self, warning: Warning, max: usize) {
+        if self.stale {
+            self.clear();
+        }
+        self.warning_count += 1;
+        self.warnings.insert(0, warning);
+        self.warnings.truncate(max);
+    }
+
     /// Adds one entry, keeping at most `max`.
     pub fn push(&mut self, warning: Warning, max: usize) {
         if self.stale {

@@ -15,8 +15,20 @@ pub struct Query {
     pub limit: Option<Limit>,
     /// INTO.
     pub into: Option<SelectInto>,
+    /// Where it stands.
+    pub late_into: LateInto,
     /// FOR UPDATE, LOCK IN SHARE MODE.
     pub lock: Option<LockClause>,
+}
+
+/// Whether INTO stands behind more than the select list, which MariaDB warns of (1287); never makes two trees differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LateInto(pub bool);
+
+impl PartialEq for LateInto {
+    fn eq(&self, _: &LateInto) -> bool {
+        true
+    }
 }
 
 /// What produces a query's rows.
