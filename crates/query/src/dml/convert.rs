@@ -67,13 +67,14 @@ pub(crate) fn into_column(
     }
     let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
     let context = session.store_context(strictness.strict, today);
-    let stored = convert::store(&def.ty, from, value.as_ref(), &context);
-    if let Ok((Cell::Ref(kept), None)) = &stored
-        && stored_is(&value, *kept)
-    {
-        return Ok(value);
-    }
-    let stored = stored.map(|(cell, problem)| (cell.into_value(), problem));
+    let stored = match convert::store(&def.ty, from, value.as_ref(), &context) {
+        Ok((Cell::Owned(stored), None)) => return Ok(stored),
+        Ok((Cell::Ref(stored), None)) => {
+            return Ok(if stored_is(&value, stored) { value } else { stored.to_owned() });
+        }
+        Ok((cell, problem)) => Ok((cell.into_value(), problem)),
+        Err(problem) => Err(problem),
+    };
     told(session, table, column, stored)
 }
 

@@ -151,8 +151,10 @@ impl<'s> FieldReader<'s> {
                 InterruptState::None => {}
                 state => return Err(interrupted(state)),
             }
-            self.buffer.drain(..self.at);
-            self.at = 0;
+            // The octet that was read last stays: it may be given back.
+            let passed = self.at.saturating_sub(1);
+            self.buffer.drain(..passed);
+            self.at -= passed;
             let read = match &mut self.input {
                 Input::File(file) => file.read(&mut self.buffer, READ_BYTES)?,
                 Input::Client(sink) => sink.read_file(&mut self.buffer)?,
@@ -274,12 +276,12 @@ impl<'s> FieldReader<'s> {
         let stops = if opened { &marks.inside } else { &marks.plain };
         loop {
             self.put_run(stops)?;
-            let Some(mut octet) = self.next()? else { break };
+            let Some(octet) = self.next()? else { break };
             if Some(octet) == marks.escape {
                 match self.escaped(octet)? {
                     Escaped::Put => continue,
                     Escaped::AtEnd => break,
-                    Escaped::Nothing => octet = self.buffer[self.at - 1],
+                    Escaped::Nothing => {}
                 }
             }
             if opened && Some(octet) == marks.enclosed {
