@@ -52,7 +52,7 @@ fn a_client_sends_its_file_in_packets_of_any_size() {
         client.file_packet_bytes = piece;
         let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE t", few.display());
         let Reply::Ok { affected: 300, info, .. } = client.run(&load).expect("loads") else { panic!("{piece}") };
-        assert_eq!(info, "Records: 300  Deleted: 0  Skipped: 0  Warnings: 0");
+        assert!(info.ends_with("Records: 300  Deleted: 0  Skipped: 0  Warnings: 0"), "{info}");
         let sum = client.run("SELECT SUM(i), SUM(s = CONCAT('line number ', i)) FROM t").expect("reads");
         assert_eq!(sum.strings()[0], ["44850", "300"]);
         client.run("DELETE FROM t").expect("deletes");

@@ -350,7 +350,7 @@ pub(crate) fn run(
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
     if let Rows::File(rows) = &plan.rows {
-        return load::run(plan, rows, session, sink);
+        return load::run(plan, rows, session, params, sink);
     }
     let returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
     let single = plan.is_single();
@@ -395,7 +395,7 @@ pub(super) struct Counts {
 pub(super) struct Work<'p> {
     pub plan: &'p InsertPlan,
     pub strictness: Strictness,
-    params: &'p [Value],
+    pub params: &'p [Value],
     pub values: Vec<Value>,
     row: Vec<u8>,
     old: Vec<u8>,

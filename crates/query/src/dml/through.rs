@@ -129,6 +129,7 @@ pub(super) fn bind_load(
     binder: &mut Binder<'_>,
     view: &Arc<View>,
     names: &[&ast::ColumnName],
+    all: bool,
 ) -> SqlResult<Filled> {
     let refused = || errors::non_updatable_table(&view.name, "LOAD");
     let Target { tables, conditions, checks, .. } = target(binder, view, None)?.ok_or_else(refused)?;
@@ -139,9 +140,9 @@ pub(super) fn bind_load(
         });
     };
     let plain = plain_columns(binder);
-    let wanted = match names {
-        [] => (0..view.columns.len()).collect(),
-        names => names.iter().map(|name| view_column(view, name, "SELECT")).collect::<SqlResult<Vec<_>>>()?,
+    let wanted = match all {
+        true => (0..view.columns.len()).collect(),
+        false => names.iter().map(|name| view_column(view, name, "SELECT")).collect::<SqlResult<Vec<_>>>()?,
     };
     let column = |place: usize| {
         let column = plain.get(place).copied().flatten();

@@ -343,23 +343,28 @@ impl Writer<'_> {
             return Charset::Binary;
         }
         text::append(&mut self.text, ty, value);
-        if !ty.is_text() {
+        if !ty.is_string() && !ty.has_members() {
             return Charset::Binary;
         }
         let own = ty.collation.charset();
-        // Members are kept in UTF-8 whatever the column's character set is.
-        let from = if ty.has_members() { Charset::Utf8mb4 } else { own };
         let to = self.plan.format.as_ref().and_then(|format| format.charset).unwrap_or(own);
-        if from == Charset::Binary || from == to || self.text.is_ascii() {
+        if own == to || self.text.is_ascii() {
             return to;
         }
-        let (converted, lost) = collation::convert(from, to, &self.text);
+        let id = to.default_collation();
+        let (converted, lost) = match own {
+            // Octets are taken as they are, but for those that are no characters.
+            Charset::Binary if collation::well_formed_len(id, &self.text) == self.text.len() => return to,
+            Charset::Binary => (convert::repaired(id, &self.text), 1),
+            own => {
+                let (converted, lost) = collation::convert(own, to, &self.text);
+                (converted.into_owned(), lost)
+            }
+        };
         if lost > 0 {
             self.lost.push(place);
         }
-        if let std::borrow::Cow::Owned(converted) = converted {
-            self.text = converted;
-        }
+        self.text = converted;
         to
     }
 }

@@ -504,7 +504,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
         self.expect_kw(Kw::AS)?;
-        let query = self.whole_query()?;
+        let query = self.query()?;
         let mut check_option = None;
         if self.accept_kw(Kw::WITH) {
             let local = self.accept_any(&[Kw::LOCAL, Kw::CASCADED]) == Some(Kw::LOCAL);

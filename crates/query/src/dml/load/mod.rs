@@ -79,10 +79,18 @@ pub(crate) fn plan(
     let mut binder = Binder::new(cx);
     let columns: Vec<&ast::ColumnName> = load.targets.iter().filter_map(column_name).collect();
     let filled = match binder.find_view(load.table.db.as_deref(), &load.table.name) {
-        Some(view) => through::bind_load(&mut binder, &view, &columns)?,
+        Some(view) => through::bind_load(&mut binder, &view, &columns, load.targets.is_empty())?,
         None => {
+            if find(&load.table)?.is_virtual() {
+                let access = &cx.session.access;
+                let schema = crate::ddl::schema_of(cx.session, &load.table)?;
+                return Err(errors::dbaccess_denied(&access.user, &access.host, schema));
+            }
             let changed = through::bind(&mut binder, &load.table, None, find, "LOAD")?;
-            let columns = table_columns(&changed.table, &columns)?;
+            let columns = match load.targets.is_empty() || !columns.is_empty() {
+                true => table_columns(&changed.table, &columns)?,
+                false => Vec::new(),
+            };
             through::Filled { changed, columns }
         }
     };
@@ -98,7 +106,8 @@ pub(crate) fn plan(
     let ty = SqlType::varchar(0, collation);
     binder.loaded = Some((names.collect(), collation));
     let clauses = (Clause::Fields, Clause::Fields);
-    let assignments = Assignments::bind(&mut binder, &table, 0, &load.assignments, clauses)?.list;
+    let said = assignments(&load.assignments);
+    let assignments = Assignments::bind(&mut binder, &table, 0, &said, clauses)?.list;
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, &table);
     if binder.named.iter().any(reads) {
         return Err(errors::update_table_used(&table.name, "LOAD DATA"));
@@ -124,6 +133,15 @@ pub(crate) fn plan(
     insert::plan_file(cx, binder, filled, rows, (replace, ignore), notes)
 }
 
+/// SET, where IGNORE stands for DEFAULT.
+fn assignments(said: &[ast::Assignment]) -> Vec<ast::Assignment> {
+    let mut all = said.to_vec();
+    for assignment in all.iter_mut().filter(|assignment| assignment.value == ast::Expr::Ignore) {
+        assignment.value = ast::Expr::Default(None);
+    }
+    all
+}
+
 fn column_name(target: &LoadTarget) -> Option<&ast::ColumnName> {
     match target {
         LoadTarget::Column(name) => Some(name),
@@ -133,6 +151,9 @@ fn column_name(target: &LoadTarget) -> Option<&ast::ColumnName> {
 
 /// The columns of a table that are named; all that are visible where none is.
 fn table_columns(table: &TableDef, names: &[&ast::ColumnName]) -> SqlResult<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..table.columns.len()).filter(|column| !table.columns[*column].invisible).collect());
+    }
     let find = |name: &&ast::ColumnName| {
         let foreign = name.table.as_deref().is_some_and(|other| *other != *table.name);
         let found = table.column_index(&name.column).filter(|_| !foreign);

@@ -23,6 +23,7 @@ pub(crate) fn run(
     plan: &InsertPlan,
     rows: &FileRows,
     session: &mut Session,
+    params: &[Value],
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
     super::check(session, rows.local)?;
@@ -39,7 +40,7 @@ pub(crate) fn run(
     };
     let today = session.now_local().date;
     let reader = FieldReader::new(&rows.marks, input, session);
-    let work = Work::begin(plan, session, &[], strictness, None);
+    let work = Work::begin(plan, session, params, strictness, None);
     let mut loader = Loader { rows, reader, work, today };
     let result = loader.all(session);
     let (counts, _) = loader.work.end(session);
@@ -209,7 +210,7 @@ impl Loader<'_> {
         column: usize,
         source: &Source,
     ) -> SqlResult<Value> {
-        let frame = Frame { slots, params: &[], once, outer: None };
+        let frame = Frame { slots, params: self.work.params, once, outer: None };
         match source {
             Source::Expr(_) => self.work.value(session, column, source, frame),
             _ => value_of(session, &self.work.plan.table, column, source, frame, self.work.strictness),
