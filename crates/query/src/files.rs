@@ -4,7 +4,7 @@
 //!    MariaDB. Folders of databases hold such files only and are made when the first one is written.
 //! 2. Where `secure_file_priv` names a folder, no file outside of it is used. What the server itself keeps in the data
 //!    folder is never used: 1290.
-//! 3. Who uses files has the privilege FILE: 1045.
+//! 3. Who uses files has the privilege FILE: 1045 where they are read, 1227 where they are written.
 //!
 //! All calls park the fiber while the kernel works.
 
@@ -17,7 +17,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
 use keel_storage::runtime::wait::WaitEvent;
 
-use crate::account::Privileges;
+use crate::account::{Privileges, see::require_global};
 use crate::session::Session;
 
 /// Which files statements may use.
@@ -37,8 +37,13 @@ const TREES: &str = "trees";
 /// Bytes written at once.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// 1045 for who may not use files.
-pub(crate) fn require_privilege(session: &Session) -> SqlResult<()> {
+/// 1227 for who may not write files.
+pub(crate) fn require_to_write(session: &Session) -> SqlResult<()> {
+    require_global(session, Privileges::FILE)
+}
+
+/// 1045 for who may not read files.
+pub(crate) fn require_to_read(session: &Session) -> SqlResult<()> {
     let access = &session.access;
     if access.global.has(Privileges::FILE) {
         return Ok(());
@@ -105,7 +110,7 @@ fn not_permitted() -> SqlError {
 
 /// Opens a file for LOAD DATA: 1290, 13 where there is none, 1085 where it is no regular one, 29.
 pub(crate) fn open(session: &Session, name: &[u8]) -> SqlResult<InputFile> {
-    require_privilege(session)?;
+    require_to_read(session)?;
     let rules = session.host.file_rules();
     let path = resolve(session, &rules, name);
     if !is_permitted(&rules, &path) {
@@ -180,7 +185,7 @@ pub(crate) struct OutputFile {
 impl OutputFile {
     /// Makes a file that was not there: 1086 where it was, 1290, 1.
     pub fn create(session: &Session, name: &[u8]) -> SqlResult<OutputFile> {
-        require_privilege(session)?;
+        require_to_write(session)?;
         let exists = || errors::file_exists_error(String::from_utf8_lossy(name));
         if name.is_empty() {
             return Err(exists());

@@ -16,8 +16,8 @@ use super::assign::{Assignments, Source, default_source, default_value, lacks_de
 use super::auto::AutoValues;
 use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
-use super::load::{self, FileRows};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
+use super::load::{self, FileRows};
 use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{self, Filled};
@@ -436,7 +436,8 @@ impl<'p> Work<'p> {
     /// Ends, whether all went well or not: gives back buffers and the counter, and tells the session what was done.
     pub fn end(mut self, session: &mut Session) -> (Counts, AutoValues) {
         self.auto.end(session);
-        let kept = WriteScratch { buffers: self.buffers, row: self.row, new: Vec::new(), values: self.values };
+        let kept =
+            WriteScratch { buffers: self.buffers, row: self.row, new: Vec::new(), values: self.values };
         session.scratch.write = kept.cleared();
         session.handler.write += self.counts.records;
         session.handler.update += self.counts.displaced;

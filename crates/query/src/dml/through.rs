@@ -146,9 +146,9 @@ pub(super) fn bind_load(
     };
     let column = |place: usize| {
         let column = plain.get(place).copied().flatten();
-        column.map(|(_, column)| column as usize).ok_or_else(|| {
-            errors::nonupdateable_column(&view.columns[place])
-        })
+        column
+            .map(|(_, column)| column as usize)
+            .ok_or_else(|| errors::nonupdateable_column(&view.columns[place]))
     };
     let columns: SqlResult<Vec<usize>> = wanted.into_iter().map(column).collect();
     let (columns, table) = (columns?, table.clone());

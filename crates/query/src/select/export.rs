@@ -80,7 +80,7 @@ pub(super) fn plan(
         SelectInto::Dumpfile(file) => (file, None),
         SelectInto::Outfile { file, charset, format } => (file, Some((charset, format))),
     };
-    files::require_privilege(session)?;
+    files::require_to_write(session)?;
     let columns: Vec<Column> = columns.columns.iter().map(Column::of).collect();
     let format = match format {
         None => None,
@@ -92,10 +92,8 @@ pub(super) fn plan(
 impl Column {
     fn of(meta: &crate::result::ColumnMeta) -> Column {
         let ty = meta.ty.clone();
-        let is_text = matches!(
-            ty.class(),
-            Class::String | Class::Date | Class::Time | Class::DateTime | Class::Null
-        );
+        let is_text =
+            matches!(ty.class(), Class::String | Class::Date | Class::Time | Class::DateTime | Class::Null);
         let width = meta.length.unwrap_or_else(|| ty.wire_length(CollationId::BINARY));
         Column { ty, name: meta.name.to_string(), is_text, width: width as usize }
     }
@@ -130,8 +128,8 @@ impl Format {
         }
         let texts = [&field_end, &enclosed, &escaped, &line_start, &line_end];
         let non_ascii = texts.iter().any(|text| !text.is_ascii());
-        let backslash = said_by.escaped.is_some()
-            || !session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
+        let backslash =
+            said_by.escaped.is_some() || !session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
         let escape = escaped.first().copied().filter(|_| backslash);
         let optionally = enclosed.is_empty() || said_by.optionally && !field_end.is_empty();
         let has_blobs = columns.iter().any(|column| column.width >= WIDTH_MAX as usize);
@@ -139,8 +137,7 @@ impl Format {
         let is_letter = separator.is_some_and(|octet| ESCAPE_LETTERS.contains(&octet));
         let is_number = |octet: Option<u8>| octet.is_some_and(|octet| NUMBER_CHARS.contains(&octet));
         let until_blob = || columns.iter().take_while(|column| column.width < WIDTH_MAX as usize);
-        let (has_text, has_numbers) =
-            (until_blob().any(|c| c.is_text), until_blob().any(|c| !c.is_text));
+        let (has_text, has_numbers) = (until_blob().any(|c| c.is_text), until_blob().any(|c| !c.is_text));
         let looks_escaped = is_letter && enclosed.is_empty() && (has_text || is_number(separator));
         let looks_numeric = optionally && has_numbers && is_number(field_end.first().copied());
         let always = [escape, line_end.first().copied(), Some(0)];
@@ -200,14 +197,7 @@ impl Format {
         }
     }
 
-    fn append_escaped(
-        &self,
-        out: &mut Vec<u8>,
-        value: &[u8],
-        charset: Charset,
-        encloses: bool,
-        escape: u8,
-    ) {
+    fn append_escaped(&self, out: &mut Vec<u8>, value: &[u8], charset: Charset, encloses: bool, escape: u8) {
         let stops = if encloses { &self.escaped_inside } else { &self.escaped_plain };
         let steps_over = self.wide && charset.max_bytes() > 1;
         let mut rest = value;

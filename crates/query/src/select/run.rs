@@ -60,9 +60,8 @@ pub(super) fn to_sink(
 ) -> SqlResult<u64> {
     let limit = session.vars.select_limit;
     if let Some(export) = &plan.export {
-        let (counted, rows) = export.run(session, |session, output| {
-            body(plan, session, params, None, limit, u64::MAX, output)
-        })?;
+        let (counted, rows) = export
+            .run(session, |session, output| body(plan, session, params, None, limit, u64::MAX, output))?;
         session.found_rows = counted;
         return Ok(rows);
     }

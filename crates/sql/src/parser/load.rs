@@ -1,9 +1,7 @@
 //! LOAD DATA, and the formats of files of rows.
 
 use super::Parser;
-use crate::ast::{
-    ColumnName, FileFormat, LoadData, LoadPriority, LoadTarget, OnDuplicateRow, Statement,
-};
+use crate::ast::{ColumnName, FileFormat, LoadData, LoadPriority, LoadTarget, OnDuplicateRow, Statement};
 use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::SqlResult;

@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, LateInto, Limit, LiteralValue, LockClause, LockWait,
-    OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
+    CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, LateInto, Limit, LiteralValue, LockClause,
+    LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
     WindowFrame, WindowSpec, With,
 };
 use crate::keyword::Kw;

@@ -61,7 +61,7 @@ fn require_local(session: &Session) -> SqlResult<()> {
 
 /// Whether the session may use the file at all: 4166, 1045.
 pub(crate) fn check(session: &Session, local: bool) -> SqlResult<()> {
-    if local { require_local(session) } else { files::require_privilege(session) }
+    if local { require_local(session) } else { files::require_to_read(session) }
 }
 
 /// Binds a LOAD DATA.
@@ -176,11 +176,7 @@ fn targets(load: &ast::LoadData, columns: &[usize]) -> Vec<Target> {
 }
 
 /// The marks in force, and whether one of them is not ASCII.
-fn marks(
-    session: &Session,
-    format: &ast::FileFormat,
-    collation: CollationId,
-) -> SqlResult<(Marks, bool)> {
+fn marks(session: &Session, format: &ast::FileFormat, collation: CollationId) -> SqlResult<(Marks, bool)> {
     let said = |clause: &Option<ast::ByteStr>, default: &[u8]| -> Box<[u8]> {
         clause.as_ref().map_or_else(|| default.into(), |text| text.0.clone())
     };
@@ -189,15 +185,10 @@ fn marks(
     if enclosed.len() > 1 || escaped.len() > 1 {
         return Err(errors::wrong_field_terminators());
     }
-    let texts = [
-        said(&format.terminated, b"\t"),
-        said(&format.line_end, b"\n"),
-        said(&format.line_start, b""),
-    ];
-    let non_ascii =
-        texts.iter().chain([&enclosed, &escaped]).any(|text| !text.is_ascii());
-    let backslash =
-        format.escaped.is_some() || !session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
+    let texts =
+        [said(&format.terminated, b"\t"), said(&format.line_end, b"\n"), said(&format.line_start, b"")];
+    let non_ascii = texts.iter().chain([&enclosed, &escaped]).any(|text| !text.is_ascii());
+    let backslash = format.escaped.is_some() || !session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
     let escape = escaped.first().copied().filter(|_| backslash);
     Ok((Marks::new(texts, enclosed.first().copied(), escape, collation), non_ascii))
 }
