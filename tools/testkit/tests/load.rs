@@ -71,6 +71,34 @@ fn a_client_sends_its_file_in_packets_of_any_size() {
 }
 
 #[test]
+fn marks_may_lie_across_packets() {
+    let (_server, mut client) = server(&[]);
+    let folder = Folder::new();
+    let text = "junk>>1<|>'a''b<|>c'<|>x\\<|>y--->>2<|>\\N<|>NULL--more>>3<|>'käse-<'<|>'un'closed-- >>4<|>''<|>q--\\--\
+        >>5<|>'--'<|>tail--->>6<|>'open-- ";
+    let file = folder.file("marks", text.as_bytes()).display().to_string();
+    client.run("CREATE TABLE t (n INT AUTO_INCREMENT PRIMARY KEY, a TEXT, b TEXT, c TEXT)").expect("table");
+    let load = |local: &str| {
+        format!(
+            "LOAD DATA {local}INFILE '{file}' IGNORE INTO TABLE t CHARACTER SET utf8mb4 FIELDS TERMINATED BY '<|>' \
+             ENCLOSED BY '\\'' LINES STARTING BY '>>' TERMINATED BY '--' (a, b, c)"
+        )
+    };
+    let rows = |client: &mut Client| client.run("SELECT a, b, c FROM t ORDER BY n").expect("reads").strings();
+    client.run(&load("")).expect("loads");
+    let whole = rows(&mut client);
+    assert_eq!(whole[0], ["1", "a'b<|>c", "x<|>y"]);
+    assert_eq!(whole[1], ["2", "NULL", "NULL"]);
+    assert_eq!(whole.len(), 4, "{whole:?}");
+    for piece in [1, 2, 3, 5, 7] {
+        client.run("TRUNCATE t").expect("truncates");
+        client.file_packet_bytes = piece;
+        client.run(&load("LOCAL ")).expect("loads");
+        assert_eq!(rows(&mut client), whole, "{piece}");
+    }
+}
+
+#[test]
 fn a_refused_file_does_not_disturb_what_follows() {
     let (_server, mut client) = server(&[]);
     let folder = Folder::new();
