@@ -96,6 +96,11 @@ macro_rules! catalogue {
 }
 
 catalogue! {
+    EE_CANTCREATEFILE ee_cantcreatefile(1, "HY000", file, errno, reason) "Can't create/write to file '{file}' (Errcode: {errno} \"{reason}\")";
+    EE_READ ee_read(2, "HY000", file, errno, reason) "Error reading file '{file}' (Errcode: {errno} \"{reason}\")";
+    EE_WRITE ee_write(3, "HY000", file, errno, reason) "Error writing file '{file}' (Errcode: {errno} \"{reason}\")";
+    EE_STAT ee_stat(13, "HY000", file, errno, reason) "Can't get stat of '{file}' (Errcode: {errno} \"{reason}\")";
+    EE_FILENOTFOUND ee_filenotfound(29, "HY000", file, errno, reason) "File '{file}' not found (Errcode: {errno} \"{reason}\")";
     EE_OUTOFMEMORY ee_outofmemory(5, "HY000", bytes) "Out of memory (Needed {bytes} bytes)";
     AUTOINC_OUT_OF_RANGE autoinc_out_of_range(167, "22003", column, row) "Out of range value for column '{column}' at row {row}";
     YES yes(1003, "HY000", text) "{text}";
@@ -148,6 +153,10 @@ catalogue! {
     TOO_BIG_FIELDLENGTH too_big_fieldlength(1074, "42000", column, max) "Column length too big for column '{column}' (max = {max}); use BLOB or TEXT instead";
     WRONG_AUTO_KEY wrong_auto_key(1075, "42000") "Incorrect table definition; there can be only one auto column and it must be defined as a key";
     NO_SUCH_INDEX no_such_index(1082, "42S12", table) "Table '{table}' has no index like the one used in CREATE INDEX; recreate the table";
+    WRONG_FIELD_TERMINATORS wrong_field_terminators(1083, "42000") "Field separator argument is not what is expected; check the manual";
+    BLOBS_AND_NO_TERMINATED blobs_and_no_terminated(1084, "42000") "You can't use fixed rowlength with BLOBs; please use 'fields terminated by'";
+    TEXTFILE_NOT_READABLE textfile_not_readable(1085, "HY000", file) "The file '{file}' must be in the database directory or be readable by all";
+    FILE_EXISTS_ERROR file_exists_error(1086, "HY000", file) "File '{file}' already exists";
     WRONG_SUB_KEY wrong_sub_key(1089, "HY000") "Incorrect prefix key; the used key part isn't a string, the used length is longer than the key part, or the storage engine doesn't support unique prefix keys";
     CANT_REMOVE_ALL_FIELDS cant_remove_all_fields(1090, "42000") "You can't delete all columns with ALTER TABLE; use DROP TABLE instead";
     CANT_DROP_FIELD_OR_KEY cant_drop_field_or_key(1091, "42000", kind, name) "Can't DROP {kind} `{name}`; check that it exists";
@@ -231,6 +240,8 @@ catalogue! {
     TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
     COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
     CUT_VALUE_GROUP_CONCAT cut_value_group_concat(1260, "HY000", row, name) "Row {row} was cut by {name}()";
+    WARN_TOO_FEW_RECORDS warn_too_few_records(1261, "01000", row) "Row {row} doesn't contain data for all columns";
+    WARN_TOO_MANY_RECORDS warn_too_many_records(1262, "01000", row) "Row {row} was truncated; it contained more data than there were input columns";
     WARN_NULL_TO_NOTNULL warn_null_to_notnull(1263, "22004", column, row) "Column set to default value; NULL supplied to NOT NULL column '{column}' at row {row}";
     WARN_DATA_OUT_OF_RANGE warn_data_out_of_range(1264, "22003", column, row) "Out of range value for column '{column}' at row {row}";
     WARN_DATA_TRUNCATED warn_data_truncated(1265, "01000", column, row) "Data truncated for column '{column}' at row {row}";
@@ -297,6 +308,8 @@ catalogue! {
     XAER_RMERR xaer_rmerr(1401, "XAE03") "XAER_RMERR: Fatal error occurred in the transaction branch - check your data for consistency";
     XAER_OUTSIDE xaer_outside(1400, "XAE09") "XAER_OUTSIDE: Some work is done outside global transaction";
     XA_RBROLLBACK xa_rbrollback(1402, "XA100") "XA_RBROLLBACK: Transaction branch was rolled back";
+    PARTITION_CLAUSE_ON_NONPARTITIONED partition_clause_on_nonpartitioned(1747, "HY000") "PARTITION () clause on non partitioned table";
+    LOAD_FROM_FIXED_SIZE_ROWS_TO_VAR load_from_fixed_size_rows_to_var(1409, "HY000") "Can't load value from file with fixed size rows to variable";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
     STACK_OVERRUN_NEED_MORE stack_overrun_need_more(1436, "HY000", used, total, need) "Thread stack overrun:  {used} bytes used of a {total} byte stack, and {need} bytes needed. Consider increasing the thread_stack system variable.";
     TOO_BIG_DISPLAYWIDTH too_big_displaywidth(1439, "42000", column, max) "Display width out of range for '{column}' (max = {max})";
@@ -308,6 +321,7 @@ catalogue! {
     NON_GROUPING_FIELD_USED non_grouping_field_used(1463, "42000", column, clause) "Non-grouping field '{column}' is used in {clause} clause";
     AUTOINC_READ_FAILED autoinc_read_failed(1467, "HY000") "Failed to read auto-increment value from storage engine";
     TOO_LONG_STRING too_long_string(1470, "HY000", value, name, max) "String '{value}' is too long for {name} (should be no longer than {max})";
+    AMBIGUOUS_FIELD_TERM ambiguous_field_term(1475, "HY000") "First character of the FIELDS TERMINATED string is ambiguous; please use non-optional and non-empty FIELDS ENCLOSED BY";
     PLUGIN_IS_NOT_LOADED plugin_is_not_loaded(1524, "HY000", name) "Plugin '{name}' is not loaded";
     WRONG_VALUE wrong_value(1525, "HY000", kind, value) "Incorrect {kind} value: '{value}'";
     DROP_INDEX_FK drop_index_fk(1553, "HY000", index) "Cannot drop index '{index}': needed in a foreign key constraint";
@@ -317,6 +331,7 @@ catalogue! {
     XA_RBTIMEOUT xa_rbtimeout(1613, "XA106") "XA_RBTIMEOUT: Transaction branch was rolled back: took too long";
     XA_RBDEADLOCK xa_rbdeadlock(1614, "XA102") "XA_RBDEADLOCK: Transaction branch was rolled back: deadlock was detected";
     VARIABLE_IS_READONLY variable_is_readonly(1621, "HY000", scope, name, other) "{scope} variable '{name}' is read-only. Use SET {other} to assign the value";
+    NON_ASCII_SEPARATOR non_ascii_separator(1638, "HY000") "Non-ASCII separator arguments are not fully supported";
     UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
     TOO_LONG_TABLE_COMMENT too_long_table_comment(1628, "HY000", table, max) "Comment for table '{table}' is too long (max = {max})";
     TOO_LONG_FIELD_COMMENT too_long_field_comment(1629, "HY000", field, max) "Comment for field '{field}' is too long (max = {max})";
@@ -367,6 +382,7 @@ catalogue! {
     JSON_PATH_EMPTY json_path_empty(4051, "HY000", argument, function) "Path expression '$' is not allowed in argument {argument} to function '{function}'.";
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
+    LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
     WITH_COL_WRONG_LIST with_col_wrong_list(4002, "HY000") "WITH column list and SELECT field list have different column counts";
     WRONG_WINDOW_SPEC_NAME wrong_window_spec_name(4009, "HY000", name) "Window specification with name '{name}' is not defined";

@@ -16,7 +16,7 @@ use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, View, show_create};
-use crate::dml::{Family, delete, insert, is_join, multi, single_table, update};
+use crate::dml::{Family, delete, insert, is_join, load, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
@@ -377,6 +377,11 @@ impl Database {
                 notes.needs.splice(0..0, needs);
                 (kind, Body::Insert(Box::new(plan)))
             }
+            Statement::Load(tree) => {
+                let plan = load::plan(cx, tree, &find, notes)?;
+                notes.needs.splice(0..0, load_needs(tree, &plan));
+                (K::Load, Body::Insert(Box::new(plan)))
+            }
             Statement::Update(tree) if changes_several(cx, &tree.tables)? => {
                 let plan = multi::plan_update(cx, tree, &find, notes)?;
                 let needs = plan.changed().flat_map(|target| multi_needs(notes, target, Privileges::UPDATE));
@@ -455,6 +460,11 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
         Statement::Insert(tree) if tree.replace => (&tree.table, P::INSERT.and(P::DELETE)),
         Statement::Insert(tree) if !tree.on_duplicate.is_empty() => (&tree.table, P::INSERT.and(P::UPDATE)),
         Statement::Insert(tree) => (&tree.table, P::INSERT),
+        Statement::Load(tree) => {
+            load::check(cx.session, tree.local)?;
+            let replaces = tree.duplicates == Some(ast::OnDuplicateRow::Replace);
+            (&tree.table, if replaces { P::INSERT.and(P::DELETE) } else { P::INSERT })
+        }
         Statement::Update(tree) => match single_table(&tree.tables) {
             Some((name, ..)) => (name, P::UPDATE),
             None => return Ok(()),
@@ -526,6 +536,21 @@ fn insert_needs(tree: &ast::Insert, plan: &insert::InsertPlan) -> Vec<Need> {
         named.extend(told(updated, Privileges::UPDATE));
         named
     });
+    change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
+}
+
+/// What a LOAD DATA wants.
+fn load_needs(tree: &ast::LoadData, plan: &insert::InsertPlan) -> Vec<Need> {
+    let unnamed = tree.targets.is_empty();
+    let columns = written(&plan.table, plan.given(), Privileges::INSERT, unnamed);
+    let replaces = tree.duplicates == Some(ast::OnDuplicateRow::Replace);
+    let whole = if replaces { Privileges::INSERT.and(Privileges::DELETE) } else { Privileges::INSERT };
+    let named = tree.targets.iter().filter_map(|target| match target {
+        ast::LoadTarget::Column(name) => Some(name),
+        ast::LoadTarget::UserVar(_) => None,
+    });
+    let named = named.chain(tree.assignments.iter().map(|assignment| &assignment.column));
+    let named = (!unnamed).then(|| told(named, Privileges::INSERT));
     change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
 }
 

@@ -321,7 +321,9 @@ impl Database {
             }
             Body::Select(select) => {
                 let sent = select::run(select, session, params, sink)?;
-                Ok(Completion { affected_rows: sent, had_rows: !select.is_into(), ..Completion::default() })
+                // ROW_COUNT() does not count rows of a file.
+                let had_rows = !select.is_into() || select.export.is_some();
+                Ok(Completion { affected_rows: sent, had_rows, ..Completion::default() })
             }
             Body::Insert(plan) => insert::run(plan, session, params, sink).map_err(full(&plan.table)),
             Body::Update(plan) => update::run(plan, session, params).map_err(full(&plan.targets.table)),

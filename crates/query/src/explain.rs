@@ -128,6 +128,7 @@ fn finder(
         order_by: order_by.to_vec(),
         limit: limit.clone(),
         into: None,
+        late_into: ast::LateInto::default(),
         lock: Some(ast::LockClause { update: true, wait: None }),
     }
 }

@@ -8,6 +8,7 @@ use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
+use crate::files::FileRules;
 use crate::memory::WorkMemory;
 use crate::session::Session;
 use crate::user_locks::UserLocks;
@@ -39,6 +40,11 @@ pub trait Host: Send + Sync {
     /// `tmpdir`: where sorts and groups that do not fit into memory go. Made when first needed.
     fn temporary_directory(&self) -> PathBuf {
         PathBuf::from("/tmp")
+    }
+
+    /// Which files of the server and of clients statements may use.
+    fn file_rules(&self) -> FileRules {
+        FileRules::default()
     }
 
     /// The names that GET_LOCK() locks on this server, and who waits for whom: the same at each call.

@@ -22,6 +22,7 @@ mod dml;
 mod execute;
 mod explain;
 pub mod expr;
+mod files;
 pub mod func;
 mod group;
 pub mod host;
@@ -50,6 +51,7 @@ mod window;
 pub mod xa;
 
 pub use database::{Database, LockedThing, Params};
+pub use files::FileRules;
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};

@@ -53,6 +53,7 @@ pub enum StatementKind {
     UpdateMulti,
     Delete,
     DeleteMulti,
+    Load,
     Do,
     Explain,
     Begin,
@@ -139,7 +140,15 @@ impl StatementKind {
         use StatementKind::*;
         matches!(
             self,
-            Insert | InsertSelect | Replace | ReplaceSelect | Update | UpdateMulti | Delete | DeleteMulti
+            Insert
+                | InsertSelect
+                | Replace
+                | ReplaceSelect
+                | Update
+                | UpdateMulti
+                | Delete
+                | DeleteMulti
+                | Load
         )
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, Value, ValueRef};
 
@@ -98,6 +98,14 @@ pub trait RowSink {
     /// Between rows, with no latch held: may flush and park.
     fn breathe(&mut self) -> SqlResult<()> {
         Ok(())
+    }
+    /// Asks the client for a file of its own, where it may be asked: 4166.
+    fn request_file(&mut self, _name: &[u8]) -> SqlResult<()> {
+        Err(errors::load_infile_capability_disabled())
+    }
+    /// Appends the next octets of that file to `out`; false at its end. Waits.
+    fn read_file(&mut self, _out: &mut Vec<u8>) -> SqlResult<bool> {
+        Ok(false)
     }
 }
 

@@ -184,6 +184,16 @@ impl Diagnostics {
         self.stale = false;
     }
 
+    /// Adds one entry before all others.
+    pub fn push_first(&mut self, warning: Warning, max: usize) {
+        if self.stale {
+            self.clear();
+        }
+        self.warning_count += 1;
+        self.warnings.insert(0, warning);
+        self.warnings.truncate(max);
+    }
+
     /// Adds one entry, keeping at most `max`.
     pub fn push(&mut self, warning: Warning, max: usize) {
         if self.stale {
@@ -333,6 +343,8 @@ pub struct Session {
     pub interrupt: Arc<Interrupt>,
     /// What its transactions know it by.
     pub owner: Option<Arc<Owner>>,
+    /// The client sends its files where it is asked for them.
+    pub sends_files: bool,
     /// The server around.
     pub host: Arc<dyn Host>,
     /// Row of the running INSERT or UPDATE, from 1, for warnings.
@@ -388,6 +400,7 @@ impl Session {
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
             owner: None,
+            sends_files: false,
             host,
             current_row: 1,
             abort_on_warning: false,

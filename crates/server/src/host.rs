@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::user_locks::UserLocks;
-use keel_query::{Host, Session, WorkMemory};
+use keel_query::{FileRules, Host, Session, WorkMemory};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
@@ -97,6 +97,16 @@ impl Host for ServerHost {
         // MariaDB takes turns among several folders; one is enough.
         let first = named.split(':').next().filter(|folder| !folder.is_empty());
         PathBuf::from(first.unwrap_or("/tmp"))
+    }
+
+    fn file_rules(&self) -> FileRules {
+        let Ok(state) = self.state() else { return FileRules::default() };
+        let only = state.globals.named("secure_file_priv").show();
+        FileRules {
+            data_folder: PathBuf::from(state.globals.named("datadir").show()),
+            only: Some(PathBuf::from(only)).filter(|folder| !folder.as_os_str().is_empty()),
+            local_infile: state.globals.named("local_infile").is_on(),
+        }
     }
 
     fn version(&self) -> String {

@@ -19,6 +19,7 @@ use keel_wire::codec::{put_lenenc, put_lenenc_bytes};
 use keel_wire::reply::{self, Column};
 use keel_wire::{packet, rows};
 
+use crate::upload::Upload;
 use crate::zone::SharedZone;
 
 /// Output is handed to the kernel in pieces of about this size.
@@ -194,6 +195,7 @@ pub struct ResultSink<'a> {
     encoded: Option<Arc<Encoded>>,
     /// Text on its way from one character set to another.
     scratch: Vec<u8>,
+    upload: Upload,
     /// Octets that the kernel was given on the way.
     pub bytes_sent: u64,
 }
@@ -208,7 +210,21 @@ impl<'a> ResultSink<'a> {
             columns: None,
             encoded: None,
             scratch: Vec::new(),
+            upload: Upload::default(),
             bytes_sent: 0,
+        }
+    }
+
+    /// Takes in what is left of a file that the client sends, so that its next command is understood: piece by piece,
+    /// and all of it away. False where the connection is of no more use.
+    pub fn end_upload(&mut self) -> bool {
+        let mut piece = Vec::new();
+        loop {
+            match self.upload.read(self.conn, self.sequence, &mut piece) {
+                Ok(true) => piece.clear(),
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
         }
     }
 
@@ -258,6 +274,24 @@ impl RowSink for ResultSink<'_> {
         }
         self.bytes_sent += self.conn.output().len() as u64;
         self.conn.flush().map_err(|_| client_gone())
+    }
+
+    fn request_file(&mut self, name: &[u8]) -> SqlResult<()> {
+        if !self.manner.capabilities.has(Capabilities::LOCAL_FILES) {
+            return Err(errors::load_infile_capability_disabled());
+        }
+        let out = self.conn.output();
+        let start = packet::begin(out);
+        out.push(reply::mark::LOCAL_INFILE);
+        out.extend_from_slice(name);
+        packet::finish(out, start, self.sequence);
+        self.bytes_sent += out.len() as u64;
+        self.upload.begin();
+        self.conn.flush().map_err(|_| client_gone())
+    }
+
+    fn read_file(&mut self, out: &mut Vec<u8>) -> SqlResult<bool> {
+        self.upload.read(self.conn, self.sequence, out)
     }
 }
 

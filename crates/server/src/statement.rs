@@ -259,10 +259,22 @@ fn execute_using(
     Ok(Outcome::Run { source, params: values? })
 }
 
+/// Warns of what is old in a statement's text (1287), before all that its execution has to say.
+pub fn warn_of_text(core: &mut Core, statement: &Statement) {
+    if !matches!(statement, Statement::Query(query) if query.late_into.0) {
+        return;
+    }
+    let new = "'SELECT <select list> INTO <destination> FROM...'";
+    let warning = errors::warn_deprecated("<select expression> INTO <destination>;", new);
+    let max = core.sql.vars.max_error_count;
+    core.sql.diagnostics.push_first(warning.into(), max);
+}
+
 /// Prepares the one statement of a text.
 pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let database = core.state.database().clone();
     if let Some(plan) = database.prepared(&core.sql, text) {
+        warn_of_text(core, &plan.statement);
         let params = plan.param_count();
         return Ok(Prepared::new(Source::Plan(plan), text, params));
     }
@@ -278,6 +290,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     }
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
+        warn_of_text(core, &plan.statement);
         database.charge_prepared(text, plan, &core.sql.host)?;
         database.share_prepared(&core.sql, text, plan);
     }

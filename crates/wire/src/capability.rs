@@ -101,13 +101,14 @@ flags! { Capabilities(u64) {
 } }
 
 impl Capabilities {
-    /// What a Keel server offers: as MariaDB 10.11 without TLS, compression, LOCAL files, progress reports, bulk
-    /// execution and extended metadata.
+    /// What a Keel server offers: as MariaDB 10.11 without TLS, compression, progress reports, bulk execution and extended
+    /// metadata.
     pub const SERVER: Capabilities = Capabilities::FOUND_ROWS
         .with(Capabilities::LONG_FLAG)
         .with(Capabilities::CONNECT_WITH_DB)
         .with(Capabilities::NO_SCHEMA)
         .with(Capabilities::ODBC)
+        .with(Capabilities::LOCAL_FILES)
         .with(Capabilities::IGNORE_SPACE)
         .with(Capabilities::PROTOCOL_41)
         .with(Capabilities::INTERACTIVE)

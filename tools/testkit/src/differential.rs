@@ -11,11 +11,15 @@
 //!
 //! Whether an index was used is the plan's business: those two status bits are not compared.
 //!
+//! `$FOLDER` stands for an empty folder that the server may use, each its own.
+//!
 //! After each statement SHOW WARNINGS is compared too. A script runs in a database of its own name, which is dropped.
 
 use crate::client::{Cell, Client, Column, Reply};
+use crate::process::scratch_dir;
 use std::fmt::Write as _;
 use std::io;
+use std::path::PathBuf;
 
 /// One statement with how to compare it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +89,53 @@ fn parse_rule(text: &str) -> Option<Rule> {
     })
 }
 
+/// What a script calls its folder.
+const FOLDER: &str = "$FOLDER";
+
+/// The folders of the two servers: of equal length, and otherwise found in no text.
+struct Folders {
+    both: PathBuf,
+    ours: String,
+    theirs: String,
+}
+
+impl Folders {
+    fn new() -> io::Result<Folders> {
+        let both = scratch_dir("files");
+        let [ours, theirs] = ["ours__", "theirs"].map(|name| both.join(name).display().to_string());
+        for folder in [&ours, &theirs] {
+            std::fs::create_dir(folder)?;
+        }
+        Ok(Folders { both, ours, theirs })
+    }
+
+    /// Lets our reply speak of their folder.
+    fn as_theirs(&self, reply: &mut Reply) {
+        match reply {
+            Reply::Ok { .. } => {}
+            Reply::Error { message, .. } => *message = message.replace(&self.ours, &self.theirs),
+            Reply::Rows { columns, rows, .. } => {
+                for column in columns {
+                    column.name = column.name.replace(&self.ours, &self.theirs);
+                }
+                for cell in rows.iter_mut().flatten().flatten() {
+                    if let Ok(text) = std::str::from_utf8(cell)
+                        && text.contains(&self.ours)
+                    {
+                        *cell = text.replace(&self.ours, &self.theirs).into_bytes();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.both);
+    }
+}
+
 /// Runs `steps` on both servers in database `name`; returns how many were compared and a text for each difference.
 pub fn compare(
     name: &str,
@@ -92,6 +143,7 @@ pub fn compare(
     keel: &mut Client,
     maria: &mut Client,
 ) -> io::Result<(usize, Vec<String>)> {
+    let folders = Folders::new()?;
     for client in [&mut *keel, &mut *maria] {
         client.run(&format!("DROP DATABASE IF EXISTS `{name}`"))?;
         client.run(&format!("CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"))?;
@@ -99,8 +151,9 @@ pub fn compare(
     }
     let mut differences = Vec::new();
     for step in steps {
-        let ours = run_step(keel, step)?;
-        let theirs = run_step(maria, step)?;
+        let mut ours = run_step(keel, step, &folders.ours)?;
+        ours.iter_mut().for_each(|reply| folders.as_theirs(reply));
+        let theirs = run_step(maria, step, &folders.theirs)?;
         if let Some(text) = difference(&ours, &theirs, &step.rules) {
             differences.push(format!("{name}:{}: {}\n{text}", step.line, step.sql));
         }
@@ -111,9 +164,10 @@ pub fn compare(
     Ok((steps.len(), differences))
 }
 
-fn run_step(client: &mut Client, step: &Step) -> io::Result<Vec<Reply>> {
+fn run_step(client: &mut Client, step: &Step, folder: &str) -> io::Result<Vec<Reply>> {
+    let sql = step.sql.replace(FOLDER, folder);
     let mut replies = if step.rules.contains(&Rule::Prepared) {
-        match client.prepare(&step.sql)? {
+        match client.prepare(&sql)? {
             Err(error) => vec![error],
             Ok(statement) => {
                 let replies = client.execute(&statement, &[])?;
@@ -122,7 +176,7 @@ fn run_step(client: &mut Client, step: &Step) -> io::Result<Vec<Reply>> {
             }
         }
     } else {
-        client.query(&step.sql)?
+        client.query(&sql)?
     };
     let shows_diagnostics = step.sql.trim_start().to_ascii_uppercase().starts_with("SHOW ");
     if !shows_diagnostics && !step.rules.iter().any(|rule| matches!(rule, Rule::Only(_) | Rule::Succeeds)) {

@@ -165,6 +165,14 @@ impl Binder<'_> {
         let name = name.to_lowercase();
         let connection = self.cx.session.vars.connection_collation;
         let long = |kind| SqlType::new(kind).with_length(USER_VARIABLE_OCTETS).with_decimals(STRING_DECIMALS);
+        if let Some((loaded, collation)) = &self.loaded
+            && loaded.iter().any(|loaded| **loaded == *name)
+        {
+            let ty = long(TypeKind::LongText).with_collation(*collation);
+            self.saw_volatile = true;
+            let node = Node::UserVar(name.into(), true);
+            return Expr { node, ty, nullable: true, derivation: Derivation::Implicit };
+        }
         let ty = match self.cx.session.user_variables.get(&name) {
             Some(variable) => match variable.ty.class() {
                 Class::Int => {

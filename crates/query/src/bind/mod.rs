@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
-use keel_value::{SqlType, Value};
+use keel_value::{CollationId, SqlType, Value};
 
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
@@ -180,6 +180,8 @@ pub struct Binder<'a> {
     pub cacheable: bool,
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
     pub values_slot: Option<u16>,
+    /// User variables, in lower case, that LOAD DATA sets before each row, and the collation of their text.
+    pub(crate) loaded: Option<(Vec<Arc<str>>, CollationId)>,
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
     /// from the subquery, slot, column; and the depth of scopes below each.
     pub(crate) reads: Vec<SubqueryReads>,
@@ -239,6 +241,7 @@ impl<'a> Binder<'a> {
             pinned: Vec::new(),
             cacheable: true,
             values_slot: None,
+            loaded: None,
             reads: Vec::new(),
             tables: Vec::new(),
             named: Vec::new(),

@@ -342,6 +342,7 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
             SqlType::new(TypeKind::LongText).with_collation(ty.collation)
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
+        TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
         _ if ty.is_string() => ty.with_decimals(0),
         _ => ty,
     }

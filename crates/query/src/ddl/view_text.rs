@@ -45,6 +45,7 @@ impl Rewriter<'_> {
             order_by: self.order(&query.order_by, around),
             limit: query.limit.as_ref().map(|limit| self.limit(limit, around)),
             into: None,
+            late_into: keel_sql::ast::LateInto::default(),
             lock: query.lock.clone(),
         }
     }

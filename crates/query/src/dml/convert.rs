@@ -67,25 +67,78 @@ pub(crate) fn into_column(
     }
     let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
     let context = session.store_context(strictness.strict, today);
-    let problem = match convert::store(&def.ty, from, value.as_ref(), &context) {
+    let stored = match convert::store(&def.ty, from, value.as_ref(), &context) {
         Ok((Cell::Owned(stored), None)) => return Ok(stored),
         Ok((Cell::Ref(stored), None)) => {
             return Ok(if stored_is(&value, stored) { value } else { stored.to_owned() });
         }
-        Ok((cell, Some(problem))) => {
-            let stored = cell.into_value();
-            let second = problem.second();
-            for problem in std::iter::once(problem).chain(second) {
-                let warning = problem.to_warning(target(session, table, column));
-                if session.vars.sql_notes || !problem.is_note() {
-                    session.push_warning(warning);
-                }
-            }
-            return Ok(stored);
-        }
-        Err(problem) => problem,
+        Ok((cell, problem)) => Ok((cell.into_value(), problem)),
+        Err(problem) => Err(problem),
     };
-    Err(problem.to_error(target(session, table, column)))
+    told(session, table, column, stored)
+}
+
+/// The same for text that is not NULL, by the date of today.
+pub(crate) fn text_into_column(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    (from, text): (&SqlType, &[u8]),
+    today: Date,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    let ty = &table.columns[column].ty;
+    if ty.is_integer()
+        && let Some(value) = digits_into(ty, text)
+    {
+        return Ok(value);
+    }
+    let context = session.store_context(strictness.strict, today);
+    let stored = convert::store(ty, from, ValueRef::Bytes(text), &context);
+    let stored = stored.map(|(cell, problem)| (cell.into_value(), problem));
+    told(session, table, column, stored)
+}
+
+/// Digits of a column's integer as its value, where nothing else is there and it is in range.
+#[inline]
+fn digits_into(ty: &SqlType, text: &[u8]) -> Option<Value> {
+    const DIGITS_MAX: usize = 18;
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0i64, |number, digit| number * 10 + i64::from(digit - b'0'));
+    let number = if negative { -number } else { number };
+    let (min, max) = ty.integer_range();
+    if number < min || number > 0 && number as u64 > max {
+        return None;
+    }
+    Some(if ty.unsigned { Value::UInt(number as u64) } else { Value::Int(number) })
+}
+
+/// What became of an assignment: a value, perhaps with warnings, or an error.
+fn told(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    stored: Result<(Value, Option<Problem>), Problem>,
+) -> SqlResult<Value> {
+    let (stored, problem) = match stored {
+        Ok((stored, None)) => return Ok(stored),
+        Ok((stored, Some(problem))) => (stored, problem),
+        Err(problem) => return Err(problem.to_error(target(session, table, column))),
+    };
+    let second = problem.second();
+    for problem in std::iter::once(problem).chain(second) {
+        let warning = problem.to_warning(target(session, table, column));
+        if session.vars.sql_notes || !problem.is_note() {
+            session.push_warning(warning);
+        }
+    }
+    Ok(stored)
 }
 
 /// `0x..` and `b'..'` are numbers in numeric columns: eight octets, of which signed columns hold 63 bits.

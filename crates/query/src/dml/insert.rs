@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use keel_base::{SqlResult, code, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, InsertSource};
 use keel_sql::{LiteralCell, LiteralRows};
 use keel_storage::OnDuplicate;
@@ -17,6 +17,7 @@ use super::auto::AutoValues;
 use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
+use super::load::{self, FileRows};
 use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{self, Filled};
@@ -44,7 +45,7 @@ pub(crate) struct InsertPlan {
     hides_auto: bool,
     checks: Checks,
     replace: bool,
-    ignore: bool,
+    pub(super) ignore: bool,
     /// Columns that values are given for, in their order.
     columns: Vec<usize>,
     /// The other columns.
@@ -61,6 +62,8 @@ pub(crate) struct InsertPlan {
 }
 
 enum Rows {
+    /// LOAD DATA.
+    File(Box<FileRows>),
     Values {
         rows: Vec<Vec<Source>>,
         /// A query within one of them reads the table that they go to: all are worked out before the first is written.
@@ -87,14 +90,14 @@ impl InsertPlan {
 
     /// Whether nobody knows beforehand how many rows there are.
     fn is_bulk(&self) -> bool {
-        matches!(self.rows, Rows::Query { .. })
+        matches!(self.rows, Rows::Query { .. } | Rows::File(_))
     }
 
     fn is_single(&self) -> bool {
         match &self.rows {
             Rows::Values { rows, .. } => rows.len() == 1,
             Rows::Literals(rows) => rows.row_count() == 1,
-            Rows::Query { .. } => false,
+            Rows::Query { .. } | Rows::File(_) => false,
         }
     }
 }
@@ -196,6 +199,51 @@ pub(crate) fn plan(
         reads_own_row,
         family,
         returning,
+    })
+}
+
+/// Makes the plan of a LOAD DATA; `binder` has bound what it names.
+pub(super) fn plan_file(
+    cx: BindContext<'_>,
+    mut binder: Binder<'_>,
+    filled: Filled,
+    file: FileRows,
+    (replace, ignore): (bool, bool),
+    notes: &mut Notes,
+) -> SqlResult<InsertPlan> {
+    let Filled { changed, columns } = filled;
+    let table = changed.table;
+    let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
+    let mut reads_own_row = false;
+    let mut unsaid = Vec::new();
+    for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
+        unsaid.push((column, unsaid_source(&mut binder, &table, column)?));
+    }
+    unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
+    let is_lacking = |column: &usize| lacks_default(&table.columns[*column]) && !file.assigns(*column);
+    let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
+    notes.take(&binder);
+    let once = binder.once_count();
+    let doing = Doing { inserts: true, deletes: replace, changes: &|_| false };
+    let family = Family::of(cx.catalog, &table, doing);
+    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let checks = checks.through(changed.through.as_ref(), changed.checks, once);
+    Ok(InsertPlan {
+        through: changed.through,
+        hides_auto,
+        table,
+        checks,
+        replace,
+        ignore,
+        columns: file.given(),
+        unsaid,
+        lacking,
+        rows: Rows::File(Box::new(file)),
+        on_duplicate: None,
+        once,
+        reads_own_row,
+        family,
+        returning: None,
     })
 }
 
@@ -302,43 +350,17 @@ pub(crate) fn run(
     params: &[Value],
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
+    if let Rows::File(rows) = &plan.rows {
+        return load::run(plan, rows, session, params, sink);
+    }
     let returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
     let single = plan.is_single();
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
-    let mut work = Work {
-        plan,
-        strictness,
-        params,
-        values: std::mem::take(&mut session.scratch.write.values),
-        row: std::mem::take(&mut session.scratch.write.row),
-        old: Vec::new(),
-        buffers: std::mem::take(&mut session.scratch.write.buffers),
-        counts: Counts::default(),
-        auto: AutoValues::default(),
-        once: once_cells(plan.once),
-        ties: Family::ties(&plan.family, session),
-        returning,
-    };
+    let mut work = Work::begin(plan, session, params, strictness, returning);
     let result = work.all(session);
-    work.auto.end(session);
-    let kept = WriteScratch {
-        buffers: std::mem::take(&mut work.buffers),
-        row: std::mem::take(&mut work.row),
-        new: Vec::new(),
-        values: std::mem::take(&mut work.values),
-    };
-    session.scratch.write = kept.cleared();
-    session.handler.write += work.counts.records;
-    session.handler.update += work.counts.displaced;
-    let Work { counts, auto, returning, .. } = work;
-    // A value that a row got counts even if a later row fails.
-    if let Some(first) = auto.first {
-        session.statement_insert_id = first;
-        if !plan.hides_auto {
-            session.last_insert_id = first;
-        }
-    }
+    let returned = work.returning.take().map(|returning| returning.sent);
+    let (counts, auto) = work.end(session);
     result?;
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
@@ -347,8 +369,8 @@ pub(crate) fn run(
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });
-    if let Some(returning) = returning {
-        return Ok(Completion { affected_rows: returning.sent, had_rows: true, ..Completion::default() });
+    if let Some(sent) = returned {
+        return Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() });
     }
     let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
@@ -360,34 +382,103 @@ pub(crate) fn run(
 }
 
 #[derive(Default)]
-struct Counts {
+pub(super) struct Counts {
     /// Rows given.
-    records: u64,
+    pub records: u64,
     /// Rows that are new, or updated instead.
-    copied: u64,
+    pub copied: u64,
     /// Rows that were deleted or updated for them.
-    displaced: u64,
+    pub displaced: u64,
     /// Rows that ON DUPLICATE KEY UPDATE left as they were.
     found_same: u64,
 }
 
-struct Work<'p> {
-    plan: &'p InsertPlan,
-    strictness: Strictness,
-    params: &'p [Value],
-    values: Vec<Value>,
+pub(super) struct Work<'p> {
+    pub plan: &'p InsertPlan,
+    pub strictness: Strictness,
+    pub params: &'p [Value],
+    pub values: Vec<Value>,
     row: Vec<u8>,
     old: Vec<u8>,
     buffers: RowBuffers,
-    counts: Counts,
+    pub counts: Counts,
     auto: AutoValues,
-    /// What ON DUPLICATE KEY UPDATE keeps for the execution.
-    once: Vec<OnceCell<Kept>>,
+    /// What ON DUPLICATE KEY UPDATE, and SET of LOAD DATA, keep for the execution.
+    pub once: Vec<OnceCell<Kept>>,
     ties: Option<Ties<'p>>,
     returning: Option<Sender<'p>>,
 }
 
-impl Work<'_> {
+impl<'p> Work<'p> {
+    /// Begins, with buffers of the session.
+    pub fn begin(
+        plan: &'p InsertPlan,
+        session: &mut Session,
+        params: &'p [Value],
+        strictness: Strictness,
+        returning: Option<Sender<'p>>,
+    ) -> Work<'p> {
+        Work {
+            plan,
+            strictness,
+            params,
+            values: std::mem::take(&mut session.scratch.write.values),
+            row: std::mem::take(&mut session.scratch.write.row),
+            old: Vec::new(),
+            buffers: std::mem::take(&mut session.scratch.write.buffers),
+            counts: Counts::default(),
+            auto: AutoValues::default(),
+            once: once_cells(plan.once),
+            ties: Family::ties(&plan.family, session),
+            returning,
+        }
+    }
+
+    /// Ends, whether all went well or not: gives back buffers and the counter, and tells the session what was done.
+    pub fn end(mut self, session: &mut Session) -> (Counts, AutoValues) {
+        self.auto.end(session);
+        let kept =
+            WriteScratch { buffers: self.buffers, row: self.row, new: Vec::new(), values: self.values };
+        session.scratch.write = kept.cleared();
+        session.handler.write += self.counts.records;
+        session.handler.update += self.counts.displaced;
+        // A value that a row got counts even if a later row fails.
+        if let Some(first) = self.auto.first {
+            session.statement_insert_id = first;
+            if !self.plan.hides_auto {
+                session.last_insert_id = first;
+            }
+        }
+        (self.counts, self.auto)
+    }
+
+    /// LOAD DATA only warns of columns that it leaves out and that have no default.
+    pub fn warn_of_defaults(&self, session: &mut Session) {
+        for column in &self.plan.lacking {
+            session.warn(self.no_default(*column));
+        }
+    }
+
+    fn no_default(&self, column: usize) -> SqlError {
+        match &self.plan.through {
+            Some(view) => errors::no_default_for_view_field(&view.schema, &view.name),
+            None => errors::no_default_for_field(&self.plan.table.columns[column].name),
+        }
+    }
+
+    /// Begins a row of LOAD DATA: columns that are not its fields hold their defaults.
+    pub fn begin_row(&mut self, session: &mut Session) -> SqlResult<()> {
+        match self.plan.reads_own_row {
+            true => self.begin_with_defaults(session),
+            false => self.fill_unsaid(session),
+        }
+    }
+
+    /// Its fields are there: works out defaults that read them.
+    pub fn finish_row(&mut self, session: &mut Session) -> SqlResult<()> {
+        if self.plan.reads_own_row { self.unsaid_over_own_row(session) } else { Ok(()) }
+    }
+
     fn all(&mut self, session: &mut Session) -> SqlResult<()> {
         self.check_defaults(session)?;
         match &self.plan.rows {
@@ -402,6 +493,7 @@ impl Work<'_> {
                 Ok(())
             }
             Rows::Literals(rows) => self.all_literals(session, rows),
+            Rows::File(_) => Ok(()),
             Rows::Query { plan, reads_target: false } => {
                 let params = self.params;
                 select::run_each(plan, session, params, None, self)
@@ -446,10 +538,7 @@ impl Work<'_> {
     /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
     fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
         for column in &self.plan.lacking {
-            let error = match &self.plan.through {
-                Some(view) => errors::no_default_for_view_field(&view.schema, &view.name),
-                None => errors::no_default_for_field(&self.plan.table.columns[*column].name),
-            };
+            let error = self.no_default(*column);
             if self.strictness.strict {
                 return Err(error);
             }
@@ -568,7 +657,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn value(
+    /// Works out a column's value.
+    pub fn value(
         &self,
         session: &mut Session,
         column: usize,
@@ -611,7 +701,7 @@ impl Work<'_> {
     }
 
     /// Writes the row in `values`; the statement gives `expected` rows, 0 where that is not known.
-    fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
+    pub fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         fiber::tick();
         session.check_interrupt()?;
         if !self.passes_checks(session)? {
@@ -893,7 +983,7 @@ fn is_last_unique(table: &TableDef, position: usize) -> bool {
 }
 
 /// A column's name as it was written.
-fn qualified(name: &ast::ColumnName) -> String {
+pub(super) fn qualified(name: &ast::ColumnName) -> String {
     let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(".")
 }

@@ -1,4 +1,4 @@
-//! Changing rows: INSERT, REPLACE, UPDATE, DELETE.
+//! Changing rows: INSERT, REPLACE, UPDATE, DELETE, LOAD DATA.
 //!
 //! A row is changed in the tree of the rows first, under its clustered key, and then in each index in order, as InnoDB
 //! does; so the first duplicate found is the one that MariaDB reports. Statements that go on after a duplicate (IGNORE,
@@ -14,6 +14,7 @@ mod entries;
 mod filter;
 mod foreign;
 pub(crate) mod insert;
+pub(crate) mod load;
 pub(crate) mod multi;
 mod returning;
 mod rows;

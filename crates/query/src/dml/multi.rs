@@ -250,6 +250,7 @@ fn locking_query(
         order_by: Vec::new(),
         limit: None,
         into: None,
+        late_into: ast::LateInto::default(),
         lock: Some(ast::LockClause { update: true, wait: None }),
     }
 }

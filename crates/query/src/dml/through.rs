@@ -123,19 +123,55 @@ pub(super) fn bind_insert(
     Ok(Filled { changed, columns })
 }
 
+/// Puts the table of a LOAD DATA into a view into the binder's empty scope; other columns of the view than those that it
+/// fills may be anything.
+pub(super) fn bind_load(
+    binder: &mut Binder<'_>,
+    view: &Arc<View>,
+    names: &[&ast::ColumnName],
+    all: bool,
+) -> SqlResult<Filled> {
+    let refused = || errors::non_updatable_table(&view.name, "LOAD");
+    let Target { tables, conditions, checks, .. } = target(binder, view, None)?.ok_or_else(refused)?;
+    let [Some(table)] = &tables[..] else {
+        return Err(match tables.len() {
+            1 => refused(),
+            _ => errors::wrong_usage("Multi-table VIEW", "LOAD"),
+        });
+    };
+    let plain = plain_columns(binder);
+    let wanted = match all {
+        true => (0..view.columns.len()).collect(),
+        false => names.iter().map(|name| view_column(view, name, "SELECT")).collect::<SqlResult<Vec<_>>>()?,
+    };
+    let column = |place: usize| {
+        let column = plain.get(place).copied().flatten();
+        column
+            .map(|(_, column)| column as usize)
+            .ok_or_else(|| errors::nonupdateable_column(&view.columns[place]))
+    };
+    let columns: SqlResult<Vec<usize>> = wanted.into_iter().map(column).collect();
+    let (columns, table) = (columns?, table.clone());
+    forget(binder, &table);
+    let changed = Changed { table, through: Some(view.clone()), conditions, checks, hints: Vec::new() };
+    Ok(Filled { changed, columns })
+}
+
+/// The place of a view's column; 1054 with the clause that names it.
+fn view_column(view: &View, name: &ast::ColumnName, clause: &str) -> SqlResult<usize> {
+    let foreign = name.table.as_deref().is_some_and(|table| *table != *view.name);
+    let found = view.columns.iter().position(|column| names::same(column, &name.column));
+    let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+    let whole = || parts.into_iter().flatten().collect::<Vec<_>>().join(".");
+    found.filter(|_| !foreign).ok_or_else(|| errors::bad_field(whole(), clause))
+}
+
 /// The places of the view's columns that values are given for.
 fn wanted_columns(view: &View, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
     if insert.columns.is_empty() {
         return Ok((0..view.columns.len()).collect());
     }
-    let place = |name: &ast::ColumnName| {
-        let foreign = name.table.as_deref().is_some_and(|table| *table != *view.name);
-        let found = view.columns.iter().position(|column| names::same(column, &name.column));
-        let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
-        let whole = || parts.into_iter().flatten().collect::<Vec<_>>().join(".");
-        found.filter(|_| !foreign).ok_or_else(|| errors::bad_field(whole(), "INSERT INTO"))
-    };
-    insert.columns.iter().map(place).collect()
+    insert.columns.iter().map(|name| view_column(view, name, "INSERT INTO")).collect()
 }
 
 /// Leaves of a join view's scope the table at `slot`, which gets the first slot.

@@ -2,12 +2,13 @@
 
 use keel_base::SqlResult;
 use keel_storage::runtime;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::{Function, any_nullable, function, given, int, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{STRING_DECIMALS, bits_type, int_type};
 use crate::expr::{EvalContext, Expr};
+use crate::files;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -34,6 +35,7 @@ pub const FUNCTIONS: &[Function] = &[
     function!("found_rows", 0, 0, |_, _| Ok((SqlType::bigint().with_length(21), false)), |_, _, cx| {
         Ok(Value::Int(cx.session.found_rows as i64))
     }),
+    function!(volatile "load_file", 1, 1, load_file_type, load_file),
     function!(volatile "sleep", 1, 1, |_, _| Ok((int(1), false)), sleep),
     function!(volatile "benchmark", 2, 2, |_, _| Ok((int(1), false)), benchmark),
 ];
@@ -72,6 +74,16 @@ fn last_insert_id<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     cx.session.last_insert_id = new;
     cx.session.statement_insert_id = new;
     Ok(Value::UInt(new))
+}
+
+fn load_file_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::new(TypeKind::LongBlob).with_length(16 << 20).with_decimals(STRING_DECIMALS), true))
+}
+
+/// LOAD_FILE(): what a file of the server holds; NULL where that is not to be had.
+fn load_file<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let name = given!(args[0].text(cx)?).to_vec();
+    Ok(or_null(files::content(cx.session, &name)?, |bytes| Value::Bytes(bytes.into())))
 }
 
 /// SLEEP(): 0 when the time has passed; a kill ends it with the statement.

@@ -70,7 +70,6 @@ pub const KNOWN_MISSING: &[&str] = &[
     "des_decrypt",
     "extractvalue",
     "updatexml",
-    "load_file",
     "master_pos_wait",
     "master_gtid_wait",
     "natural_sort_key",

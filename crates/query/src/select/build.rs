@@ -17,7 +17,7 @@ use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
 use super::metadata::{describe, item_name, kept_for_windows, of_view};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, recursive, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, recursive, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Scope, ViewPart};
@@ -37,7 +37,10 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
     let plan = plan_body(binder, query);
     binder.common.truncate(known);
     let mut plan = plan?;
-    plan.into = into_variables(query.into.as_ref(), plan.types.len())?;
+    if let Some(into) = &query.into {
+        plan.into = into_variables(into, plan.types.len())?;
+        plan.export = export::plan(binder.cx.session, into, &plan.columns)?.map(Box::new);
+    }
     Ok(plan)
 }
 
@@ -73,10 +76,9 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     }
 }
 
-fn into_variables(into: Option<&SelectInto>, columns: usize) -> SqlResult<Vec<Arc<str>>> {
+fn into_variables(into: &SelectInto, columns: usize) -> SqlResult<Vec<Arc<str>>> {
     match into {
-        None => Ok(Vec::new()),
-        Some(SelectInto::Variables(targets)) => {
+        SelectInto::Variables(targets) => {
             if targets.len() != columns {
                 return Err(errors::wrong_number_of_columns_in_select());
             }
@@ -88,7 +90,7 @@ fn into_variables(into: Option<&SelectInto>, columns: usize) -> SqlResult<Vec<Ar
                 })
                 .collect()
         }
-        Some(_) => Err(errors::not_supported_yet("SELECT ... INTO a file")),
+        SelectInto::Dumpfile(_) | SelectInto::Outfile { .. } => Ok(Vec::new()),
     }
 }
 
@@ -473,6 +475,7 @@ pub(super) fn assemble(
         tables: binder.tables.clone(),
         lock: lock.cloned(),
         into: Vec::new(),
+        export: None,
     })
 }
 

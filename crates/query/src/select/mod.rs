@@ -14,6 +14,7 @@ mod block;
 mod build;
 mod carry;
 mod difference;
+mod export;
 mod frame;
 mod from;
 mod group;
@@ -97,6 +98,8 @@ pub struct SelectPlan {
     pub(crate) lock: Option<LockClause>,
     /// INTO @a, @b.
     pub(crate) into: Vec<Arc<str>>,
+    /// INTO OUTFILE, INTO DUMPFILE.
+    pub(crate) export: Option<Box<export::Export>>,
 }
 
 /// What produces a query's rows.
@@ -122,9 +125,9 @@ impl SelectPlan {
         &self.tables
     }
 
-    /// Whether its rows go into variables, so that the client gets an OK packet.
+    /// Whether its rows go into variables or a file, so that the client gets an OK packet.
     pub fn is_into(&self) -> bool {
-        !self.into.is_empty()
+        !self.into.is_empty() || self.export.is_some()
     }
 
     /// How it locks what it reads; none for plain reads.

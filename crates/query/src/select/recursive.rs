@@ -211,6 +211,7 @@ fn plan_steps(
         tables: binder.tables.clone(),
         lock: None,
         into: Vec::new(),
+        export: None,
     };
     let name = table.name.as_str().into();
     let working = WorkingPlan { number, name, layout: layout.clone(), width: types.len() };

@@ -59,6 +59,12 @@ pub(super) fn to_sink(
     sink: &mut dyn RowSink,
 ) -> SqlResult<u64> {
     let limit = session.vars.select_limit;
+    if let Some(export) = &plan.export {
+        let (counted, rows) = export
+            .run(session, |session, output| body(plan, session, params, None, limit, u64::MAX, output))?;
+        session.found_rows = counted;
+        return Ok(rows);
+    }
     if plan.is_into() {
         let mut variables = ToVariables { plan, rows: 0 };
         session.found_rows = body(plan, session, params, None, limit, u64::MAX, &mut variables)?;

@@ -112,6 +112,7 @@ pub(super) fn plan(
         tables: binder.tables.clone(),
         lock: None,
         into: Vec::new(),
+        export: None,
     })
 }
 

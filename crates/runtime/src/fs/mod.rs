@@ -19,6 +19,6 @@ pub use faults::{Fault, Op, inject};
 pub use file::{File, OpenOptions, Sync};
 pub(crate) use op::{FileOp, OpKind};
 pub use path::{
-    FileLock, create_dir_all, exists, is_dir, lock_existing, lock_file, read_dir, read_to_end, remove_dir,
-    remove_file, rename, sync_dir, try_exists, write_whole,
+    FileLock, FileStatus, canonical, create_dir_all, exists, is_dir, lock_existing, lock_file, read_dir,
+    read_to_end, remove_dir, remove_file, rename, status, sync_dir, try_exists, write_whole,
 };

@@ -73,6 +73,42 @@ pub fn exists(path: &Path) -> bool {
 pub fn is_dir(path: &Path) -> bool {
     either(|w| Ok(w.is_dir(path)), || Ok(path.is_dir())).unwrap_or(false)
 }
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileStatus {
+    /// A regular file: no folder, pipe or device.
+    pub is_file: bool,
+    /// Every user of the machine may read it.
+    pub is_public: bool,
+    /// Length in bytes.
+    pub len: u64,
+}
+/// What a name stands for, links followed.
+pub fn status(path: &Path) -> io::Result<FileStatus> {
+    use std::os::unix::fs::PermissionsExt;
+    let real = || {
+        let found = std::fs::metadata(path)?;
+        let is_public = found.permissions().mode() & 0o004 != 0;
+        Ok(FileStatus { is_file: found.is_file(), is_public, len: found.len() })
+    };
+    let simulated = |w: &World| match (w.is_dir(path), w.exists(path)) {
+        (true, _) => Ok(FileStatus { is_file: false, is_public: true, len: 0 }),
+        (false, true) => {
+            let len = w.open(path, &OpenOptions::reading())?.len();
+            Ok(FileStatus { is_file: true, is_public: true, len })
+        }
+        (false, false) => Err(io::ErrorKind::NotFound.into()),
+    };
+    either(simulated, real)
+}
+/// The name without links and dots; an error where there is nothing of that name.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let simulated = |w: &World| match w.exists(path) || w.is_dir(path) {
+        true => Ok(path.to_path_buf()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
+    either(simulated, || std::fs::canonicalize(path))
+}
 /// The whole content.
 pub fn read_to_end(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path, &OpenOptions::reading())?.with_event(WaitEvent::FileSystem);

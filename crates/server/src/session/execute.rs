@@ -32,10 +32,12 @@ pub(super) struct Form {
     binary: bool,
     /// Another statement follows in the same text.
     more: bool,
+    /// The statement was not prepared: what its text deserves is told now.
+    fresh: bool,
 }
 
-const TEXT: Form = Form { binary: false, more: false };
-pub(super) const BINARY: Form = Form { binary: true, more: false };
+const TEXT: Form = Form { binary: false, more: false, fresh: true };
+pub(super) const BINARY: Form = Form { binary: true, more: false, fresh: false };
 
 /// `completion_type` of sessions that end with each transaction.
 const RELEASES: u8 = 2;
@@ -180,9 +182,14 @@ impl ClientSession {
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
         let result = execute(&mut self.core, plan, params, &mut sink);
+        let goes_on = sink.end_upload();
         self.core.count(Counter::BytesSent, sink.bytes_sent);
         let columns = sink.into_columns();
         self.sequence = sequence;
+        self.released |= !goes_on;
+        if form.fresh {
+            statement::warn_of_text(&mut self.core, &plan.statement);
+        }
         self.core.count_handlers();
         let completion = result?;
         self.finish_plan(conn, plan, &completion, columns.is_some(), form);
@@ -311,14 +318,16 @@ impl ClientSession {
             return Err(errors::unsupported_ps());
         }
         match source {
-            Source::Plan(plan) => self.run_plan(conn, plan, params, form, None).map(|_| ()),
+            Source::Plan(plan) => {
+                self.run_plan(conn, plan, params, Form { fresh: false, ..form }, None).map(|_| ())
+            }
             Source::Server(statement) => self.run_server_statement(conn, statement, params, form, depth),
         }
     }
 
     /// Appends a made-up result.
     pub(super) fn send_table(&mut self, conn: &mut Connection, rows: Rows, binary: bool, more: bool) {
-        let form = Form { binary, more };
+        let form = Form { binary, more, fresh: false };
         // Made from a table of `information_schema`, which has no index.
         self.core.sql.no_index_used = is_of_table(&rows);
         if self.core.sql.no_index_used && self.core.sql.diagnostics.stale {

@@ -87,6 +87,7 @@ impl ClientSession {
         })?;
         self.core.capabilities = Capabilities(response.capabilities.0 & Capabilities::SERVER.0);
         self.core.sql.vars.found_rows_flag = self.core.capabilities.has(Capabilities::FOUND_ROWS);
+        self.core.sql.sends_files = self.core.capabilities.has(Capabilities::LOCAL_FILES);
         let collation = Some(u16::from(response.collation));
         Ok(Login {
             user: self.name(collation, &response.user),

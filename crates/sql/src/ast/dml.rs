@@ -1,8 +1,8 @@
-//! INSERT, REPLACE, UPDATE, DELETE.
+//! INSERT, REPLACE, UPDATE, DELETE, LOAD DATA.
 
 use crate::rows::LiteralRows;
 
-use super::{ColumnName, Expr, Limit, ObjectName, OrderItem, Query, SelectItem, TableRef, With};
+use super::{ByteStr, ColumnName, Expr, Limit, ObjectName, OrderItem, Query, SelectItem, TableRef, With};
 
 /// INSERT or REPLACE.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,75 @@ pub enum InsertSource {
     Literals(LiteralRows),
     /// SELECT.
     Query(Box<Query>),
+}
+
+/// How a file of rows is written: what FIELDS and LINES say, as far as they do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FileFormat {
+    /// FIELDS TERMINATED BY.
+    pub terminated: Option<ByteStr>,
+    /// FIELDS ENCLOSED BY.
+    pub enclosed: Option<ByteStr>,
+    /// OPTIONALLY ENCLOSED.
+    pub optionally: bool,
+    /// FIELDS ESCAPED BY.
+    pub escaped: Option<ByteStr>,
+    /// LINES STARTING BY.
+    pub line_start: Option<ByteStr>,
+    /// LINES TERMINATED BY.
+    pub line_end: Option<ByteStr>,
+}
+
+/// LOAD DATA INFILE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadData {
+    /// LOW_PRIORITY or CONCURRENT.
+    pub priority: Option<LoadPriority>,
+    /// LOCAL: the client sends the file.
+    pub local: bool,
+    /// The file.
+    pub file: ByteStr,
+    /// REPLACE or IGNORE.
+    pub duplicates: Option<OnDuplicateRow>,
+    /// The table.
+    pub table: ObjectName,
+    /// PARTITION (...).
+    pub partitions: Vec<String>,
+    /// CHARACTER SET.
+    pub charset: Option<String>,
+    /// FIELDS and LINES.
+    pub format: FileFormat,
+    /// IGNORE n LINES.
+    pub skip: u64,
+    /// What the fields of a line go to; all columns where empty.
+    pub targets: Vec<LoadTarget>,
+    /// SET.
+    pub assignments: Vec<Assignment>,
+}
+
+/// When LOAD DATA may run beside others; without effect.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadPriority {
+    Low,
+    Concurrent,
+}
+
+/// What LOAD DATA does with a row whose key is there already.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDuplicateRow {
+    Replace,
+    Ignore,
+}
+
+/// What a field of a line goes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoadTarget {
+    /// A column.
+    Column(ColumnName),
+    /// `@name`
+    UserVar(String),
 }
 
 /// Old-time priorities.

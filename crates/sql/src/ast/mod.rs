@@ -120,6 +120,8 @@ pub enum Statement {
     Update(Box<Update>),
     /// DELETE.
     Delete(Box<Delete>),
+    /// LOAD DATA INFILE.
+    Load(Box<LoadData>),
     /// DO: evaluates and answers OK.
     Do(Vec<Expr>),
     /// SET of variables, character sets, transaction characteristics, roles, passwords.

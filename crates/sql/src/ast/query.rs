@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, table references, windows.
 
-use super::{ByteStr, Expr, ObjectName, SourceText};
+use super::{ByteStr, Expr, FileFormat, ObjectName, SourceText};
 
 /// A query expression with what stands around its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +15,20 @@ pub struct Query {
     pub limit: Option<Limit>,
     /// INTO.
     pub into: Option<SelectInto>,
+    /// Where it stands.
+    pub late_into: LateInto,
     /// FOR UPDATE, LOCK IN SHARE MODE.
     pub lock: Option<LockClause>,
+}
+
+/// Whether INTO stands behind more than the select list, which MariaDB warns of (1287); never makes two trees differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LateInto(pub bool);
+
+impl PartialEq for LateInto {
+    fn eq(&self, _: &LateInto) -> bool {
+        true
+    }
 }
 
 /// What produces a query's rows.
@@ -174,6 +186,8 @@ pub enum SelectInto {
         file: ByteStr,
         /// CHARACTER SET.
         charset: Option<String>,
+        /// FIELDS and LINES.
+        format: FileFormat,
     },
 }
 

@@ -114,7 +114,7 @@ impl Parser<'_> {
         self.expr()
     }
 
-    fn assignments(&mut self) -> SqlResult<Vec<Assignment>> {
+    pub(super) fn assignments(&mut self) -> SqlResult<Vec<Assignment>> {
         self.list(|parser| {
             let column = parser.column_name()?;
             if !parser.accept(Tok::Assign) {

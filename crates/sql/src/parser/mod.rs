@@ -17,6 +17,7 @@ mod dml;
 mod expr;
 mod function;
 mod literal;
+mod load;
 mod predicate;
 mod query;
 mod set;
@@ -156,6 +157,12 @@ struct Parser<'a> {
     literals: Vec<Literal>,
     param_count: u32,
     depth: u32,
+    /// The query that begins next may have INTO.
+    into_next: bool,
+    /// So may the one being read.
+    into_here: bool,
+    /// INTO stood behind more than the select list.
+    into_late: bool,
     /// Inside ON DUPLICATE KEY UPDATE, where VALUES is a function.
     in_on_duplicate: bool,
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
@@ -230,6 +237,9 @@ impl<'a> Parser<'a> {
             param_count: 0,
             depth: 0,
             in_on_duplicate: false,
+            into_next: false,
+            into_here: false,
+            into_late: false,
             seed: None,
             rows,
         };

@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, Limit, LiteralValue, LockClause, LockWait,
-    OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
+    CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, LateInto, Limit, LiteralValue, LockClause,
+    LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
     WindowFrame, WindowSpec, With,
 };
 use crate::keyword::Kw;
@@ -12,7 +12,8 @@ use keel_base::{SqlResult, errors};
 
 /// A query that is a body only.
 fn bare(body: QueryBody) -> Query {
-    Query { with: None, body, order_by: Vec::new(), limit: None, into: None, lock: None }
+    let (order_by, late_into) = (Vec::new(), LateInto::default());
+    Query { with: None, body, order_by, limit: None, into: None, late_into, lock: None }
 }
 
 /// The query in parentheses as an operand of a set operation: its parentheses are dropped where they say nothing.
@@ -46,9 +47,23 @@ impl Parser<'_> {
         self.at_kws(&[Kw::FOR, Kw::UPDATE]) || self.at_kws(&[Kw::LOCK, Kw::IN])
     }
 
+    /// A query that is a statement, or as good as one: it may have INTO.
+    pub(super) fn whole_query(&mut self) -> SqlResult<Box<Query>> {
+        self.into_next = true;
+        self.query()
+    }
+
     /// A query, with WITH and what follows its body.
     #[inline(never)]
     pub(super) fn query(&mut self) -> SqlResult<Box<Query>> {
+        let next = std::mem::take(&mut self.into_next);
+        let outer = std::mem::replace(&mut self.into_here, next);
+        let query = self.query_within()?;
+        self.into_here = outer;
+        Ok(query)
+    }
+
+    fn query_within(&mut self) -> SqlResult<Box<Query>> {
         self.nested(|parser| {
             let with = if parser.at_kw(Kw::WITH) { Some(parser.with()?) } else { None };
             let mut into = None;
@@ -61,7 +76,10 @@ impl Parser<'_> {
     /// The query that begins with `first`, which stood in parentheses.
     #[inline(never)]
     pub(super) fn query_after(&mut self, first: Box<Query>) -> SqlResult<Box<Query>> {
-        self.finish_query(operand(first), None)
+        let outer = std::mem::take(&mut self.into_here);
+        let query = self.finish_query(operand(first), None)?;
+        self.into_here = outer;
+        Ok(query)
     }
 
     /// Set operations, ORDER BY, LIMIT, INTO and lock clause behind the first body.
@@ -78,9 +96,10 @@ impl Parser<'_> {
         }
         query.limit = self.limit()?;
         query.into = into;
-        self.accept_into(&mut query.into)?;
+        let mut late = self.accept_into(&mut query.into)?;
         query.lock = self.lock_clause()?;
-        self.accept_into(&mut query.into)?;
+        late |= self.accept_into(&mut query.into)?;
+        query.late_into = LateInto(late || std::mem::take(&mut self.into_late));
         // `(query)` alone is the query.
         let alone = query.order_by.is_empty()
             && query.limit.is_none()
@@ -96,12 +115,15 @@ impl Parser<'_> {
     fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
         let mut left = self.intersections(first, into)?;
         let (mut length, mut before) = (0, Kw::UNION);
-        while let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT]) {
+        while into.is_none()
+            && let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT])
+        {
             self.chain_of_queries(&mut length, kw == Kw::UNION && before == Kw::UNION)?;
             before = kw;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
             let right = self.intersections(right, into)?;
+            self.into_late |= into.is_some();
             let op = if kw == Kw::UNION { SetOp::Union } else { SetOp::Except };
             left = QueryBody::SetOp { op, all, left: Box::new(left), right: Box::new(right) };
         }
@@ -111,10 +133,11 @@ impl Parser<'_> {
     fn intersections(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
         let mut left = first;
         let mut length = 0;
-        while self.accept_kw(Kw::INTERSECT) {
+        while into.is_none() && self.accept_kw(Kw::INTERSECT) {
             self.chain_of_queries(&mut length, false)?;
             let all = self.set_quantifier();
             let right = self.primary_body(into)?;
+            self.into_late |= into.is_some();
             left =
                 QueryBody::SetOp { op: SetOp::Intersect, all, left: Box::new(left), right: Box::new(right) };
         }
@@ -200,13 +223,13 @@ impl Parser<'_> {
             // Whether an item is one of those grouped by is seen by comparing trees.
             self.fix_literals_in(items);
         }
-        self.accept_into(into)?;
+        self.into_late |= self.accept_into(into)?;
         Ok(select)
     }
 
     /// INTO, where none was said before.
     fn accept_into(&mut self, into: &mut Option<SelectInto>) -> SqlResult<bool> {
-        let found = into.is_none() && self.at_kw(Kw::INTO);
+        let found = self.into_here && into.is_none() && self.at_kw(Kw::INTO);
         if found {
             *into = Some(self.select_into()?);
         }
@@ -445,10 +468,8 @@ impl Parser<'_> {
             let file = self.string()?;
             let charset =
                 if self.accept_charset_words()? { Some(self.charset_or_collation()?) } else { None };
-            if self.at_any(&[Kw::FIELDS, Kw::COLUMNS, Kw::LINES]) {
-                return Err(errors::not_supported_yet("INTO OUTFILE with FIELDS or LINES"));
-            }
-            return Ok(SelectInto::Outfile { file, charset });
+            let format = self.file_format()?;
+            return Ok(SelectInto::Outfile { file, charset, format });
         }
         let targets = self.list(|parser| {
             if parser.at(Tok::At) {

@@ -10,7 +10,7 @@ impl Parser<'_> {
     /// One statement.
     pub(super) fn statement(&mut self) -> SqlResult<Statement> {
         if self.at(Tok::LParen) {
-            return Ok(Statement::Query(self.query()?));
+            return Ok(Statement::Query(self.whole_query()?));
         }
         let Some(kw) = self.peek().kw else { return Err(self.unexpected()) };
         if let Some(result) = self.data_statement(kw) {
@@ -28,7 +28,7 @@ impl Parser<'_> {
     /// Queries and changes of rows.
     fn data_statement(&mut self, kw: Kw) -> Option<SqlResult<Statement>> {
         Some(match kw {
-            Kw::SELECT | Kw::VALUES => self.query().map(Statement::Query),
+            Kw::SELECT | Kw::VALUES => self.whole_query().map(Statement::Query),
             Kw::WITH => self.with_statement(),
             Kw::INSERT | Kw::REPLACE => {
                 self.advance();
@@ -46,13 +46,14 @@ impl Parser<'_> {
                 self.advance();
                 self.do_statement()
             }
+            Kw::LOAD => self.load(),
             _ => return None,
         })
     }
 
     /// A query; UPDATE and DELETE take WITH in later versions only.
     fn with_statement(&mut self) -> SqlResult<Statement> {
-        Ok(Statement::Query(self.query()?))
+        Ok(Statement::Query(self.whole_query()?))
     }
 
     fn do_statement(&mut self) -> SqlResult<Statement> {
@@ -116,7 +117,6 @@ impl Parser<'_> {
                 Ok(Statement::Shutdown)
             }
             Kw::CALL
-            | Kw::LOAD
             | Kw::HANDLER
             | Kw::INSTALL
             | Kw::UNINSTALL

@@ -1,7 +1,10 @@
-//! INSERT, REPLACE, UPDATE, DELETE.
+//! INSERT, REPLACE, UPDATE, DELETE, LOAD DATA.
 
 use super::Printer;
-use crate::ast::{Assignment, Delete, Expr, Insert, InsertSource, Priority, SelectItem, Update};
+use crate::ast::{
+    Assignment, Delete, Expr, FileFormat, Insert, InsertSource, LoadData, LoadPriority, LoadTarget,
+    OnDuplicateRow, Priority, SelectItem, Update,
+};
 
 impl Printer {
     pub(super) fn insert(&mut self, insert: &Insert) {
@@ -77,6 +80,71 @@ impl Printer {
         self.order_by(&update.order_by);
         if let Some(limit) = &update.limit {
             self.limit(limit);
+        }
+    }
+
+    pub(super) fn load(&mut self, load: &LoadData) {
+        self.word("load data ");
+        self.word(match load.priority {
+            Some(LoadPriority::Low) => "low_priority ",
+            Some(LoadPriority::Concurrent) => "concurrent ",
+            None => "",
+        });
+        self.flag(load.local, "local ");
+        self.word("infile ");
+        self.text(&load.file);
+        self.word(match load.duplicates {
+            Some(OnDuplicateRow::Replace) => " replace",
+            Some(OnDuplicateRow::Ignore) => " ignore",
+            None => "",
+        });
+        self.word(" into table ");
+        self.object(&load.table);
+        if !load.partitions.is_empty() {
+            self.word(" partition ");
+            self.parens(|printer| printer.idents(&load.partitions));
+        }
+        if let Some(charset) = &load.charset {
+            self.word(" character set ");
+            self.ident(charset);
+        }
+        self.file_format(&load.format);
+        if load.skip > 0 {
+            self.word(&format!(" ignore {} lines", load.skip));
+        }
+        if !load.targets.is_empty() {
+            self.out.push(' ');
+            self.parens(|printer| {
+                printer.list(&load.targets, |printer, target| match target {
+                    LoadTarget::Column(column) => printer.column(column),
+                    LoadTarget::UserVar(name) => {
+                        printer.out.push('@');
+                        printer.ident(name);
+                    }
+                });
+            });
+        }
+        if !load.assignments.is_empty() {
+            self.word(" set ");
+            self.assignments(&load.assignments);
+        }
+    }
+
+    pub(super) fn file_format(&mut self, format: &FileFormat) {
+        let enclosed = if format.optionally { " optionally enclosed by " } else { " enclosed by " };
+        let fields = [
+            (" terminated by ", &format.terminated),
+            (enclosed, &format.enclosed),
+            (" escaped by ", &format.escaped),
+        ];
+        let lines = [(" starting by ", &format.line_start), (" terminated by ", &format.line_end)];
+        for (head, clauses) in [(" fields", &fields[..]), (" lines", &lines[..])] {
+            let said = clauses.iter().filter_map(|(words, text)| Some((words, text.as_ref()?)));
+            for (place, (words, text)) in said.enumerate() {
+                self.flag(place == 0, head);
+                self.word(words);
+                self.text(text);
+            }
         }
     }
 

@@ -55,6 +55,7 @@ pub fn statement(statement: &Statement) -> Option<String> {
         Statement::Insert(insert) => printer.insert(insert),
         Statement::Update(update) => printer.update(update),
         Statement::Delete(delete) => printer.delete(delete),
+        Statement::Load(load) => printer.load(load),
         Statement::Do(items) => {
             printer.word("do ");
             printer.exprs(items);

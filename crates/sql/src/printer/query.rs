@@ -206,13 +206,14 @@ impl Printer {
                 self.word("dumpfile ");
                 self.text(file);
             }
-            SelectInto::Outfile { file, charset } => {
+            SelectInto::Outfile { file, charset, format } => {
                 self.word("outfile ");
                 self.text(file);
                 if let Some(charset) = charset {
                     self.word(" character set ");
                     self.ident(charset);
                 }
+                self.file_format(format);
             }
         }
     }
