@@ -604,17 +604,14 @@ impl Binder<'_> {
     }
 
     fn collate(&mut self, tree: &ast::Expr, name: &str) -> SqlResult<Expr> {
+        collation::named(name, Charset::Utf8mb4)?;
         let value = self.scalar(tree)?;
-        let wanted = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
         let text = if value.ty.is_text() {
             value
         } else {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
         };
-        let charset = text.ty.collation.charset();
-        if charset != wanted.charset() {
-            return Err(errors::collation_charset_mismatch(name, charset.name()));
-        }
+        let wanted = collation::named_of(name, text.ty.collation.charset())?;
         let ty = SqlType { collation: wanted, ..text.ty.clone() };
         let nullable = text.nullable || self.cx.session.is_strict();
         Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
@@ -683,7 +680,10 @@ fn cast_collation(
             let of = charset.map_or(Ok(connection), by_charset)?;
             Ok(of.charset().binary_collation())
         }
-        (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
+        (charset, Some(name)) => {
+            let of = charset.map_or(Ok(connection), by_charset)?;
+            collation::named(name, of.charset())
+        }
         (Some(name), None) => by_charset(name),
         (None, None) => Ok(connection),
     }

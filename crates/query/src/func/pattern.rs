@@ -52,7 +52,7 @@ fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
 fn compile(pattern: &[u8], by: CollationId) -> SqlResult<Regex> {
     let text = std::str::from_utf8(pattern).map_err(|_| bad_pattern("pattern is not UTF-8"))?;
     RegexBuilder::new(text)
-        .case_insensitive(!collation::is_binary(by))
+        .case_insensitive(!collation::is_case_sensitive(by))
         .unicode(by != CollationId::BINARY)
         .size_limit(COMPILED_BYTES_MAX)
         .build()

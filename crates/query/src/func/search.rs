@@ -93,17 +93,13 @@ fn position<'f>(
     Ok(Value::Int(found.map_or(0, |at| at as i64 + 1)))
 }
 
-/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it.
+/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it: as many octets that
+/// compare equal, trailing spaces included, as MariaDB has it.
 fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
-    let wanted = collation::char_len(by, what);
     let mut rest = &text[collation::substring(by, text, 0, from).len()..];
     let mut at = from;
-    loop {
-        let window = collation::substring(by, rest, 0, wanted);
-        if collation::char_len(by, window) < wanted {
-            return None;
-        }
-        if window == what || (!collation::is_binary(by) && collation::compare(by, window, what).is_eq()) {
+    while what.len() <= rest.len() {
+        if collation::matches(by, &rest[..what.len()], what) {
             return Some(at);
         }
         let step = collation::substring(by, rest, 0, 1).len();
@@ -113,6 +109,7 @@ fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Opti
         rest = &rest[step..];
         at += 1;
     }
+    None
 }
 
 fn strcmp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

@@ -213,9 +213,6 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
         Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
         Value::Int(id) => collation::all().iter().find(|c| i64::from(c.0) == *id).copied(),
         Value::UInt(id) => collation::all().iter().find(|c| u64::from(c.0) == *id).copied(),
-        Value::Bytes(bytes) if variable.name == "collation_connection" => {
-            CollationId::for_client_name(&String::from_utf8_lossy(bytes))
-        }
         Value::Bytes(bytes) => collation::by_name(&String::from_utf8_lossy(bytes)),
         _ => return Err(errors::wrong_type_for_var(variable.name)),
     };
@@ -313,13 +310,7 @@ fn names(
     };
     let found = Charset::by_name(&charset).ok_or_else(|| errors::unknown_character_set(&charset))?;
     let chosen = match collation {
-        Some(name) => {
-            let chosen = CollationId::for_client_name(name).ok_or_else(|| errors::unknown_collation(name))?;
-            if chosen.charset() != found {
-                return Err(errors::collation_charset_mismatch(chosen.name(), found.name()));
-            }
-            chosen
-        }
+        Some(name) => collation::named_of(name, found)?,
         None => found.default_collation(),
     };
     let mut push = |name: &str, text: &str| {
