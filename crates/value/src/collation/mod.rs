@@ -231,9 +231,8 @@ pub fn by_name(name: &str) -> Option<CollationId> {
 
 /// The collation of a name for texts of a character set: `uca1400_ai_ci` is that of the set.
 pub fn by_name_for(charset: Charset, name: &str) -> Option<CollationId> {
-    by_name(name).or_else(|| {
-        is_shared_name(name).then(|| by_name(&format!("{}_{name}", charset.name()))).flatten()
-    })
+    by_name(name)
+        .or_else(|| is_shared_name(name).then(|| by_name(&format!("{}_{name}", charset.name()))).flatten())
 }
 
 /// The collation of a name; one that is shared is that of `charset`.
@@ -256,7 +255,8 @@ pub fn named_of(name: &str, charset: Charset) -> SqlResult<CollationId> {
 
 /// Whether a name is that of collations of several character sets.
 pub fn is_shared_name(name: &str) -> bool {
-    let has_it = |info: &Info| CollationId(info.number).shared_name().is_some_and(|n| n.eq_ignore_ascii_case(name));
+    let has_it =
+        |info: &Info| CollationId(info.number).shared_name().is_some_and(|n| n.eq_ignore_ascii_case(name));
     ORDERS.iter().any(has_it)
 }
 

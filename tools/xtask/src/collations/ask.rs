@@ -19,6 +19,9 @@ pub struct Neighbours {
     pub apart: u32,
 }
 
+/// The marks that may follow letters of any script.
+const MARKS: &str = "0x300 AND 0x36F";
+
 /// Characters asked for at a time.
 const CHUNK: usize = 65536;
 
@@ -124,16 +127,19 @@ impl Oracle {
         self.neighbours(collation, levels, near)?;
         let apart = near.apart;
         let two = differs("CONCAT(a.c, b.c)", &["a", "b"], collation, levels);
-        let pairs = self.rows(&format!(
-            "SELECT a.cp, b.cp, 0, {} FROM near a JOIN near b ON b.cp BETWEEN a.cp - {apart} AND a.cp + {apart} WHERE {two}",
-            answers("CONCAT(a.c, b.c)", collation, levels)
-        ))?;
-        let mut heads: Vec<String> = pairs.iter().map(|row| row[0].clone()).collect();
+        let near = format!("b.cp BETWEEN a.cp - {apart} AND a.cp + {apart}");
+        let mut found = Vec::new();
+        for place in [near.clone(), format!("b.cp BETWEEN {MARKS} AND NOT ({near})")] {
+            found.extend(self.rows(&format!(
+                "SELECT a.cp, b.cp, 0, {} FROM near a JOIN near b ON {place} WHERE {two}",
+                answers("CONCAT(a.c, b.c)", collation, levels)
+            ))?);
+        }
+        let mut heads: Vec<String> = found.iter().map(|row: &Vec<String>| row[0].clone()).collect();
         heads.sort();
         heads.dedup();
-        let mut found = pairs;
         if !heads.is_empty() {
-            found.extend(self.threes(collation, levels, near, &heads)?);
+            found.extend(self.threes(collation, levels, apart.min(128), &heads)?);
         }
         let mut list: Vec<Contraction> =
             found.iter().map(|row| contraction(row, collation)).collect::<Result<_, _>>()?;
@@ -146,10 +152,9 @@ impl Oracle {
         &mut self,
         collation: &str,
         levels: usize,
-        near: &Neighbours,
+        apart: u32,
         heads: &[String],
     ) -> Result<Vec<Vec<String>>, String> {
-        let apart = near.apart.min(128);
         let text = "CONCAT(a.c, b.c, d.c)";
         let mut found = Vec::new();
         for head in heads {

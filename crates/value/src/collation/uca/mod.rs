@@ -246,7 +246,8 @@ impl Scanner<'_> {
         if !matches!(self.pending, Weights::Few(0, _) | Weights::Many([])) {
             return 0;
         }
-        let run = self.rest.iter().position(|octet| codes[usize::from(*octet)] == 0).unwrap_or(self.rest.len());
+        let run =
+            self.rest.iter().position(|octet| codes[usize::from(*octet)] == 0).unwrap_or(self.rest.len());
         if run > 0 {
             // What is written as one octet is more than a space.
             write_spaces(spaces, [space, BEFORE_MORE], out);
@@ -380,6 +381,9 @@ pub(super) struct Characters {
     charset: Charset,
 }
 
+/// Octets that are no character are told from others by numbers below those of characters that equal only themselves.
+const OCTET: u64 = u64::MAX - 0x20_0000;
+
 impl Characters {
     pub(super) fn new(uca: Uca, charset: Charset) -> Characters {
         Characters { table: table(uca.slot), levels: uca.levels, charset }
@@ -393,10 +397,15 @@ impl Characters {
             return (u64::from(level(0).identity_of_octet(bytes[0])), 1);
         }
         let Ok((code, len)) = self.charset.decode(bytes) else {
-            return (u64::MAX - u64::from(bytes[0]), 1);
+            return (OCTET - u64::from(bytes[0]), 1);
         };
+        let mut wanted = (0..self.table.levels.len()).filter(|number| self.levels >> number & 1 == 1);
+        if wanted.clone().any(|number| level(number).is_alone(code)) {
+            return (!u64::from(code), len);
+        }
+        wanted.next();
         let mut identity = u64::from(level(0).identity(code));
-        for number in (1..3).filter(|number| self.levels >> number & 1 == 1) {
+        for number in wanted {
             identity |= u64::from(level(number).fine_identity(code)) << (16 + 16 * number);
         }
         (identity, len)

@@ -215,10 +215,11 @@ impl Level {
     fn prepare(&mut self) {
         for octet in 0..128u32 {
             let value = self.value(octet);
-            self.plain[octet as usize] = if value < FLAG { value } else { 0 };
             let mut weights = self.of_character(octet);
             let (first, second) = (weights.pop(), weights.pop());
             self.alone[octet as usize] = if second == 0 { first } else { 0 };
+            self.plain[octet as usize] =
+                if value < FLAG || value == UNTOLD { self.alone[octet as usize] } else { 0 };
             self.plain_identity[octet as usize] = self.identity(octet);
         }
         self.space = self.plain[usize::from(b' ')];
@@ -353,6 +354,11 @@ impl Level {
         let own = search(self.own_contractions, CONTRACTION, order);
         let entry = own.or_else(|| search(self.contractions, CONTRACTION, order))?;
         Some(usize::from(u16_at(&entry[12..], 0)))
+    }
+
+    /// Whether the level knows nothing of a character: LIKE then finds it equal to itself alone, as MariaDB has it.
+    pub(super) fn is_alone(&self, code: u32) -> bool {
+        self.index.get((code >> 8) as usize).is_none_or(|page| *page == 0) && self.tailored(code).is_none()
     }
 
     /// A number that two characters share if and only if they have the same weights. Pools hold each list of weights once, but
