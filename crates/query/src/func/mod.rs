@@ -18,6 +18,7 @@ pub mod numeric;
 pub mod pattern;
 pub mod search;
 pub mod string;
+mod weight;
 
 use keel_base::SqlResult;
 use keel_value::{CollationId, SqlType, Value};

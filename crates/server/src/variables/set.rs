@@ -5,7 +5,7 @@ use std::time::Duration;
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
-use keel_value::{CollationId, Value};
+use keel_value::Value;
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
