@@ -389,7 +389,7 @@ impl Binder<'_> {
         }
         let all: Vec<&Expr> = sides.iter().collect();
         let (text, _) = if all.iter().all(|e| matches!(e.class(), Class::String | Class::Null)) {
-            typing::text_collation(&all, connection, op)?
+            typing::compared_collation(&all, connection, op)?
         } else {
             (connection, Derivation::Coercible)
         };
@@ -488,7 +488,7 @@ impl Binder<'_> {
     ) -> SqlResult<Expr> {
         let (value, pattern) = (self.scalar(value)?, self.scalar(pattern)?);
         let connection = self.cx.session.vars.connection_collation;
-        let (collation, _) = typing::text_collation(&[&value, &pattern], connection, "like")?;
+        let (collation, _) = typing::compared_collation(&[&value, &pattern], connection, "like")?;
         let escape = match escape {
             None => Some('\\'),
             Some(tree) => self.escape_character(tree)?,
@@ -606,7 +606,7 @@ impl Binder<'_> {
     fn collate(&mut self, tree: &ast::Expr, name: &str) -> SqlResult<Expr> {
         collation::named(name, Charset::Utf8mb4)?;
         let value = self.scalar(tree)?;
-        let text = if value.ty.is_text() {
+        let text = if value.ty.is_string() || value.ty.is_text() {
             value
         } else {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?

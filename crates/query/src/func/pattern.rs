@@ -69,7 +69,7 @@ fn with_pattern<'f, T>(
     cx: &mut EvalContext<'_, 'f>,
     run: impl FnOnce(&Regex) -> T,
 ) -> SqlResult<Option<T>> {
-    let by = args[0].ty.collation;
+    let by = super::search::common_collation(&args[0], &args[1]);
     let cell = args.last().and_then(known_integer).and_then(|cell| usize::try_from(cell).ok());
     let Some(kept) = cell.and_then(|cell| cx.frame.once.get(cell)) else {
         let Some(pattern) = args[1].text(cx)? else { return Ok(None) };

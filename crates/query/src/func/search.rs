@@ -58,7 +58,7 @@ fn locate<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 }
 
 /// The collation that two unified operands compare by.
-fn common_collation(a: &Expr, b: &Expr) -> CollationId {
+pub(super) fn common_collation(a: &Expr, b: &Expr) -> CollationId {
     let text = |e: &Expr| e.class() == Class::String;
     match (text(a), text(b)) {
         (true, true) => {
@@ -135,7 +135,11 @@ fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 
 fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let by = if args.iter().all(|a| a.class() == Class::String) {
-        Comparison::Text(args[0].ty.collation)
+        let before = args[0].ty.collation;
+        let all = args[1..].iter().fold((before, args[0].derivation), |found, arg| {
+            typing::agree(found, (arg.ty.collation, arg.derivation)).unwrap_or(found)
+        });
+        Comparison::Text(all.0)
     } else if args.iter().all(|a| a.class() == Class::Int) {
         Comparison::Int
     } else if args.iter().all(|a| matches!(a.class(), Class::Int | Class::Decimal)) {

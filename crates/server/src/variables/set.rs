@@ -5,7 +5,7 @@ use std::time::Duration;
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
-use keel_value::Value;
+use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
@@ -24,6 +24,8 @@ enum Change {
         name: String,
         value: Evaluated,
     },
+    /// SET NAMES ... COLLATE: what columns are described with.
+    Results(CollationId),
     /// The buffer pool's size is again the server's choice.
     AutomaticPool,
     NextTransaction {
@@ -320,6 +322,7 @@ fn names(
     push("character_set_connection", found.name());
     push("character_set_results", found.name());
     push("collation_connection", chosen.name());
+    changes.push(Change::Results(chosen.for_results()));
     Ok(())
 }
 
@@ -394,6 +397,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
                 core.sql.vars.next_read_only = read_only;
             }
         }
+        Change::Results(collation) => core.sql.vars.results_collation = collation,
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
             let setting = apply::global(core, variable.name, setting)?;

@@ -64,7 +64,7 @@ impl Parser<'_> {
     fn weight_levels(&mut self) -> SqlResult<u64> {
         let first = self.weight_level()?;
         if self.accept(Tok::Minus) {
-            let last = self.weight_level()?.max(first);
+            let last = self.weight_level()?;
             return Ok((first..=last).fold(0, |flags, level| flags | LEVEL << level));
         }
         let mut flags = self.weight_level_flags(first);

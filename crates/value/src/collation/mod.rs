@@ -140,6 +140,10 @@ impl CollationId {
     pub const UTF8MB4_GENERAL_CI: CollationId = CollationId(45);
     /// `utf8mb4_bin`.
     pub const UTF8MB4_BIN: CollationId = CollationId(46);
+    /// `utf8mb4_unicode_ci`.
+    pub const UTF8MB4_UNICODE_CI: CollationId = CollationId(224);
+    /// `utf8mb3_unicode_ci`.
+    pub const UTF8MB3_UNICODE_CI: CollationId = CollationId(192);
     /// `latin1_bin`.
     pub const LATIN1_BIN: CollationId = CollationId(47);
     /// `binary`: octets, not text.
@@ -185,6 +189,16 @@ impl CollationId {
     #[inline]
     pub fn charset(self) -> Charset {
         self.info().charset
+    }
+
+    /// The collation that columns are described with for a client that has chosen this one: older clients do not know the
+    /// numbers of `uca1400`.
+    pub fn for_results(self) -> CollationId {
+        match self.0 {
+            2048..=2303 => Self::UTF8MB3_UNICODE_CI,
+            2304.. => Self::UTF8MB4_UNICODE_CI,
+            _ => self,
+        }
     }
 
     /// Its name.
