@@ -253,6 +253,11 @@ pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usiz
     (Cow::Owned(out), lost)
 }
 
+/// How many times as long as a text UPPER() and LOWER() may be, as MariaDB describes them.
+pub fn case_growth(id: CollationId) -> u64 {
+    if id.uca().is_some_and(uca::has_other_case) { 2 } else { 1 }
+}
+
 /// UPPER(); `binary` has no case.
 pub fn upper(id: CollationId, bytes: &[u8]) -> Vec<u8> {
     change_case(id, bytes, u8::to_ascii_uppercase, &latin1_tables::UPPER, (0, &unicode_tables::UPPER))

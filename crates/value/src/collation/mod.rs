@@ -22,7 +22,7 @@ use std::hash::Hasher;
 
 use keel_base::{SqlResult, errors};
 
-pub use charset::{Charset, char_len, convert, lower, substring, upper, well_formed_len};
+pub use charset::{Charset, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
 pub use like::like_match;
 
 /// A collation by MariaDB's number.

@@ -4,15 +4,16 @@ use super::{Charset, Info, Weighing, order, uca};
 
 /// Pad to the asked number of weights.
 const PAD: u32 = 0x40;
-const DESC_SHIFT: usize = 8;
-const REVERSE_SHIFT: usize = 16;
+/// Turn the bits, or the order of octets, round. The flags of the first level count for all, those of others for nothing.
+const DESC: u32 = 0x100;
+const REVERSE: u32 = 0x1_0000;
 /// Levels of which flags tell.
 const LEVELS: usize = 6;
 /// What follows the weights of the first level where the collation does not pad, if Unicode's algorithm weighs.
 const NOPAD_FILL: u16 = 0x200;
 
-/// The levels that flags ask for, those beyond the last as the last: its number, and how its octets are turned.
-fn levels(info: &Info, flags: u32) -> Vec<(usize, bool, bool)> {
+/// The levels that flags ask for, those beyond the last as the last.
+fn levels(info: &Info, flags: u32) -> Vec<usize> {
     let present = match info.weighing {
         Weighing::Uca(uca) => u32::from(uca.levels),
         _ => 1,
@@ -21,11 +22,7 @@ fn levels(info: &Info, flags: u32) -> Vec<(usize, bool, bool)> {
     let asked = (0..LEVELS).filter(|level| flags >> level & 1 == 1);
     let asked = asked.fold(0u32, |asked, level| asked | 1 << level.min(last));
     let wanted = if asked == 0 { present } else { asked & present };
-    let bit = |shift: usize, level: usize| flags >> (shift + level) & 1 == 1;
-    (0..=last)
-        .filter(|level| wanted >> level & 1 == 1)
-        .map(|level| (level, bit(DESC_SHIFT, level), bit(REVERSE_SHIFT, level)))
-        .collect()
+    (0..=last).filter(|level| wanted >> level & 1 == 1).collect()
 }
 
 /// Octets of one weight.
@@ -57,7 +54,7 @@ pub(super) fn level_count(info: &Info) -> u32 {
 
 /// Appends the weights: at most `count` on each level, all if it is 0.
 pub(super) fn append(info: &Info, bytes: &[u8], count: usize, flags: u32, out: &mut Vec<u8>) {
-    for (level, descends, reversed) in levels(info, flags) {
+    for level in levels(info, flags) {
         let start = out.len();
         let most = if count == 0 { usize::MAX } else { count };
         let written = match info.weighing {
@@ -70,10 +67,10 @@ pub(super) fn append(info: &Info, bytes: &[u8], count: usize, flags: u32, out: &
             let fill = fill(info, level);
             (written..count).for_each(|_| write(info, fill, out));
         }
-        if descends {
+        if flags & DESC != 0 {
             out[start..].iter_mut().for_each(|octet| *octet = !*octet);
         }
-        if reversed {
+        if flags & REVERSE != 0 {
             out[start..].reverse();
         }
     }

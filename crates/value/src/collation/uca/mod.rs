@@ -368,6 +368,11 @@ pub(super) fn other_case(uca: Uca, which: usize, code: u32) -> Option<u32> {
     table(uca.slot).other_case(which, code)
 }
 
+/// Whether letters of other case are not all those of `general_ci`.
+pub(super) fn has_other_case(uca: Uca) -> bool {
+    table(uca.slot).has_other_case()
+}
+
 /// The weight of a space on a level.
 pub(super) fn space(uca: Uca, level: usize) -> u16 {
     table(uca.slot).levels.get(level).map_or(0, |level| level.space)

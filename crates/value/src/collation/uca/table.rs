@@ -142,6 +142,10 @@ pub(super) struct Table {
 }
 
 impl Table {
+    pub(super) fn has_other_case(&self) -> bool {
+        self.case.iter().flatten().any(|list| !list.is_empty())
+    }
+
     /// What UPPER() (0) or LOWER() (1) makes of a character, if that is not what `general_ci` makes of it.
     pub(super) fn other_case(&self, which: usize, code: u32) -> Option<u32> {
         let list = |list: &'static [u8]| search(list, CASE, |entry| u32_at(entry, 0).cmp(&code));
