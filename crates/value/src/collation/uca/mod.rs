@@ -398,8 +398,12 @@ impl Characters {
     #[inline]
     pub(super) fn identity(self, bytes: &[u8]) -> (u64, usize) {
         let level = |number: usize| &self.table.levels[number];
-        if self.levels == 1 && bytes[0] < 0x80 {
-            return (u64::from(level(0).identity_of_octet(bytes[0])), 1);
+        if bytes[0] < 0x80 {
+            let mut identity = u64::from(level(0).identity_of_octet(bytes[0]));
+            for number in (1..3).filter(|number| self.levels >> number & 1 == 1) {
+                identity |= u64::from(level(number).fine_identity_of_octet(bytes[0])) << (16 + 16 * number);
+            }
+            return (identity, 1);
         }
         let Ok((code, len)) = self.charset.decode(bytes) else {
             return (OCTET - u64::from(bytes[0]), 1);

@@ -113,6 +113,8 @@ pub(super) struct Level {
     tails: u128,
     /// What [`Level::identity`] gives for such an octet.
     plain_identity: [u32; 128],
+    /// The same by [`Level::fine_identity`].
+    plain_fine: [u16; 128],
     /// The weight of a space.
     pub(super) space: u16,
     /// First weights of the characters that a contraction may begin with, sorted.
@@ -208,6 +210,7 @@ fn root(reader: &mut Reader, number: usize, beyond: u16, ranges: &'static [u8]) 
         alone: [0; 256],
         tails: 0,
         plain_identity: [0; 128],
+        plain_fine: [0; 128],
         space: 0,
         heads: Vec::new(),
         seconds: Vec::new(),
@@ -225,6 +228,7 @@ impl Level {
             self.plain[octet as usize] =
                 if value < FLAG || value == UNTOLD { self.alone[octet as usize] } else { 0 };
             self.plain_identity[octet as usize] = self.identity(octet);
+            self.plain_fine[octet as usize] = self.fine_identity(octet);
         }
         self.space = self.plain[usize::from(b' ')];
         let both = [self.contractions, self.own_contractions];
@@ -381,6 +385,12 @@ impl Level {
     #[inline]
     pub(super) fn identity_of_octet(&self, octet: u8) -> u32 {
         self.plain_identity[usize::from(octet & 0x7F)]
+    }
+
+    /// [`Level::fine_identity`] of an octet of ASCII.
+    #[inline]
+    pub(super) fn fine_identity_of_octet(&self, octet: u8) -> u16 {
+        self.plain_fine[usize::from(octet & 0x7F)]
     }
 
     /// The same for the second and third level, whose numbers are smaller.
