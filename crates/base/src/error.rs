@@ -246,6 +246,8 @@ catalogue! {
     WARN_DATA_OUT_OF_RANGE warn_data_out_of_range(1264, "22003", column, row) "Out of range value for column '{column}' at row {row}";
     WARN_DATA_TRUNCATED warn_data_truncated(1265, "01000", column, row) "Data truncated for column '{column}' at row {row}";
     WARN_USING_OTHER_HANDLER warn_using_other_handler(1266, "HY000", engine, table) "Using storage engine {engine} for table '{table}'";
+    CANT_AGGREGATE_3COLLATIONS cant_aggregate_3collations(1270, "HY000", a, ac, b, bc, c, cc, op) "Illegal mix of collations ({a},{ac}), ({b},{bc}), ({c},{cc}) for operation '{op}'";
+    CANT_AGGREGATE_NCOLLATIONS cant_aggregate_ncollations(1271, "HY000", op) "Illegal mix of collations for operation '{op}'";
     CANT_AGGREGATE_2COLLATIONS cant_aggregate_2collations(1267, "HY000", a, ac, b, bc, op) "Illegal mix of collations ({a},{ac}) and ({b},{bc}) for operation '{op}'";
     REVOKE_GRANTS revoke_grants(1269, "HY000") "Can't revoke all privileges for one or more of the requested users";
     UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";

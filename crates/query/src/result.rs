@@ -36,7 +36,7 @@ pub struct ResultColumns {
     /// In order.
     pub columns: Vec<ColumnMeta>,
     /// Room for what a protocol makes of them, keyed by the protocol: up to four.
-    pub encoded: [OnceLock<Box<dyn Any + Send + Sync>>; 4],
+    pub encoded: [OnceLock<Box<dyn Any + Send + Sync>>; 5],
 }
 
 impl ResultColumns {

@@ -146,10 +146,11 @@ fn computed_type(ty: &SqlType) -> u8 {
 pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
     let place = match results.charset() {
         Charset::Binary => 0,
-        Charset::Latin1 => 1,
-        Charset::Utf8mb3 => 2,
-        Charset::Utf8mb4 => 3,
-        Charset::Ascii => return Arc::new(Encoded::new(&columns.columns, results)),
+        Charset::Latin1 if results.is_default() => 1,
+        Charset::Utf8mb3 if results.is_default() => 2,
+        Charset::Utf8mb4 if results.is_default() => 3,
+        Charset::Utf8mb4 if results == CollationId::UTF8MB4_UNICODE_CI => 4,
+        _ => return Arc::new(Encoded::new(&columns.columns, results)),
     };
     let make = || -> Box<dyn std::any::Any + Send + Sync> {
         Box::new(Arc::new(Encoded::new(&columns.columns, results)))

@@ -57,6 +57,22 @@ impl KeyPart {
         }
     }
 
+    /// What the encodings of all texts that match `beginning` character by character and go on have in common.
+    pub fn encode_beginning(&self, beginning: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        collation::prefix_weights(self.ty.collation, beginning, &mut out);
+        if out.is_empty() {
+            return out;
+        }
+        if self.nullable {
+            out.insert(0, NOT_NULL);
+        }
+        if self.descending {
+            invert(&mut out);
+        }
+        out
+    }
+
     /// Octets of this part at the start of `key`; `None` if the key is cut short.
     pub fn skip(&self, key: &[u8]) -> Option<usize> {
         if self.descending {

@@ -1,6 +1,8 @@
-//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`.
+//! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`,
+//! `cargo x collations`.
 
 mod bench;
+mod collations;
 mod engine;
 mod fuzz;
 mod mtr;
@@ -14,7 +16,8 @@ usage: cargo x tidy
        cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
        cargo x engine [--quick] [--only NAME] [--alone]
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
-       cargo x mtr [--only NAME,NAME*,...] [--score]";
+       cargo x mtr [--only NAME,NAME*,...] [--score]
+       cargo x collations";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "engine" => engine::run(rest),
         Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
+        Some((command, rest)) if command == "collations" && rest.is_empty() => collations::run(),
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
         _ => Err(USAGE.to_string()),
     };

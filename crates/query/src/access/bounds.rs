@@ -360,6 +360,11 @@ impl<V: Values> Maker<'_, V> {
     fn edge(&mut self, place: usize, bound: Option<&(Expr, bool)>, is_lower: bool) -> SqlResult<Edge> {
         let Some((expr, included)) = bound else { return Ok(Edge::Open) };
         let encoder = &self.index.encoders[place];
+        // What is cut off may order otherwise than what is left where characters have no weight of their own.
+        if encoder.prefix.is_some() && !keel_value::collation::is_by_character(encoder.ty.collation) {
+            self.exact = false;
+            return Ok(Edge::Open);
+        }
         let fit = self.values.fit(&encoder.ty, expr)?;
         let (value, included) = match fit {
             Fit::Exact(value) => (value, *included || encoder.prefix.is_some()),
@@ -546,7 +551,10 @@ fn like_bounds(encoder: &key::KeyPart, value: ValueRef<'_>, escape: Option<char>
     if literal.is_empty() || encoder.prefix.is_some() || std::str::from_utf8(&literal).is_err() {
         return Some((Edge::Open, Edge::Open));
     }
-    let common = common_encoding(encoder, &literal);
+    let common = match keel_value::collation::is_by_character(encoder.ty.collation) {
+        true => common_encoding(encoder, &literal),
+        false => encoder.encode_beginning(&literal),
+    };
     if common.is_empty() {
         return Some((Edge::Open, Edge::Open));
     }

@@ -60,11 +60,11 @@ impl Binder<'_> {
         } else if func::is_system_constant(function) {
             Derivation::System
         } else {
-            args.iter()
-                .filter(|a| a.ty.is_string() || a.ty.has_members())
-                .map(|a| a.derivation)
-                .min()
-                .unwrap_or(Derivation::Coercible)
+            let texts = args.iter().filter(|a| a.ty.is_string() || a.ty.has_members());
+            match func::joins_texts(function) {
+                true => typing::joined_derivation(texts),
+                false => texts.map(|a| a.derivation).min().unwrap_or(Derivation::Coercible),
+            }
         };
         Ok(Expr { node: Node::Call(function, args.into()), ty, nullable, derivation })
     }

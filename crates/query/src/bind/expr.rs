@@ -397,7 +397,7 @@ impl Binder<'_> {
         }
         let all: Vec<&Expr> = sides.iter().collect();
         let (text, _) = if all.iter().all(|e| matches!(e.class(), Class::String | Class::Null)) {
-            typing::text_collation(&all, connection, op)?
+            typing::compared_collation(&all, connection, op)?
         } else {
             (connection, Derivation::Coercible)
         };
@@ -496,7 +496,7 @@ impl Binder<'_> {
     ) -> SqlResult<Expr> {
         let (value, pattern) = (self.scalar(value)?, self.scalar(pattern)?);
         let connection = self.cx.session.vars.connection_collation;
-        let (collation, _) = typing::text_collation(&[&value, &pattern], connection, "like")?;
+        let (collation, _) = typing::compared_collation(&[&value, &pattern], connection, "like")?;
         let escape = match escape {
             None => Some('\\'),
             Some(tree) => self.escape_character(tree)?,
@@ -612,17 +612,14 @@ impl Binder<'_> {
     }
 
     fn collate(&mut self, tree: &ast::Expr, name: &str) -> SqlResult<Expr> {
+        collation::named(name, Charset::Utf8mb4)?;
         let value = self.scalar(tree)?;
-        let wanted = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
-        let text = if value.ty.is_text() {
+        let text = if value.ty.is_string() || value.ty.is_text() {
             value
         } else {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
         };
-        let charset = text.ty.collation.charset();
-        if charset != wanted.charset() {
-            return Err(errors::collation_charset_mismatch(name, charset.name()));
-        }
+        let wanted = collation::named_of(name, text.ty.collation.charset())?;
         let ty = SqlType { collation: wanted, ..text.ty.clone() };
         let nullable = text.nullable || self.cx.session.is_strict();
         Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
@@ -691,7 +688,10 @@ fn cast_collation(
             let of = charset.map_or(Ok(connection), by_charset)?;
             Ok(of.charset().binary_collation())
         }
-        (_, Some(name)) => collation::by_name(name).ok_or_else(|| errors::unknown_collation(name)),
+        (charset, Some(name)) => {
+            let of = charset.map_or(Ok(connection), by_charset)?;
+            collation::named(name, of.charset())
+        }
         (Some(name), None) => by_charset(name),
         (None, None) => Ok(connection),
     }

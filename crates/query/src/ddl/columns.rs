@@ -314,8 +314,9 @@ fn members(kind: TypeKind, cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> S
         if kind == TypeKind::Set && text.contains(',') {
             return Err(errors::illegal_value_for_type("set", text));
         }
-        if texts.iter().any(|t| collation::compare(collation, t.as_bytes(), text.as_bytes()).is_eq()) {
-            return Err(errors::duplicated_value_in_type(&column.name, text, name));
+        let same = |t: &&String| collation::compare(collation, t.as_bytes(), text.as_bytes()).is_eq();
+        if let Some(earlier) = texts.iter().find(same) {
+            return Err(errors::duplicated_value_in_type(&column.name, earlier, name));
         }
         texts.push(text);
     }

@@ -148,12 +148,9 @@ pub(super) fn choose_collation(
             if name.eq_ignore_ascii_case("default") {
                 return Ok(charset.map_or(default, |(_, collation)| collation));
             }
-            let collation = collation::by_name(name).ok_or_else(|| errors::unknown_collation(name))?;
             match charset {
-                Some((charset, _)) if charset != collation.charset() => {
-                    Err(errors::collation_charset_mismatch(name, charset.name()))
-                }
-                _ => Ok(collation),
+                Some((charset, _)) => collation::named_of(name, charset),
+                None => collation::named(name, unsaid.charset()),
             }
         }
     }

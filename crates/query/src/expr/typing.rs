@@ -2,7 +2,7 @@
 //! `fix_length_and_dec`, `Type_handler::aggregate_for_result` and `DTCollation::aggregate`.
 
 use keel_base::{SqlResult, errors};
-use keel_value::collation::Charset;
+use keel_value::collation::{self, Charset};
 use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
 
@@ -387,6 +387,46 @@ pub fn text_collation(
     Ok(result.unwrap_or((connection, Derivation::Coercible)))
 }
 
+/// The same for operands that are compared: collations that agree on nothing but their character set cannot.
+pub fn compared_collation(
+    parts: &[&Expr],
+    connection: CollationId,
+    op: &str,
+) -> SqlResult<(CollationId, Derivation)> {
+    let found = text_collation(parts, connection, op)?;
+    if found.1 != Derivation::None {
+        return Ok(found);
+    }
+    let texts = parts.iter().filter(|e| is_text(e)).map(|e| (e.ty.collation, e.derivation));
+    Err(illegal_mixes(&texts.collect::<Vec<_>>(), op))
+}
+
+/// How strong the collation of texts together is.
+pub fn joined_derivation<'a>(parts: impl Iterator<Item = &'a Expr>) -> Derivation {
+    let both = |a: Option<_>, b: &Expr| {
+        let b = (b.ty.collation, b.derivation);
+        Some(a.map_or(b, |a| agree(a, b).unwrap_or(a)))
+    };
+    parts.fold(None, both).map_or(Derivation::Coercible, |found| found.1)
+}
+
+/// The error for several operands.
+fn illegal_mixes(parts: &[(CollationId, Derivation)], op: &str) -> keel_base::SqlError {
+    match *parts {
+        [a, b] => illegal_mix(a, b, op),
+        [a, b, c] => errors::cant_aggregate_3collations(
+            a.0.name(),
+            derivation_name(a.1),
+            b.0.name(),
+            derivation_name(b.1),
+            c.0.name(),
+            derivation_name(c.1),
+            op,
+        ),
+        _ => errors::cant_aggregate_ncollations(op),
+    }
+}
+
 fn is_text(expr: &Expr) -> bool {
     expr.ty.is_string() || expr.ty.has_members()
 }
@@ -422,13 +462,14 @@ pub fn agree(
     if a.1 != b.1 {
         return Some(if a.1 < b.1 { a } else { b });
     }
-    if a.1 == Derivation::Explicit {
-        return None;
-    }
     let (x, y) = (a.0.charset(), b.0.charset());
     if x == y {
-        let binary = x.binary_collation();
-        return Some((binary, Derivation::None.max(a.1)));
+        return match (collation::is_binary(a.0), collation::is_binary(b.0)) {
+            _ if a.1 == Derivation::Explicit => None,
+            (true, _) => Some(a),
+            (_, true) => Some(b),
+            _ => Some((x.binary_collation(), Derivation::None)),
+        };
     }
     match (is_unicode(x), is_unicode(y)) {
         (true, false) => Some(a),

@@ -18,6 +18,7 @@ pub mod numeric;
 pub mod pattern;
 pub mod search;
 pub mod string;
+mod weight;
 
 use keel_base::SqlResult;
 use keel_value::{CollationId, SqlType, Value};
@@ -74,7 +75,6 @@ pub const KNOWN_MISSING: &[&str] = &[
     "master_gtid_wait",
     "natural_sort_key",
     "to_char",
-    "weight_string",
     "old_password",
     "crc32c",
     "column_create",
@@ -103,6 +103,7 @@ const TABLES: &[&[Function]] = &[
     locks::FUNCTIONS,
     misc::FUNCTIONS,
     pattern::FUNCTIONS,
+    weight::FUNCTIONS,
     json::READING,
     json::SEARCHING,
     json::MAKING,
@@ -142,13 +143,40 @@ pub(crate) fn unify(
     op: &str,
 ) -> SqlResult<CollationId> {
     let chosen: Vec<&Expr> = args[range.clone()].iter().collect();
-    let (collation, _) = typing::text_collation(&chosen, cx.session.vars.connection_collation, op)?;
+    let connection = cx.session.vars.connection_collation;
+    let (collation, _) = match COMPARING.contains(&op) {
+        true => typing::compared_collation(&chosen, connection, op)?,
+        false => typing::text_collation(&chosen, connection, op)?,
+    };
     for arg in &mut args[range] {
         let taken = std::mem::replace(arg, Expr::null());
         *arg = crate::bind::to_charset(taken, collation);
     }
     Ok(collation)
 }
+
+/// Whether a function's result is made of several texts, so that their collations must agree on one.
+pub(crate) fn joins_texts(function: &Function) -> bool {
+    ["concat", "concat_ws", "lpad", "rpad", "insert", "elt", "make_set", "export_set"]
+        .contains(&function.name)
+}
+
+/// Functions that compare their operands.
+const COMPARING: &[&str] = &[
+    "locate",
+    "strcmp",
+    "field",
+    "find_in_set",
+    "regexp",
+    "regexp_instr",
+    "regexp_substr",
+    "regexp_replace",
+    "replace",
+    "substring_index",
+    "trim",
+    "greatest",
+    "json_equals",
+];
 
 /// The integer that an argument is known to be when bound.
 pub(crate) fn known_integer(arg: &Expr) -> Option<i64> {

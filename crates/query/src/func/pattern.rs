@@ -52,7 +52,7 @@ fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
 fn compile(pattern: &[u8], by: CollationId) -> SqlResult<Regex> {
     let text = std::str::from_utf8(pattern).map_err(|_| bad_pattern("pattern is not UTF-8"))?;
     RegexBuilder::new(text)
-        .case_insensitive(!collation::is_binary(by))
+        .case_insensitive(!collation::is_case_sensitive(by))
         .unicode(by != CollationId::BINARY)
         .size_limit(COMPILED_BYTES_MAX)
         .build()
@@ -69,7 +69,7 @@ fn with_pattern<'f, T>(
     cx: &mut EvalContext<'_, 'f>,
     run: impl FnOnce(&Regex) -> T,
 ) -> SqlResult<Option<T>> {
-    let by = args[0].ty.collation;
+    let by = super::search::common_collation(&args[0], &args[1]);
     let cell = args.last().and_then(known_integer).and_then(|cell| usize::try_from(cell).ok());
     let Some(kept) = cell.and_then(|cell| cx.frame.once.get(cell)) else {
         let Some(pattern) = args[1].text(cx)? else { return Ok(None) };

@@ -58,7 +58,7 @@ fn locate<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 }
 
 /// The collation that two unified operands compare by.
-fn common_collation(a: &Expr, b: &Expr) -> CollationId {
+pub(super) fn common_collation(a: &Expr, b: &Expr) -> CollationId {
     let text = |e: &Expr| e.class() == Class::String;
     match (text(a), text(b)) {
         (true, true) => {
@@ -93,17 +93,13 @@ fn position<'f>(
     Ok(Value::Int(found.map_or(0, |at| at as i64 + 1)))
 }
 
-/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it.
+/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it: as many octets that
+/// compare equal, trailing spaces included, as MariaDB has it.
 fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
-    let wanted = collation::char_len(by, what);
     let mut rest = &text[collation::substring(by, text, 0, from).len()..];
     let mut at = from;
-    loop {
-        let window = collation::substring(by, rest, 0, wanted);
-        if collation::char_len(by, window) < wanted {
-            return None;
-        }
-        if window == what || (!collation::is_binary(by) && collation::compare(by, window, what).is_eq()) {
+    while what.len() <= rest.len() {
+        if collation::matches(by, &rest[..what.len()], what) {
             return Some(at);
         }
         let step = collation::substring(by, rest, 0, 1).len();
@@ -113,6 +109,7 @@ fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Opti
         rest = &rest[step..];
         at += 1;
     }
+    None
 }
 
 fn strcmp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -138,7 +135,11 @@ fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 
 fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let by = if args.iter().all(|a| a.class() == Class::String) {
-        Comparison::Text(args[0].ty.collation)
+        let before = args[0].ty.collation;
+        let all = args[1..].iter().fold((before, args[0].derivation), |found, arg| {
+            typing::agree(found, (arg.ty.collation, arg.derivation)).unwrap_or(found)
+        });
+        Comparison::Text(all.0)
     } else if args.iter().all(|a| a.class() == Class::Int) {
         Comparison::Int
     } else if args.iter().all(|a| matches!(a.class(), Class::Int | Class::Decimal)) {

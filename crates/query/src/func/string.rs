@@ -38,10 +38,10 @@ pub const FUNCTIONS: &[Function] = &[
     function!(text "substring", 2, 3, substring_type, substring),
     function!(text "left", 2, 2, side_type, left),
     function!(text "right", 2, 2, side_type, right),
-    function!(text "upper", 1, 1, same_text, upper),
-    function!(text "ucase", 1, 1, same_text, upper),
-    function!(text "lower", 1, 1, same_text, lower),
-    function!(text "lcase", 1, 1, same_text, lower),
+    function!(text "upper", 1, 1, case_type, upper),
+    function!(text "ucase", 1, 1, case_type, upper),
+    function!(text "lower", 1, 1, case_type, lower),
+    function!(text "lcase", 1, 1, case_type, lower),
     function!(text "trim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, true, true)),
     function!(text "ltrim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, true, false)),
     function!(text "rtrim", 1, 2, trim_type, |ty, a, cx| trim(ty, a, cx, false, true)),
@@ -194,6 +194,12 @@ fn right<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
 
 fn same_text(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(chars(&args[0]), collation_of(cx, &args[0])), true))
+}
+
+/// Letters of other case may be longer in some collations.
+fn case_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = collation_of(cx, &args[0]);
+    Ok((string_type(chars(&args[0]) * collation::case_growth(collation), collation), true))
 }
 
 fn upper<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

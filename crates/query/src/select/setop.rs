@@ -218,7 +218,10 @@ fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Vec<(SqlType, boo
         .iter()
         .map(|exprs| {
             let all: Vec<&Expr> = exprs.iter().collect();
-            let (ty, _) = typing::aggregate(&all, connection, "UNION")?;
+            let (ty, derivation) = typing::aggregate(&all, connection, "UNION")?;
+            if derivation == Derivation::None {
+                return Err(errors::cant_aggregate_ncollations("UNION"));
+            }
             Ok((local_type(&ty), exprs.iter().any(|e| e.nullable)))
         })
         .collect()

@@ -75,29 +75,35 @@ fn sorted_collations() -> Vec<CollationId> {
     all
 }
 
+/// The names that collations of several sets share stand before those of `binary`.
 fn collations(rows: &mut RowMaker<'_>) {
-    for id in sorted_collations() {
-        let is_default = id.charset().default_collation() == id;
+    let of_one = |id: &CollationId| id.shared_name().is_none();
+    let (binary, others): (Vec<_>, Vec<_>) =
+        sorted_collations().into_iter().filter(of_one).partition(|id| id.charset() == Charset::Binary);
+    let of_utf8 = collation::all().iter().copied().filter(|id| id.charset() == Charset::Utf8mb4);
+    let shared = of_utf8.filter(|id| !of_one(id));
+    for id in others.into_iter().chain(shared).chain(binary) {
+        let shared = id.shared_name();
+        let own = |value: Value| if shared.is_some() { Value::Null } else { value };
         rows.row([
-            ("COLLATION_NAME", text(id.name())),
-            ("CHARACTER_SET_NAME", text(id.charset().name())),
-            ("ID", number(u64::from(id.0))),
-            ("IS_DEFAULT", text(if is_default { "Yes" } else { "" })),
+            ("COLLATION_NAME", text(shared.unwrap_or(id.name()))),
+            ("CHARACTER_SET_NAME", own(text(id.charset().name()))),
+            ("ID", own(number(u64::from(id.0)))),
+            ("IS_DEFAULT", own(text(if id.is_default() { "Yes" } else { "" }))),
             ("IS_COMPILED", text("Yes")),
-            ("SORTLEN", number(1)),
+            ("SORTLEN", number(id.sort_length())),
         ]);
     }
 }
 
 fn applicability(rows: &mut RowMaker<'_>) {
     for id in sorted_collations() {
-        let is_default = id.charset().default_collation() == id;
         rows.row([
-            ("COLLATION_NAME", text(id.name())),
+            ("COLLATION_NAME", text(id.shared_name().unwrap_or(id.name()))),
             ("CHARACTER_SET_NAME", text(id.charset().name())),
             ("FULL_COLLATION_NAME", text(id.name())),
             ("ID", number(u64::from(id.0))),
-            ("IS_DEFAULT", text(if is_default { "Yes" } else { "" })),
+            ("IS_DEFAULT", text(if id.is_default() { "Yes" } else { "" })),
         ]);
     }
 }

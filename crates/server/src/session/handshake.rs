@@ -299,6 +299,7 @@ impl ClientSession {
             return self.take_charset("binary", "binary");
         }
         self.take_charset(chosen.charset().name(), chosen.name());
+        self.core.sql.vars.results_collation = chosen.for_results();
     }
 
     fn take_charset(&mut self, charset: &str, collation: &str) {

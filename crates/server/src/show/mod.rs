@@ -198,8 +198,13 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
 /// Keeps rows whose first column matches; SHOW DATABASES and SHOW TABLES say so in that column's name.
 fn like(mut rows: Rows, what: &ShowKind, pattern: &[u8]) -> Rows {
     let id = CollationId::UTF8MB3_GENERAL_CI;
+    let matches = |text: &[u8]| collation::like_match(id, text, pattern, Some('\\'));
     rows.rows.retain(|row| match row.first() {
-        Some(Value::Bytes(bytes)) => collation::like_match(id, bytes, pattern, Some('\\')),
+        // What collations of several character sets share is found by the name of one of them.
+        Some(Value::Bytes(name)) if *what == ShowKind::Collations && row[1].is_null() => {
+            matches(&[b"utf8mb4_", &name[..]].concat())
+        }
+        Some(Value::Bytes(name)) => matches(name),
         _ => false,
     });
     match what {

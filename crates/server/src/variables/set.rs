@@ -24,6 +24,8 @@ enum Change {
         name: String,
         value: Evaluated,
     },
+    /// SET NAMES ... COLLATE: what columns are described with.
+    Results(CollationId),
     /// The buffer pool's size is again the server's choice.
     AutomaticPool,
     NextTransaction {
@@ -213,9 +215,6 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
         Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
         Value::Int(id) => collation::all().iter().find(|c| i64::from(c.0) == *id).copied(),
         Value::UInt(id) => collation::all().iter().find(|c| u64::from(c.0) == *id).copied(),
-        Value::Bytes(bytes) if variable.name == "collation_connection" => {
-            CollationId::for_client_name(&String::from_utf8_lossy(bytes))
-        }
         Value::Bytes(bytes) => collation::by_name(&String::from_utf8_lossy(bytes)),
         _ => return Err(errors::wrong_type_for_var(variable.name)),
     };
@@ -313,13 +312,7 @@ fn names(
     };
     let found = Charset::by_name(&charset).ok_or_else(|| errors::unknown_character_set(&charset))?;
     let chosen = match collation {
-        Some(name) => {
-            let chosen = CollationId::for_client_name(name).ok_or_else(|| errors::unknown_collation(name))?;
-            if chosen.charset() != found {
-                return Err(errors::collation_charset_mismatch(chosen.name(), found.name()));
-            }
-            chosen
-        }
+        Some(name) => collation::named_of(name, found)?,
         None => found.default_collation(),
     };
     let mut push = |name: &str, text: &str| {
@@ -329,6 +322,7 @@ fn names(
     push("character_set_connection", found.name());
     push("character_set_results", found.name());
     push("collation_connection", chosen.name());
+    changes.push(Change::Results(chosen.for_results()));
     Ok(())
 }
 
@@ -403,6 +397,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
                 core.sql.vars.next_read_only = read_only;
             }
         }
+        Change::Results(collation) => core.sql.vars.results_collation = collation,
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
             let setting = apply::global(core, variable.name, setting)?;

@@ -417,20 +417,14 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         loop {
-            args.push(self.argument(name)?);
+            args.push(self.expr()?);
+            if name == "weight_string" && plain && self.weight_options(&mut args)? {
+                return Ok(args);
+            }
             if args.len() == most || !self.accept(Tok::Comma) {
                 return Ok(args);
             }
         }
-    }
-
-    /// One argument; `WEIGHT_STRING(a AS CHAR(n))` and its levels are not known.
-    fn argument(&mut self, name: &str) -> SqlResult<Expr> {
-        let expr = self.expr()?;
-        if name == "weight_string" && self.at_any(&[Kw::AS, Kw::LEVEL]) {
-            return Err(errors::not_supported_yet("WEIGHT_STRING with options"));
-        }
-        Ok(expr)
     }
 
     /// Too few arguments are an error at the closing parenthesis.

@@ -24,6 +24,7 @@ mod set;
 mod show;
 mod statement;
 mod table;
+mod weight;
 
 pub(crate) use literal::unquoted;
 pub use literal::value_of;

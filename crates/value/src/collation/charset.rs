@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{CollationId, latin1_tables, unicode_tables};
+use super::{CollationId, latin1_tables, uca, unicode_tables};
 
 /// A character set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -253,14 +253,19 @@ pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usiz
     (Cow::Owned(out), lost)
 }
 
+/// How many times as long as a text UPPER() and LOWER() may be, as MariaDB describes them.
+pub fn case_growth(id: CollationId) -> u64 {
+    if id.uca().is_some_and(uca::has_other_case) { 2 } else { 1 }
+}
+
 /// UPPER(); `binary` has no case.
 pub fn upper(id: CollationId, bytes: &[u8]) -> Vec<u8> {
-    change_case(id, bytes, u8::to_ascii_uppercase, &latin1_tables::UPPER, &unicode_tables::UPPER)
+    change_case(id, bytes, u8::to_ascii_uppercase, &latin1_tables::UPPER, (0, &unicode_tables::UPPER))
 }
 
 /// LOWER(); `binary` has no case.
 pub fn lower(id: CollationId, bytes: &[u8]) -> Vec<u8> {
-    change_case(id, bytes, u8::to_ascii_lowercase, &latin1_tables::LOWER, &unicode_tables::LOWER)
+    change_case(id, bytes, u8::to_ascii_lowercase, &latin1_tables::LOWER, (1, &unicode_tables::LOWER))
 }
 
 fn change_case(
@@ -268,20 +273,25 @@ fn change_case(
     bytes: &[u8],
     ascii: fn(&u8) -> u8,
     latin1: &[u8; 256],
-    unicode: &[(u16, u16, u16, i32)],
+    (which, unicode): (usize, &[(u16, u16, u16, i32)]),
 ) -> Vec<u8> {
     let charset = id.charset();
+    let own = id.uca().filter(|_| charset.max_bytes() > 1);
+    let other = |code: u32| own.and_then(|uca| uca::other_case(uca, which, code));
+    // The only letters of ASCII that a language may change.
+    let plain = own.is_none() || other(u32::from(b'i')).or(other(u32::from(b'I'))).is_none();
     match charset {
         Charset::Binary => bytes.to_vec(),
         Charset::Latin1 => bytes.iter().map(|b| latin1[usize::from(*b)]).collect(),
-        _ if bytes.is_ascii() || charset == Charset::Ascii => bytes.iter().map(ascii).collect(),
+        _ if (plain && bytes.is_ascii()) || charset == Charset::Ascii => bytes.iter().map(ascii).collect(),
         _ => {
             let mut out = Vec::with_capacity(bytes.len());
             let mut rest = bytes;
             while !rest.is_empty() {
                 let len = match charset.decode(rest) {
                     Ok((code, len)) => {
-                        if !charset.encode(mapped(unicode, code), &mut out) {
+                        let changed = other(code).unwrap_or_else(|| mapped(unicode, code));
+                        if !charset.encode(changed, &mut out) {
                             out.extend_from_slice(&rest[..len]);
                         }
                         len

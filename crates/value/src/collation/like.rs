@@ -5,64 +5,113 @@
 //! of both lengths.
 
 use super::order::{Weigher, weigher};
-use super::{Charset, CollationId};
+use super::uca::Characters;
+use super::{Charset, CollationId, Weighing};
+
+/// What characters are compared by.
+trait Weigh: Copy {
+    /// The weight of the first character and its octets; `bytes` is not empty.
+    fn first(self, bytes: &[u8]) -> (u64, usize);
+
+    /// Where the first character of that weight stands.
+    fn find(self, bytes: &[u8], wanted: u64) -> Option<usize>;
+}
+
+impl Weigh for Weigher {
+    #[inline]
+    fn first(self, bytes: &[u8]) -> (u64, usize) {
+        let (weight, len) = self.next(bytes);
+        (u64::from(weight), len)
+    }
+
+    fn find(self, bytes: &[u8], wanted: u64) -> Option<usize> {
+        self.find_weight(bytes, u32::try_from(wanted).ok()?)
+    }
+}
+
+impl Weigh for Characters {
+    #[inline]
+    fn first(self, bytes: &[u8]) -> (u64, usize) {
+        self.identity(bytes)
+    }
+
+    fn find(self, bytes: &[u8], wanted: u64) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let (weight, len) = self.identity(&bytes[at..]);
+            if weight == wanted {
+                return Some(at);
+            }
+            at += len;
+        }
+        None
+    }
+}
 
 /// One element of a pattern.
 enum Token {
     Any,
     One,
-    Weight(u32),
+    Weight(u64),
 }
 
-struct Matcher {
-    weigher: Weigher,
+struct Matcher<W> {
+    weigher: W,
     charset: Charset,
     escape: Option<u32>,
 }
 
 /// Whether `text` matches `pattern`. Without `escape` every character but `%` and `_` stands for itself.
 pub fn like_match(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<char>) -> bool {
-    let matcher =
-        Matcher { weigher: weigher(id.info()), charset: id.charset(), escape: escape.map(u32::from) };
-    let (mut t, mut p) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    loop {
-        let token = (p < pattern.len()).then(|| matcher.token(&pattern[p..]));
-        match token {
-            Some((Token::Any, len)) => {
-                p += len;
-                if p == pattern.len() {
-                    return true;
-                }
-                retry = Some((t, p));
-                continue;
-            }
-            Some((token, len)) if t < text.len() => {
-                let (weight, step) = matcher.weigher.next(&text[t..]);
-                if matches!(token, Token::One) || matches!(token, Token::Weight(w) if w == weight) {
-                    t += step;
-                    p += len;
-                    continue;
-                }
-            }
-            None if t == text.len() => return true,
-            _ => {}
+    let (charset, escape) = (id.charset(), escape.map(u32::from));
+    match id.info().weighing {
+        Weighing::Uca(uca) => {
+            Matcher { weigher: Characters::new(uca, charset), charset, escape }.run(text, pattern)
         }
-        match retry {
-            Some((from, after)) if from < text.len() => {
-                let from = from + matcher.weigher.next(&text[from..]).1;
-                // Where no match can begin is passed at once.
-                let Some(from) = matcher.next_start(text, from, &pattern[after..]) else { return false };
-                t = from;
-                p = after;
-                retry = Some((t, after));
-            }
-            _ => return false,
-        }
+        _ => Matcher { weigher: weigher(id.info()), charset, escape }.run(text, pattern),
     }
 }
 
-impl Matcher {
+impl<W: Weigh> Matcher<W> {
+    fn run(&self, text: &[u8], pattern: &[u8]) -> bool {
+        let (mut t, mut p) = (0, 0);
+        let mut retry: Option<(usize, usize)> = None;
+        loop {
+            let token = (p < pattern.len()).then(|| self.token(&pattern[p..]));
+            match token {
+                Some((Token::Any, len)) => {
+                    p += len;
+                    if p == pattern.len() {
+                        return true;
+                    }
+                    retry = Some((t, p));
+                    continue;
+                }
+                Some((token, len)) if t < text.len() => {
+                    let (weight, step) = self.weigher.first(&text[t..]);
+                    if matches!(token, Token::One) || matches!(token, Token::Weight(w) if w == weight) {
+                        t += step;
+                        p += len;
+                        continue;
+                    }
+                }
+                None if t == text.len() => return true,
+                _ => {}
+            }
+            match retry {
+                Some((from, after)) if from < text.len() => {
+                    let from = from + self.weigher.first(&text[from..]).1;
+                    // Where no match can begin is passed at once.
+                    let Some(from) = self.next_start(text, from, &pattern[after..]) else { return false };
+                    t = from;
+                    p = after;
+                    retry = Some((t, after));
+                }
+                _ => return false,
+            }
+        }
+    }
+
     /// The first place from `from` on where `pattern`'s first character stands; `from` itself where it begins with a wildcard.
     fn next_start(&self, text: &[u8], from: usize, pattern: &[u8]) -> Option<usize> {
         let (Token::Weight(wanted), _) = self.token(pattern) else { return Some(from) };
@@ -72,13 +121,13 @@ impl Matcher {
     fn token(&self, pattern: &[u8]) -> (Token, usize) {
         let (code, len) = self.charset.decode(pattern).unwrap_or((u32::MAX, 1));
         if Some(code) == self.escape && len < pattern.len() {
-            let (weight, next) = self.weigher.next(&pattern[len..]);
+            let (weight, next) = self.weigher.first(&pattern[len..]);
             return (Token::Weight(weight), len + next);
         }
         match code {
             0x25 => (Token::Any, len),
             0x5F => (Token::One, len),
-            _ => (Token::Weight(self.weigher.next(pattern).0), len),
+            _ => (Token::Weight(self.weigher.first(pattern).0), len),
         }
     }
 }

@@ -7,18 +7,22 @@
 //!    key is a prefix of another.
 //!
 //! A [`CollationId`] that is not in [`all`] behaves as `utf8mb4_general_ci`; ask [`CollationId::from_number`] first.
-//! Unicode's own algorithm (`utf8mb4_unicode_ci` and its relatives) is not here.
+//! Unicode's own algorithm (`utf8mb4_unicode_ci` and its relatives) is in `uca`.
 
 mod charset;
 mod latin1_tables;
 mod like;
 mod order;
+mod uca;
 mod unicode_tables;
+mod weight_string;
 
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
-pub use charset::{Charset, char_len, convert, lower, substring, upper, well_formed_len};
+use keel_base::{SqlResult, errors};
+
+pub use charset::{Charset, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
 pub use like::like_match;
 
 /// A collation by MariaDB's number.
@@ -36,9 +40,12 @@ enum Weighing {
     CodePoints,
     /// By the weights of `general_ci`.
     General,
+    /// By Unicode's algorithm.
+    Uca(Uca),
 }
 
 /// What is known of one collation.
+#[derive(Clone, Copy)]
 struct Info {
     number: u16,
     name: &'static str,
@@ -46,6 +53,9 @@ struct Info {
     weighing: Weighing,
     pads: bool,
 }
+
+/// `latin1_general_cs`.
+const LATIN1_GENERAL_CS: u16 = 49;
 
 const fn info(number: u16, name: &'static str, charset: Charset, weighing: Weighing) -> Info {
     Info { number, name, charset, weighing, pads: true }
@@ -57,8 +67,10 @@ const fn nopad(number: u16, name: &'static str, charset: Charset, weighing: Weig
 
 use Charset::{Ascii, Binary, Latin1, Utf8mb3, Utf8mb4};
 use Weighing::{CodePoints, General, Octets, Table};
+use uca::Uca;
+use uca::list::ORDERS;
 
-/// By number.
+/// Those that do not follow Unicode's algorithm; those that do are [`ORDERS`].
 static COLLATIONS: [Info; 22] = [
     info(5, "latin1_german1_ci", Latin1, Table(&latin1_tables::LATIN1_GERMAN1_CI)),
     info(8, "latin1_swedish_ci", Latin1, Table(&latin1_tables::LATIN1_SWEDISH_CI)),
@@ -87,12 +99,32 @@ static COLLATIONS: [Info; 22] = [
 /// Position of `utf8mb4_general_ci` in [`COLLATIONS`], the answer for unknown numbers.
 const FALLBACK: usize = 5;
 
-const NUMBERS: [CollationId; COLLATIONS.len()] = {
-    let mut out = [CollationId(0); COLLATIONS.len()];
+/// How many collations there are.
+const COUNT: usize = COLLATIONS.len() + ORDERS.len();
+/// More than every number of a collation.
+const NUMBER_END: usize = 2560;
+
+/// For a number its place in [`COLLATIONS`] and [`ORDERS`], one behind the other; [`FALLBACK`] where there is none.
+static PLACES: [u16; NUMBER_END] = {
+    let mut out = [FALLBACK as u16; NUMBER_END];
     let mut i = 0;
-    while i < out.len() {
-        out[i] = CollationId(COLLATIONS[i].number);
+    while i < COUNT {
+        let info = if i < COLLATIONS.len() { &COLLATIONS[i] } else { &ORDERS[i - COLLATIONS.len()] };
+        out[info.number as usize] = i as u16;
         i += 1;
+    }
+    out
+};
+
+static NUMBERS: [CollationId; COUNT] = {
+    let mut out = [CollationId(0); COUNT];
+    let (mut number, mut count) = (0, 0);
+    while number < NUMBER_END {
+        if PLACES[number] != FALLBACK as u16 || number == COLLATIONS[FALLBACK].number as usize {
+            out[count] = CollationId(number as u16);
+            count += 1;
+        }
+        number += 1;
     }
     out
 };
@@ -108,6 +140,10 @@ impl CollationId {
     pub const UTF8MB4_GENERAL_CI: CollationId = CollationId(45);
     /// `utf8mb4_bin`.
     pub const UTF8MB4_BIN: CollationId = CollationId(46);
+    /// `utf8mb4_unicode_ci`.
+    pub const UTF8MB4_UNICODE_CI: CollationId = CollationId(224);
+    /// `utf8mb3_unicode_ci`.
+    pub const UTF8MB3_UNICODE_CI: CollationId = CollationId(192);
     /// `latin1_bin`.
     pub const LATIN1_BIN: CollationId = CollationId(47);
     /// `binary`: octets, not text.
@@ -119,7 +155,8 @@ impl CollationId {
 
     /// The collation of a number, if Keel has it.
     pub fn from_number(number: u16) -> Option<CollationId> {
-        COLLATIONS.iter().find(|c| c.number == number).map(|c| CollationId(c.number))
+        let id = CollationId(number);
+        (id.info().number == number).then_some(id)
     }
 
     /// The collation to use for a client that names `number` when it connects: itself, or its character set's default for
@@ -127,7 +164,6 @@ impl CollationId {
     pub fn for_client(number: u16) -> Option<CollationId> {
         Self::from_number(number).or_else(|| {
             let charset = match number {
-                31 => Latin1,
                 192..=215 | 223 | 576..=578 | 1216 | 1238 | 2048..=2303 => Utf8mb3,
                 224..=247 | 608..=610 | 1248 | 1270 | 2304..=2559 => Utf8mb4,
                 _ => return None,
@@ -136,29 +172,17 @@ impl CollationId {
         })
     }
 
-    /// The same for a client that names its collation: orders by Unicode's algorithm are those of MariaDB that are not here.
-    pub fn for_client_name(name: &str) -> Option<CollationId> {
-        const MISSING: &[&str] =
-            &["unicode_ci", "unicode_520_ci", "unicode_nopad_ci", "unicode_520_nopad_ci"];
-        by_name(name).or_else(|| {
-            let name = name.to_ascii_lowercase();
-            let (charset, order) = name.split_once('_')?;
-            let charset = Charset::by_name(charset).filter(|c| matches!(c, Utf8mb3 | Utf8mb4))?;
-            MISSING.contains(&order).then(|| charset.default_collation())
-        })
-    }
-
     #[inline]
     fn info(self) -> &'static Info {
-        let position = match self.0 {
-            45 => FALLBACK,
-            63 => 10,
-            8 => 1,
-            46 => 6,
-            33 => 4,
-            number => COLLATIONS.iter().position(|c| c.number == number).unwrap_or(FALLBACK),
-        };
-        &COLLATIONS[position]
+        let place = PLACES.get(usize::from(self.0)).map_or(FALLBACK, |place| usize::from(*place));
+        if place < COLLATIONS.len() { &COLLATIONS[place] } else { &ORDERS[place - COLLATIONS.len()] }
+    }
+
+    fn uca(self) -> Option<Uca> {
+        match self.info().weighing {
+            Weighing::Uca(uca) => Some(uca),
+            _ => None,
+        }
     }
 
     /// Its character set.
@@ -167,9 +191,35 @@ impl CollationId {
         self.info().charset
     }
 
+    /// The collation that columns are described with for a client that has chosen this one: older clients do not know the
+    /// numbers of `uca1400`.
+    pub fn for_results(self) -> CollationId {
+        match self.0 {
+            2048..=2303 => Self::UTF8MB3_UNICODE_CI,
+            2304.. => Self::UTF8MB4_UNICODE_CI,
+            _ => self,
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         self.info().name
+    }
+
+    /// The name that collations of several character sets share, for those that have one: `uca1400_ai_ci`.
+    pub fn shared_name(self) -> Option<&'static str> {
+        let name = self.info().name;
+        let (charset, rest) = name.split_once('_')?;
+        (rest.starts_with("uca1400_") && charset.starts_with("utf8")).then_some(rest)
+    }
+
+    /// What SHOW COLLATION calls `Sortlen`.
+    pub fn sort_length(self) -> u64 {
+        match self.info().weighing {
+            Weighing::Uca(_) if self.charset() == Latin1 => 2,
+            Weighing::Uca(_) => 8,
+            _ => 1,
+        }
     }
 
     /// Whether it is its character set's default.
@@ -190,12 +240,53 @@ pub fn by_name(name: &str) -> Option<CollationId> {
         Some(rest) => format!("utf8mb3_{rest}"),
         None => name,
     };
-    COLLATIONS.iter().find(|c| c.name == name).map(|c| CollationId(c.number))
+    COLLATIONS.iter().chain(&ORDERS).find(|c| c.name == name).map(|c| CollationId(c.number))
+}
+
+/// The collation of a name for texts of a character set: `uca1400_ai_ci` is that of the set.
+pub fn by_name_for(charset: Charset, name: &str) -> Option<CollationId> {
+    by_name(name)
+        .or_else(|| is_shared_name(name).then(|| by_name(&format!("{}_{name}", charset.name()))).flatten())
+}
+
+/// The collation of a name; one that is shared is that of `charset`.
+pub fn named(name: &str, charset: Charset) -> SqlResult<CollationId> {
+    match by_name_for(charset, name) {
+        Some(id) => Ok(id),
+        None if is_shared_name(name) => Err(errors::collation_charset_mismatch(name, charset.name())),
+        None => Err(errors::unknown_collation(name)),
+    }
+}
+
+/// The same, but it must be one of `charset`.
+pub fn named_of(name: &str, charset: Charset) -> SqlResult<CollationId> {
+    let id = named(name, charset)?;
+    if id.charset() == charset {
+        return Ok(id);
+    }
+    Err(errors::collation_charset_mismatch(id.name(), charset.name()))
+}
+
+/// Whether a name is that of collations of several character sets.
+pub fn is_shared_name(name: &str) -> bool {
+    let has_it =
+        |info: &Info| CollationId(info.number).shared_name().is_some_and(|n| n.eq_ignore_ascii_case(name));
+    ORDERS.iter().any(has_it)
 }
 
 /// All collations, by number.
 pub fn all() -> &'static [CollationId] {
     &NUMBERS
+}
+
+/// Whether every character has one weight, whatever stands beside it, so that equal texts have as many characters.
+pub fn is_by_character(id: CollationId) -> bool {
+    !matches!(id.info().weighing, Weighing::Uca(_))
+}
+
+/// Whether regular expressions tell capitals from small letters.
+pub fn is_case_sensitive(id: CollationId) -> bool {
+    is_binary(id) || id.info().number == LATIN1_GENERAL_CS
 }
 
 /// Whether a collation compares by code, not by weight (`binary` and `_bin`).
@@ -207,6 +298,11 @@ pub fn is_binary(id: CollationId) -> bool {
 #[inline]
 pub fn compare(id: CollationId, a: &[u8], b: &[u8]) -> Ordering {
     order::compare(id.info(), a, b)
+}
+
+/// Whether two strings are equal with all their trailing spaces.
+pub fn matches(id: CollationId, a: &[u8], b: &[u8]) -> bool {
+    a == b || !is_binary(id) && order::compare(&Info { pads: false, ..*id.info() }, a, b).is_eq()
 }
 
 /// Feeds a hasher so that strings that compare equal hash alike.
@@ -230,6 +326,21 @@ pub fn weights_len(id: CollationId, key: &[u8]) -> Option<usize> {
     order::weights_len(id.info(), key)
 }
 
+/// Appends what WEIGHT_STRING() gives: at most `count` weights on each level, all if it is 0. The flags are MariaDB's: 1, 2, 4,
+/// ... for the levels (none for all), 40 (hexadecimal) to pad, 100, 200, ... to turn a level's bits round, 10000, 20000, ...
+/// its octets.
+pub fn weight_string(id: CollationId, bytes: &[u8], count: usize, flags: u32, out: &mut Vec<u8>) {
+    weight_string::append(id.info(), bytes, count, flags, out);
+}
+
+/// The most octets that WEIGHT_STRING() gives for so many characters, or weights if `count` is not 0.
+pub fn weight_string_max(id: CollationId, chars: u64, count: u64) -> u64 {
+    let info = id.info();
+    let levels = u64::from(weight_string::level_count(info));
+    let chars = if count == 0 { chars } else { count.saturating_mul(levels) };
+    chars.saturating_mul(weight_string::character_max(info) as u64)
+}
+
 /// The string of the sort key that starts `key`, with the key's length; `None` if it is cut short or the collation's keys
 /// do not tell (see [`weights_are_lossless`]).
 pub fn from_weights(id: CollationId, key: &[u8]) -> Option<(Vec<u8>, usize)> {
@@ -249,22 +360,30 @@ mod tests {
     fn clients_of_a_collation_that_is_not_here_keep_their_character_set() {
         let taken = |number| CollationId::for_client(number).map(|c| c.name());
         assert_eq!(taken(46), Some("utf8mb4_bin"));
-        assert_eq!(taken(224), Some("utf8mb4_general_ci"));
-        assert_eq!(taken(192), Some("utf8mb3_general_ci"));
-        assert_eq!(taken(2304), Some("utf8mb4_general_ci"));
-        assert_eq!(taken(31), Some("latin1_swedish_ci"));
+        assert_eq!(taken(224), Some("utf8mb4_unicode_ci"));
+        assert_eq!(taken(192), Some("utf8mb3_unicode_ci"));
+        assert_eq!(taken(609), Some("utf8mb4_general_ci"));
+        assert_eq!(taken(2304), Some("utf8mb4_uca1400_ai_ci"));
+        assert_eq!(taken(31), Some("latin1_german2_ci"));
         assert_eq!(taken(255), None);
-        let named = |name| CollationId::for_client_name(name).map(|c| c.name());
-        assert_eq!(named("utf8mb4_bin"), Some("utf8mb4_bin"));
-        assert_eq!(named("UTF8MB4_unicode_ci"), Some("utf8mb4_general_ci"));
-        assert_eq!(named("utf8_unicode_520_ci"), Some("utf8mb3_general_ci"));
-        assert_eq!(named("latin1_unicode_ci"), None);
-        assert_eq!(named("utf8mb4_0900_ai_ci"), None);
+    }
+
+    #[test]
+    fn names_are_those_of_a_character_set_or_shared() {
+        let named = |name| by_name(name).map(|c| c.name());
+        assert_eq!(named("UTF8MB4_unicode_ci"), Some("utf8mb4_unicode_ci"));
+        assert_eq!(named("utf8_unicode_520_ci"), Some("utf8mb3_unicode_520_ci"));
+        assert_eq!(named("uca1400_ai_ci"), None);
+        assert!(is_shared_name("UCA1400_spanish_as_cs") && !is_shared_name("unicode_ci"));
+        let shared = |charset| by_name_for(charset, "UCA1400_as_cs").map(|c| c.name());
+        assert_eq!(shared(Charset::Utf8mb3), Some("utf8mb3_uca1400_as_cs"));
+        assert_eq!(shared(Charset::Latin1), None);
     }
 
     #[test]
     fn the_list_is_sorted_and_its_shortcuts_hold() {
-        assert!(COLLATIONS.is_sorted_by_key(|c| c.number));
+        assert!(all().is_sorted());
+        assert_eq!(all().len(), COUNT);
         for id in all() {
             assert_eq!(id.info().number, id.0);
             assert_eq!(by_name(id.name()), Some(*id));

@@ -16,7 +16,7 @@
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
-use super::{Charset, Info, Weighing, unicode_tables};
+use super::{Charset, Info, Weighing, uca, unicode_tables};
 
 /// The weight of a space in all collations here.
 const SPACE: u32 = 0x20;
@@ -101,18 +101,20 @@ impl Weigher {
                 Ok((code, len)) => (general_weight(code), len),
                 Err(octet) => (BAD_OCTET + u32::from(octet), 1),
             },
+            // Not one weight for each character; what asks here goes by way of `uca`.
+            Weighing::Uca(_) => (u32::from(bytes[0]), 1),
         }
     }
 
     /// Where the first character of that weight stands.
-    pub(super) fn find(self, bytes: &[u8], wanted: u32) -> Option<usize> {
+    pub(super) fn find_weight(self, bytes: &[u8], wanted: u32) -> Option<usize> {
         let table: &[u8; 256] = match self.weighing {
             Weighing::Table(table) => {
                 return bytes.iter().position(|b| u32::from(table[usize::from(*b)]) == wanted);
             }
             Weighing::Octets => return bytes.iter().position(|b| u32::from(*b) == wanted),
             Weighing::General => &ASCII_WEIGHTS,
-            Weighing::CodePoints => &IDENTITY,
+            Weighing::CodePoints | Weighing::Uca(_) => &IDENTITY,
         };
         let mut at = 0;
         while at < bytes.len() {
@@ -135,7 +137,7 @@ impl Weigher {
             bytes.iter().position(|b| *b == stop || !is_plain(*b)).unwrap_or(bytes.len())
         };
         match self.weighing {
-            Weighing::Octets => (run(|_| true), None),
+            Weighing::Octets | Weighing::Uca(_) => (run(|_| true), None),
             Weighing::CodePoints => (run(|b| b < 0x80), None),
             Weighing::General => (run(|b| b < 0x80), Some(&ASCII_WEIGHTS)),
             // A table may give any octet the weight of `stop`.
@@ -181,6 +183,7 @@ pub(super) fn compare(info: &Info, a: &[u8], b: &[u8]) -> Ordering {
             let same = a.iter().zip(b).take_while(|(x, y)| alike(**x, **y)).count();
             compare_weights(info, &a[same..], &b[same..])
         }
+        Weighing::Uca(uca) => uca::compare(uca, info.charset, info.pads, a, b),
     }
 }
 
@@ -227,6 +230,9 @@ fn against_end(info: &Info, mut rest: &[u8]) -> Ordering {
 }
 
 pub(super) fn hash(info: &Info, bytes: &[u8], hasher: &mut impl Hasher) {
+    if let Weighing::Uca(uca) = info.weighing {
+        return uca::hash(uca, info.charset, info.pads, bytes, hasher);
+    }
     let bytes = if info.pads { trim_spaces(bytes) } else { bytes };
     if matches!(info.weighing, Weighing::Octets | Weighing::CodePoints) {
         hasher.write(bytes);
@@ -267,6 +273,9 @@ pub(super) fn trim_spaces(bytes: &[u8]) -> &[u8] {
 }
 
 pub(super) fn weights(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
+    if let Weighing::Uca(uca) = info.weighing {
+        return uca::weights(uca, info.charset, info.pads, bytes, out);
+    }
     out.reserve(bytes.len() + 2);
     if info.pads {
         write_padded(info, trim_spaces(bytes), out);
@@ -278,7 +287,9 @@ pub(super) fn weights(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 pub(super) fn prefix_weights(info: &Info, prefix: &[u8], out: &mut Vec<u8>) {
-    if info.pads {
+    if let Weighing::Uca(uca) = info.weighing {
+        uca::prefix_weights(uca, info.charset, info.pads, prefix, out);
+    } else if info.pads {
         write_padded(info, trim_spaces(prefix), out);
     } else {
         write_plain(info, prefix, out);
@@ -359,6 +370,9 @@ fn tail(bits: u32) -> u8 {
 }
 
 pub(super) fn weights_len(info: &Info, key: &[u8]) -> Option<usize> {
+    if let Weighing::Uca(uca) = info.weighing {
+        return uca::weights_len(uca, info.pads, key);
+    }
     let (mark, end) = if info.pads { (SPACE as u8, SPACE_AT_END) } else { (0, NUL_AT_END) };
     let mut at = 0;
     loop {
@@ -480,7 +494,7 @@ mod tests {
 
     #[test]
     fn only_the_space_weighs_as_one() {
-        for id in all().iter().filter(|id| id.pads_spaces()) {
+        for id in all().iter().filter(|id| id.pads_spaces() && super::super::is_by_character(**id)) {
             let weigher = weigher(id.info());
             let mut buffer = [0; 4];
             for c in '\0'..=char::MAX {

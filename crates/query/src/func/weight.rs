@@ -1,0 +1,65 @@
+//! WEIGHT_STRING(). The parser turns `AS CHAR(n)` and `LEVEL ...` into numbers: octets of the result, weights on each level, flags.
+
+use keel_base::SqlResult;
+use keel_value::types::Class;
+use keel_value::{CollationId, SqlType, Value, collation};
+
+use super::string::too_long;
+use super::{Function, function, given, known_integer};
+use crate::bind::BindContext;
+use crate::expr::typing::{string_type, text_chars};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[function!("weight_string", 1, 4, weight_type, weight_string)];
+
+/// The flag that pads.
+const PAD: u32 = 0x40;
+
+/// A number behind the first argument; 0 if it is not there.
+fn option(args: &[Expr], index: usize) -> u64 {
+    args.get(index).and_then(known_integer).map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
+/// Text weighs by its collation, what is printed by its octets.
+fn collation_of(arg: &Expr) -> CollationId {
+    if arg.ty.is_string() { arg.ty.collation } else { CollationId::BINARY }
+}
+
+fn weight_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let octets = match option(args, 1) {
+        0 => {
+            let chars = text_chars(&args[0].ty);
+            collation::weight_string_max(collation_of(&args[0]), u64::from(chars), option(args, 2))
+        }
+        octets => octets,
+    };
+    Ok((string_type(octets, CollationId::BINARY), true))
+}
+
+fn weight_string<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if !matches!(args[0].class(), Class::String) && !args[0].ty.is_temporal() {
+        return Ok(Value::Null);
+    }
+    let text = given!(args[0].text(cx)?);
+    let by = collation_of(&args[0]);
+    let (most, count) = (option(args, 1), option(args, 2));
+    let flags = option(args, 3) as u32;
+    let padded = if flags & PAD != 0 { count } else { count.min(text.len() as u64) };
+    let expected = match most {
+        0 => collation::weight_string_max(by, (text.len() as u64).min(padded.max(1)), padded),
+        most => most,
+    };
+    if padded > 0 && too_long("weight_string", expected, cx)? {
+        return Ok(Value::Null);
+    }
+    let mut out = Vec::new();
+    collation::weight_string(by, &text, count as usize, flags, &mut out);
+    if most > 0 {
+        out.truncate(most as usize);
+    }
+    if too_long("weight_string", out.len() as u64, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(Value::Bytes(out.into()))
+}
