@@ -31,6 +31,7 @@ pub mod start;
 pub mod state;
 pub mod statement;
 pub mod timeouts;
+pub mod tls;
 pub mod usage;
 pub mod variables;
 pub mod zone;

@@ -6,8 +6,10 @@
 
 mod commands;
 mod cursor;
+pub mod digests;
 mod execute;
 mod handshake;
+mod secure;
 
 use std::time::Duration;
 
@@ -225,7 +227,7 @@ impl net::Session for ClientSession {
         loop {
             match self.next_packet(conn) {
                 Ok(true) => {}
-                Ok(false) => return After::Idle,
+                Ok(false) => return self.bound_handshake(conn),
                 Err(after) => return after,
             }
             let packet = std::mem::take(&mut self.packet);
