@@ -268,8 +268,8 @@ fn facts(
             ("ssl_crl", files.revocations.as_ref()),
             ("ssl_crlpath", files.revocations_folder.as_ref()),
         ] {
-            let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-            facts.push((name, Setting::text(&path)));
+            let shown = path.map(|path| Setting::text(&path.display().to_string()));
+            facts.push((name, shown.unwrap_or(Setting::Null)));
         }
     }
     facts

@@ -233,7 +233,11 @@ impl ClientSession {
         }
         let digests = &self.core.state.digests;
         if !login.plain {
-            let proven = |digest| auth::verify_digest(&login.answer, &self.scramble, &digest);
+            // PyMySQL takes the zero byte behind the challenge for a part of it.
+            let padded = [&self.scramble[..], &[0]].concat();
+            let proven = |digest| {
+                [&self.scramble, &padded[..]].iter().any(|c| auth::verify_digest(&login.answer, c, &digest))
+            };
             if !digests.get(stored).is_some_and(proven) {
                 return Proof::AskPlain;
             }

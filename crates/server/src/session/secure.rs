@@ -58,10 +58,11 @@ impl ClientSession {
 
     /// Compresses all that follows, if the client can.
     pub(super) fn begin_compression(&mut self, conn: &mut Connection) -> io::Result<()> {
-        let compressed = &self.core.client.compressed;
-        if !self.core.capabilities.has(Capabilities::COMPRESS) || compressed.swap(true, Ordering::Relaxed) {
+        if !self.core.capabilities.has(Capabilities::COMPRESS) || self.compressed {
             return Ok(());
         }
+        self.compressed = true;
+        self.core.client.compressed.store(true, Ordering::Relaxed);
         // The OK before it goes out as it is.
         self.flush(conn)?;
         conn.push_layer(Box::new(Compression(Compressed::new())));
