@@ -89,7 +89,9 @@ impl fmt::Display for StartError {
                 path.display()
             ),
             StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
-            StartError::Tls(error) => write!(f, "TLS cannot be set up: {error} (--skip-ssl starts without it)"),
+            StartError::Tls(error) => {
+                write!(f, "TLS cannot be set up: {error} (--skip-ssl starts without it)")
+            }
             StartError::Engine(error) => write!(f, "the engine cannot open its data: {error}"),
             StartError::Catalog(error) => write!(f, "the catalog cannot be opened: {}", error.message),
             StartError::Stop(error) => {
@@ -232,12 +234,7 @@ pub fn shown(address: &Address) -> String {
 }
 
 /// Variables that describe this server.
-fn facts(
-    options: &Options,
-    folder: &Path,
-    addresses: &[Address],
-    tls: &Tls,
-) -> Vec<(&'static str, Setting)> {
+fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> Vec<(&'static str, Setting)> {
     let port = addresses.iter().find_map(|address| match address {
         Address::Tcp(address) => Some(address.port()),
         Address::Unix(_) => None,

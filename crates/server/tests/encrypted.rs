@@ -53,8 +53,10 @@ fn stream(server: &Server) -> Stream {
 fn client(server: &Server, config: &Arc<ClientConfig>) -> Connection<Tls> {
     let name = ServerName::try_from("localhost").expect("a name");
     let tls = ClientConnection::new(config.clone(), name).expect("a client");
-    Connection::connect_tls(stream(server), &ConnectOptions::default(), |stream| StreamOwned::new(tls, stream))
-        .expect("root is let in")
+    Connection::connect_tls(stream(server), &ConnectOptions::default(), |stream| {
+        StreamOwned::new(tls, stream)
+    })
+    .expect("root is let in")
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn a_client_that_never_ends_its_tls_handshake_is_dropped() {
             let took = started.elapsed();
             assert!((5..8).contains(&took.as_secs()), "{sent} bytes, {pause} ms: {took:?}");
         }
-        while server.state().registry.len() > 0 {
+        while !server.state().registry.is_empty() {
             fiber::sleep(Duration::from_millis(50));
         }
         server.stop().expect("stops");

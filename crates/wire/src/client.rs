@@ -212,8 +212,7 @@ impl<S: Read + Write> Connection<S> {
         encode_tls_request(&mut request, options.capabilities, options.collation);
         plain.send(&request)?;
         let Connection { stream, input, sequence, capabilities, greeting } = plain;
-        let mut connection =
-            Connection { stream: secure(stream), input, sequence, capabilities, greeting };
+        let mut connection = Connection { stream: secure(stream), input, sequence, capabilities, greeting };
         connection.respond(options)?;
         Ok(connection)
     }

@@ -122,7 +122,9 @@ impl Compressed {
     }
 
     fn begin(&mut self, header: &[u8; HEADER_BYTES]) -> Result<(), Uncompressable> {
-        let number = |at: usize| usize::from(header[at]) | usize::from(header[at + 1]) << 8 | usize::from(header[at + 2]) << 16;
+        let number = |at: usize| {
+            usize::from(header[at]) | usize::from(header[at + 1]) << 8 | usize::from(header[at + 2]) << 16
+        };
         let (left, plain_left, sequence) = (number(0), number(4), header[3]);
         // Number 0 begins a command.
         if sequence != self.sequence && sequence != 0 {
@@ -188,7 +190,7 @@ fn inflate_some(
     let status = inflate.decompress(given, &mut out[at..], FlushDecompress::None);
     let taken = (inflate.total_in() - before.0) as usize;
     let made = (inflate.total_out() - before.1) as usize;
-    out.truncate(at + made);
+    out.truncate(at + made.min(most));
     if made > most {
         return Err(Uncompressable);
     }

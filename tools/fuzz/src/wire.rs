@@ -1,8 +1,8 @@
 //! Every reader of the protocol refuses damaged bytes or takes them; none reads beyond.
 
+use keel_server::tls::certificate::{Certificate, one_line};
 use keel_value::Value;
 use keel_wire::capability::Capabilities;
-use keel_server::tls::certificate::{Certificate, one_line};
 use keel_wire::command::Command;
 use keel_wire::compress::Compressed;
 use keel_wire::handshake::{

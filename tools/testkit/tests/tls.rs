@@ -43,7 +43,8 @@ fn openssl(folder: &Path, words: &str) {
 /// list that revokes the client `gone`.
 fn certificates() -> PathBuf {
     let folder = scratch_dir("certificates");
-    fs::write(folder.join("v3"), "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost\n").expect("writes");
+    fs::write(folder.join("v3"), "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost\n")
+        .expect("writes");
     fs::write(
         folder.join("ca.cnf"),
         "[ca]\ndefault_ca=c\n[c]\ndatabase=index\ndefault_md=sha256\ndefault_crl_days=30\nunique_subject=no\ncrlnumber=number\n\
@@ -52,18 +53,29 @@ fn certificates() -> PathBuf {
     .expect("writes");
     fs::write(folder.join("index"), "").expect("writes");
     fs::write(folder.join("number"), "01\n").expect("writes");
-    openssl(&folder, "req -x509 -newkey rsa:2048 -nodes -days 300 -subj /CN=Authority -keyout ca-key.pem -out ca.pem");
-    openssl(&folder, "req -x509 -newkey rsa:2048 -nodes -days 300 -subj /CN=Stranger -keyout stranger-key.pem -out stranger.pem");
+    openssl(
+        &folder,
+        "req -x509 -newkey rsa:2048 -nodes -days 300 -subj /CN=Authority -keyout ca-key.pem -out ca.pem",
+    );
+    openssl(
+        &folder,
+        "req -x509 -newkey rsa:2048 -nodes -days 300 -subj /CN=Stranger -keyout stranger-key.pem -out stranger.pem",
+    );
     for (name, subject, extensions) in [
         ("server", "/CN=localhost", "-extfile v3"),
         ("client", "/C=SE/O=Some/CN=client", "-extfile v3"),
         ("old", "/C=SE/O=Some/CN=old", ""),
         ("gone", "/C=SE/O=Some/CN=gone", "-extfile v3"),
     ] {
-        openssl(&folder, &format!("req -newkey rsa:2048 -nodes -subj {subject} -keyout {name}-key.pem -out {name}.csr"));
         openssl(
             &folder,
-            &format!("x509 -req -in {name}.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 300 -out {name}.pem {extensions}"),
+            &format!("req -newkey rsa:2048 -nodes -subj {subject} -keyout {name}-key.pem -out {name}.csr"),
+        );
+        openssl(
+            &folder,
+            &format!(
+                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 300 -out {name}.pem {extensions}"
+            ),
         );
     }
     openssl(&folder, "ca -config ca.cnf -cert ca.pem -keyfile ca-key.pem -revoke gone.pem");
@@ -158,7 +170,8 @@ fn accounts_ask_for_as_much_as_in_mariadb() {
         for way in &ways {
             let user = format!("-u{user}");
             let args = [words(way), vec![&user, if user == "-up" { "-ppw" } else { "-v" }]].concat();
-            let answers = servers.each_ref().map(|server| said(&mariadb(server, &args, "SELECT CURRENT_USER()")));
+            let answers =
+                servers.each_ref().map(|server| said(&mariadb(server, &args, "SELECT CURRENT_USER()")));
             assert_eq!(answers[0], answers[1], "{args:?}");
         }
     }
@@ -172,7 +185,9 @@ fn accounts_ask_for_as_much_as_in_mariadb() {
     for server in &servers {
         server.client().expect("connects").run("SET GLOBAL require_secure_transport = ON").expect("sets");
     }
-    for args in [["-uplain", "--skip-ssl"], ["-uplain", "--ssl"], ["-unobody", "--skip-ssl"], ["-us", "--ssl"]] {
+    for args in
+        [["-uplain", "--skip-ssl"], ["-uplain", "--ssl"], ["-unobody", "--skip-ssl"], ["-us", "--ssl"]]
+    {
         let answers = servers.each_ref().map(|server| said(&mariadb(server, &args, "SELECT CURRENT_USER()")));
         assert_eq!(answers[0], answers[1], "{args:?}");
     }
@@ -232,7 +247,10 @@ fn files_are_read_again_by_flush_ssl_and_refused_where_they_are_wrong() {
     assert!(both(&["-uroot"], "FLUSH SSL").contains("Unable to get private key"));
     assert_eq!(both(&["-uroot"], until), first);
     fs::rename(folder.join("kept"), folder.join("server-key.pem")).expect("renames");
-    openssl(&folder, "x509 -req -in server.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 200 -out server.pem -extfile v3");
+    openssl(
+        &folder,
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 200 -out server.pem -extfile v3",
+    );
     assert_eq!(both(&["-uroot"], "FLUSH SSL; SELECT 'done'"), "done");
     assert_ne!(both(&["-uroot"], until), first);
     let own = options(&folder);
@@ -244,7 +262,10 @@ fn files_are_read_again_by_flush_ssl_and_refused_where_they_are_wrong() {
         [own[..2].to_vec(), vec!["--ssl-ca=/nowhere.pem".into()]].concat(),
     ] {
         let error = Server::start(Engine::Keel, &words(&wrong)).err().map(|error| error.to_string());
-        assert!(error.as_ref().is_some_and(|text| text.contains("TLS cannot be set up")), "{wrong:?}: {error:?}");
+        assert!(
+            error.as_ref().is_some_and(|text| text.contains("TLS cannot be set up")),
+            "{wrong:?}: {error:?}"
+        );
     }
     let revoked = [own, vec![format!("--ssl-crl={}", folder.join("crl.pem").display())]].concat();
     let keel = start(Engine::Keel, &revoked);
@@ -303,9 +324,14 @@ fn caching_sha2_password_works_by_tls_by_socket_and_by_what_is_cached() {
         root.run(statement).expect(statement);
     }
     // What one account stores another can be made of.
-    let stored = root.run("SELECT authentication_string FROM mysql.user WHERE user = 'slow'").expect("stored").strings().concat();
+    let stored = root
+        .run("SELECT authentication_string FROM mysql.user WHERE user = 'slow'")
+        .expect("stored")
+        .strings()
+        .concat();
     assert!(stored[0].starts_with("$A$005$") && stored[0].len() == 70, "{stored:?}");
-    root.run(&format!("CREATE USER copy IDENTIFIED VIA caching_sha2_password USING '{}'", stored[0])).expect("copies");
+    root.run(&format!("CREATE USER copy IDENTIFIED VIA caching_sha2_password USING '{}'", stored[0]))
+        .expect("copies");
     assert!(root.run("CREATE USER bad IDENTIFIED VIA caching_sha2_password USING '$A$005$x'").is_err());
     let script = format!(
         r#"
@@ -342,7 +368,8 @@ print(attempt("two", "a", ssl=context))
     let answers = python(&script);
     let refused = "OperationalError";
     let expected = [
-        refused, refused, "slow@%", "slow@%", refused, "copy@%", "blank@%", refused, "local@%", "local@%", "two@%",
+        refused, refused, "slow@%", "slow@%", refused, "copy@%", "blank@%", refused, "local@%", "local@%",
+        "two@%",
     ];
     assert_eq!(answers.lines().collect::<Vec<_>>(), expected);
     // The mariadb client brings the plugin too, and lets itself be asked twice.

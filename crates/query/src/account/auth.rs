@@ -43,7 +43,8 @@ impl Auth {
 
 /// The known plugin of that name, or 1524.
 pub fn plugin(name: &str) -> SqlResult<Arc<str>> {
-    let known = [NATIVE, ED25519, SOCKET, CACHING_SHA2].into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let known =
+        [NATIVE, ED25519, SOCKET, CACHING_SHA2].into_iter().find(|known| known.eq_ignore_ascii_case(name));
     known.map(Arc::from).ok_or_else(|| errors::plugin_is_not_loaded(name))
 }
 

@@ -68,7 +68,11 @@ fn crypt(password: &[u8], salt: &[u8], rounds: u32) -> String {
     hash.update(stretched(&inner, password.len()));
     let mut bits = password.len();
     while bits > 0 {
-        if bits & 1 == 1 { hash.update(inner) } else { hash.update(password) }
+        if bits & 1 == 1 {
+            hash.update(inner)
+        } else {
+            hash.update(password)
+        }
         bits >>= 1;
     }
     let mut digest: [u8; 32] = hash.finalize().into();
@@ -77,14 +81,22 @@ fn crypt(password: &[u8], salt: &[u8], rounds: u32) -> String {
     for round in 0..rounds {
         let mut hash = Sha256::new();
         let odd = round % 2 == 1;
-        if odd { hash.update(&p) } else { hash.update(digest) }
+        if odd {
+            hash.update(&p)
+        } else {
+            hash.update(digest)
+        }
         if round % 3 != 0 {
             hash.update(&s);
         }
         if round % 7 != 0 {
             hash.update(&p);
         }
-        if odd { hash.update(digest) } else { hash.update(&p) }
+        if odd {
+            hash.update(digest)
+        } else {
+            hash.update(&p)
+        }
         digest = hash.finalize().into();
     }
     in_letters(&digest)
@@ -113,7 +125,10 @@ mod tests {
     #[test]
     fn hashes_are_those_of_sha_crypt() {
         // As `openssl passwd -5` makes them.
-        assert_eq!(crypt(b"Hello world!", b"saltstring", 5000), "5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8");
+        assert_eq!(
+            crypt(b"Hello world!", b"saltstring", 5000),
+            "5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8"
+        );
     }
 
     #[test]
@@ -122,7 +137,13 @@ mod tests {
         assert!(stored.starts_with("$A$005$") && stored.len() == STORED && is_stored(&stored));
         assert!(verify(b"secret", &stored));
         assert!(!verify(b"Secret", &stored) && !verify(b"", &stored));
-        for bad in ["", "$A$005$short", &stored[1..], &stored.replace("$005$", "$004$"), &stored.replace("$005$", "$+05$")] {
+        for bad in [
+            "",
+            "$A$005$short",
+            &stored[1..],
+            &stored.replace("$005$", "$004$"),
+            &stored.replace("$005$", "$+05$"),
+        ] {
             assert!(!is_stored(bad), "{bad}");
         }
         assert!(!verify(&[b'x'; PASSWORD_MAX + 1], &stored));

@@ -95,7 +95,8 @@ fn write_by(path: &Path, bytes: &[u8], options: OpenOptions) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let file = File::open(&temporary, &OpenOptions { truncate: true, ..options })?.with_event(WaitEvent::FileSystem);
+    let file =
+        File::open(&temporary, &OpenOptions { truncate: true, ..options })?.with_event(WaitEvent::FileSystem);
     file.write_at(bytes, 0, Sync::None)?;
     file.sync_all()?;
     drop(file);

@@ -174,7 +174,9 @@ impl Options {
         if OWN.contains(&name) {
             return self.take_own(name, value.unwrap_or(""));
         }
-        for (spelling, on) in [("ssl", true), ("enable_ssl", true), ("skip_ssl", false), ("disable_ssl", false)] {
+        for (spelling, on) in
+            [("ssl", true), ("enable_ssl", true), ("skip_ssl", false), ("disable_ssl", false)]
+        {
             if name == spelling {
                 return self.take_tls(on, value);
             }
@@ -334,9 +336,7 @@ impl Options {
             (Some(certificate), key) => (certificate.clone(), key.unwrap_or(certificate)),
             (None, Some(key)) => (key.clone(), key),
             (None, None) if keel_runtime::sim::in_simulation() => return None,
-            (None, None) => {
-                (self.datadir().join(tls::OWN_CERTIFICATE), self.datadir().join(tls::OWN_KEY))
-            }
+            (None, None) => (self.datadir().join(tls::OWN_CERTIFICATE), self.datadir().join(tls::OWN_KEY)),
         };
         Some(Files {
             certificate,

@@ -50,14 +50,8 @@ impl Time {
             _ => return None,
         };
         let part = |at: usize| rest.get(at..at + 2)?.parse::<u32>().ok();
-        let time = Time {
-            year,
-            month: part(0)?,
-            day: part(2)?,
-            hour: part(4)?,
-            minute: part(6)?,
-            second: part(8)?,
-        };
+        let time =
+            Time { year, month: part(0)?, day: part(2)?, hour: part(4)?, minute: part(6)?, second: part(8)? };
         ((1..=12).contains(&time.month) && rest.len() == 10).then_some(time)
     }
 

@@ -220,7 +220,8 @@ fn own_key(files: &Files, provider: &CryptoProvider) -> Result<Own, TlsError> {
     let leaf = leaf.ok_or_else(|| failed(CERTIFICATE, format!("{shown} holds no certificate")))?;
     let text = read(&files.key).map_err(|error| failed(KEY, error))?;
     let shown = files.key.display();
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| failed(KEY, format!("{shown} holds no key")))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(&text).map_err(|_| failed(KEY, format!("{shown} holds no key")))?;
     let key = provider.key_provider.load_private_key(key);
     let key = key.map_err(|error| failed(KEY, format!("{shown}: {error}")))?;
     if key.public_key().is_some_and(|public| public.as_ref() != leaf) {
@@ -293,7 +294,8 @@ fn revocations(files: &Files) -> Result<Vec<CertificateRevocationListDer<'static
 }
 
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, TlsError> {
-    let names = fs::read_dir(folder).map_err(|error| failed(PATHS, format!("{}: {error}", folder.display())))?;
+    let names =
+        fs::read_dir(folder).map_err(|error| failed(PATHS, format!("{}: {error}", folder.display())))?;
     Ok(names.iter().map(|name| folder.join(name)).filter(|path| !fs::is_dir(path)).collect())
 }
 

@@ -52,9 +52,11 @@ pub fn chosen(known: &[SupportedCipherSuite], list: &str) -> Option<Vec<Supporte
                 None if ALL.contains(word) => everything.clone(),
                 None => continue,
             };
-            more.into_iter().filter(|suite| !picked.contains(suite)).collect::<Vec<_>>().into_iter().for_each(
-                |suite| picked.push(suite),
-            );
+            more.into_iter()
+                .filter(|suite| !picked.contains(suite))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|suite| picked.push(suite));
         }
         all.extend(if picked.is_empty() { everything } else { picked });
     }
