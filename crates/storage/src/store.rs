@@ -504,7 +504,7 @@ impl Store {
         self.flush.flush_to(&self.core, self.core.log.appended())
     }
 
-    /// Flushes all, checkpoints, stops the services. Waits; for room on the disk, [`SHUTDOWN_FULL_MAX`]. Nothing may be
+    /// Flushes all, checkpoints, stops the services. Waits; for room on the disk, 20 s. Nothing may be
     /// changed any more. After an error the log holds what was not flushed, and the next start applies it.
     pub fn shutdown(&self) -> StoreResult<()> {
         let deadline = time::now() + SHUTDOWN_FULL_MAX;
