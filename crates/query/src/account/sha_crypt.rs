@@ -31,7 +31,8 @@ fn parts(stored: &str) -> Option<(u32, &[u8], &str)> {
     let thousands = u32::from_str_radix(rounds, 16).ok().filter(|n| (5..=0xfff).contains(n))?;
     let (salt, hash) = rest.split_at_checked(SALT)?;
     let is_hash = hash.len() == HASH && hash.bytes().all(|b| ALPHABET.contains(&b));
-    (rounds.len() == 3 && is_hash && salt.is_ascii()).then_some((thousands * 1000, salt.as_bytes(), hash))
+    let is_number = rounds.len() == 3 && rounds.bytes().all(|b| b.is_ascii_hexdigit());
+    (is_number && is_hash && salt.is_ascii()).then_some((thousands * 1000, salt.as_bytes(), hash))
 }
 
 /// Whether it can be stored.
@@ -127,8 +128,18 @@ mod tests {
         // As `openssl passwd -5` makes them.
         assert_eq!(
             crypt(b"Hello world!", b"saltstring", 5000),
-            "5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8"
+            "5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"
         );
+    }
+
+    #[test]
+    fn hashes_are_those_of_mysql() {
+        // A salt of a real server's; its octets are no text.
+        let salt = [
+            0xf9, 0xcc, 0x98, 0xce, 0x08, 0x89, 0x29, 0x24, 0xf5, 0x0a, 0x21, 0x3b, 0x6b, 0xc5, 0x71, 0xa2,
+            0xc1, 0x17, 0x78, 0xc5,
+        ];
+        assert_eq!(crypt(b"hashcat", &salt, 5000), "bTy95Y99eAME1dwEkHOA1ndHGBWz.1bxSSRkuTXFGV/");
     }
 
     #[test]
