@@ -152,3 +152,30 @@ fn a_group_that_is_enough_is_the_last_one_read() {
         assert_eq!(c.session.handler.rows_read, 51, "the group, and the row that ends it");
     });
 }
+
+#[test]
+fn a_correlated_subquery_without_an_index_reads_its_table_a_few_times() {
+    world(|database| {
+        let mut c = Client::new(database);
+        c.script("create table o (id int primary key, a int)");
+        c.script("create table q (id int primary key, a int, b int)");
+        for id in 0..100 {
+            c.script(&format!("insert into o values ({id}, {}) -> 1", id % 40));
+            c.script(&format!("insert into q values ({id}, {}, 1) -> 1", id % 50));
+        }
+        let mut rows_read = |sql: &str| {
+            c.session.handler = Default::default();
+            c.script(sql);
+            c.session.handler.rows_read
+        };
+        // Two are asked for one by one, then all at once.
+        let few = 100 + 3 * 100;
+        let sum = "select sum((select count(*) from q where q.a = o.a)) from o -> 200";
+        assert_eq!(rows_read(sum), few);
+        let exists = "select count(*) from o where not exists (select * from q where q.a = o.a + 45) -> 85";
+        assert!(rows_read(exists) <= few);
+        // Not by an equality alone: each of the forty values once.
+        let less = "select count((select max(b) from q where q.a < o.a)) from o -> 97";
+        assert_eq!(rows_read(less), 100 + 40 * 100);
+    });
+}

@@ -183,6 +183,8 @@ pub struct Binder<'a> {
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
     /// from the subquery, slot, column; and the depth of scopes below each.
     pub(crate) reads: Vec<SubqueryReads>,
+    /// A subquery is being bound as one query for all that it may be asked.
+    pub(crate) in_keyed: bool,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
     /// What is wanted of them.
@@ -241,6 +243,7 @@ impl<'a> Binder<'a> {
             locks_rows: false,
             derived_depth: 0,
             saw_volatile: false,
+            in_keyed: false,
             assigned: Vec::new(),
             needs: Vec::new(),
             names_only: false,

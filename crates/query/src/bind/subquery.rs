@@ -6,8 +6,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
 use super::{Binder, SubqueryReads};
-use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
-use crate::select::{self, SelectPlan, Subquery, SubqueryTest};
+use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node, walk};
+use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
     fn subquery(
@@ -15,23 +15,57 @@ impl Binder<'_> {
         query: &Query,
         make: impl FnOnce(&mut Self, &SelectPlan) -> SqlResult<SubqueryTest>,
     ) -> SqlResult<Subquery> {
-        self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
         let volatile = std::mem::take(&mut self.saw_volatile);
-        let clause = self.clause;
-        let in_aggregate = std::mem::take(&mut self.in_aggregate);
-        let in_window = std::mem::take(&mut self.in_window);
-        self.subquery_depth += 1;
-        let planned = select::plan_select(self, query);
-        self.subquery_depth -= 1;
-        self.clause = clause;
-        (self.in_aggregate, self.in_window) = (in_aggregate, in_window);
-        let reads = self.reads.pop().expect("pushed above");
+        let (planned, reads) = self.within(|binder| select::plan_select(binder, query));
         let is_volatile = std::mem::replace(&mut self.saw_volatile, volatile);
         self.saw_volatile |= is_volatile;
         let plan = planned?;
         let test = make(self, &plan)?;
         let cell = self.new_once();
-        Ok(Subquery { test, plan: Arc::new(plan), reads: reads.columns, volatile: is_volatile, cell })
+        let repeats = |operand: &Expr| {
+            let facts = walk::facts(operand);
+            !(facts.volatile || facts.assigns || facts.subquery)
+        };
+        let keeps = !reads.is_empty() && !is_volatile && test.operands().iter().all(repeats);
+        let memo = keeps.then(|| self.new_once());
+        let keyed = if keeps { self.keyed(query, &plan, &test)? } else { None };
+        Ok(Subquery { test, plan: Arc::new(plan), reads, volatile: is_volatile, cell, memo, keyed })
+    }
+
+    /// Binds and plans what stands within a subquery; also what was read of enclosing queries.
+    fn within<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> (T, Vec<(u16, u16, u16)>) {
+        self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
+        let clause = self.clause;
+        let in_aggregate = std::mem::take(&mut self.in_aggregate);
+        let in_window = std::mem::take(&mut self.in_window);
+        self.subquery_depth += 1;
+        let planned = plan(self);
+        self.subquery_depth -= 1;
+        self.clause = clause;
+        (self.in_aggregate, self.in_window) = (in_aggregate, in_window);
+        (planned, self.reads.pop().expect("pushed above").columns)
+    }
+
+    /// The query for all values that it may be asked with, where asking for each would read whole tables.
+    fn keyed(
+        &mut self,
+        query: &Query,
+        plan: &SelectPlan,
+        test: &SubqueryTest,
+    ) -> SqlResult<Option<Arc<Keyed>>> {
+        let exists = match test {
+            SubqueryTest::Exists => true,
+            SubqueryTest::Scalar => false,
+            _ => return Ok(None),
+        };
+        // Within such a query another one is bound as it is, so that the work does not double at each level.
+        if self.in_keyed || !plan.scans() {
+            return Ok(None);
+        }
+        self.in_keyed = true;
+        let (keyed, _) = self.within(|binder| select::plan_keyed(binder, query, exists));
+        self.in_keyed = false;
+        Ok(keyed?.map(Arc::new))
     }
 
     pub(super) fn exists(&mut self, query: &Query) -> SqlResult<Expr> {

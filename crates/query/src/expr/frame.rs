@@ -9,7 +9,7 @@ use std::sync::Arc;
 use keel_value::{Value, ValueRef, row};
 
 use crate::catalog::EntryShape;
-use crate::select::RowSet;
+use crate::select::{Memo, RowSet};
 use crate::session::Session;
 
 /// Marks a table column that a kept row does not hold.
@@ -130,6 +130,8 @@ pub enum Kept {
     Sorted(Vec<Value>, bool),
     /// The rows of an IN subquery.
     Set(Box<RowSet>),
+    /// What a correlated subquery has answered.
+    Memo(Box<Memo>),
     /// A compiled regular expression; none where the pattern was NULL.
     Regex(Option<Box<regex::bytes::Regex>>),
 }

@@ -101,6 +101,18 @@ impl Source {
             Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
         }
     }
+
+    /// Whether a whole table of more than a few rows is read.
+    pub fn scans(&self) -> bool {
+        const FEW_ROWS: f64 = 20.0;
+        match self {
+            Source::One | Source::Derived(_) => false,
+            Source::Table(table) => {
+                matches!(*table.path, AccessPath::Scan { .. }) && table.choice.rows > FEW_ROWS
+            }
+            Source::Join(join) => join.left.scans() || join.right.scans(),
+        }
+    }
 }
 
 /// Whether all conditions hold for the current rows.

@@ -97,20 +97,20 @@ pub(super) struct Item {
     pub expr: Expr,
     pub name: Arc<str>,
     /// The column of a merged view that it is: place of the view in the scope, column.
-    of_view: Option<(usize, usize)>,
+    pub of_view: Option<(usize, usize)>,
 }
 
 /// The parts of a SELECT, bound.
-struct Bound {
-    from: From,
-    items: Vec<Item>,
-    conditions: Vec<Expr>,
-    group_by: Vec<Expr>,
-    having: Vec<Expr>,
-    windows: Vec<BoundWindow>,
-    order: Vec<(Expr, bool)>,
-    limit: Option<Expr>,
-    offset: Option<Expr>,
+pub(super) struct Bound {
+    pub from: From,
+    pub items: Vec<Item>,
+    pub conditions: Vec<Expr>,
+    pub group_by: Vec<Expr>,
+    pub having: Vec<Expr>,
+    pub windows: Vec<BoundWindow>,
+    pub order: Vec<(Expr, bool)>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
 }
 
 /// Plans one SELECT.
@@ -128,7 +128,7 @@ pub(super) fn plan_select(
     Ok(plan)
 }
 
-fn bind_parts(
+pub(super) fn bind_parts(
     binder: &mut Binder<'_>,
     select: &Select,
     order: &[OrderItem],
@@ -313,7 +313,7 @@ pub(super) fn bind_limit(
     Ok((count, offset))
 }
 
-fn assemble(
+pub(super) fn assemble(
     binder: &mut Binder<'_>,
     select: &Select,
     bound: Bound,

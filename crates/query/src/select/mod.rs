@@ -17,6 +17,8 @@ mod difference;
 mod frame;
 mod from;
 mod group;
+mod keyed;
+mod memo;
 mod merge;
 mod metadata;
 mod recursive;
@@ -44,6 +46,8 @@ use crate::session::Session;
 pub(crate) use block::Block;
 pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
 pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part};
+pub(crate) use keyed::plan_keyed;
+pub use memo::{Keyed, Memo};
 pub(crate) use metadata::item_name;
 pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
 pub(crate) use setop::SetPlan;
@@ -154,6 +158,11 @@ impl SelectPlan {
             Body::Recursive(recursive) => recursive.queries().iter().map(|part| part.expected_rows()).sum(),
             Body::Working(_) => 2.0,
         }
+    }
+
+    /// Whether it reads whole tables, of more than a few rows, each time it runs.
+    pub(crate) fn scans(&self) -> bool {
+        matches!(&self.body, Body::Block(block) if block.source.scans())
     }
 
     /// Types of the result's columns, and whether each may be NULL.

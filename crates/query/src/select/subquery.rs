@@ -2,17 +2,17 @@
 //!
 //! A subquery that reads nothing of its surroundings runs once per execution: scalars and EXISTS as any constant, IN as a
 //! set of encoded keys (in memory up to `tmp_memory_table_size`, then in a file; where rows with NULL take more, it is run
-//! again for each row). A correlated one runs
-//! for each row, no further than its answer needs.
+//! again for each row). A correlated one runs for each row, no further than its answer needs, unless it has answered the
+//! same before ([`super::memo`]).
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_value::{Cell, Value, ValueRef};
+use keel_value::{Cell, Value};
 
-use super::{RowOutput, SelectPlan, run};
+use super::{Keyed, RowOutput, SelectPlan, run};
 use crate::expr::frame::Kept;
 use crate::expr::{CompareOp, Comparison, EvalContext, Expr, compare};
 use crate::join::encode_in_domain;
@@ -94,6 +94,10 @@ pub struct Subquery {
     pub volatile: bool,
     /// Where an uncorrelated subquery's rows are kept for the execution.
     pub cell: u32,
+    /// Where a correlated one's answers are kept, if they depend on nothing but what it reads and its operands.
+    pub memo: Option<u32>,
+    /// How all of its answers are got at once.
+    pub keyed: Option<Arc<Keyed>>,
 }
 
 impl std::fmt::Debug for Subquery {
@@ -270,12 +274,16 @@ impl RowOutput for Gatherer<'_> {
 impl Subquery {
     /// The value of the test over the current rows.
     pub(crate) fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        self.remembered(cx, |cx| self.answer(cx)).map(Cell::Owned)
+    }
+
+    /// The same, by running the query.
+    fn answer<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
         let truth = match &self.test {
             SubqueryTest::Scalar => {
                 let mut only = OnlyRow::default();
                 self.run(cx, u64::MAX, &mut only)?;
-                let value = only.values.and_then(|mut v| v.pop()).unwrap_or(Value::Null);
-                return Ok(Cell::Owned(value));
+                return Ok(only.values.and_then(|mut v| v.pop()).unwrap_or(Value::Null));
             }
             SubqueryTest::Exists => {
                 let mut any = AnyRow(false);
@@ -317,7 +325,7 @@ impl Subquery {
                 }
             }
         };
-        Ok(Cell::Ref(truth.map_or(ValueRef::Null, |t| ValueRef::Int(i64::from(t)))))
+        Ok(truth.map_or(Value::Null, |t| Value::Int(i64::from(t))))
     }
 
     /// The values of its only column without NULL; none where there are more than `most`.
