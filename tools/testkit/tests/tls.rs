@@ -446,3 +446,38 @@ fn broken_and_stalled_handshakes_end_and_others_go_on() {
     let left = "SELECT COUNT(*) FROM information_schema.processlist";
     assert_eq!(said(&mariadb(&server, &["-uroot"], left)), "1");
 }
+
+#[test]
+fn packets_that_cannot_be_unpacked_end_their_connection_alone() {
+    let server = Server::start(Engine::Keel, &[]).expect("keel starts");
+    // CLIENT_MYSQL, PROTOCOL_41, SECURE_CONNECTION and COMPRESS; root without a password.
+    let mut login = vec![38, 0, 0, 1];
+    login.extend_from_slice(&(1u32 | 1 << 9 | 1 << 15 | 1 << 5).to_le_bytes());
+    login.extend_from_slice(&[0, 0, 0, 1, 45]);
+    login.extend_from_slice(&[0; 23]);
+    login.extend_from_slice(b"root\0\0");
+    let ping = [5, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 14];
+    for bad in [
+        &[9, 0, 0, 0, 255, 255, 255, 1, 2, 3, 4, 5, 6, 7, 8, 9][..],
+        &[5, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 14],
+        // What unpacks into more than it says.
+        &[11, 0, 0, 0, 1, 0, 0, 0x78, 0x9c, 0x4b, 0x4c, 0x4a, 0x06, 0x00, 0x02, 0x4d, 0x01, 0x27],
+        &[0, 0, 0, 0, 9, 0, 0, 255, 255, 255, 255, 255, 255, 255],
+    ] {
+        let mut stream = greeted(&server);
+        stream.write_all(&login).expect("logs in");
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).expect("an answer");
+        let mut rest = vec![0; usize::from(answer[0])];
+        stream.read_exact(&mut rest).expect("OK");
+        assert_eq!(rest[0], 0, "{rest:?}");
+        stream.write_all(&ping).expect("pings");
+        let mut pong = [0; 7];
+        stream.read_exact(&mut pong).expect("an answer");
+        assert_eq!((pong[3], &pong[4..]), (1, &[0, 0, 0][..]), "short answers go out as they are, numbered");
+        let _ = stream.write_all(bad);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("the server closes");
+    }
+    assert_eq!(said(&mariadb(&server, &["-uroot", "--compress"], "SELECT 1")), "1");
+}
