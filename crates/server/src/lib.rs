@@ -31,6 +31,7 @@ pub mod start;
 pub mod state;
 pub mod statement;
 pub mod timeouts;
+pub mod tls;
 mod upload;
 pub mod usage;
 pub mod variables;

@@ -4,8 +4,8 @@
 //! nobody else takes but readers of the process list.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
 
 use keel_query::{Interrupt, InterruptState};
 use keel_runtime::fiber::{self, Fiber};
@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 
 use crate::counters::SessionCounters;
 use crate::monitor::history::{self, History};
+use crate::tls::Acceptor;
+use crate::tls::layer::{Established, TlsSession};
 use crate::variables::SessionSettings;
 
 /// What others see of a connection.
@@ -39,6 +41,10 @@ pub struct Client {
     pub counters: SessionCounters,
     /// Its system variables.
     pub settings: Mutex<SessionSettings>,
+    /// Its TLS, once it has asked for it.
+    pub tls: OnceLock<Arc<TlsSession>>,
+    /// Its packets are compressed.
+    pub compressed: AtomicBool,
 }
 
 /// What a connection does at the moment.
@@ -160,6 +166,12 @@ impl Activity {
 }
 
 impl Client {
+    /// What its TLS has come to; none without TLS.
+    pub fn encryption(&self) -> Option<(&Acceptor, &Established)> {
+        let session = self.tls.get()?;
+        Some((&session.acceptor, session.established()?))
+    }
+
     /// KILL QUERY.
     pub fn kill_query(&self) {
         self.interrupt.raise(InterruptState::Query);

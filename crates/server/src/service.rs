@@ -1,8 +1,8 @@
 //! New connections: number, limit, greeting.
 
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::errors;
 use keel_query::{Host, Session};
@@ -49,6 +49,8 @@ impl SqlService {
             activity: Mutex::new(Activity::connecting(history)),
             counters: SessionCounters::default(),
             settings: Mutex::new(settings),
+            tls: OnceLock::new(),
+            compressed: AtomicBool::new(false),
         });
         sql.owner = Some(client.owner.clone());
         self.state.registry.add(client.clone());
@@ -122,11 +124,13 @@ impl Service for SqlService {
         conn.set_read_timeout(Some(timeout));
         conn.set_write_timeout(Some(timeout));
         let mut session = self.session(conn, settings);
+        let mut capabilities = Capabilities::SERVER;
+        capabilities.set(Capabilities::SSL, state.tls.acceptor().is_some());
         let greeting = Greeting {
             version: format!("{VERSION_PREFIX}{VERSION}"),
             connection_id: session.id() as u32,
             scramble: *session.scramble(),
-            capabilities: Capabilities::SERVER,
+            capabilities,
             collation: collation.map_or(8, |c| c.0 as u8),
             status: Status::AUTOCOMMIT,
             plugin: auth::NATIVE_PASSWORD.to_string(),

@@ -23,6 +23,7 @@ use crate::monitor::deadlocks::Watch;
 use crate::options::{OptionError, Options};
 use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
+use crate::tls::{self, Tls, TlsError};
 use crate::variables::{Setting, table};
 
 /// The version of the data folder's contents that this server reads and writes.
@@ -62,6 +63,8 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// TLS.
+    Tls(TlsError),
     /// The engine.
     Engine(String),
     /// The catalog.
@@ -86,6 +89,9 @@ impl fmt::Display for StartError {
                 path.display()
             ),
             StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            StartError::Tls(error) => {
+                write!(f, "TLS cannot be set up: {error} (--skip-ssl starts without it)")
+            }
             StartError::Engine(error) => write!(f, "the engine cannot open its data: {error}"),
             StartError::Catalog(error) => write!(f, "the catalog cannot be opened: {}", error.message),
             StartError::Stop(error) => {
@@ -130,13 +136,14 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let addresses = options.addresses().map_err(StartError::Option)?;
     let folder = options.datadir();
     let lock = prepare_folder(&folder)?;
+    let tls = open_tls(&options, &folder)?;
     let listeners = listen_on(&addresses, options.backlog())?;
     let addresses: Vec<Address> = listeners.iter().map(Listener::local_address).collect();
     let engine =
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
-    let globals = options.globals(facts(&options, &folder, &addresses));
+    let globals = options.globals(facts(&options, &folder, &addresses, &tls));
     let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
-    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper));
+    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper, tls));
     let server_host = Arc::new(ServerHost::default());
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;
@@ -198,6 +205,16 @@ fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
     Ok(lock)
 }
 
+/// TLS by the files that the options name, or by a certificate that the server makes for itself.
+fn open_tls(options: &Options, folder: &Path) -> Result<Tls, StartError> {
+    let Some(files) = options.tls_files() else { return Ok(Tls::default()) };
+    if !options.names_certificate() {
+        tls::make_own(folder, &system::host_name(), time::unix_micros() / 1_000_000)
+            .map_err(|source| StartError::Folder { path: folder.to_path_buf(), source })?;
+    }
+    Tls::open(files).map_err(StartError::Tls)
+}
+
 fn listen_on(addresses: &[Address], backlog: u32) -> Result<Vec<Listener>, StartError> {
     addresses
         .iter()
@@ -217,7 +234,7 @@ pub fn shown(address: &Address) -> String {
 }
 
 /// Variables that describe this server.
-fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'static str, Setting)> {
+fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> Vec<(&'static str, Setting)> {
     let port = addresses.iter().find_map(|address| match address {
         Address::Tcp(address) => Some(address.port()),
         Address::Unix(_) => None,
@@ -226,7 +243,7 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'stat
     if !datadir.ends_with('/') {
         datadir.push('/');
     }
-    vec![
+    let mut facts = vec![
         ("datadir", Setting::Text(datadir.into())),
         ("hostname", Setting::text(&system::host_name())),
         ("innodb_buffer_pool_size", Setting::UInt(options.pool_bytes())),
@@ -237,7 +254,22 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address]) -> Vec<(&'stat
         ("version", Setting::text(VERSION)),
         ("version_compile_machine", Setting::text(std::env::consts::ARCH)),
         ("thread_pool_size", Setting::UInt(keel_runtime::worker_count() as u64)),
-    ]
+    ];
+    if let Some(files) = tls.files() {
+        facts.push(("have_ssl", Setting::text("YES")));
+        for (name, path) in [
+            ("ssl_cert", Some(&files.certificate)),
+            ("ssl_key", Some(&files.key)),
+            ("ssl_ca", files.authorities.as_ref()),
+            ("ssl_capath", files.authorities_folder.as_ref()),
+            ("ssl_crl", files.revocations.as_ref()),
+            ("ssl_crlpath", files.revocations_folder.as_ref()),
+        ] {
+            let shown = path.map(|path| Setting::text(&path.display().to_string()));
+            facts.push((name, shown.unwrap_or(Setting::Null)));
+        }
+    }
+    facts
 }
 
 impl Server {

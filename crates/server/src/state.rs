@@ -20,7 +20,9 @@ use crate::monitor::figures::LastReport;
 use crate::monitor::history;
 use crate::monitor::names::Names;
 use crate::registry::Registry;
+use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
+use crate::tls::Tls;
 use crate::usage::Usage;
 use crate::variables::Globals;
 
@@ -64,6 +66,10 @@ pub struct ServerState {
     pub stage: Mutex<HashMap<String, Staged>>,
     /// What accounts with limits have used.
     pub usage: Usage,
+    /// How connections are encrypted.
+    pub tls: Tls,
+    /// Digests of passwords that have been proven.
+    pub digests: Digests,
     database: OnceLock<Arc<Database>>,
     cut_reports: AtomicU64,
     next_connection: AtomicU64,
@@ -76,7 +82,7 @@ pub struct ServerState {
 
 impl ServerState {
     /// The state of a server that starts over `engine`; its keeper says later who gets how much memory.
-    pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper) -> ServerState {
+    pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper, tls: Tls) -> ServerState {
         ServerState {
             engine,
             globals,
@@ -94,6 +100,8 @@ impl ServerState {
             last_report: Mutex::default(),
             stage: Mutex::default(),
             usage: Usage::default(),
+            tls,
+            digests: Digests::default(),
             database: OnceLock::new(),
             cut_reports: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),

@@ -414,10 +414,17 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
             }
             database.flush_tables(&mut core.sql, tables)
         }
-        FlushKind::Privileges => database.check_grants(),
+        FlushKind::Privileges => {
+            core.state.digests.forget();
+            database.check_grants()
+        }
         FlushKind::Other(what) => {
-            if what == "USER_RESOURCES" {
-                core.state.usage.flush();
+            match what.as_str() {
+                "USER_RESOURCES" => core.state.usage.flush(),
+                "SSL" => core.state.tls.reload().map_err(|error| {
+                    errors::unknown_error(format!("Failed to refresh SSL, error: {}", error.what))
+                })?,
+                _ => {}
             }
             Ok(())
         }

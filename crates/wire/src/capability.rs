@@ -101,12 +101,13 @@ flags! { Capabilities(u64) {
 } }
 
 impl Capabilities {
-    /// What a Keel server offers: as MariaDB 10.11 without TLS, compression, progress reports, bulk execution and extended
-    /// metadata.
+    /// What a Keel server offers: as MariaDB 10.11 without progress reports, bulk execution and extended metadata. TLS comes to
+    /// it where there is a certificate.
     pub const SERVER: Capabilities = Capabilities::FOUND_ROWS
         .with(Capabilities::LONG_FLAG)
         .with(Capabilities::CONNECT_WITH_DB)
         .with(Capabilities::NO_SCHEMA)
+        .with(Capabilities::COMPRESS)
         .with(Capabilities::ODBC)
         .with(Capabilities::LOCAL_FILES)
         .with(Capabilities::IGNORE_SPACE)

@@ -11,7 +11,7 @@ use keel_value::Value;
 
 use crate::capability::{Capabilities, Status};
 use crate::codec::{Malformed, Reader};
-use crate::handshake::{ChangeUser, Greeting, Response, decode_auth_switch};
+use crate::handshake::{ChangeUser, Greeting, Response, decode_auth_switch, encode_tls_request};
 use crate::packet::{self, FrameError, Framed};
 use crate::reply::{self, Column, ErrReply, OkReply, PrepareOk, mark};
 use crate::{auth, command::byte, params, rows};
@@ -193,6 +193,31 @@ pub struct Connection<S> {
 impl<S: Read + Write> Connection<S> {
     /// Shakes hands over an open stream.
     pub fn connect(stream: S, options: &ConnectOptions) -> ClientResult<Connection<S>> {
+        let mut connection = Connection::greeted(stream)?;
+        connection.respond(options)?;
+        Ok(connection)
+    }
+
+    /// The same, asking for TLS first; `secure` makes of the stream the one that goes on.
+    pub fn connect_tls<T: Read + Write>(
+        stream: S,
+        options: &ConnectOptions,
+        secure: impl FnOnce(S) -> T,
+    ) -> ClientResult<Connection<T>> {
+        let mut plain = Connection::greeted(stream)?;
+        if !plain.greeting.capabilities.has(Capabilities::SSL) {
+            return Err(ClientError::Protocol("the server has no TLS"));
+        }
+        let mut request = Vec::new();
+        encode_tls_request(&mut request, options.capabilities, options.collation);
+        plain.send(&request)?;
+        let Connection { stream, input, sequence, capabilities, greeting } = plain;
+        let mut connection = Connection { stream: secure(stream), input, sequence, capabilities, greeting };
+        connection.respond(options)?;
+        Ok(connection)
+    }
+
+    fn greeted(stream: S) -> ClientResult<Connection<S>> {
         let blank = Greeting {
             version: String::new(),
             connection_id: 0,
@@ -214,7 +239,6 @@ impl<S: Read + Write> Connection<S> {
             return Err(ClientError::Server(reply::decode_err(&payload)?));
         }
         connection.greeting = Greeting::decode(&payload)?;
-        connection.respond(options)?;
         Ok(connection)
     }
 

@@ -101,8 +101,6 @@ pub struct Response {
 pub enum ResponseError {
     /// Cut short or not what it says.
     Malformed,
-    /// The client asks for TLS, which was not offered.
-    Tls,
     /// The protocol before 4.1.
     OldProtocol,
 }
@@ -115,6 +113,20 @@ impl From<Malformed> for ResponseError {
 
 /// Most octets of connection attributes that are kept.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
+
+/// Whether a client's first packet asks for TLS before it says who it is: the head of a [`Response`] alone.
+pub fn asks_for_tls(payload: &[u8]) -> bool {
+    let wanted = Capabilities::SSL.with(Capabilities::PROTOCOL_41);
+    Reader::new(payload).u32().is_ok_and(|low| Capabilities(u64::from(low)).has(wanted))
+}
+
+/// Appends the packet that asks for TLS.
+pub fn encode_tls_request(out: &mut Vec<u8>, capabilities: Capabilities, collation: u8) {
+    out.extend_from_slice(&capabilities.with(Capabilities::SSL).low().to_le_bytes());
+    out.extend_from_slice(&(1u32 << 30).to_le_bytes());
+    out.push(collation);
+    out.extend_from_slice(&[0; 23]);
+}
 
 impl Response {
     /// Reads a payload.
@@ -131,9 +143,6 @@ impl Response {
         let extended = reader.u32()?;
         if !capabilities.has(Capabilities::MYSQL) {
             capabilities = Capabilities::from_halves(low, extended);
-        }
-        if capabilities.has(Capabilities::SSL) {
-            return Err(ResponseError::Tls);
         }
         let user = reader.nul_terminated()?.to_vec();
         let auth = read_auth(&mut reader, capabilities)?;

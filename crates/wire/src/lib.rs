@@ -3,7 +3,7 @@
 //! A *packet* is a three-byte length, a one-byte sequence number and a payload; longer payloads continue in the next
 //! packet ([`packet`]). A connection starts with the server's greeting and the client's answer ([`handshake`], [`auth`]),
 //! then the client sends commands ([`command`]) and the server answers with OK, ERR or a result set ([`reply`], [`rows`],
-//! [`params`]). [`client`] is the other side, for tests and tools, over any `Read + Write`.
+//! [`params`]); where both sides wish so, all packets travel compressed ([`compress`]). [`client`] is the other side, for tests and tools, over any `Read + Write`.
 //!
 //! 1. Everything is appended to a `Vec<u8>` that the caller owns and sends; nothing is buffered here.
 //! 2. Whatever a peer sends is read through [`codec::Reader`], which refuses what is cut short: malformed bytes give
@@ -17,6 +17,7 @@ pub mod capability;
 pub mod client;
 pub mod codec;
 pub mod command;
+pub mod compress;
 pub mod handshake;
 pub mod packet;
 pub mod params;

@@ -85,6 +85,20 @@ fn payload_length(header: &[u8]) -> usize {
 /// allowed; a longer one is refused as soon as its header is seen.
 #[inline]
 pub fn frame(input: &[u8], sequence: u8, payload_max: usize) -> Result<Framed, FrameError> {
+    frame_by::<true>(input, sequence, payload_max)
+}
+
+/// The same within the compressed protocol, whose packets are numbered themselves: numbers here mean nothing.
+pub fn frame_unnumbered(input: &[u8], payload_max: usize) -> Result<Framed, FrameError> {
+    frame_by::<false>(input, 0, payload_max)
+}
+
+#[inline]
+fn frame_by<const NUMBERED: bool>(
+    input: &[u8],
+    sequence: u8,
+    payload_max: usize,
+) -> Result<Framed, FrameError> {
     let mut frame = Frame { first: 0..0, parts: 0, consumed: 0, next_sequence: sequence };
     let mut total = 0;
     loop {
@@ -92,7 +106,7 @@ pub fn frame(input: &[u8], sequence: u8, payload_max: usize) -> Result<Framed, F
         let Some(header) = input.get(at..at + HEADER_BYTES) else {
             return Ok(Framed::Need(at + HEADER_BYTES));
         };
-        if header[3] != frame.next_sequence {
+        if NUMBERED && header[3] != frame.next_sequence {
             return Err(FrameError::OutOfOrder);
         }
         let length = payload_length(header);
@@ -234,6 +248,15 @@ mod tests {
         assert_eq!(frame(&[10, 0, 0, 0], 0, 10), Ok(Framed::Need(14)));
         assert_eq!(frame(&[1, 0, 0, 3, 7], 2, 10), Err(FrameError::OutOfOrder));
         assert_eq!(frame(&[1, 0], 0, 10), Ok(Framed::Need(4)));
+    }
+
+    #[test]
+    fn numbers_mean_nothing_within_the_compressed_protocol() {
+        let mut out = Vec::new();
+        append(&mut out, &vec![1; PAYLOAD_MAX + 5], &mut 0);
+        out[PAYLOAD_MAX + HEADER_BYTES + 3] = 0;
+        assert_eq!(frame(&out, 0, usize::MAX), Err(FrameError::OutOfOrder));
+        assert!(matches!(frame_unnumbered(&out, usize::MAX), Ok(Framed::Whole(f)) if f.next_sequence() == 2));
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Every reader of the protocol refuses damaged bytes or takes them; none reads beyond.
 
+use keel_server::tls::certificate::{Certificate, one_line};
 use keel_value::Value;
 use keel_wire::capability::Capabilities;
 use keel_wire::command::Command;
-use keel_wire::handshake::{ChangeUser, Greeting, Response, decode_auth_switch};
+use keel_wire::compress::Compressed;
+use keel_wire::handshake::{
+    ChangeUser, Greeting, Response, asks_for_tls, decode_auth_switch, encode_tls_request,
+};
 use keel_wire::params::{Execute, ParamType, encode_execute};
 use keel_wire::reply::{self, Column, PrepareOk};
 use keel_wire::{packet, rows};
@@ -15,7 +19,12 @@ pub fn run(bytes: &[u8]) {
     let _ = Response::decode(bytes);
     let _ = ChangeUser::decode(bytes, capabilities);
     let _ = ChangeUser::decode(bytes, Capabilities::default());
+    let _ = asks_for_tls(bytes);
     let _ = decode_auth_switch(bytes);
+    if let Some(certificate) = Certificate::read(bytes) {
+        let _ = (one_line(certificate.issuer), one_line(certificate.subject), certificate.not_after.print());
+    }
+    unpack(bytes);
     let _ = Command::decode(bytes);
     let _ = reply::decode_ok(bytes, capabilities);
     let _ = reply::decode_err(bytes);
@@ -33,6 +42,19 @@ pub fn run(bytes: &[u8]) {
     if let Ok(packet::Framed::Whole(frame)) = packet::frame(bytes, 0, 1 << 24) {
         assert!(frame.consumed() <= bytes.len());
         assert!(frame.payload(bytes).len() <= bytes.len());
+    }
+}
+
+/// Compressed packets make no more than there is room for, and lead somewhere as long as there is more.
+fn unpack(bytes: &[u8]) {
+    let (mut side, mut out, mut at) = (Compressed::new(), Vec::new(), 0);
+    while let Ok((taken, more)) = side.unpack(&bytes[at..], &mut out, 4096) {
+        assert!(out.len() <= 4096 && (taken > 0 || !out.is_empty() || !more));
+        at += taken;
+        if !more {
+            return;
+        }
+        out.clear();
     }
 }
 
@@ -73,5 +95,8 @@ pub fn samples() -> Vec<Vec<u8>> {
         sample(&|out| Column { name: "c".into(), type_code: 253, ..Column::default() }.encode(out)),
         sample(&|out| encode_execute(out, 1, 0, &values)),
         sample(&|out| packet::append(out, b"\x03SELECT 1", &mut 0)),
+        sample(&|out| encode_tls_request(out, Capabilities::SERVER, 45)),
+        sample(&|out| Compressed::new().pack(b"\x03SELECT 1", out)),
+        sample(&|out| Compressed::new().pack(&b"SELECT 1, 2, 3; ".repeat(900), out)),
     ]
 }

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use ed25519_dalek::VerifyingKey;
 use ed25519_dalek::hazmat::ExpandedSecretKey;
 use keel_base::{SqlResult, errors};
+use keel_storage::runtime::rand;
 use sha1::{Digest, Sha1};
 use sha2::Sha512;
+
+use super::sha_crypt;
 
 /// The plugin of passwords where nothing else is said.
 pub const NATIVE: &str = "mysql_native_password";
 /// The plugin of Ed25519 signatures.
 pub const ED25519: &str = "ed25519";
+/// MySQL's plugin of passwords kept by a slow hash.
+pub const CACHING_SHA2: &str = "caching_sha2_password";
 /// The plugin that asks the kernel who is at the other end of the socket.
 pub const SOCKET: &str = "unix_socket";
 
@@ -38,7 +43,8 @@ impl Auth {
 
 /// The known plugin of that name, or 1524.
 pub fn plugin(name: &str) -> SqlResult<Arc<str>> {
-    let known = [NATIVE, ED25519, SOCKET].into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let known =
+        [NATIVE, ED25519, SOCKET, CACHING_SHA2].into_iter().find(|known| known.eq_ignore_ascii_case(name));
     known.map(Arc::from).ok_or_else(|| errors::plugin_is_not_loaded(name))
 }
 
@@ -47,6 +53,11 @@ pub fn hashed(plugin: &str, password: &[u8]) -> String {
     match plugin {
         _ if password.is_empty() && plugin != ED25519 => String::new(),
         ED25519 => public_key(password),
+        CACHING_SHA2 => {
+            let mut random = [0; 20];
+            rand::fill(&mut random);
+            sha_crypt::make(password, random)
+        }
         _ => native_hash(password),
     }
 }
@@ -63,11 +74,20 @@ fn public_key(password: &[u8]) -> String {
     base64(VerifyingKey::from(&secret).as_bytes())
 }
 
+/// A password is none that would take the plugin very long, or 1470.
+pub fn check_password(plugin: &str, password: &[u8]) -> SqlResult<()> {
+    if plugin == CACHING_SHA2 && password.len() > sha_crypt::PASSWORD_MAX {
+        return Err(errors::too_long_string("<secret>", plugin, sha_crypt::PASSWORD_MAX));
+    }
+    Ok(())
+}
+
 /// What is given as a plugin's hash is one, or 1372.
 pub fn check_hash(plugin: &str, hash: &str) -> SqlResult<()> {
     let fits = match plugin {
         NATIVE => hash.is_empty() || native_octets(hash).is_some(),
         ED25519 => key_octets(hash).is_some(),
+        CACHING_SHA2 => hash.is_empty() || sha_crypt::is_stored(hash),
         _ => true,
     };
     if fits {
@@ -75,6 +95,7 @@ pub fn check_hash(plugin: &str, hash: &str) -> SqlResult<()> {
     }
     Err(match plugin {
         NATIVE => errors::passwd_length(41),
+        CACHING_SHA2 => errors::passwd_length(sha_crypt::STORED),
         _ => errors::passwd_length(KEY_CHARS),
     })
 }

@@ -21,6 +21,7 @@ pub mod privilege;
 pub mod record;
 mod role;
 pub mod see;
+pub mod sha_crypt;
 pub mod show;
 mod statement;
 mod user;

@@ -205,7 +205,10 @@ pub(super) fn set_auth(account: &mut Account, specs: &[AuthSpec]) -> SqlResult<(
 /// What a plugin keeps of what it is given.
 fn stored(plugin: &Arc<str>, given: Option<&PasswordValue>) -> SqlResult<String> {
     let hash = match given {
-        Some(PasswordValue::Plain(text)) => return Ok(auth::hashed(plugin, text)),
+        Some(PasswordValue::Plain(text)) => {
+            auth::check_password(plugin, text)?;
+            return Ok(auth::hashed(plugin, text));
+        }
         Some(PasswordValue::Hash(text)) => text.to_text(),
         None => String::new(),
     };

@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub create_new: bool,
     /// Emptied.
     pub truncate: bool,
+    /// If it is made, nobody but its owner may read or write it.
+    pub private: bool,
     /// Past the page cache; falls back silently where refused, [`File::is_direct`] tells. Offsets, lengths and addresses
     /// are then multiples of 4096 (see [`super::AlignedBuf`]).
     pub direct: bool,
@@ -238,6 +240,7 @@ fn open_real(path: &Path, options: &OpenOptions) -> io::Result<(OwnedFd, bool)> 
         .create(options.create)
         .create_new(options.create_new)
         .truncate(options.truncate)
+        .mode(if options.private { 0o600 } else { 0o666 })
         .custom_flags(libc::O_CLOEXEC)
         .open(path)?;
     let fd = OwnedFd::from(file);

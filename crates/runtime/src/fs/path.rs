@@ -120,11 +120,19 @@ pub fn read_to_end(path: &Path) -> io::Result<Vec<u8>> {
 /// Replaces the file by `bytes`, durably and atomically: temporary file, sync, rename, sync of the folder. A crash may leave
 /// the temporary file, which the next call replaces.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_by(path, bytes, OpenOptions::creating())
+}
+/// The same for what only the file's owner may read.
+pub fn write_whole_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_by(path, bytes, OpenOptions { private: true, ..OpenOptions::creating() })
+}
+
+fn write_by(path: &Path, bytes: &[u8], options: OpenOptions) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let options = OpenOptions { truncate: true, ..OpenOptions::creating() };
-    let file = File::open(&temporary, &options)?.with_event(WaitEvent::FileSystem);
+    let file =
+        File::open(&temporary, &OpenOptions { truncate: true, ..options })?.with_event(WaitEvent::FileSystem);
     file.write_at(bytes, 0, Sync::None)?;
     file.sync_all()?;
     drop(file);

@@ -370,6 +370,7 @@ impl Conn {
             self.wants_input.set(false);
             let flushed = face.flush();
             if after == After::Close || flushed.is_err() {
+                face.take_leave();
                 return After::Close;
             }
         }

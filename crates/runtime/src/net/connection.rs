@@ -1,6 +1,7 @@
 //! A connection as its fiber sees it: buffers to read from and write to, and waits.
 
 use super::conn::{Conn, ConnId, cut};
+use super::layer::{Layer, Layers};
 use super::{Peer, socket};
 use crate::fiber;
 use crate::shared::{Message, Shared};
@@ -24,6 +25,8 @@ pub struct Connection {
     /// Consumed bytes at the front of `input`.
     start: usize,
     output: Vec<u8>,
+    /// What stands between the network and both; most connections have none.
+    layers: Option<Box<Layers>>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
 }
@@ -36,6 +39,7 @@ impl Connection {
             input: Vec::new(),
             start: 0,
             output: Vec::new(),
+            layers: None,
             read_timeout: None,
             write_timeout: None,
         }
@@ -68,8 +72,15 @@ impl Connection {
 
     /// Takes in what came while no fiber serves the connection; receiving pauses where that is much.
     pub(super) fn append_unserved(&mut self, w: &Worker, bytes: &[u8]) {
-        self.append_input(w, bytes);
-        if self.input().len() > UNSERVED_BYTES_MAX {
+        let unread = if self.layers.is_some() {
+            let mut arrived = self.conn().arrived.borrow_mut();
+            arrived.extend_from_slice(bytes);
+            arrived.len()
+        } else {
+            self.append_input(w, bytes);
+            self.input().len()
+        };
+        if unread > UNSERVED_BYTES_MAX {
             self.pause(w);
         }
     }
@@ -87,6 +98,9 @@ impl Connection {
 
     /// Moves what has arrived behind the input and receives on; true if there was anything.
     pub(super) fn take_arrived(&mut self) -> bool {
+        if self.layers.is_some() {
+            return self.decode_arrived();
+        }
         let conn = self.conn();
         if conn.paused.get() && !conn.ended.get() {
             self.resume();
@@ -104,6 +118,62 @@ impl Connection {
             w.conns.buffers.give(std::mem::take(&mut *arrived));
         }
         true
+    }
+
+    /// The same through layers: what comes is at most a part of what has arrived.
+    fn decode_arrived(&mut self) -> bool {
+        let conn = self.conn();
+        let Some(mut layers) = self.layers.take() else { return false };
+        if layers.has_room() {
+            layers.take(&mut conn.arrived.borrow_mut());
+            if conn.paused.get() && !conn.ended.get() {
+                self.resume();
+            }
+        }
+        let mut grown = false;
+        if layers.has_more() {
+            if self.start > 0 {
+                self.input.drain(..self.start);
+                self.start = 0;
+            }
+            let had = self.input.len();
+            layers.decode(&mut self.input);
+            grown = self.input.len() > had;
+            let said = layers.speak(false);
+            if !said.is_empty() {
+                self.send(said);
+            }
+            if layers.has_failed() {
+                conn.ended.set(true);
+            }
+        }
+        self.layers = Some(layers);
+        grown
+    }
+
+    /// Whether more input comes without anything arriving.
+    fn has_undecoded(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| {
+            layers.has_more()
+                || !layers.has_failed() && layers.has_room() && !self.conn().arrived.borrow().is_empty()
+        })
+    }
+
+    /// Puts a layer between the network and the session, over those that are there. What has arrived and was not consumed
+    /// is for the layer.
+    pub fn push_layer(&mut self, layer: Box<dyn Layer>) {
+        let undecoded = self.input.split_off(self.start);
+        self.input = Vec::new();
+        self.start = 0;
+        self.layers.get_or_insert_default().push(layer, undecoded);
+    }
+
+    /// Lets the layers take leave of the peer.
+    pub(super) fn take_leave(&mut self) {
+        let said = self.layers.as_mut().map(|layers| layers.speak(true)).unwrap_or_default();
+        if !said.is_empty() && !self.conn().broken.get() {
+            self.send(said);
+        }
     }
 
     #[cold]
@@ -148,6 +218,9 @@ impl Connection {
         if self.output.is_empty() && self.output.capacity() > 0 {
             w.conns.buffers.give(std::mem::take(&mut self.output));
         }
+        if let Some(layers) = &mut self.layers {
+            layers.release();
+        }
     }
 
     /// Parks until the input has at least `min_total` bytes. `UnexpectedEof` when the peer is gone, `TimedOut` when nothing
@@ -166,6 +239,9 @@ impl Connection {
             let have = self.input().len();
             if have >= min_total {
                 return Ok(());
+            }
+            if self.has_undecoded() {
+                continue;
             }
             if conn.ended.get() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -223,15 +299,39 @@ impl Connection {
         if self.output.is_empty() {
             return Ok(());
         }
-        if conn.in_flight.get() {
+        if self.layers.is_some() {
+            self.encode_output()?;
+        } else if conn.in_flight.get() {
             conn.unsent.borrow_mut().extend_from_slice(&self.output);
             self.output.clear();
         } else {
-            let w = worker::own().expect("connections live on workers");
-            *conn.sending.borrow_mut() = std::mem::take(&mut self.output);
-            conn.send(w);
+            let output = std::mem::take(&mut self.output);
+            self.send(output);
         }
         self.wait_for_room(UNSENT_BYTES_MAX)
+    }
+
+    /// Sends the output through the layers.
+    fn encode_output(&mut self) -> io::Result<()> {
+        let Some(layers) = &mut self.layers else { return Ok(()) };
+        let buffers = &worker::own().expect("connections live on workers").conns.buffers;
+        let mut bytes = buffers.take();
+        layers.encode(&self.output, &mut bytes)?;
+        buffers.give(std::mem::take(&mut self.output));
+        self.send(bytes);
+        Ok(())
+    }
+
+    /// Gives bytes to the kernel, or puts them behind those that it is sending.
+    fn send(&self, bytes: Vec<u8>) {
+        let conn = self.conn();
+        if conn.in_flight.get() {
+            conn.unsent.borrow_mut().extend_from_slice(&bytes);
+        } else {
+            let w = worker::own().expect("connections live on workers");
+            *conn.sending.borrow_mut() = bytes;
+            conn.send(w);
+        }
     }
 
     /// Parks while more than `unsent_max` bytes wait to be sent.

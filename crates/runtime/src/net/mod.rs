@@ -11,6 +11,7 @@
 
 mod conn;
 mod connection;
+mod layer;
 mod server;
 mod socket;
 mod stream;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 
 pub(crate) use conn::{Conn, ConnId, Conns, cut, idle_timer_fired, serve_ready};
 pub use connection::{ConnHandle, Connection};
+pub use layer::{Decoded, Layer};
 pub(crate) use server::{
     Accepted, ListenerCore, adopt, attach_fresh, deal, pause_listener, resume_listening, start_listening,
     stop_all, stop_listening,

@@ -17,6 +17,7 @@ use keel_runtime::{ReactorChoice, system};
 use keel_storage::EngineConfig;
 
 use crate::memory::{self, Budget};
+use crate::tls::{self, Files};
 use crate::variables::{Argument, Effect, Globals, Kind, Setting, VarId, apply, table, value};
 
 /// Why options cannot be used; one line.
@@ -83,6 +84,9 @@ const POOL_ADDRESSES_MAX: u64 = 8 << 40;
 /// Options that are Keel's own.
 const OWN: &[&str] = &["workers", "reactor", "fail_next"];
 
+/// An option of MariaDB that is on or off and no variable: whether there is TLS.
+const TLS: &str = "ssl";
+
 /// What a server is started with.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -90,6 +94,8 @@ pub struct Options {
     changed: Vec<(VarId, Setting)>,
     /// What `--workers` says; see [`Options::workers`].
     workers: usize,
+    /// What `--ssl` says.
+    tls: bool,
     /// How workers talk to the kernel.
     pub reactor: ReactorChoice,
     /// File operations that are to fail: tests of what the server does then.
@@ -104,6 +110,7 @@ impl Options {
         Options {
             changed: Vec::new(),
             workers: 0,
+            tls: true,
             reactor: ReactorChoice::Auto,
             faults: Vec::new(),
             notes: Vec::new(),
@@ -167,6 +174,13 @@ impl Options {
         if OWN.contains(&name) {
             return self.take_own(name, value.unwrap_or(""));
         }
+        for (spelling, on) in
+            [("ssl", true), ("enable_ssl", true), ("skip_ssl", false), ("disable_ssl", false)]
+        {
+            if name == spelling {
+                return self.take_tls(on, value);
+            }
+        }
         if let Some(loose) = name.strip_prefix("loose_") {
             if self.take(loose, value).is_err() {
                 self.notes.push(format!("--{} is unknown and was passed over", hyphens(name)));
@@ -216,6 +230,16 @@ impl Options {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn take_tls(&mut self, on: bool, value: Option<&str>) -> Result<(), OptionError> {
+        self.tls = match value.map(str::to_ascii_lowercase).as_deref() {
+            None => on,
+            Some("1" | "on" | "true") if on => true,
+            Some("0" | "off" | "false") if on => false,
+            Some(_) => return Err(unusable(TLS, value.unwrap_or_default())),
+        };
         Ok(())
     }
 
@@ -296,6 +320,39 @@ impl Options {
             none if none.is_empty() => self.datadir().join("mysql.sock"),
             given => self.datadir().join(given),
         }
+    }
+
+    /// Of what TLS is made: the files that are named, else the server's own certificate. None where `--ssl` is off, and in
+    /// a simulated world, which has no true randomness, where no file is named.
+    pub fn tls_files(&self) -> Option<Files> {
+        let named = |name: &str| match self.text(name) {
+            none if none.is_empty() => None,
+            path => Some(self.datadir().join(path)),
+        };
+        let (certificate, key) = (named("ssl_cert"), named("ssl_key"));
+        let (certificate, key) = match (certificate, key) {
+            _ if !self.tls => return None,
+            // One file may hold both.
+            (Some(certificate), key) => (certificate.clone(), key.unwrap_or(certificate)),
+            (None, Some(key)) => (key.clone(), key),
+            (None, None) if keel_runtime::sim::in_simulation() => return None,
+            (None, None) => (self.datadir().join(tls::OWN_CERTIFICATE), self.datadir().join(tls::OWN_KEY)),
+        };
+        Some(Files {
+            certificate,
+            key,
+            authorities: named("ssl_ca"),
+            authorities_folder: named("ssl_capath"),
+            revocations: named("ssl_crl"),
+            revocations_folder: named("ssl_crlpath"),
+            ciphers: self.text("ssl_cipher"),
+            versions: self.text("tls_version"),
+        })
+    }
+
+    /// Whether somebody named a certificate or a key.
+    pub fn names_certificate(&self) -> bool {
+        !self.text("ssl_cert").is_empty() || !self.text("ssl_key").is_empty()
     }
 
     /// Where the server listens.
@@ -501,6 +558,21 @@ mod tests {
         ] {
             assert_eq!(parse(&[word]).unwrap().number("innodb_doublewrite"), value, "{word}");
         }
+    }
+
+    #[test]
+    fn tls_is_on_unless_it_is_put_off() {
+        let files = |words: &[&str]| parse(words).unwrap().tls_files();
+        let own = files(&["--datadir=/d"]).unwrap();
+        assert_eq!(own.certificate, Path::new("/d/server-cert.pem"));
+        assert_eq!(own.versions, "TLSv1.2,TLSv1.3");
+        let given = files(&["--datadir=/d", "--ssl-key=/x/both.pem", "--ssl-ca=ca.pem"]).unwrap();
+        assert_eq!((given.certificate, given.key), ("/x/both.pem".into(), "/x/both.pem".into()));
+        assert_eq!(given.authorities.as_deref(), Some(Path::new("/d/ca.pem")));
+        for off in ["--skip-ssl", "--ssl=0", "--disable-ssl", "--ssl=OFF"] {
+            assert!(files(&[off]).is_none(), "{off}");
+        }
+        assert!(parse(&["--ssl=maybe"]).unwrap_err().0.contains("maybe"));
     }
 
     #[test]

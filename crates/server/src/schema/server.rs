@@ -22,8 +22,8 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         "SESSION_VARIABLES" => variables(view, false, rows),
         "SYSTEM_VARIABLES" => system_variables(view, rows),
         table @ ("GLOBAL_STATUS" | "SESSION_STATUS") => {
-            let client = view.state.registry.get(view.session.id).filter(|_| table == "SESSION_STATUS");
-            for (name, value) in status::all(view.state, client.as_deref()) {
+            let client = view.state.registry.get(view.session.id);
+            for (name, value) in status::all(view.state, client.as_deref(), table == "SESSION_STATUS") {
                 rows.row([("VARIABLE_NAME", text(name.to_uppercase())), ("VARIABLE_VALUE", text(value))]);
             }
         }
@@ -246,7 +246,11 @@ fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
 }
 
 fn plugins(rows: &mut RowMaker<'_>) {
-    for (name, kind) in [("mysql_native_password", "AUTHENTICATION"), ("InnoDB", "STORAGE ENGINE")] {
+    for (name, kind) in [
+        ("mysql_native_password", "AUTHENTICATION"),
+        ("caching_sha2_password", "AUTHENTICATION"),
+        ("InnoDB", "STORAGE ENGINE"),
+    ] {
         rows.row([
             ("PLUGIN_NAME", text(name)),
             ("PLUGIN_VERSION", text("1.0")),

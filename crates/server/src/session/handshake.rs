@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::account::auth::{self as query_auth, Auth};
-use keel_query::account::{Access, Account, Lifetime, Require};
+use keel_query::account::{Access, Account, Lifetime, sha_crypt};
 use keel_runtime::net::{After, Connection};
-use keel_runtime::system;
+use keel_runtime::time::Instant;
+use keel_runtime::wait::WaitEvent;
+use keel_runtime::{fiber, system};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 use keel_wire::auth;
 use keel_wire::capability::Capabilities;
-use keel_wire::handshake::{ChangeUser, Response, ResponseError, encode_auth_switch, encode_auth_switch_raw};
+use keel_wire::handshake::{
+    ChangeUser, Response, ResponseError, asks_for_tls, encode_auth_switch, encode_auth_switch_raw,
+};
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
@@ -26,6 +30,8 @@ use crate::variables::{Setting, apply, table};
 pub(super) enum Phase {
     /// The greeting is out.
     Greeted,
+    /// The client asked for TLS and must have answered the greeting by then.
+    Securing(Instant),
     /// The client was asked to answer with another plugin.
     Switching(Box<Login>),
     /// Authenticated.
@@ -43,6 +49,8 @@ pub(super) struct Login {
     way: usize,
     /// The plugin that the client was asked for last.
     asked: Option<&'static str>,
+    /// It was asked for the password itself.
+    plain: bool,
 }
 
 /// What an answer proves.
@@ -51,11 +59,24 @@ enum Proof {
     Bad,
     /// Nothing yet: the client must be asked for this plugin.
     Ask(&'static str),
+    /// Nothing yet: the client must say the password itself.
+    AskPlain,
 }
 
 /// Whether a client's first answer is of the plugin that the greeting names.
 fn is_native(plugin: &str) -> bool {
     plugin.is_empty() || plugin == auth::NATIVE_PASSWORD
+}
+
+/// Whether the client's answer is one by `plugin` for the way that is tried. A first answer by another plugin than the
+/// greeting's is one if it is no blank, by which clients ask for that plugin's challenge.
+fn answers_by(login: &Login, plugin: &'static str) -> bool {
+    match login.asked {
+        Some(asked) => asked == plugin,
+        None if login.way > 0 => false,
+        None if plugin == auth::NATIVE_PASSWORD => is_native(&login.plugin),
+        None => login.plugin == plugin && login.answer.len() == auth::DIGEST_BYTES,
+    }
 }
 
 /// Whether a password was given, as messages say it.
@@ -71,6 +92,7 @@ impl ClientSession {
                 login.answer = packet.to_vec();
                 *login
             }
+            Phase::Greeted if asks_for_tls(packet) => return self.begin_tls(conn),
             _ => match self.read_response(packet) {
                 Ok(login) => login,
                 Err(error) => return self.deny(conn, &error),
@@ -81,9 +103,7 @@ impl ClientSession {
 
     fn read_response(&mut self, packet: &[u8]) -> SqlResult<Login> {
         let response = Response::decode(packet).map_err(|error| match error {
-            ResponseError::Malformed | ResponseError::Tls | ResponseError::OldProtocol => {
-                errors::handshake_error()
-            }
+            ResponseError::Malformed | ResponseError::OldProtocol => errors::handshake_error(),
         })?;
         self.core.capabilities = Capabilities(response.capabilities.0 & Capabilities::SERVER.0);
         self.core.sql.vars.found_rows_flag = self.core.capabilities.has(Capabilities::FOUND_ROWS);
@@ -97,6 +117,7 @@ impl ClientSession {
             plugin: response.plugin,
             way: 0,
             asked: None,
+            plain: false,
         })
     }
 
@@ -116,6 +137,7 @@ impl ClientSession {
             plugin: change.plugin,
             way: 0,
             asked: None,
+            plain: false,
         };
         self.log_in(conn, login)
     }
@@ -156,8 +178,10 @@ impl ClientSession {
                 Proof::Bad => {
                     login.way += 1;
                     login.asked = None;
+                    login.plain = false;
                 }
                 Proof::Ask(plugin) => return self.ask(conn, login, plugin),
+                Proof::AskPlain => return self.ask_plain(conn, login),
             }
         }
         if account.is_none() && login.asked.is_none() && !is_native(&login.plugin) {
@@ -174,7 +198,7 @@ impl ClientSession {
     }
 
     /// What the client's answer proves, if it answers this way of proving at all.
-    fn try_way(&self, conn: &Connection, login: &Login, way: &Auth) -> Proof {
+    fn try_way(&mut self, conn: &mut Connection, login: &Login, way: &Auth) -> Proof {
         let proves = |proven: bool| if proven { Proof::Good } else { Proof::Bad };
         match &*way.plugin {
             query_auth::SOCKET => {
@@ -186,9 +210,12 @@ impl ClientSession {
                 proves(key.is_some_and(|key| auth::verify_signature(&login.answer, &self.nonce, &key)))
             }
             query_auth::ED25519 => Proof::Ask(auth::ED25519),
+            query_auth::CACHING_SHA2 if answers_by(login, auth::CACHING_SHA2) => {
+                self.try_digest(conn, login, &way.string)
+            }
+            query_auth::CACHING_SHA2 => Proof::Ask(auth::CACHING_SHA2),
             _ => {
-                let first = login.asked.is_none() && login.way == 0 && is_native(&login.plugin);
-                if !first && login.asked != Some(auth::NATIVE_PASSWORD) {
+                if !answers_by(login, auth::NATIVE_PASSWORD) {
                     return Proof::Ask(auth::NATIVE_PASSWORD);
                 }
                 let stored = query_auth::native_octets(&way.string);
@@ -196,6 +223,46 @@ impl ClientSession {
                 proves(known && auth::verify(&login.answer, &self.scramble, stored.as_ref()))
             }
         }
+    }
+
+    /// What an answer by `caching_sha2_password` proves: with the digest of an earlier login at once, else the client says
+    /// the password, if nobody reads along. Without TLS clients ask for a public key to say it by; there is none.
+    fn try_digest(&mut self, conn: &mut Connection, login: &Login, stored: &str) -> Proof {
+        let is_blank = matches!(*login.answer, [] | [0]);
+        if is_blank || stored.is_empty() {
+            return if is_blank && stored.is_empty() { Proof::Good } else { Proof::Bad };
+        }
+        let digests = &self.core.state.digests;
+        if !login.plain {
+            // PyMySQL takes the zero byte behind the challenge for a part of it.
+            let padded = [&self.scramble[..], &[0]].concat();
+            let proven = |digest| {
+                [&self.scramble, &padded[..]].iter().any(|c| auth::verify_digest(&login.answer, c, &digest))
+            };
+            if !digests.get(stored).is_some_and(proven) {
+                return Proof::AskPlain;
+            }
+            packet::append(conn.output(), &auth::FAST_SUCCESS, &mut self.sequence);
+            return Proof::Good;
+        }
+        let Some(password) = login.answer.strip_suffix(&[0]).filter(|_| self.is_private(conn)) else {
+            return Proof::Bad;
+        };
+        // Thousands of rounds: other sessions of this worker go on meanwhile.
+        if !fiber::blocking(WaitEvent::Blocking, || sha_crypt::verify(password, stored)) {
+            return Proof::Bad;
+        }
+        digests.put(stored, auth::digest(password));
+        Proof::Good
+    }
+
+    /// Asks the client for the password itself.
+    fn ask_plain(&mut self, conn: &mut Connection, mut login: Login) -> After {
+        packet::append(conn.output(), &auth::FULL_AUTHENTICATION, &mut self.sequence);
+        login.asked = Some(auth::CACHING_SHA2);
+        login.plain = true;
+        self.phase = Phase::Switching(Box::new(login));
+        After::Idle
     }
 
     /// Asks the client to answer by another plugin.
@@ -222,23 +289,30 @@ impl ClientSession {
         access: Access,
         account: Option<&Arc<Account>>,
     ) -> After {
-        match self.admit(login, access, account) {
+        match self.admit(conn, login, access, account) {
             Ok(()) => self.welcome(conn),
             Err(error) => self.deny(conn, &error),
         }
     }
 
-    fn admit(&mut self, login: &Login, mut access: Access, account: Option<&Arc<Account>>) -> SqlResult<()> {
+    fn admit(
+        &mut self,
+        conn: &Connection,
+        login: &Login,
+        mut access: Access,
+        account: Option<&Arc<Account>>,
+    ) -> SqlResult<()> {
         let state = self.core.state.clone();
         access.with_password = !login.answer.is_empty();
         self.core.limited = None;
         if let Some(account) = account {
-            if account.locked {
-                return Err(errors::account_has_been_locked());
-            }
-            if account.require != Require::None {
+            if !self.is_secure_enough(conn, account) {
+                state.counters.add(Counter::AccessDenied, 1);
                 let host = self.core.sql.client_host.clone();
                 return Err(errors::access_denied(&login.user, host, using(login)));
+            }
+            if account.locked {
+                return Err(errors::account_has_been_locked());
             }
             access.expired = self.is_expired(account);
             let strict = state.globals.named("disconnect_on_expired_password").is_on();
@@ -321,10 +395,10 @@ impl ClientSession {
         self.core.client.activity.lock().end();
         self.renew_timeouts(conn);
         self.send_ok(conn, reply::Ok::default(), false);
-        After::Idle
+        if self.begin_compression(conn).is_err() { After::Close } else { After::Idle }
     }
 
-    fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {
+    pub(super) fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {
         self.dismissed = true;
         self.core.state.counters.add(Counter::AbortedConnects, 1);
         self.send_error(conn, error);

@@ -6,8 +6,10 @@
 
 mod commands;
 mod cursor;
+pub mod digests;
 mod execute;
 mod handshake;
+mod secure;
 
 use std::time::Duration;
 
@@ -52,6 +54,8 @@ pub struct ClientSession {
     room: Option<Share>,
     params: Params,
     idle_timeout: Duration,
+    /// Its packets are compressed.
+    compressed: bool,
     /// COMMIT RELEASE was said: the connection ends behind the answer.
     released: bool,
     /// The client has taken its leave, or was refused: its going is nothing to count.
@@ -73,6 +77,7 @@ impl ClientSession {
             room: None,
             params: Params::default(),
             idle_timeout: Duration::ZERO,
+            compressed: false,
             released: false,
             dismissed: false,
         }
@@ -103,7 +108,12 @@ impl ClientSession {
         let expected = if ready { 0 } else { self.sequence };
         let mut end = None;
         loop {
-            match packet::frame(conn.input(), expected, max) {
+            let framed = if self.compressed {
+                packet::frame_unnumbered(conn.input(), max)
+            } else {
+                packet::frame(conn.input(), expected, max)
+            };
+            match framed {
                 Ok(Framed::Whole(frame)) => {
                     self.make_room(conn, frame.consumed())?;
                     self.sequence = frame.next_sequence();
@@ -225,7 +235,7 @@ impl net::Session for ClientSession {
         loop {
             match self.next_packet(conn) {
                 Ok(true) => {}
-                Ok(false) => return After::Idle,
+                Ok(false) => return self.bound_handshake(conn),
                 Err(after) => return after,
             }
             let packet = std::mem::take(&mut self.packet);

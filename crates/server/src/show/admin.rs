@@ -60,8 +60,8 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
     match what {
         ShowKind::Variables(scope) => Ok(variables(core, *scope)),
         ShowKind::Status(scope) => {
-            let client = (*scope != VarScope::Global).then_some(&*core.client);
-            Ok(named_values("SESSION_STATUS", status::all(&core.state, client)))
+            let own = *scope != VarScope::Global;
+            Ok(named_values("SESSION_STATUS", status::all(&core.state, Some(&core.client), own)))
         }
         ShowKind::Processlist { full } => Ok(processlist(core, *full)),
         ShowKind::Warnings(limit) => Ok(warnings(core, *limit, false)),

@@ -1,12 +1,14 @@
 //! Status variables: MariaDB's names; what this server does not count is 0.
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use keel_storage::EngineStatus;
 
 use crate::counters::Counter;
 use crate::registry::Client;
 use crate::state::ServerState;
+use crate::tls::Acceptor;
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -23,9 +25,11 @@ static NAMES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// All status variables, in MariaDB's order: with a session, its own counts where it has some.
-pub fn all(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, String)> {
-    let known = known(state, session);
+/// All status variables, in MariaDB's order, as `asker` sees them: with its own counts where it has some, if `own` are asked
+/// for. What it is to its connection it sees either way.
+pub fn all(state: &ServerState, asker: Option<&Client>, own: bool) -> Vec<(&'static str, String)> {
+    let mut known = known(state, asker.filter(|_| own));
+    known.extend(encryption(state, asker));
     NAMES
         .iter()
         .map(|(name, blank)| match known.iter().find(|(n, _)| n == name) {
@@ -61,6 +65,43 @@ fn known(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, St
     }
     found.extend(engine(&state.engine.status()));
     found.push(("Innodb_truncated_status_writes", state.cut_reports().to_string()));
+    found
+}
+
+/// `-1` as an unsigned number: certificates' chains may be as long as they are.
+const ANY_DEPTH: &str = "18446744073709551615";
+
+/// Seconds that OpenSSL keeps sessions. None are kept here, but this is what it is.
+const SESSION_SECONDS: u64 = 7200;
+
+/// What there is to say about TLS and compression.
+fn encryption(state: &ServerState, asker: Option<&Client>) -> Vec<(&'static str, String)> {
+    let compressed = asker.is_some_and(|asker| asker.compressed.load(Ordering::Relaxed));
+    let mut found = vec![("Compression", if compressed { "ON" } else { "OFF" }.to_string())];
+    // As OpenSSL numbers it: asked for, once.
+    let mode = |acceptor: &Acceptor| if acceptor.asks_clients { 5 } else { 0 }.to_string();
+    match state.tls.acceptor() {
+        None => found.push(("Ssl_session_cache_mode", "NONE".into())),
+        Some(acceptor) => found.extend([
+            ("Ssl_accepts", acceptor.accepts.get().to_string()),
+            ("Ssl_finished_accepts", acceptor.finished.get().to_string()),
+            ("Ssl_ctx_verify_depth", ANY_DEPTH.into()),
+            ("Ssl_ctx_verify_mode", mode(&acceptor)),
+            ("Ssl_session_cache_mode", "OFF".into()),
+        ]),
+    }
+    if let Some((acceptor, established)) = asker.and_then(Client::encryption) {
+        found.extend([
+            ("Ssl_cipher", established.cipher.into()),
+            ("Ssl_cipher_list", acceptor.cipher_list.clone()),
+            ("Ssl_default_timeout", SESSION_SECONDS.to_string()),
+            ("Ssl_server_not_after", acceptor.not_after.print()),
+            ("Ssl_server_not_before", acceptor.not_before.print()),
+            ("Ssl_verify_depth", ANY_DEPTH.into()),
+            ("Ssl_verify_mode", mode(acceptor)),
+            ("Ssl_version", established.version.into()),
+        ]);
+    }
     found
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn plan(
     };
     let collation = charset.default_collation();
     let mut binder = Binder::new(cx);
+    binder.rows_change = true;
     let columns: Vec<&ast::ColumnName> = load.targets.iter().filter_map(column_name).collect();
     let filled = match binder.find_view(load.table.db.as_deref(), &load.table.name) {
         Some(view) => through::bind_load(&mut binder, &view, &columns, load.targets.is_empty())?,
