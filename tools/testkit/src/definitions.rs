@@ -274,7 +274,16 @@ pub fn check_files(server: &Server) -> Result<(), String> {
     if trees.len() != expected || trees.iter().any(|name| strange(&name)) {
         return Err(format!("{expected} files of trees expected, found {}: {trees:?}", trees.len()));
     }
-    let known = ["FORMAT", "LOCK", "keel.lock", "redo.head", "doublewrite.kd", "trees"];
+    let known = [
+        "FORMAT",
+        "LOCK",
+        "keel.lock",
+        "redo.head",
+        "doublewrite.kd",
+        "trees",
+        "server-cert.pem",
+        "server-key.pem",
+    ];
     let folder = names("data")?;
     let redo = folder.iter().filter(|name| name.starts_with("redo.") && *name != "redo.head").count();
     let strange: Vec<_> =

@@ -5,6 +5,7 @@
 //! are filled already. Where that would read a whole table each time, the right side is read once into a hash table by
 //! its join columns. Conditions stand at the first place where all their tables have a row.
 
+mod disjunct;
 mod hash;
 pub(crate) mod order;
 mod stored;

@@ -16,7 +16,7 @@ use keel_sql::ast::IndexHint;
 use keel_value::Value;
 use keel_value::row::Layout;
 
-use super::{DerivedSource, HashPlan, JoinSource, Source, TableSource};
+use super::{DerivedSource, HashPlan, JoinSource, Source, TableSource, disjunct};
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
 use crate::catalog::TableDef;
 use crate::expr::{CompareOp, Expr, Node, walk};
@@ -103,6 +103,7 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
         return Err(errors::too_many_tables(TABLES_MAX));
     }
     let mut planner = Planner { request, choices: HashMap::new(), steps: 0, limited: false };
+    let conditions = disjunct::refine(conditions);
     let tree = to_inner(tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
     Ok(Joined { source: group.source, ordered: group.ordered, rest: group.rest })

@@ -1,0 +1,122 @@
+//! Conditions with OR, taken apart before joins are planned.
+//!
+//! What all alternatives share stands beside them: `(a = b AND c) OR (a = b AND d)` is `a = b AND (c OR d)`, so that tables
+//! are joined by it. And where each alternative says something of a table, that is asked when the table is read: the rows
+//! of `t` in `(t.x = 1 AND u.y = 2) OR (t.x = 3 AND u.y = 4)` have `t.x = 1 OR t.x = 3`.
+
+use keel_value::types::Class;
+
+use crate::expr::{Comparison, Expr, Node, walk};
+
+/// Alternatives that a condition may have, and conditions that each may have, to be taken apart.
+const PARTS_MAX: usize = 64;
+
+/// The same conditions, and what follows from those with OR.
+pub(super) fn refine(conditions: Vec<Expr>) -> Vec<Expr> {
+    if !conditions.iter().any(|condition| matches!(condition.node, Node::Or(_))) {
+        return conditions;
+    }
+    let mut out = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        match alternatives(&condition) {
+            Some(parts) => {
+                let common = shared(&parts);
+                match common.is_empty() {
+                    true => with_implied(condition, &parts, &mut out),
+                    false => factored(common, parts, &mut out),
+                }
+            }
+            None => out.push(condition),
+        }
+    }
+    out
+}
+
+/// The alternatives of a condition with OR, each taken apart at AND.
+fn alternatives(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
+    let Node::Or(parts) = &condition.node else { return None };
+    if parts.len() > PARTS_MAX || walk::slots_read(condition).count_ones() < 2 {
+        return None;
+    }
+    let parts: Vec<Vec<Expr>> = parts
+        .iter()
+        .map(|part| match &part.node {
+            Node::And(parts) => parts.clone(),
+            _ => vec![part.clone()],
+        })
+        .collect();
+    parts.iter().all(|part| part.len() <= PARTS_MAX).then_some(parts)
+}
+
+/// Conditions of the first alternative that all others have.
+fn shared(parts: &[Vec<Expr>]) -> Vec<Expr> {
+    let (first, others) = parts.split_first().expect("OR has two parts at least");
+    let is_everywhere = |e: &&Expr| others.iter().all(|part| part.iter().any(|other| walk::same(e, other)));
+    first.iter().filter(|e| is_plain(e)).filter(is_everywhere).cloned().collect()
+}
+
+/// The shared conditions, and what is left of the alternatives, unless one of them says nothing more.
+fn factored(common: Vec<Expr>, parts: Vec<Vec<Expr>>, out: &mut Vec<Expr>) {
+    let is_own = |e: &Expr| !common.iter().any(|shared| walk::same(shared, e));
+    let rest: Vec<Vec<Expr>> =
+        parts.into_iter().map(|part| part.into_iter().filter(is_own).collect()).collect();
+    if rest.iter().all(|part: &Vec<Expr>| !part.is_empty()) {
+        with_implied(any(rest.iter().cloned().map(all)), &rest, out);
+    }
+    out.extend(common);
+}
+
+/// The condition, and what its alternatives say together of single tables.
+fn with_implied(condition: Expr, parts: &[Vec<Expr>], out: &mut Vec<Expr>) {
+    let slots = walk::slots_read(&condition);
+    if slots.count_ones() > 1 {
+        for slot in (0..63).filter(|slot| slots & 1 << slot != 0) {
+            let of_table = |part: &Vec<Expr>| -> Vec<Expr> {
+                let says = |e: &&Expr| walk::slots_read(e) == 1 << slot && is_plain(e);
+                part.iter().filter(says).cloned().collect()
+            };
+            let of_table: Vec<Vec<Expr>> = parts.iter().map(of_table).collect();
+            if of_table.iter().all(|part| !part.is_empty()) {
+                out.push(any(of_table.into_iter().map(all)));
+            }
+        }
+    }
+    out.push(condition);
+}
+
+fn all(mut parts: Vec<Expr>) -> Expr {
+    match parts.len() {
+        1 => parts.pop().expect("there is one"),
+        _ => {
+            let nullable = parts.iter().any(|part| part.nullable);
+            Expr::boolean(Node::And(parts), nullable)
+        }
+    }
+}
+
+fn any(parts: impl Iterator<Item = Expr>) -> Expr {
+    let parts: Vec<Expr> = parts.collect();
+    let nullable = parts.iter().any(|part| part.nullable);
+    Expr::boolean(Node::Or(parts), nullable)
+}
+
+/// Whether a condition may be asked once more, or once less: it compares columns with values, and warns of nothing.
+fn is_plain(condition: &Expr) -> bool {
+    let is_value = |e: &Expr| {
+        matches!(
+            e.node,
+            Node::Column(_) | Node::Constant(_) | Node::Param(_) | Node::Once(..) | Node::Outer { .. }
+        )
+    };
+    let fits = |by: &Comparison, e: &Expr| {
+        is_value(e) && (matches!(by, Comparison::Text(_)) || e.ty.class() != Class::String || e.is_constant())
+    };
+    match &condition.node {
+        Node::Compare { by, left, right, .. } => fits(by, left) && fits(by, right),
+        Node::Between { by, value, low, high, .. } => fits(by, value) && fits(by, low) && fits(by, high),
+        Node::In { by, value, list, .. } => fits(by, value) && list.iter().all(|e| fits(by, e)),
+        Node::IsNull { value, .. } => is_value(value),
+        Node::Like { value, pattern, .. } => is_value(value) && is_value(pattern),
+        _ => false,
+    }
+}
