@@ -93,9 +93,9 @@ fn is_permitted(rules: &FileRules, path: &Path) -> bool {
         None => path.parent().and_then(|parent| fs::canonical(parent).ok()),
     };
     let Some(folder) = folder else { return false };
-    if let Ok(data) = fs::canonical(&rules.data_folder)
-        && (folder == data || folder.starts_with(data.join(TREES)))
-    {
+    let Ok(data) = fs::canonical(&rules.data_folder) else { return false };
+    let trees = data.join(TREES);
+    if folder == data || folder.starts_with(fs::canonical(&trees).unwrap_or(trees)) {
         return false;
     }
     match &rules.only {

@@ -287,7 +287,7 @@ impl RowSink for ResultSink<'_> {
         out.extend_from_slice(name);
         packet::finish(out, start, self.sequence);
         self.bytes_sent += out.len() as u64;
-        self.upload.begin();
+        self.upload.begin(!self.manner.capabilities.has(Capabilities::COMPRESS));
         self.conn.flush().map_err(|_| client_gone())
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashMap;
 use keel_query::Database;
 use keel_query::catalog::TableDef;
-use keel_runtime::sync::Event;
+use keel_runtime::sync::{Event, Semaphore};
 use keel_runtime::time::{self, Instant};
 use keel_storage::Engine;
 use keel_value::Value;
@@ -70,6 +70,8 @@ pub struct ServerState {
     pub tls: Tls,
     /// Digests of passwords that have been proven.
     pub digests: Digests,
+    /// Passwords that may be proven by thousands of rounds at once.
+    pub proofs: Semaphore,
     database: OnceLock<Arc<Database>>,
     cut_reports: AtomicU64,
     next_connection: AtomicU64,
@@ -102,6 +104,7 @@ impl ServerState {
             usage: Usage::default(),
             tls,
             digests: Digests::default(),
+            proofs: Semaphore::new(2),
             database: OnceLock::new(),
             cut_reports: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),

@@ -22,14 +22,16 @@ pub struct Upload {
     left: usize,
     /// The next packet belongs to the one before it.
     goes_on: bool,
+    /// Packets have numbers that count; within compressed packets they need not.
+    is_numbered: bool,
     /// The client broke the protocol, or is gone.
     is_broken: bool,
 }
 
 impl Upload {
-    /// The client has been asked for its file.
-    pub fn begin(&mut self) {
-        *self = Upload { is_open: true, ..Upload::default() };
+    /// The client has been asked for its file, whose packets have numbers that count, or not.
+    pub fn begin(&mut self, is_numbered: bool) {
+        *self = Upload { is_open: true, is_numbered, ..Upload::default() };
     }
 
     /// Appends the next octets to `out`; false at the end, or where no file was asked for. Waits.
@@ -63,12 +65,12 @@ impl Upload {
         let [a, b, c, number] = conn.input()[..HEADER_BYTES] else {
             return Err(errors::malformed_packet());
         };
-        if number != *sequence {
+        if self.is_numbered && number != *sequence {
             self.is_broken = true;
             return Err(errors::net_packets_out_of_order());
         }
         conn.consume(HEADER_BYTES);
-        *sequence = sequence.wrapping_add(1);
+        *sequence = number.wrapping_add(1);
         self.left = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
         self.is_open = self.left > 0 || self.goes_on;
         self.goes_on = self.left == PAYLOAD_MAX;

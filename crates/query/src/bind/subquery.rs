@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
 use super::{Binder, SubqueryReads};
-use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node, walk};
+use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
 use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
@@ -23,8 +23,8 @@ impl Binder<'_> {
         let test = make(self, &plan)?;
         let cell = self.new_once();
         let repeats = |operand: &Expr| {
-            let facts = walk::facts(operand);
-            !(facts.volatile || facts.assigns || facts.subquery)
+            // It is worked out for the key, and again where the answer is not kept: without a warning, and cheaply.
+            operand.as_column().is_some() || operand.is_constant()
         };
         let keeps =
             !reads.is_empty() && !is_volatile && !self.rows_change && test.operands().iter().all(repeats);
@@ -60,13 +60,15 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         // Within such a query another one is bound as it is, so that the work does not double at each level.
-        if self.in_keyed || !plan.scans() {
+        // The text of a view is made of the names that are met: once.
+        if self.in_keyed || self.whole_names.is_some() || !plan.scans() {
             return Ok(None);
         }
         self.in_keyed = true;
         let (keyed, _) = self.within(|binder| select::plan_keyed(binder, query, exists));
         self.in_keyed = false;
-        Ok(keyed?.map(Arc::new))
+        // What cannot be planned so is asked one by one.
+        Ok(keyed.ok().flatten().map(Arc::new))
     }
 
     pub(super) fn exists(&mut self, query: &Query) -> SqlResult<Expr> {

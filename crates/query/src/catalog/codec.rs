@@ -373,7 +373,7 @@ impl Reader<'_> {
 
     fn options(&mut self) -> Option<TableOptions> {
         Some(TableOptions {
-            collation: CollationId(self.u16()?),
+            collation: CollationId::from_number(self.u16()?)?,
             comment: self.text()?,
             row_format: self.optional(Self::text)?,
             others: self.list(|input| Some((input.text()?, input.text()?)))?,
@@ -413,7 +413,7 @@ impl Reader<'_> {
             zerofill: self.flag()?,
             length: self.u32()?,
             decimals: self.u8()?,
-            collation: CollationId(self.u16()?),
+            collation: CollationId::from_number(self.u16()?)?,
             members: None,
             format: Format::Plain,
         };

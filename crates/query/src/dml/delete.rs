@@ -52,6 +52,8 @@ pub(crate) fn plan(
     let mut binder = Binder::new(cx);
     let changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
     let table = changed.table;
+    // Foreign keys may change rows of other tables meanwhile.
+    binder.rows_change = !cx.catalog.references_to(&table.schema, &table.name).is_empty();
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
     let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;

@@ -140,6 +140,8 @@ pub(crate) fn plan(
         InsertSource::Literals(rows) => Rows::Literals(rows.clone()),
         InsertSource::Query(query) => {
             let mut inner = Binder::new(cx);
+            inner.rows_change =
+                insert.replace && !cx.catalog.references_to(&table.schema, &table.name).is_empty();
             let mut plan = select::plan_select(&mut inner, query)?;
             notes.take(&inner);
             if plan.types().len() != columns.len() {

@@ -62,6 +62,8 @@ pub(crate) fn plan(
     let mut binder = Binder::new(cx);
     let changed = through::bind(&mut binder, name, alias, find, "UPDATE")?;
     let table = changed.table;
+    // Foreign keys may change rows of other tables meanwhile.
+    binder.rows_change = !cx.catalog.references_to(&table.schema, &table.name).is_empty();
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let mut assignments =
         Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;

@@ -46,10 +46,8 @@ fn weight_string<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 
     let (most, count) = (option(args, 1), option(args, 2));
     let flags = option(args, 3) as u32;
     let padded = if flags & PAD != 0 { count } else { count.min(text.len() as u64) };
-    let expected = match most {
-        0 => collation::weight_string_max(by, (text.len() as u64).min(padded.max(1)), padded),
-        most => most,
-    };
+    let weights = collation::weight_string_max(by, (text.len() as u64).min(padded.max(1)), padded);
+    let expected = if flags & PAD != 0 || most == 0 { weights.max(most) } else { most };
     if padded > 0 && too_long("weight_string", expected, cx)? {
         return Ok(Value::Null);
     }

@@ -19,6 +19,8 @@ use crate::join::order::FromTree;
 
 /// Pairs that a key may have.
 const PAIRS_MAX: usize = 8;
+/// Digits of a DECIMAL beyond which keys may be rounded.
+const DIGITS_MAX: u32 = 30;
 
 /// Plans a subquery of EXISTS, or one that gives an aggregate, for all keys; none where it is not of that kind. To be
 /// called with the surroundings in which it was bound already.
@@ -28,6 +30,7 @@ pub(crate) fn plan_keyed(binder: &mut Binder<'_>, query: &Query, exists: bool) -
         && query.limit.is_none()
         && query.lock.is_none()
         && query.into.is_none()
+        && query.order_by.is_empty()
         && is_plain(select);
     if !is_bare {
         return Ok(None);
@@ -112,7 +115,16 @@ fn pair(condition: &Expr) -> Option<(&Expr, &Expr, Comparison)> {
     if !matches!(by, Comparison::Text(_)) && (is_text(left) || is_text(right)) {
         return None;
     }
-    let is_own = |expr: &Expr| is_simple(expr) && walk::facts(expr).columns && !walk::facts(expr).outer;
+    // Rows are grouped as their own side compares: that must be no coarser than the comparison.
+    let groups_alike = |expr: &Expr| match by {
+        Comparison::Text(collation) => expr.ty.is_string() && expr.ty.collation == *collation,
+        Comparison::Decimal => expr.as_column().is_some() && expr.ty.length < DIGITS_MAX,
+        _ => true,
+    };
+    let is_own = |expr: &Expr| {
+        let facts = walk::facts(expr);
+        is_simple(expr) && facts.columns && !facts.outer && groups_alike(expr)
+    };
     let is_around = |expr: &Expr| is_simple(expr) && walk::facts(expr).outer && !walk::facts(expr).columns;
     match () {
         () if is_own(left) && is_around(right) => Some((&**left, &**right, *by)),

@@ -67,6 +67,8 @@ const ANSWER_BYTES: usize = 64;
 const ASKED_ONE_BY_ONE: u32 = 2;
 /// Questions after which it is looked whether keeping answers helps, and how many of them must have been asked before.
 const TRIAL: u32 = 200;
+/// Errors of rows that nobody may have asked for: a nested query with two rows, a number out of range.
+const UNASKED: [u16; 2] = [1242, 1690];
 const FOUND_LEAST: u32 = TRIAL / 5;
 
 impl std::fmt::Debug for Memo {
@@ -202,8 +204,23 @@ impl Subquery {
         }
         state.forget();
         let mut gatherer = Gatherer { keyed, state: &mut state, key: Vec::new(), useless: false };
-        run::first_rows(&keyed.plan, cx.session, cx.frame.params, None, u64::MAX, &mut gatherer)?;
+        let warned = cx.session.diagnostics.clone();
+        let ran = run::first_rows(&keyed.plan, cx.session, cx.frame.params, None, u64::MAX, &mut gatherer);
         let useless = gatherer.useless;
+        // What rows that nobody has asked for warn of concerns nobody, and what fails there is asked one by one.
+        let is_unasked = match &ran {
+            Ok(()) => cx.session.diagnostics.warning_count > warned.warning_count,
+            Err(error) => UNASKED.contains(&error.code),
+        };
+        if is_unasked || ran.is_err() {
+            state.forget();
+            state.all = All::Useless;
+        }
+        if is_unasked {
+            cx.session.diagnostics = warned;
+            return Ok(false);
+        }
+        ran?;
         state.all = if useless { All::Useless } else { All::Known };
         if useless {
             state.forget();

@@ -362,7 +362,7 @@ impl Conn {
     /// Calls `data` as long as input grows.
     fn turns(&self, face: &mut Connection, session: &mut dyn Session) -> After {
         loop {
-            let arrived = face.take_arrived();
+            let Some(arrived) = guarded(|| face.take_arrived()) else { return After::Close };
             if !self.grown.replace(false) && !arrived {
                 return if self.ended.get() { After::Close } else { After::Idle };
             }

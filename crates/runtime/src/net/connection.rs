@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Unsent bytes beyond which `flush` parks.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
+/// Bytes that go through layers at once.
+const ENCODED_BYTES_MAX: usize = 256 << 10;
 /// An input buffer larger than this is given back as soon as it is consumed.
 const INPUT_BYTES_KEPT: usize = 1 << 20;
 /// Input that no fiber serves yet; what comes beyond it waits with the kernel.
@@ -123,14 +125,13 @@ impl Connection {
     /// The same through layers: what comes is at most a part of what has arrived.
     fn decode_arrived(&mut self) -> bool {
         let conn = self.conn();
-        let Some(mut layers) = self.layers.take() else { return false };
-        if layers.has_room() {
+        // They stay where they are: after a panic nothing goes out around them.
+        let Some(layers) = &mut self.layers else { return false };
+        let has_room = layers.has_room();
+        if has_room {
             layers.take(&mut conn.arrived.borrow_mut());
-            if conn.paused.get() && !conn.ended.get() {
-                self.resume();
-            }
         }
-        let mut grown = false;
+        let (mut grown, mut said) = (false, Vec::new());
         if layers.has_more() {
             if self.start > 0 {
                 self.input.drain(..self.start);
@@ -139,15 +140,17 @@ impl Connection {
             let had = self.input.len();
             layers.decode(&mut self.input);
             grown = self.input.len() > had;
-            let said = layers.speak(false);
-            if !said.is_empty() {
-                self.send(said);
-            }
+            said = layers.speak(false);
             if layers.has_failed() {
                 conn.ended.set(true);
             }
         }
-        self.layers = Some(layers);
+        if has_room && conn.paused.get() && !conn.ended.get() {
+            self.resume();
+        }
+        if !said.is_empty() {
+            self.send(said);
+        }
         grown
     }
 
@@ -220,6 +223,10 @@ impl Connection {
         }
         if let Some(layers) = &mut self.layers {
             layers.release();
+            let arrived = &mut *self.conn().arrived.borrow_mut();
+            if arrived.is_empty() && arrived.capacity() > 0 {
+                w.conns.buffers.give(std::mem::take(arrived));
+            }
         }
     }
 
@@ -311,14 +318,21 @@ impl Connection {
         self.wait_for_room(UNSENT_BYTES_MAX)
     }
 
-    /// Sends the output through the layers.
+    /// Sends the output through the layers, a long one in parts, between which others run.
     fn encode_output(&mut self) -> io::Result<()> {
-        let Some(layers) = &mut self.layers else { return Ok(()) };
-        let buffers = &worker::own().expect("connections live on workers").conns.buffers;
-        let mut bytes = buffers.take();
-        layers.encode(&self.output, &mut bytes)?;
-        buffers.give(std::mem::take(&mut self.output));
-        self.send(bytes);
+        let output = std::mem::take(&mut self.output);
+        let mut parts = output.chunks(ENCODED_BYTES_MAX).peekable();
+        while let Some(part) = parts.next() {
+            let Some(layers) = &mut self.layers else { break };
+            let mut bytes = worker::own().expect("connections live on workers").conns.buffers.take();
+            layers.encode(part, &mut bytes)?;
+            self.send(bytes);
+            if parts.peek().is_some() {
+                self.wait_for_room(UNSENT_BYTES_MAX)?;
+                fiber::yield_now();
+            }
+        }
+        worker::own().expect("connections live on workers").conns.buffers.give(output);
         Ok(())
     }
 

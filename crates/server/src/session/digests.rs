@@ -1,6 +1,7 @@
 //! What logins by `caching_sha2_password` leave behind: with the digest of a password the next login need not say it.
 //!
-//! A digest is kept under what the account stores, which has a salt of its own, so that a changed password leaves none.
+//! A digest is kept under what the account stores, which has a salt of its own, so that a changed password finds none; FLUSH
+//! PRIVILEGES forgets them all.
 
 use hashbrown::HashMap;
 use keel_wire::auth::DIGEST_BYTES;

@@ -11,7 +11,7 @@ use keel_query::account::{Access, Account, Lifetime, sha_crypt};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time::Instant;
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{fiber, system};
+use keel_runtime::{fiber, system, time};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 use keel_wire::auth;
@@ -240,7 +240,8 @@ impl ClientSession {
                 [&self.scramble, &padded[..]].iter().any(|c| auth::verify_digest(&login.answer, c, &digest))
             };
             if !digests.get(stored).is_some_and(proven) {
-                return Proof::AskPlain;
+                // Where others may read along, nobody is asked to say it.
+                return if self.is_private(conn) { Proof::AskPlain } else { Proof::Bad };
             }
             packet::append(conn.output(), &auth::FAST_SUCCESS, &mut self.sequence);
             return Proof::Good;
@@ -248,8 +249,14 @@ impl ClientSession {
         let Some(password) = login.answer.strip_suffix(&[0]).filter(|_| self.is_private(conn)) else {
             return Proof::Bad;
         };
-        // Thousands of rounds: other sessions of this worker go on meanwhile.
-        if !fiber::blocking(WaitEvent::Blocking, || sha_crypt::verify(password, stored)) {
+        // Thousands of rounds: other sessions of this worker go on meanwhile, and what else blocks finds threads.
+        let proofs = &self.core.state.proofs;
+        if !proofs.acquire_until(1, WaitEvent::Blocking, time::now() + self.seconds("connect_timeout")) {
+            return Proof::Bad;
+        }
+        let is_good = fiber::blocking(WaitEvent::Blocking, || sha_crypt::verify(password, stored));
+        proofs.release(1);
+        if !is_good {
             return Proof::Bad;
         }
         digests.put(stored, auth::digest(password));

@@ -152,6 +152,7 @@ impl ClientSession {
     fn packet_end(&self) -> Instant {
         match self.phase {
             Phase::Ready => Instant::FAR,
+            Phase::Securing(end) => end,
             _ => time::now() + self.seconds("connect_timeout"),
         }
     }

@@ -127,7 +127,7 @@ pub fn for_index(
     value: ValueRef<'_>,
     context: &StoreContext<'_>,
 ) -> Option<Value> {
-    if value.is_null() || !follows_order(to, from, value) {
+    if value.is_null() || !follows_order(to, from, value) || is_cut_by_char(to, value) {
         return None;
     }
     let strict = StoreContext { strict: true, ..*context };
@@ -141,6 +141,14 @@ pub fn for_index(
         }
         _ => None,
     }
+}
+
+/// Whether a CHAR column would drop spaces that its collation counts.
+fn is_cut_by_char(to: &SqlType, value: ValueRef<'_>) -> bool {
+    to.kind == TypeKind::Char
+        && to.is_text()
+        && !to.collation.pads_spaces()
+        && value.as_bytes().is_some_and(|bytes| bytes.ends_with(b" "))
 }
 
 /// Whether comparing a column with the value orders as the column itself does.

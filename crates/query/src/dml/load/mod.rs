@@ -218,6 +218,10 @@ fn widths(table: &TableDef, targets: &[Target], marks: &Marks) -> SqlResult<Opti
         };
         widths.push(if is_blob { BLOB_WIDTH } else { width });
     }
+    // Rows of nothing would have no end.
+    if marks.line_end.is_empty() && widths.iter().all(|width| *width == 0) {
+        return Err(errors::blobs_and_no_terminated());
+    }
     Ok(Some(widths))
 }
 
