@@ -35,7 +35,7 @@ pub struct ColumnMeta {
 pub struct ResultColumns {
     /// In order.
     pub columns: Vec<ColumnMeta>,
-    /// Room for what a protocol makes of them, keyed by the protocol: up to five.
+    /// Room for what a protocol makes of them, one place for each of the forms that it needs.
     pub encoded: [OnceLock<Box<dyn Any + Send + Sync>>; 5],
 }
 

@@ -125,7 +125,7 @@ impl Service for SqlService {
         conn.set_write_timeout(Some(timeout));
         let mut session = self.session(conn, settings);
         let mut capabilities = Capabilities::SERVER;
-        capabilities.set(Capabilities::SSL, state.tls.acceptor().is_some());
+        capabilities.set(Capabilities::SSL, state.tls.files().is_some());
         let greeting = Greeting {
             version: format!("{VERSION_PREFIX}{VERSION}"),
             connection_id: session.id() as u32,

@@ -142,21 +142,21 @@ fn computed_type(ty: &SqlType) -> u8 {
     }
 }
 
-/// The encoded form of `columns`, from their cache where the character set has a place there.
+/// The encoded form of `columns`, kept beside them for each character set's default collation, and for the first other one
+/// that a client asks for.
 pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
     let place = match results.charset() {
         Charset::Binary => 0,
         Charset::Latin1 if results.is_default() => 1,
         Charset::Utf8mb3 if results.is_default() => 2,
         Charset::Utf8mb4 if results.is_default() => 3,
-        Charset::Utf8mb4 if results == CollationId::UTF8MB4_UNICODE_CI => 4,
-        _ => return Arc::new(Encoded::new(&columns.columns, results)),
+        _ => 4,
     };
-    let make = || -> Box<dyn std::any::Any + Send + Sync> {
-        Box::new(Arc::new(Encoded::new(&columns.columns, results)))
-    };
-    let cached = columns.encoded[place].get_or_init(make);
-    cached.downcast_ref::<Arc<Encoded>>().expect("only encoded columns are kept here").clone()
+    let make = || Arc::new(Encoded::new(&columns.columns, results));
+    let kept = columns.encoded[place].get_or_init(|| Box::new((results, make())));
+    let (collation, encoded) =
+        kept.downcast_ref::<(CollationId, Arc<Encoded>)>().expect("only this protocol keeps results here");
+    if *collation == results { encoded.clone() } else { make() }
 }
 
 /// Appends the definitions of `columns`, as COM_STMT_PREPARE and results have them.

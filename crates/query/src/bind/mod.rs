@@ -185,7 +185,8 @@ pub struct Binder<'a> {
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
     /// from the subquery, slot, column; and the depth of scopes below each.
     pub(crate) reads: Vec<SubqueryReads>,
-    /// Rows are written between one evaluation and the next, so that a subquery may answer otherwise then.
+    /// The statement writes rows that a subquery may read between one evaluation and the next, so that its answers are not
+    /// kept: INSERT, RETURNING, and what foreign keys carry on to other tables.
     pub(crate) rows_change: bool,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,

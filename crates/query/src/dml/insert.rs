@@ -102,6 +102,22 @@ impl InsertPlan {
     }
 }
 
+/// What columns get that are not said, and whether any of it reads the row itself.
+fn unsaid_sources(
+    binder: &mut Binder<'_>,
+    table: &Arc<TableDef>,
+    said: &[usize],
+) -> SqlResult<(Vec<(usize, Source)>, bool)> {
+    let mut reads_own_row = false;
+    let mut unsaid = Vec::new();
+    for column in (0..table.columns.len()).filter(|c| !said.contains(c)) {
+        let source = unsaid_source(binder, table, column)?;
+        note_reads(&source, &mut reads_own_row);
+        unsaid.push((column, source));
+    }
+    Ok((unsaid, reads_own_row))
+}
+
 /// Binds an INSERT or REPLACE.
 pub(crate) fn plan(
     cx: BindContext<'_>,
@@ -114,12 +130,7 @@ pub(crate) fn plan(
     let Filled { changed, columns } = filled(&mut binder, insert, find)?;
     let table = changed.table;
     let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
-    let mut reads_own_row = false;
-    let mut unsaid = Vec::new();
-    for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
-        unsaid.push((column, unsaid_source(&mut binder, &table, column)?));
-    }
-    unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
+    let (unsaid, mut reads_own_row) = unsaid_sources(&mut binder, &table, &columns)?;
     let rows = match &insert.source {
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
@@ -216,12 +227,7 @@ pub(super) fn plan_file(
     let Filled { changed, columns } = filled;
     let table = changed.table;
     let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
-    let mut reads_own_row = false;
-    let mut unsaid = Vec::new();
-    for column in (0..table.columns.len()).filter(|c| !columns.contains(c)) {
-        unsaid.push((column, unsaid_source(&mut binder, &table, column)?));
-    }
-    unsaid.iter().for_each(|(_, source)| note_reads(source, &mut reads_own_row));
+    let (unsaid, reads_own_row) = unsaid_sources(&mut binder, &table, &columns)?;
     let is_lacking = |column: &usize| lacks_default(&table.columns[*column]) && !file.assigns(*column);
     let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
     notes.take(&binder);

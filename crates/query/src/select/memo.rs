@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
+use std::io::Write;
 
 use hashbrown::HashMap;
 use keel_base::SqlResult;
@@ -281,9 +282,12 @@ fn append(value: ValueRef<'_>, out: &mut Vec<u8>) {
         }
         // Decimals and times: each part of them.
         other => {
-            let text = format!("{other:?}");
-            number(6, text.len() as u64, out);
-            out.extend_from_slice(text.as_bytes());
+            let start = out.len();
+            number(6, 0, out);
+            let text_at = out.len();
+            write!(out, "{other:?}").expect("memory takes what is written");
+            let len = (out.len() - text_at) as u64;
+            out[start + 1..text_at].copy_from_slice(&len.to_le_bytes());
         }
     }
 }

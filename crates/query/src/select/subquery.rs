@@ -94,7 +94,8 @@ pub struct Subquery {
     pub volatile: bool,
     /// Where an uncorrelated subquery's rows are kept for the execution.
     pub cell: u32,
-    /// Where a correlated one's answers are kept, if they depend on nothing but what it reads and its operands.
+    /// Where a correlated one's answers are kept, if they depend on what it reads outside and its operands alone, and its
+    /// tables stay as they are meanwhile.
     pub memo: Option<u32>,
     /// How all of its answers are got at once.
     pub keyed: Option<Arc<Keyed>>,

@@ -8,7 +8,7 @@
 //!    as it came.
 //! 2. One call decodes no more than about [`ROOM_BYTES`] per layer. The rest waits undecoded, and behind that with the
 //!    kernel, so that a few bytes that unpack into many take no more memory than many bytes.
-//! 3. A layer that fails is not asked again: the connection ends as if the peer had gone.
+//! 3. A layer that fails is not asked to decode again: the connection ends as if the peer had gone.
 //!
 //! [`Connection::push_layer`]: super::Connection::push_layer
 
