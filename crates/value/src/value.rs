@@ -59,7 +59,7 @@ pub enum ValueRef<'a> {
     DateTime(DateTime),
 }
 
-const _: () = assert!(size_of::<Value>() <= 32 && size_of::<ValueRef>() <= 32);
+const _: () = assert!(size_of::<Value>() <= 40 && size_of::<ValueRef>() <= 40);
 
 impl Value {
     /// Text or octets, copied.

@@ -26,10 +26,14 @@ const LIMBS: usize = 7;
 
 /// A decimal number of up to 65 digits.
 #[derive(Clone, Copy)]
+#[repr(C, align(8))]
 pub struct Decimal {
     mag: [u32; LIMBS],
     scale: u8,
-    negative: bool,
+    /// 1 of a negative number, else 0. No bool: an enum would keep its tag in it, and a decimal within would be copied in
+    /// pieces of odd sizes, each of which waits for the last one to be stored.
+    sign: u8,
+    unused: u16,
 }
 
 /// The result needs more than 65 digits.
@@ -59,7 +63,17 @@ const POW10: [u128; 39] = {
 
 impl Decimal {
     /// 0.
-    pub const ZERO: Decimal = Decimal { mag: [0; LIMBS], scale: 0, negative: false };
+    pub const ZERO: Decimal = Decimal::of([0; LIMBS], 0, false);
+
+    #[inline]
+    const fn of(mag: [u32; LIMBS], scale: u8, negative: bool) -> Decimal {
+        Decimal { mag, scale, sign: negative as u8, unused: 0 }
+    }
+
+    /// The same magnitude with a sign.
+    fn signed(self, negative: bool) -> Decimal {
+        Decimal { sign: u8::from(negative), ..self }
+    }
 
     /// An integer.
     pub fn from_i64(v: i64) -> Decimal {
@@ -79,7 +93,7 @@ impl Decimal {
         mag[1] = (digits >> 32) as u32;
         mag[2] = (digits >> 64) as u32;
         mag[3] = (digits >> 96) as u32;
-        Decimal { mag, scale, negative: negative && digits != 0 }
+        Decimal::of(mag, scale, negative && digits != 0)
     }
 
     /// Takes a wide magnitude; digits after the point that leave 65 digits are cut off.
@@ -96,7 +110,7 @@ impl Decimal {
         }
         let mut mag = [0; LIMBS];
         mag.copy_from_slice(&digits.0[..LIMBS]);
-        Ok(Decimal { mag, scale: scale as u8, negative: negative && !digits.is_zero() })
+        Ok(Decimal::of(mag, scale as u8, negative && !digits.is_zero()))
     }
 
     fn wide(&self) -> Wide {
@@ -140,7 +154,7 @@ impl Decimal {
     /// Whether the value is below zero.
     #[inline]
     pub fn is_negative(&self) -> bool {
-        self.negative
+        self.sign != 0
     }
 
     /// The largest value of DECIMAL(precision, scale).
@@ -153,30 +167,30 @@ impl Decimal {
 
     /// Negated.
     pub fn neg(&self) -> Decimal {
-        Decimal { negative: !self.negative && !self.is_zero(), ..*self }
+        Decimal::of(self.mag, self.scale, !self.is_negative() && !self.is_zero())
     }
 
     /// Without its sign.
     pub fn abs(&self) -> Decimal {
-        Decimal { negative: false, ..*self }
+        Decimal::of(self.mag, self.scale, false)
     }
 
     /// Sum; its scale is the larger of both.
     pub fn add(&self, other: &Decimal) -> Result<Decimal, Overflow> {
         let scale = self.scale.max(other.scale);
         if let (Some(a), Some(b)) = (self.small_at(scale), other.small_at(scale)) {
-            let (negative, digits) = match (self.negative == other.negative, a >= b) {
-                (true, _) => (self.negative, a + b),
-                (false, true) => (self.negative, a - b),
-                (false, false) => (other.negative, b - a),
+            let (negative, digits) = match (self.is_negative() == other.is_negative(), a >= b) {
+                (true, _) => (self.is_negative(), a + b),
+                (false, true) => (self.is_negative(), a - b),
+                (false, false) => (other.is_negative(), b - a),
             };
             return Ok(Decimal::from_parts(negative, digits, scale));
         }
         let (a, b) = (self.wide_at(scale), other.wide_at(scale));
-        let (negative, digits) = match (self.negative == other.negative, a >= b) {
-            (true, _) => (self.negative, a.add(&b)),
-            (false, true) => (self.negative, a.sub(&b)),
-            (false, false) => (other.negative, b.sub(&a)),
+        let (negative, digits) = match (self.is_negative() == other.is_negative(), a >= b) {
+            (true, _) => (self.is_negative(), a.add(&b)),
+            (false, true) => (self.is_negative(), a.sub(&b)),
+            (false, false) => (other.is_negative(), b.sub(&a)),
         };
         Decimal::from_wide(negative, digits, u32::from(scale))
     }
@@ -203,7 +217,7 @@ impl Decimal {
     /// Product; its scale is the sum of both.
     pub fn mul(&self, other: &Decimal) -> Result<Decimal, Overflow> {
         let scale = u32::from(self.scale) + u32::from(other.scale);
-        let negative = self.negative != other.negative;
+        let negative = self.is_negative() != other.is_negative();
         if let (Some(a), Some(b)) = (self.small(), other.small())
             && let Some(digits) = a.checked_mul(b)
             && scale <= MAX_PRECISION
@@ -225,7 +239,7 @@ impl Decimal {
             (grouped_a + grouped_b + u32::from(increment).saturating_sub(slack)).div_ceil(9) * 9;
         let scale = digits_after.min(MAX_PRECISION);
         let shift = i64::from(scale) + i64::from(other.scale) - i64::from(self.scale);
-        let negative = self.negative != other.negative;
+        let negative = self.is_negative() != other.is_negative();
         if let (Some(a), Some(b)) = (self.small(), other.small())
             && let Ok(shift) = usize::try_from(shift)
             && let Some(dividend) = POW10.get(shift).and_then(|factor| a.checked_mul(*factor))
@@ -251,7 +265,7 @@ impl Decimal {
         let scale = self.scale.max(other.scale);
         let (quotient, _) = self.wide_at(scale).div_rem(&other.wide_at(scale));
         Some(
-            Decimal::from_wide(self.negative != other.negative, quotient, 0)
+            Decimal::from_wide(self.is_negative() != other.is_negative(), quotient, 0)
                 .unwrap_or_else(|_| Decimal::max_value(MAX_PRECISION, 0)),
         )
     }
@@ -263,10 +277,10 @@ impl Decimal {
         }
         let scale = self.scale.max(other.scale);
         if let (Some(a), Some(b)) = (self.small_at(scale), other.small_at(scale)) {
-            return Some(Decimal::from_parts(self.negative, a % b, scale));
+            return Some(Decimal::from_parts(self.is_negative(), a % b, scale));
         }
         let (_, rest) = self.wide_at(scale).div_rem(&other.wide_at(scale));
-        Decimal::from_wide(self.negative, rest, u32::from(scale)).ok()
+        Decimal::from_wide(self.is_negative(), rest, u32::from(scale)).ok()
     }
 
     /// Rounded half away from zero to `scale` digits after the point, zeros added where there were fewer; a negative
@@ -294,10 +308,10 @@ impl Decimal {
             let up = u128::from(round && digits % divisor >= half);
             let kept = digits / divisor + up;
             if scale >= 0 {
-                return Decimal::from_parts(self.negative, kept, scale as u8);
+                return Decimal::from_parts(self.is_negative(), kept, scale as u8);
             }
             if let Some(back) = POW10.get(scale.unsigned_abs() as usize).and_then(|f| kept.checked_mul(*f)) {
-                return Decimal::from_parts(self.negative, back, 0);
+                return Decimal::from_parts(self.is_negative(), back, 0);
             }
         }
         if drop > self.digit_count() {
@@ -311,18 +325,18 @@ impl Decimal {
         if scale < 0 {
             digits.mul_pow10(scale.unsigned_abs());
         }
-        Decimal::from_wide(self.negative, digits, scale.max(0) as u32)
-            .unwrap_or_else(|_| Decimal { negative: self.negative, ..Decimal::max_value(MAX_PRECISION, 0) })
+        Decimal::from_wide(self.is_negative(), digits, scale.max(0) as u32)
+            .unwrap_or_else(|_| Decimal::max_value(MAX_PRECISION, 0).signed(self.is_negative()))
     }
 
     /// With zeros added behind the point, as many as 65 digits allow.
     fn extended(&self, scale: u8) -> Decimal {
         if let Some(digits) = self.small_at(scale) {
-            return Decimal::from_parts(self.negative, digits, scale);
+            return Decimal::from_parts(self.is_negative(), digits, scale);
         }
         let room = MAX_PRECISION.saturating_sub(self.digit_count());
         let scale = scale.min(self.scale + room as u8);
-        Decimal::from_wide(self.negative, self.wide_at(scale), u32::from(scale)).unwrap_or(*self)
+        Decimal::from_wide(self.is_negative(), self.wide_at(scale), u32::from(scale)).unwrap_or(*self)
     }
 
     /// The smallest integer that is not less.
@@ -341,7 +355,7 @@ impl Decimal {
     pub fn fit(&self, precision: u32, scale: u8) -> (Decimal, Fit) {
         let rounded = self.round(i32::from(scale));
         if rounded.scale < scale || rounded.digit_count() > precision {
-            let bound = Decimal { negative: self.negative, ..Decimal::max_value(precision, scale) };
+            let bound = Decimal::max_value(precision, scale).signed(self.is_negative());
             return (bound, Fit::OutOfRange);
         }
         let fit = if self.scale > scale && rounded != *self { Fit::Rounded } else { Fit::Exact };
@@ -351,16 +365,16 @@ impl Decimal {
     /// Rounded to an integer; the nearest bound as error where it does not fit.
     pub fn to_i64(&self) -> Result<i64, i64> {
         let whole = self.round(0);
-        let bound = if self.negative { i64::MIN } else { i64::MAX };
+        let bound = if self.is_negative() { i64::MIN } else { i64::MAX };
         let digits = whole.small().ok_or(bound)?;
         let signed = i128::try_from(digits).map_err(|_| bound)?;
-        i64::try_from(if self.negative { -signed } else { signed }).map_err(|_| bound)
+        i64::try_from(if self.is_negative() { -signed } else { signed }).map_err(|_| bound)
     }
 
     /// Rounded to an integer; the nearest bound as error where it does not fit.
     pub fn to_u64(&self) -> Result<u64, u64> {
         let whole = self.round(0);
-        if whole.negative {
+        if whole.is_negative() {
             return Err(0);
         }
         whole.small().and_then(|v| u64::try_from(v).ok()).ok_or(u64::MAX)
@@ -374,7 +388,7 @@ impl Decimal {
         {
             // Both operands are exact, so that the quotient is rounded once.
             let v = digits as f64 / POW10[usize::from(self.scale)] as f64;
-            return if self.negative { -v } else { v };
+            return if self.is_negative() { -v } else { v };
         }
         let mut text = Vec::with_capacity(80);
         self.append_to(&mut text);
@@ -384,7 +398,7 @@ impl Decimal {
     /// The decimal of a double's shortest text; the nearest bound as error where it does not fit.
     pub fn from_f64(v: f64) -> Result<Decimal, Decimal> {
         if !v.is_finite() {
-            return Err(Decimal { negative: v < 0.0, ..Decimal::max_value(MAX_PRECISION, 0) });
+            return Err(Decimal::max_value(MAX_PRECISION, 0).signed(v < 0.0));
         }
         let parsed = Decimal::parse_prefix(format!("{v:e}").as_bytes());
         match parsed {
@@ -399,7 +413,7 @@ impl Decimal {
         let mut digits = [b'0'; 80];
         let first = self.write_digits(&mut digits);
         let point = digits.len() - usize::from(self.scale);
-        if self.negative {
+        if self.is_negative() {
             out.push(b'-');
         }
         if first >= point {
@@ -467,15 +481,15 @@ impl PartialOrd for Decimal {
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        if self.negative != other.negative {
-            return other.negative.cmp(&self.negative);
+        if self.is_negative() != other.is_negative() {
+            return other.is_negative().cmp(&self.is_negative());
         }
         let scale = self.scale.max(other.scale);
         let order = match (self.small_at(scale), other.small_at(scale)) {
             (Some(a), Some(b)) => a.cmp(&b),
             _ => self.wide_at(scale).cmp(&other.wide_at(scale)),
         };
-        if self.negative { order.reverse() } else { order }
+        if self.is_negative() { order.reverse() } else { order }
     }
 }
 
@@ -492,7 +506,7 @@ impl Hash for Decimal {
             digits = shorter;
             scale -= 1;
         }
-        (digits.0, scale, self.negative).hash(state);
+        (digits.0, scale, self.is_negative()).hash(state);
     }
 }
 

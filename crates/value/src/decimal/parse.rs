@@ -79,7 +79,7 @@ fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (De
     let leading =
         if whole.is_empty() { fraction.iter().take_while(|d| **d == b'0').count() as i64 } else { 0 };
     if !is_zero && point - leading > i64::from(MAX_PRECISION) {
-        let bound = Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) };
+        let bound = Decimal::max_value(MAX_PRECISION, 0).signed(negative);
         return (bound, true);
     }
     let scale = fraction.len() as i64 - exponent;
@@ -109,6 +109,6 @@ fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (De
     }
     match Decimal::from_wide(negative, digits, scale as u32 - excess) {
         Ok(value) => (value, false),
-        Err(Overflow) => (Decimal { negative, ..Decimal::max_value(MAX_PRECISION, 0) }, true),
+        Err(Overflow) => (Decimal::max_value(MAX_PRECISION, 0).signed(negative), true),
     }
 }

@@ -46,7 +46,7 @@ impl Decimal {
             put(whole % 9, &mut end);
         }
         bytes[0] ^= 0x80;
-        if value.negative {
+        if value.is_negative() {
             bytes.iter_mut().for_each(|b| *b = !*b);
         }
     }
