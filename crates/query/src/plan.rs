@@ -273,7 +273,7 @@ impl Shape {
             Value::UInt(_) => Shape::UInt,
             Value::Double(_) | Value::Float(_) => Shape::Real,
             Value::Decimal(v) => Shape::Decimal(v.precision() as u8, v.scale()),
-            Value::Bytes(_) => Shape::Bytes,
+            Value::Bytes(_) | Value::Fixed(_) => Shape::Bytes,
             Value::Date(_) => Shape::Date,
             Value::Time(v) => Shape::Time(fraction_digits(v.fraction())),
             Value::DateTime(v) => Shape::DateTime(fraction_digits(v.micros)),

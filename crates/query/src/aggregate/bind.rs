@@ -123,6 +123,9 @@ impl Binder<'_> {
     }
 
     fn aggregate_type(&self, kind: AggregateKind, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+        if let (Some(name), Some(arg)) = (numeric_name(kind), args.first()) {
+            typing::refuse_fixed(arg, name)?;
+        }
         let increment = u32::from(self.cx.session.vars.div_precision_increment);
         let connection = self.cx.session.vars.connection_collation;
         Ok(match kind {
@@ -200,6 +203,22 @@ impl Binder<'_> {
         let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
         ty.with_collation(collation)
     }
+}
+
+/// What messages call an aggregate of numbers.
+fn numeric_name(kind: AggregateKind) -> Option<&'static str> {
+    Some(match kind {
+        AggregateKind::Sum => "sum(",
+        AggregateKind::Avg => "avg(",
+        AggregateKind::StdPop => "std(",
+        AggregateKind::StdSamp => "stddev_samp(",
+        AggregateKind::VarPop => "variance(",
+        AggregateKind::VarSamp => "var_samp(",
+        AggregateKind::BitAnd => "bit_and(",
+        AggregateKind::BitOr => "bit_or(",
+        AggregateKind::BitXor => "bit_xor(",
+        _ => return None,
+    })
 }
 
 fn fixed_decimals(arg: &Expr) -> u8 {

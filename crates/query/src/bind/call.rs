@@ -50,6 +50,11 @@ impl Binder<'_> {
             let cell = if constant { i64::from(self.new_once()) } else { -1 };
             args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
         }
+        if let Some(arg) = args.iter().find(|arg| arg.ty.is_fixed())
+            && func::refuses_fixed(function)
+        {
+            typing::refuse_fixed(arg, name)?;
+        }
         self.saw_volatile |= !function.pure;
         let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.

@@ -344,6 +344,7 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
         TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
         _ if ty.is_string() => ty.with_decimals(0),
+        kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,
     }
 }

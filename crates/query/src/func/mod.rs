@@ -125,6 +125,15 @@ pub(crate) fn is_system_constant(function: &Function) -> bool {
     matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
 }
 
+/// Whether addresses and UUIDs are no arguments of it: functions of numbers and dates.
+pub(crate) fn refuses_fixed(function: &Function) -> bool {
+    const TEXT_TOO: &[&str] =
+        &["greatest", "least", "crc32", "interval", "format", "length", "char", "bit_count"];
+    let of_numbers = [numeric::FUNCTIONS, datetime::FUNCTIONS, dateparts::FUNCTIONS];
+    of_numbers.iter().any(|table| table.iter().any(|f| f.name == function.name))
+        && !TEXT_TOO.contains(&function.name)
+}
+
 /// Whether any argument may be NULL.
 pub(crate) fn any_nullable(args: &[Expr]) -> bool {
     args.iter().any(|a| a.nullable)

@@ -361,6 +361,7 @@ fn extreme<'f>(
         Class::Real => Comparison::Real,
         Class::Date | Class::DateTime => Comparison::DateTime,
         Class::Time => Comparison::Time,
+        Class::Fixed(kind) => Comparison::Fixed(kind),
         Class::String | Class::Null => Comparison::Text(ty.collation),
     };
     let mut best: Option<Value> = None;
