@@ -364,7 +364,8 @@ impl CursorSink {
 
 impl RowSink for CursorSink {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        self.columns = Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
+        self.columns =
+            Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl Binder<'_> {
             )),
             None => None,
         };
-        let (ty, nullable) = self.aggregate_type(kind, &mut args)?;
+        let (ty, nullable) = self.aggregate_type(kind, call.distinct, &mut args)?;
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         let default = if kind == AggregateKind::JsonObject { ", " } else { "," };
@@ -122,8 +122,13 @@ impl Binder<'_> {
         Expr { node: Node::Aggregate(index as u32), ty, nullable, derivation }
     }
 
-    fn aggregate_type(&self, kind: AggregateKind, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-        if let (Some(name), Some(arg)) = (numeric_name(kind), args.first()) {
+    fn aggregate_type(
+        &self,
+        kind: AggregateKind,
+        distinct: bool,
+        args: &mut [Expr],
+    ) -> SqlResult<(SqlType, bool)> {
+        if let (Some(name), Some(arg)) = (numeric_name(kind, distinct), args.first()) {
             typing::refuse_fixed(arg, name)?;
         }
         let increment = u32::from(self.cx.session.vars.div_precision_increment);
@@ -206,8 +211,10 @@ impl Binder<'_> {
 }
 
 /// What messages call an aggregate of numbers.
-fn numeric_name(kind: AggregateKind) -> Option<&'static str> {
+fn numeric_name(kind: AggregateKind, distinct: bool) -> Option<&'static str> {
     Some(match kind {
+        AggregateKind::Sum if distinct => "sum(distinct ",
+        AggregateKind::Avg if distinct => "avg(distinct ",
         AggregateKind::Sum => "sum(",
         AggregateKind::Avg => "avg(",
         AggregateKind::StdPop => "std(",

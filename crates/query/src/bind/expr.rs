@@ -610,7 +610,7 @@ impl Binder<'_> {
                 let length = length.unwrap_or(u64::from(chars));
                 (typing::string_type(length, collation).with_decimals(0), text_maybe_null)
             }
-            CastType::Binary(None) if FixedKind::of(value.ty.kind).is_some_and(|_| true) => {
+            CastType::Binary(None) if value.ty.is_fixed() => {
                 let length = FixedKind::of(value.ty.kind).map_or(0, FixedKind::octets) as u32;
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
             }
@@ -624,7 +624,8 @@ impl Binder<'_> {
             }
             CastType::Other(name) if cast_fixed(name).is_some() => {
                 let kind = cast_fixed(name).expect("looked at");
-                (SqlType::new(kind), maybe_null || !matches!(value.node, Node::Constant(_) | Node::Param(_)))
+                let stays = value.ty.kind == kind || value.ty.is_string() && value.is_constant();
+                (SqlType::new(kind), maybe_null || !stays)
             }
             CastType::IntervalDaySecond(_) => return Err(errors::not_supported_yet("CAST AS INTERVAL")),
             CastType::Other(name) => return Err(errors::not_supported_yet(format!("CAST AS {name}"))),

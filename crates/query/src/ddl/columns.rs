@@ -372,8 +372,14 @@ pub(super) fn default_value(
             Err(errors::invalid_default(name))
         };
     }
+    // A number is no address either, but none that could not be cast.
+    let from = if convert::is_foreign(ty, &bound.ty) {
+        SqlType::varchar(0, CollationId::UTF8MB4_BIN)
+    } else {
+        bound.ty.clone()
+    };
     let context = cx.session.store_context(false, today);
-    let Ok((cell, problem)) = convert::store(ty, &bound.ty, value.as_ref(), &context) else {
+    let Ok((cell, problem)) = convert::store(ty, &from, value.as_ref(), &context) else {
         return Err(errors::invalid_default(name));
     };
     let value = cell.into_value();
@@ -393,7 +399,7 @@ pub(super) fn default_value(
 /// A DEFAULT that is worked out for each row: kept as text.
 fn default_expression(tree: &Expr) -> ColumnDefault {
     let text = keel_sql::printer::expr(tree);
-    let call = matches!(tree, Expr::Function(_));
+    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. });
     ColumnDefault::Expression(if call { text } else { format!("({text})") })
 }
 

@@ -22,17 +22,19 @@ pub const FUNCTIONS: &[Function] = &[
         let micros = runtime::time::unix_micros() as u64;
         Ok(Value::UInt((micros << 12 | runtime::rand::u64() & 0xfff) & (u64::MAX >> 1)))
     }),
+    // There is no replication to wait for.
+    function!(volatile "master_pos_wait", 2, 4, |_, _| Ok((SqlType::bigint().with_length(21), true)), |_, _, _| Ok(Value::Null)),
     function!(volatile "random_bytes", 1, 1, random_bytes_type, random_bytes),
     function!("inet_aton", 1, 1, |_, _| Ok((bits_type(), true)), inet_aton),
     function!("inet_ntoa", 1, 1, |cx, _| address_type(cx, 31), inet_ntoa),
     function!("inet6_aton", 1, 1, |_, _| Ok((SqlType::varbinary(16), true)), inet6_aton),
     function!("inet6_ntoa", 1, 1, |cx, _| address_type(cx, 39), inet6_ntoa),
     function!("is_ipv4", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
-        let text = given!(a[0].text(cx)?);
+        let text = a[0].text(cx)?.unwrap_or_default();
         Ok(Value::Int(i64::from(fixed::parse_inet4(&text).is_some())))
     }),
     function!("is_ipv6", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
-        let text = given!(a[0].text(cx)?);
+        let text = a[0].text(cx)?.unwrap_or_default();
         Ok(Value::Int(i64::from(fixed::parse_inet6(&text).is_some())))
     }),
     function!("is_ipv4_compat", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
@@ -55,7 +57,7 @@ fn is_such_address<'f>(
 ) -> SqlResult<Value> {
     let octets = match arg.eval(cx)?.as_ref() {
         ValueRef::Fixed(v) => Cow::Owned(v.octets().to_vec()),
-        _ => given!(arg.text(cx)?),
+        _ => arg.text(cx)?.unwrap_or_default(),
     };
     let is_address = octets.as_ref().try_into().is_ok_and(test);
     Ok(Value::Int(i64::from(is_address)))
@@ -88,7 +90,7 @@ fn uuid() -> Fixed {
 
 fn random_bytes_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = known_integer(&args[0]).unwrap_or(1024).clamp(0, 1024);
-    Ok((SqlType::varbinary(length as u32), true))
+    Ok((SqlType::varbinary(length as u32).with_decimals(STRING_DECIMALS), true))
 }
 
 fn random_bytes<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

@@ -2,7 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation};
+use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 
 use super::string::too_long;
 use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
@@ -147,6 +147,7 @@ fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     } else {
         Comparison::Real
     };
+    let by = args.iter().find_map(|a| FixedKind::of(a.ty.kind)).map_or(by, Comparison::Fixed);
     let wanted = args[0].eval(cx)?;
     for (index, arg) in args.iter().enumerate().skip(1) {
         let value = arg.eval(cx)?;
