@@ -219,7 +219,10 @@ impl Binder<'_> {
         let value = self.scalar(tree)?;
         match op {
             UnaryOp::Plus => Ok(value),
-            UnaryOp::Not => Ok(not(value)),
+            UnaryOp::Not => {
+                typing::refuse_condition(&value, "int", "=")?;
+                Ok(not(value))
+            }
             UnaryOp::BitNot => {
                 typing::refuse_fixed(&value, "~")?;
                 let nullable = value.nullable;
@@ -273,6 +276,7 @@ impl Binder<'_> {
         let mut nullable = false;
         for side in [left, right] {
             let bound = self.scalar(side)?;
+            typing::refuse_condition(&bound, "int", "<>")?;
             nullable |= bound.nullable;
             match (op, bound) {
                 (BinaryOp::And, Expr { node: Node::And(inner), .. })

@@ -336,6 +336,17 @@ pub fn refuse_fixed(operand: &Expr, op: &str) -> SqlResult<()> {
     }
 }
 
+/// 4078 where a condition is an address or UUID, which is neither true nor false: asked as a comparison with a number.
+pub fn refuse_condition(condition: &Expr, number: &str, op: &str) -> SqlResult<()> {
+    match condition.ty.is_fixed() {
+        true => {
+            let ty = convert::type_name(&condition.ty);
+            Err(errors::illegal_parameter_data_types2_for_operation(ty, number, op))
+        }
+        false => Ok(()),
+    }
+}
+
 fn merge(a: Class, b: Class) -> Class {
     use Class::*;
     match (a, b) {
