@@ -354,7 +354,11 @@ impl Database {
 fn kept_default(default: &ColumnDefault, nullable: bool) -> ColumnDefault {
     match default {
         ColumnDefault::Expression(text) if is_random(text) => {
-            if nullable { ColumnDefault::Value(Value::Null) } else { ColumnDefault::None }
+            if nullable {
+                ColumnDefault::Value(Value::Null)
+            } else {
+                ColumnDefault::None
+            }
         }
         other => other.clone(),
     }

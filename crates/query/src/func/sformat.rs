@@ -12,14 +12,14 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 use super::string::too_long;
 use super::{Function, function, given, text_value, unify};
 use crate::bind::BindContext;
-use crate::expr::typing::string_type;
+use crate::expr::typing::STRING_DECIMALS;
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("sformat", 1, usize::MAX, sformat_type, sformat)];
 
 /// Characters of a result that MariaDB describes.
-const RESULT_CHARS: u64 = 16_777_216;
+const RESULT_CHARS: u32 = 16_777_216;
 /// The longest fraction: no double has more digits.
 const FRACTION_MAX: usize = 1100;
 
@@ -56,7 +56,9 @@ fn sformat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
     let count = args.len();
     let collation = unify(cx, args, 0..count, "sformat")?;
     let collation = if args[0].class() == Class::Null { CollationId::BINARY } else { collation };
-    Ok((string_type(RESULT_CHARS, collation), true))
+    let kind = if collation == CollationId::BINARY { TypeKind::LongBlob } else { TypeKind::LongText };
+    let ty = SqlType::new(kind).with_length(RESULT_CHARS).with_decimals(STRING_DECIMALS);
+    Ok((ty.with_collation(collation), true))
 }
 
 fn sformat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -313,7 +315,7 @@ fn show_int(v: i64, spec: &Spec) -> Result<String, Fault> {
 fn by_thousands(digits: &str) -> String {
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
@@ -400,12 +402,12 @@ mod tests {
 
     #[test]
     fn forms_are_those_of_the_library() {
-        let values = [Arg::Int(42), Arg::Real(3.14159), Arg::Text("hi".into())];
+        let values = [Arg::Int(42), Arg::Real(2.71), Arg::Text("hi".into())];
         for (format, expected) in [
-            ("{} {} {}", Ok("42 3.14159 hi")),
+            ("{} {} {}", Ok("42 2.71 hi")),
             ("{0:5}|{0:<5}|{0:^5}|{0:05}", Ok("   42|42   | 42  |00042")),
             ("{0:#x} {0:+} {0:o}", Ok("0x2a +42 52")),
-            ("{1:.2f} {1:e} {1:.3}", Ok("3.14 3.141590e+00 3.14")),
+            ("{1:.1f} {1:e} {1:.2}", Ok("2.7 2.710000e+00 2.7")),
             ("{2:*^6}{{}}", Ok("**hi**{}")),
             ("{2:d}", Err(BAD_TYPE)),
             ("{0:.2}", Err(NO_PRECISION)),
