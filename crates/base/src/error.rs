@@ -239,6 +239,9 @@ catalogue! {
     DERIVED_MUST_HAVE_ALIAS derived_must_have_alias(1248, "42000") "Every derived table must have its own alias";
     TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
     COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
+    TOO_BIG_FOR_UNCOMPRESS too_big_for_uncompress(1256, "HY000", max) "Uncompressed data size too large; the maximum size is {max} (probably, length of uncompressed data was corrupted)";
+    ZLIB_BUFFER_ERROR zlib_buffer_error(1258, "HY000") "ZLIB: Not enough room in the output buffer (probably, length of uncompressed data was corrupted)";
+    ZLIB_DATA_ERROR zlib_data_error(1259, "HY000") "ZLIB: Input data corrupted";
     CUT_VALUE_GROUP_CONCAT cut_value_group_concat(1260, "HY000", row, name) "Row {row} was cut by {name}()";
     WARN_TOO_FEW_RECORDS warn_too_few_records(1261, "01000", row) "Row {row} doesn't contain data for all columns";
     WARN_TOO_MANY_RECORDS warn_too_many_records(1262, "01000", row) "Row {row} was truncated; it contained more data than there were input columns";
@@ -409,9 +412,12 @@ catalogue! {
     WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
     ACCOUNT_HAS_BEEN_LOCKED account_has_been_locked(4151, "HY000") "Access denied, this account is locked";
     QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
+    STD_INVALID_ARGUMENT std_invalid_argument(3047, "HY000", what, function) "Invalid argument error: {what} in function {function}.";
     RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
+    ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";
+    SFORMAT_ERROR sformat_error(4183, "HY000", what) "SFORMAT error: {what}";
 }
 
 #[cfg(test)]

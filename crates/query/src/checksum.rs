@@ -186,6 +186,7 @@ fn write_value(ty: &SqlType, value: ValueRef<'_>, out: &mut Vec<u8>) -> Option<(
                 _ => {}
             }
         }
+        (_, ValueRef::Fixed(v)) => v.append_ordered(out),
         (_, ValueRef::Null) => return None,
     }
     Some(())

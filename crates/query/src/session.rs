@@ -238,8 +238,8 @@ pub struct UserVariable {
 impl UserVariable {
     /// A variable as it is kept: times and members of ENUM and SET are text from here on.
     pub fn new(value: Value, ty: &SqlType) -> UserVariable {
-        let is_text =
-            ty.has_members() || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_));
+        let is_text = ty.has_members()
+            || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_) | Value::Fixed(_));
         if value.is_null() || !is_text {
             return UserVariable { value, ty: ty.clone() };
         }

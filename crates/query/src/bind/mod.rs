@@ -31,7 +31,7 @@ use keel_value::{CollationId, SqlType, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
-use crate::expr::{Expr, Node};
+use crate::expr::{Expr, Node, typing};
 use crate::session::Session;
 
 /// Where an execution's parameters come from.
@@ -299,6 +299,7 @@ impl<'a> Binder<'a> {
     /// Binds a condition and takes its AND apart: all of the result must be true. Constants are computed once.
     pub fn bind_condition(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
         let mut bound = self.bind(tree, clause)?;
+        typing::refuse_condition(&bound, "bigint", "<>")?;
         self.hoist(&mut bound);
         Ok(match bound.node {
             Node::And(parts) => parts,

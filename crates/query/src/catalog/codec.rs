@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use keel_base::TreeId;
 use keel_value::types::Format;
-use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
+use keel_value::{CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlType, Time, TypeKind, Value};
 
 use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
@@ -27,12 +27,12 @@ const TABLE_FORMAT: u8 = 3;
 const VIEW_FORMAT: u8 = 1;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
-const KINDS: [TypeKind; 29] = {
+const KINDS: [TypeKind; 32] = {
     use TypeKind::*;
     [
         Null, TinyInt, SmallInt, MediumInt, Int, BigInt, Decimal, Float, Double, Bit, Year, Date, Time,
         DateTime, Timestamp, Char, VarChar, Binary, VarBinary, TinyText, Text, MediumText, LongText,
-        TinyBlob, Blob, MediumBlob, LongBlob, Enum, Set,
+        TinyBlob, Blob, MediumBlob, LongBlob, Enum, Set, Inet4, Inet6, Uuid,
     ]
 };
 
@@ -284,6 +284,11 @@ impl Writer {
                 [v.hour, v.minute, v.second].into_iter().for_each(|n| self.u8(n));
                 self.u32(v.micros);
             }
+            Value::Fixed(v) => {
+                self.u8(10);
+                self.u8(KINDS.iter().position(|k| *k == v.kind().type_kind()).expect("all are listed") as u8);
+                self.bytes(v.octets());
+            }
         }
     }
 
@@ -439,6 +444,10 @@ impl Reader<'_> {
                 second: self.u8()?,
                 micros: self.u32()?,
             }),
+            10 => {
+                let kind = FixedKind::of(*KINDS.get(self.u8()? as usize)?)?;
+                Value::Fixed(Fixed::from_octets(kind, &self.bytes()?)?)
+            }
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@ use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::Charset;
 use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
-use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::database::choose_collation;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
@@ -69,6 +69,8 @@ fn row_octets(column: &ColumnDef) -> u64 {
         TypeKind::Char | TypeKind::Binary => ty.max_octets(),
         _ if ty.is_integer() => ty.integer_bytes() as u64,
         TypeKind::Decimal => u64::from(ty.length).div_ceil(2),
+        TypeKind::Inet4 => 4,
+        TypeKind::Inet6 | TypeKind::Uuid => 16,
         _ => 8,
     }
 }
@@ -158,6 +160,9 @@ fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlTyp
         D::Blob => by_octets(data.length, [T::TinyBlob, T::Blob, T::MediumBlob, T::LongBlob]),
         D::MediumBlob => SqlType::new(T::MediumBlob),
         D::LongBlob => SqlType::new(T::LongBlob),
+        D::Inet4 => SqlType::new(T::Inet4),
+        D::Inet6 => SqlType::new(T::Inet6),
+        D::Uuid => SqlType::new(T::Uuid),
         other => return Err(errors::not_supported_yet(format!("{other:?} columns"))),
     };
     if ty.is_numeric() && !matches!(ty.kind, T::Bit | T::Year) {
@@ -367,8 +372,14 @@ pub(super) fn default_value(
             Err(errors::invalid_default(name))
         };
     }
+    // A number is no address either, but none that could not be cast.
+    let from = if convert::is_foreign(ty, &bound.ty) {
+        SqlType::varchar(0, CollationId::UTF8MB4_BIN)
+    } else {
+        bound.ty.clone()
+    };
     let context = cx.session.store_context(false, today);
-    let Ok((cell, problem)) = convert::store(ty, &bound.ty, value.as_ref(), &context) else {
+    let Ok((cell, problem)) = convert::store(ty, &from, value.as_ref(), &context) else {
         return Err(errors::invalid_default(name));
     };
     let value = cell.into_value();
@@ -388,7 +399,7 @@ pub(super) fn default_value(
 /// A DEFAULT that is worked out for each row: kept as text.
 fn default_expression(tree: &Expr) -> ColumnDefault {
     let text = keel_sql::printer::expr(tree);
-    let call = matches!(tree, Expr::Function(_));
+    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. });
     ColumnDefault::Expression(if call { text } else { format!("({text})") })
 }
 
@@ -506,6 +517,9 @@ pub(crate) fn implicit_default(ty: &SqlType) -> Value {
         Date => Value::Date(keel_value::Date::default()),
         Time => Value::Time(keel_value::Time::default()),
         DateTime | Timestamp => Value::DateTime(keel_value::DateTime::default()),
+        Inet4 => Value::Fixed(Fixed::zero(FixedKind::Inet4)),
+        Inet6 => Value::Fixed(Fixed::zero(FixedKind::Inet6)),
+        Uuid => Value::Fixed(Fixed::zero(FixedKind::Uuid)),
         _ if ty.is_integer() && ty.unsigned => Value::UInt(0),
         _ if ty.is_integer() => Value::Int(0),
         Binary => Value::Bytes(vec![0; ty.length as usize].into()),

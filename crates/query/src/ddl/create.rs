@@ -222,7 +222,7 @@ impl Database {
                     column.comment = model.comment.clone();
                 }
                 if let Some(model) = model.filter(|m| m.nullable == *nullable) {
-                    column.default = model.default.clone();
+                    column.default = kept_default(&model.default, *nullable);
                     if model.auto_increment {
                         column.default = ColumnDefault::Value(implicit_default(ty));
                     }
@@ -350,6 +350,42 @@ impl Database {
     }
 }
 
+/// The default that a column made by a query takes over: not one that gives something else each time.
+fn kept_default(default: &ColumnDefault, nullable: bool) -> ColumnDefault {
+    match default {
+        ColumnDefault::Expression(text) if is_random(text) => {
+            if nullable {
+                ColumnDefault::Value(Value::Null)
+            } else {
+                ColumnDefault::None
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_random(text: &str) -> bool {
+    let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default());
+    match parsed.map(|parsed| parsed.statement) {
+        Ok(ast::Statement::Do(list)) => list.iter().any(calls_random),
+        _ => false,
+    }
+}
+
+fn calls_random(tree: &ast::Expr) -> bool {
+    const RANDOM: &[&str] = &["rand", "uuid", "uuid_short", "sys_guid", "random_bytes"];
+    if matches!(tree, ast::Expr::Function(call) if RANDOM.contains(&call.name.as_str())) {
+        return true;
+    }
+    let mut found = false;
+    tree.each_part(&mut |part| {
+        if let ast::walk::Part::Expr(part) = part {
+            found |= calls_random(part);
+        }
+    });
+    found
+}
+
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 pub(super) fn storable(ty: &SqlType) -> SqlType {
     let ty = ty.clone().with_format(Format::Plain);
@@ -361,6 +397,7 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
         TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
         _ if ty.is_string() => ty.with_decimals(0),
+        kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,
     }
 }

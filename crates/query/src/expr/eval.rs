@@ -81,11 +81,16 @@ pub fn problem_error(problem: Problem) -> SqlError {
         Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
             errors::truncated_wrong_value(kind, value)
         }
-        Problem::IncorrectTemporal { kind, value, .. } => SqlError {
-            message: format!("Incorrect {kind} value: '{value}'").into(),
-            ..errors::truncated_wrong_value(kind, value)
-        },
+        Problem::IncorrectTemporal { kind, value, .. } | Problem::IncorrectFixed { kind, value } => {
+            SqlError {
+                message: format!("Incorrect {kind} value: '{value}'").into(),
+                ..errors::truncated_wrong_value(kind, value)
+            }
+        }
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::CannotCast { from, to } => {
+            errors::illegal_parameter_data_types2_for_operation(from, to, "cast")
+        }
         Problem::OutOfRange | Problem::OutOfRangeTwice => errors::truncated_wrong_value("INTEGER", ""),
         Problem::TooLong | Problem::TooManyBits => errors::truncated_wrong_value("CHAR", ""),
         Problem::Truncated | Problem::TruncatedNote | Problem::TruncatedOutOfRange => {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use keel_sql::ast::{BinaryOp, IntervalUnit, VarScope};
 use keel_value::types::Format;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{CollationId, FixedKind, SqlType, Value};
 
 use crate::func::Function;
 use crate::select::Subquery;
@@ -91,6 +91,8 @@ pub enum Comparison {
     Date,
     /// As times.
     Time,
+    /// As addresses or UUIDs; what is none is NULL.
+    Fixed(FixedKind),
 }
 
 /// Comparison operators.
@@ -397,6 +399,19 @@ impl CompareOp {
             CompareOp::Le => ordering.is_le(),
             CompareOp::Gt => ordering.is_gt(),
             CompareOp::Ge => ordering.is_ge(),
+        }
+    }
+}
+
+impl BitOp {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BitOp::Or => "|",
+            BitOp::And => "&",
+            BitOp::Xor => "^",
+            BitOp::ShiftLeft => "<<",
+            BitOp::ShiftRight => ">>",
         }
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn kept_for_windows(meta: &mut ColumnMeta, expr: &mut Expr, grouped: 
 
 /// Numbers and dates that are computed carry BINARY.
 fn computed_flags(expr: &Expr) -> u16 {
-    if expr.ty.is_text() { 0 } else { flags::BINARY }
+    if expr.ty.is_text() || expr.ty.is_fixed() { 0 } else { flags::BINARY }
 }
 
 /// Flags of a table's column beyond those of its type.

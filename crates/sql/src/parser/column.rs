@@ -568,6 +568,9 @@ impl Parser<'_> {
         let mut found = data_type(kind);
         if matches!(kind, Time | DateTime | Timestamp | Year) {
             found.length = self.width()?;
+        } else if matches!(kind, Uuid | Inet4 | Inet6) {
+            // A length is read, and means nothing.
+            self.precision()?;
         }
         if kind == Year {
             while self.accept_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]).is_some() {}
