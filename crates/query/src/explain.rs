@@ -18,6 +18,7 @@ use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::bind::{BindContext, Binder};
 use crate::expr::typing::string_type;
 use crate::expr::{Expr, Node, walk};
+use crate::join::order::FUNCTION_ROWS;
 use crate::join::{JoinSource, Source, TableSource};
 use crate::plan::Notes;
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
@@ -383,6 +384,16 @@ impl Lines {
             Source::One => return,
             Source::Join(join) => return self.join(join, id, select_type, derived),
             Source::Table(table) => table_line(table),
+            Source::Function(function) => Line {
+                table: Some(function.alias.to_string()),
+                kind: Some("ALL"),
+                rows: Some(FUNCTION_ROWS as u64),
+                extra: Some(match function.filter.is_empty() {
+                    true => "Table function: json_table".into(),
+                    false => "Table function: json_table; Using where".into(),
+                }),
+                ..Line::default()
+            },
             Source::Derived(table) => Line {
                 table: Some(match derived.get(&table.slot) {
                     Some(number) => format!("<derived{number}>"),
@@ -584,6 +595,10 @@ fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec
                 out.push(Child::Derived(derived.slot, &derived.plan));
             }
             conditions.extend(&derived.filter);
+        }
+        Source::Function(function) => {
+            conditions.push(&function.table.document);
+            conditions.extend(&function.filter);
         }
         Source::Join(join) => {
             gather(&join.left, out, conditions);

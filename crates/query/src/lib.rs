@@ -30,6 +30,7 @@ pub mod inspect;
 mod interrupt;
 mod join;
 pub mod json;
+mod json_table;
 mod lock_tables;
 mod maintain;
 mod mdl;

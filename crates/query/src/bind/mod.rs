@@ -123,6 +123,8 @@ pub enum Clause {
     Where,
     /// ON.
     On,
+    /// The document of JSON_TABLE.
+    TableFunction,
     /// GROUP BY.
     Group,
     /// HAVING.
@@ -147,6 +149,7 @@ impl Clause {
             Clause::Returning => "RETURNING",
             Clause::Where => "WHERE",
             Clause::On => "ON",
+            Clause::TableFunction => "JSON_TABLE",
             Clause::Group => "GROUP BY",
             Clause::Having => "HAVING",
             Clause::Order | Clause::Window => "ORDER BY",

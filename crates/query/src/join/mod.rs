@@ -20,6 +20,7 @@ use keel_value::row::Layout;
 use crate::access::{AccessChoice, AccessPath, TableReader};
 use crate::catalog::TableDef;
 use crate::expr::{EvalContext, Expr, RowSlot};
+use crate::json_table::{JsonRun, JsonTable};
 use crate::select::{FrameBuffer, SelectPlan};
 use crate::session::Session;
 
@@ -62,6 +63,20 @@ pub(crate) struct DerivedSource {
     pub filter: Vec<Expr>,
 }
 
+/// JSON_TABLE.
+pub(crate) struct FunctionSource {
+    /// Its slot.
+    pub slot: u16,
+    /// The name it has in the query.
+    pub alias: Arc<str>,
+    /// What makes its rows.
+    pub table: Arc<JsonTable>,
+    /// Which of its columns anybody reads.
+    pub needed: Vec<bool>,
+    /// Conditions that each row must fulfil.
+    pub filter: Vec<Expr>,
+}
+
 /// A join of two sources.
 pub(crate) struct JoinSource {
     /// LEFT JOIN: left rows without a match appear with NULLs.
@@ -88,6 +103,8 @@ pub(crate) enum Source {
     Table(Box<TableSource>),
     /// A derived table.
     Derived(Box<DerivedSource>),
+    /// JSON_TABLE.
+    Function(Box<FunctionSource>),
     /// A join.
     Join(Box<JoinSource>),
 }
@@ -99,6 +116,7 @@ impl Source {
             Source::One => 1.0,
             Source::Table(table) => table.choice.rows.max(1.0),
             Source::Derived(derived) => derived.plan.expected_rows(),
+            Source::Function(_) => order::FUNCTION_ROWS,
             Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
         }
     }
@@ -107,7 +125,7 @@ impl Source {
     pub fn scans(&self) -> bool {
         const FEW_ROWS: f64 = 20.0;
         match self {
-            Source::One | Source::Derived(_) => false,
+            Source::One | Source::Derived(_) | Source::Function(_) => false,
             Source::Table(table) => {
                 matches!(*table.path, AccessPath::Scan { .. }) && table.choice.rows > FEW_ROWS
             }
@@ -141,6 +159,7 @@ pub(crate) enum Runner<'p> {
     One { given: bool },
     Table { source: &'p TableSource, reader: TableReader },
     Derived { source: &'p DerivedSource, rows: StoredRun<'p> },
+    Function { source: &'p FunctionSource, run: Box<JsonRun<'p>> },
     Join(Box<JoinRun<'p>>),
 }
 
@@ -171,6 +190,10 @@ impl<'p> Runner<'p> {
                 reader: TableReader::new(&table.table, &table.path, table.covering, read),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
+            Source::Function(function) => Runner::Function {
+                source: function,
+                run: Box::new(JsonRun::new(&function.table, &function.needed)),
+            },
             Source::Join(join) => {
                 let right = Runner::new(&join.right, read);
                 let right = match &join.hash {
@@ -194,6 +217,7 @@ impl<'p> Runner<'p> {
             Runner::One { given } => *given = false,
             Runner::Table { reader, .. } => reader.open(session, frame.view())?,
             Runner::Derived { rows, .. } => rows.open(session, frame)?,
+            Runner::Function { run, .. } => run.open(session, frame)?,
             Runner::Join(join) => {
                 join.has_left = false;
                 join.left.open(session, frame)?;
@@ -222,6 +246,16 @@ impl<'p> Runner<'p> {
             Runner::Derived { source, rows } => loop {
                 session.check_interrupt()?;
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
+                    return Ok(false);
+                }
+                fiber::tick();
+                if all_hold(&source.filter, session, frame)? {
+                    return Ok(true);
+                }
+            },
+            Runner::Function { source, run } => loop {
+                session.check_interrupt()?;
+                if !run.next(session, &mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
                 fiber::tick();

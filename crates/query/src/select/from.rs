@@ -8,7 +8,7 @@ use keel_sql::ast::{ColumnName, JoinCondition, JoinKind, Query, TableRef};
 use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
-use super::{Body, SelectPlan, build, merge, view};
+use super::{Body, SelectPlan, build, function, merge, view};
 use crate::bind::{Binder, Clause, MergedColumn, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::names;
 use crate::expr::{CompareOp, Derivation, Expr};
@@ -31,6 +31,11 @@ pub(super) struct From {
     pub checks: Vec<Expr>,
     /// Sides of outer joins, around what is being bound, that may be empty.
     pub empty_sides: u32,
+    /// Left sides of RIGHT JOINs around what is being bound: table functions there read the right side too, once it is
+    /// bound.
+    pub right_joins: u32,
+    /// Slots that table functions may not read: what stands before a RIGHT JOIN comes behind its right side.
+    pub hidden: u64,
 }
 
 impl From {
@@ -41,7 +46,7 @@ impl From {
                 Body::Working(working) => Some(&*working.name),
                 _ => None,
             },
-            LeafKind::Table(..) => None,
+            LeafKind::Table(..) | LeafKind::Function(_) => None,
         }
     }
 }
@@ -136,12 +141,28 @@ pub(super) fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableR
             binder.derived_depth -= 1;
             part
         }
+        TableRef::JsonTable(table) => Ok((function::add(binder, from, table)?, Vec::new())),
         TableRef::Join { kind, natural, left, right, on } => {
             let start = binder.scope().tables.len();
-            let (left_tree, left_own) = side_of(binder, from, left, *kind == JoinKind::Right)?;
+            let first_slot = from.leaves.len();
+            let turned = *kind == JoinKind::Right;
+            from.right_joins += u32::from(turned);
+            let left_part = side_of(binder, from, left, turned);
+            from.right_joins -= u32::from(turned);
+            let (left_tree, left_own) = left_part?;
             let middle = binder.scope().tables.len();
-            let (right_tree, right_own) = side_of(binder, from, right, *kind == JoinKind::Left)?;
+            let left_slots = first_slot..from.leaves.len();
+            let hidden = from.hidden;
+            if turned {
+                from.hidden |= function::bits(left_slots.clone());
+            }
+            let right_part = side_of(binder, from, right, *kind == JoinKind::Left);
+            from.hidden = hidden;
+            let (right_tree, right_own) = right_part?;
             let end = binder.scope().tables.len();
+            if turned && from.right_joins == 0 {
+                function::bind_left(binder, from, left, left_slots)?;
+            }
             let mut conditions = Vec::new();
             match on {
                 JoinCondition::On(tree) => {

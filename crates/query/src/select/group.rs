@@ -73,12 +73,19 @@ pub(super) fn mark_needed<'e>(
     exprs: impl Iterator<Item = &'e Expr>,
     aggregates: &'e [AggregateCall],
 ) {
+    let mut documents = Vec::new();
+    for leaf in &from.leaves {
+        if let order::LeafKind::Function(table) = &leaf.kind {
+            walk::for_each_column(&table.document, &mut |slot, column| documents.push((slot, column)));
+        }
+    }
     let leaves = &mut from.leaves;
     let mut mark = |slot: u16, column: u16| {
         if let Some(leaf) = leaves.get_mut(slot as usize) {
             leaf.needed[column as usize] = true;
         }
     };
+    documents.into_iter().for_each(|(slot, column)| mark(slot, column));
     let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
     for expr in exprs.chain(arguments) {
         walk::for_each_column(expr, &mut mark);

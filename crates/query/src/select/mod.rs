@@ -17,6 +17,7 @@ mod difference;
 mod export;
 mod frame;
 mod from;
+mod function;
 mod group;
 mod keyed;
 mod memo;

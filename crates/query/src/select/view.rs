@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions};
+use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef};
 use keel_storage::runtime::fiber;
 
 use super::build::{self, Item};
@@ -146,6 +146,7 @@ fn mergeable_shape<'q>(view: &View, query: &'q Query) -> Option<(&'q Select, &'q
         && query.limit.is_none()
         && options == SelectOptions::default()
         && !select.from.is_empty()
+        && !select.from.iter().any(TableRef::has_function)
         && select.group_by.is_empty()
         && select.having.is_none()
         && select.windows.is_empty();

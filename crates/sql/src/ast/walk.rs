@@ -164,10 +164,20 @@ impl Select {
 }
 
 impl TableRef {
+    /// Whether JSON_TABLE stands in it, derived tables aside.
+    pub fn has_function(&self) -> bool {
+        match self {
+            TableRef::JsonTable(_) => true,
+            TableRef::Join { left, right, .. } => left.has_function() || right.has_function(),
+            TableRef::Table { .. } | TableRef::Derived { .. } => false,
+        }
+    }
+
     fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
         match self {
             TableRef::Table { name, .. } => name.db.is_none() && is_it(&name.name),
             TableRef::Derived { query, .. } => query.reads(is_it),
+            TableRef::JsonTable(table) => table.document.reads(is_it),
             TableRef::Join { left, right, on, .. } => {
                 let on = matches!(on, JoinCondition::On(expr) if expr.reads(is_it));
                 on || left.reads(is_it) || right.reads(is_it)
