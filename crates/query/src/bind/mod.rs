@@ -227,6 +227,8 @@ pub struct Binder<'a> {
     pub(crate) subquery_depth: u32,
     /// Views bound so far, whatever became of them.
     pub(crate) views_met: u32,
+    /// JSON_TABLE was met.
+    pub(crate) met_function: bool,
     /// What names mean, where somebody wants to know: while a view is defined.
     pub(crate) whole_names: Option<Box<WholeNames>>,
 }
@@ -266,6 +268,7 @@ impl<'a> Binder<'a> {
             within_views: Vec::new(),
             subquery_depth: 0,
             views_met: 0,
+            met_function: false,
             whole_names: None,
         }
     }

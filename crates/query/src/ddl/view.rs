@@ -217,6 +217,7 @@ impl Database {
             return Err(error.clone());
         }
         let here = session.database.as_deref() == Some(&*view.schema)
+            && !binder.met_function
             && binder.tables.iter().all(|table| table.schema == view.schema)
             && binder.views.iter().all(|named| named.view.schema == view.schema);
         let omit = Some(&*view.schema).filter(|_| here);

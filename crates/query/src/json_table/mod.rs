@@ -24,6 +24,10 @@ pub(crate) use run::JsonRun;
 
 /// The function's name in messages.
 const NAME: &str = "JSON_TABLE";
+/// The database that its columns have.
+pub(crate) const DATABASE: &str = "*any*";
+/// The table that its columns have.
+pub(crate) const TABLE: &str = "json_table";
 
 /// A JSON_TABLE, bound.
 pub(crate) struct JsonTable {

@@ -6,17 +6,12 @@ use keel_base::{SqlResult, errors};
 use keel_value::convert::{self, Problem, Target};
 use keel_value::{CollationId, Date, SqlType, Value, ValueRef};
 
-use super::{Column, JsonTable, Kind, Response};
+use super::{Column, DATABASE, JsonTable, Kind, Response, TABLE};
 use crate::ddl::padded;
 use crate::json::find::{self, Search};
 use crate::json::scan::{Kind as Form, Scanner};
 use crate::json::{Bound, Path, Stop, text};
 use crate::session::Session;
-
-/// The database that messages name.
-const DATABASE: &str = "*any*";
-/// The table that messages name.
-const TABLE: &str = "json_table";
 
 /// What a column's path leads to.
 struct Found {

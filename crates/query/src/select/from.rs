@@ -36,6 +36,8 @@ pub(super) struct From {
     pub right_joins: u32,
     /// Slots that table functions may not read: what stands before a RIGHT JOIN comes behind its right side.
     pub hidden: u64,
+    /// Slots of table functions whose documents are not bound yet.
+    pub pending: Vec<u16>,
 }
 
 impl From {

@@ -15,9 +15,13 @@ use crate::json_table;
 /// Adds a JSON_TABLE to FROM. On the left side of a RIGHT JOIN its document is bound later, by [`bind_left`].
 pub(super) fn add(binder: &mut Binder<'_>, from: &mut From, tree: &ast::JsonTable) -> SqlResult<FromTree> {
     let slot = from.leaves.len() as u16;
+    binder.met_function = true;
     let document = match from.right_joins {
         0 => document(binder, tree, from.hidden)?,
-        _ => Expr::null(),
+        _ => {
+            from.pending.push(slot);
+            Expr::null()
+        }
     };
     let collation = binder.cx.session.vars.database_collation;
     let table = json_table::bind(tree, document, collation)?;
@@ -32,12 +36,12 @@ pub(super) fn add(binder: &mut Binder<'_>, from: &mut From, tree: &ast::JsonTabl
     binder.scope_mut().add_table(ScopeTable {
         slot,
         schema: "".into(),
-        name: alias.clone(),
+        name: json_table::TABLE.into(),
         alias: alias.clone(),
         columns: columns.collect(),
         def: None,
         outer_joined: false,
-        view: ViewPart::None,
+        view: ViewPart::Function,
     })?;
     let needed = vec![false; table.columns.len()];
     from.leaves.push(Leaf { slot, alias, needed, kind: LeafKind::Function(Arc::new(table)) });
@@ -45,22 +49,18 @@ pub(super) fn add(binder: &mut Binder<'_>, from: &mut From, tree: &ast::JsonTabl
 }
 
 /// Binds the documents of a RIGHT JOIN's left side, which is read behind its right side.
-pub(super) fn bind_left(
+pub(super) fn bind_left<'t>(
     binder: &mut Binder<'_>,
     from: &mut From,
-    left: &TableRef,
+    left: &'t TableRef,
     slots: Range<usize>,
 ) -> SqlResult<()> {
-    let mut trees = Vec::new();
+    let mut trees: Vec<&'t ast::JsonTable> = Vec::new();
     functions(left, &mut trees);
-    let mut trees = trees.into_iter();
-    for slot in slots.clone() {
-        if !matches!(from.leaves[slot].kind, LeafKind::Function(_)) {
-            continue;
-        }
-        let Some(tree) = trees.next() else { break };
-        let bound = document(binder, tree, from.hidden | bits(slot..slots.end))?;
-        if let LeafKind::Function(table) = &mut from.leaves[slot].kind
+    let pending: Vec<u16> = std::mem::take(&mut from.pending);
+    for (slot, tree) in pending.into_iter().zip(trees) {
+        let bound = document(binder, tree, from.hidden | bits(usize::from(slot)..slots.end))?;
+        if let LeafKind::Function(table) = &mut from.leaves[usize::from(slot)].kind
             && let Some(table) = Arc::get_mut(table)
         {
             table.set_document(bound);

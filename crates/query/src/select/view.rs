@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef};
+use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions};
 use keel_storage::runtime::fiber;
 
 use super::build::{self, Item};
@@ -146,7 +146,6 @@ fn mergeable_shape<'q>(view: &View, query: &'q Query) -> Option<(&'q Select, &'q
         && query.limit.is_none()
         && options == SelectOptions::default()
         && !select.from.is_empty()
-        && !select.from.iter().any(TableRef::has_function)
         && select.group_by.is_empty()
         && select.having.is_none()
         && select.windows.is_empty();
@@ -231,11 +230,13 @@ fn bind_inner(
     let orders = from.order.len();
     // One of the statement around is its own matter.
     let around = from.error.take();
+    let (right_joins, hidden) = (std::mem::take(&mut from.right_joins), std::mem::take(&mut from.hidden));
     for table in &select.from {
         let (next, conditions) = from::table_ref(binder, from, table)?;
         below.extend(conditions);
         tree = Some(from::crossed(tree, next));
     }
+    (from.right_joins, from.hidden) = (right_joins, hidden);
     if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }

@@ -2,7 +2,7 @@
 //!
 //! Recursion follows the tree, whose depth the parser bounds.
 
-use super::{Expr, JoinCondition, Query, QueryBody, Select, SelectItem, TableRef};
+use super::{Expr, JoinCondition, JsonColumn, JsonTable, Query, QueryBody, Select, SelectItem, TableRef};
 
 /// A part of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -163,16 +163,23 @@ impl Select {
     }
 }
 
-impl TableRef {
-    /// Whether JSON_TABLE stands in it, derived tables aside.
-    pub fn has_function(&self) -> bool {
-        match self {
-            TableRef::JsonTable(_) => true,
-            TableRef::Join { left, right, .. } => left.has_function() || right.has_function(),
-            TableRef::Table { .. } | TableRef::Derived { .. } => false,
+impl JsonTable {
+    /// Whether it has a column of that name.
+    pub fn has_column(&self, name: &str) -> bool {
+        fn among(columns: &[JsonColumn], name: &str) -> bool {
+            columns.iter().any(|column| match column {
+                JsonColumn::Ordinality(own) => own.eq_ignore_ascii_case(name),
+                JsonColumn::Value { column, .. } | JsonColumn::Exists { column, .. } => {
+                    column.name.eq_ignore_ascii_case(name)
+                }
+                JsonColumn::Nested { columns, .. } => among(columns, name),
+            })
         }
+        among(&self.columns, name)
     }
+}
 
+impl TableRef {
     fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
         match self {
             TableRef::Table { name, .. } => name.db.is_none() && is_it(&name.name),
