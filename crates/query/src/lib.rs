@@ -16,6 +16,7 @@ pub mod bind;
 mod cache;
 pub mod catalog;
 mod checksum;
+mod counts;
 mod database;
 mod ddl;
 mod dml;

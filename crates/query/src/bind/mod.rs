@@ -31,6 +31,7 @@ use keel_value::{CollationId, SqlType, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
+use crate::counts::{Counting, Counts};
 use crate::expr::{Expr, Node};
 use crate::session::Session;
 
@@ -57,6 +58,8 @@ pub struct BindContext<'a> {
     /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
     /// another value from row to row.
     pub assigned: &'a [Arc<str>],
+    /// Gives the operators of the plan their counts, for ANALYZE.
+    pub counting: Option<&'a Counting>,
 }
 
 impl BindContext<'_> {
@@ -271,6 +274,11 @@ impl<'a> Binder<'a> {
             met_function: false,
             whole_names: None,
         }
+    }
+
+    /// Counts for one more operator, where the statement is analyzed.
+    pub(crate) fn counts(&self) -> Option<Arc<Counts>> {
+        self.cx.counting.map(Counting::one_more)
     }
 
     /// The innermost scope.

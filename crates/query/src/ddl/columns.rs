@@ -356,7 +356,7 @@ pub(super) fn default_value(
     }
     let params = ParamSource::default();
     let mut binder =
-        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[] });
+        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[], counting: None });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
     let today = cx.session.now_local().date;
@@ -400,7 +400,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
             let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;

@@ -138,7 +138,7 @@ impl Database {
     pub(crate) fn plan_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<select::SelectPlan> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         select::view::plan(&mut binder, view)
     }
 
@@ -157,7 +157,7 @@ impl Database {
         outer.push(view.id);
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let target = select::view::target(&mut binder, view, None)?;
         let tables = target.map_or_else(Vec::new, |target| target.tables);
         let plain = select::view::plain_columns(&binder);
@@ -209,7 +209,7 @@ impl Database {
     pub fn show_create_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<(String, bool)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let bound = select::view::target(&mut binder, view, None);
         if let Err(error) = &bound
             && error.code == code::VIEW_RECURSIVE
@@ -354,7 +354,7 @@ fn text_of(
     create: &ast::CreateView,
 ) -> SqlResult<(String, Vec<String>)> {
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.whole_names = Some(Box::new(WholeNames::default()));
     let plan = select::plan_select(&mut binder, &create.query)?;
     check::needs(session, &catalog.accounts, &binder.needs)?;
@@ -398,7 +398,7 @@ pub(crate) struct ViewFacts {
 /// Finds out what a view allows, in a catalog that need not have it.
 pub(crate) fn facts(session: &Session, catalog: &Catalog, record: &ViewRecord) -> SqlResult<ViewFacts> {
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     let view = Arc::new(View::offline(record.clone()));
     let target = select::view::target(&mut binder, &view, None)?;
     let merges = target.is_some();

@@ -65,6 +65,11 @@ impl MultiPlan {
         self.targets.iter().filter_map(|target| target.family.as_ref())
     }
 
+    /// The query that finds its rows.
+    pub fn query(&self) -> &SelectPlan {
+        &self.query
+    }
+
     /// The tables whose rows change.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.targets.iter().map(|t| &t.table)

@@ -13,7 +13,14 @@ pub fn text(expr: &Expr) -> String {
 
 /// The text of an expression with the values that its parameters have now.
 pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
-    let mut out = Text { text: String::new(), params };
+    let mut out = Text { text: String::new(), params, short: false };
+    write(expr, &mut out);
+    out.text
+}
+
+/// The same as plans show it: columns without database, and without quotes where they need none.
+pub fn text_in_plan(expr: &Expr, params: &[Value]) -> String {
+    let mut out = Text { text: String::new(), params, short: true };
     write(expr, &mut out);
     out.text
 }
@@ -22,6 +29,8 @@ pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
 struct Text<'p> {
     text: String,
     params: &'p [Value],
+    /// Names of columns are short.
+    short: bool,
 }
 
 impl Text<'_> {
@@ -34,6 +43,25 @@ impl Text<'_> {
     }
 }
 
+/// "`db`.`table`.`column`" as table.column.
+fn short_name(name: &str, out: &mut Text<'_>) {
+    let parts: Vec<&str> = name.split("`.`").collect();
+    for (place, part) in parts.iter().skip(parts.len().saturating_sub(2)).enumerate() {
+        if place > 0 {
+            out.push('.');
+        }
+        let bare = part.trim_matches('`');
+        let plain = bare.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$');
+        if plain {
+            out.push_str(bare);
+        } else {
+            out.push('`');
+            out.push_str(bare);
+            out.push('`');
+        }
+    }
+}
+
 fn write(expr: &Expr, out: &mut Text<'_>) {
     match &expr.node {
         Node::Constant(value) => constant(value, expr, out),
@@ -41,6 +69,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             Some(value) => constant(value, expr, out),
             None => out.push('?'),
         },
+        Node::Column(column) | Node::Outer { column, .. } if out.short => short_name(&column.name, out),
         Node::Column(column) | Node::Outer { column, .. } => out.push_str(&column.name),
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),

@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_storage::Read;
-use keel_storage::runtime::fiber;
+use keel_storage::runtime::{fiber, time};
 use keel_value::row::Layout;
 
 use crate::access::{AccessChoice, AccessPath, TableReader};
 use crate::catalog::TableDef;
+use crate::counts::Counts;
 use crate::expr::{EvalContext, Expr, RowSlot};
 use crate::json_table::{JsonRun, JsonTable};
 use crate::select::{FrameBuffer, SelectPlan};
@@ -47,6 +48,8 @@ pub(crate) struct TableSource {
     pub implied: Vec<Expr>,
     /// What EXPLAIN tells of the choice.
     pub choice: AccessChoice,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// A derived table.
@@ -61,6 +64,8 @@ pub(crate) struct DerivedSource {
     pub layout: Arc<Layout>,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// JSON_TABLE.
@@ -75,6 +80,8 @@ pub(crate) struct FunctionSource {
     pub needed: Vec<bool>,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// A join of two sources.
@@ -93,6 +100,8 @@ pub(crate) struct JoinSource {
     pub filter: Vec<Expr>,
     /// The right side is read once, by these keys.
     pub hash: Option<HashPlan>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// Where rows come from.
@@ -118,6 +127,17 @@ impl Source {
             Source::Derived(derived) => derived.plan.expected_rows(),
             Source::Function(_) => order::FUNCTION_ROWS,
             Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
+        }
+    }
+
+    /// What it did, for ANALYZE.
+    pub fn counts(&self) -> Option<&Arc<Counts>> {
+        match self {
+            Source::One => None,
+            Source::Table(table) => table.counts.as_ref(),
+            Source::Derived(derived) => derived.counts.as_ref(),
+            Source::Function(function) => function.counts.as_ref(),
+            Source::Join(join) => join.counts.as_ref(),
         }
     }
 
@@ -161,6 +181,8 @@ pub(crate) enum Runner<'p> {
     Derived { source: &'p DerivedSource, rows: StoredRun<'p> },
     Function { source: &'p FunctionSource, run: Box<JsonRun<'p>> },
     Join(Box<JoinRun<'p>>),
+    /// Any of the others in a plan for ANALYZE.
+    Counted { counts: &'p Counts, inner: Box<Runner<'p>> },
 }
 
 /// A join while it runs.
@@ -183,6 +205,14 @@ enum Inner<'p> {
 impl<'p> Runner<'p> {
     /// A runner of a source, not open yet. `read` says how tables are read.
     pub fn new(source: &'p Source, read: Read) -> Runner<'p> {
+        let inner = Runner::uncounted(source, read);
+        match source.counts() {
+            None => inner,
+            Some(counts) => Runner::Counted { counts, inner: Box::new(inner) },
+        }
+    }
+
+    fn uncounted(source: &'p Source, read: Read) -> Runner<'p> {
         match source {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
@@ -218,6 +248,12 @@ impl<'p> Runner<'p> {
             Runner::Table { reader, .. } => reader.open(session, frame.view())?,
             Runner::Derived { rows, .. } => rows.open(session, frame)?,
             Runner::Function { run, .. } => run.open(session, frame)?,
+            Runner::Counted { counts, inner } => {
+                let began = time::now();
+                counts.begin();
+                inner.open(session, frame)?;
+                counts.spend(began);
+            }
             Runner::Join(join) => {
                 join.has_left = false;
                 join.left.open(session, frame)?;
@@ -227,7 +263,30 @@ impl<'p> Runner<'p> {
     }
 
     /// The next row, into the frame's slots; false at the end.
+    #[inline]
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
+        match self {
+            Runner::Counted { counts, inner } => {
+                let began = time::now();
+                let found = inner.advance(session, frame, || counts.read())?;
+                counts.spend(began);
+                if found {
+                    counts.pass();
+                }
+                Ok(found)
+            }
+            other => other.advance(session, frame, || ()),
+        }
+    }
+
+    /// The same; calls `read` for each row, also for those that do not fulfil all conditions.
+    #[inline]
+    fn advance(
+        &mut self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        read: impl Fn(),
+    ) -> SqlResult<bool> {
         match self {
             Runner::One { given } => Ok(!std::mem::replace(given, true)),
             Runner::Table { source, reader } => loop {
@@ -235,6 +294,7 @@ impl<'p> Runner<'p> {
                 if !reader.next(session, slot)? {
                     return Ok(false);
                 }
+                read();
                 fiber::tick();
                 let holds = all_hold(&source.filter, session, frame)?
                     && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
@@ -248,6 +308,7 @@ impl<'p> Runner<'p> {
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
+                read();
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
@@ -258,12 +319,20 @@ impl<'p> Runner<'p> {
                 if !run.next(session, &mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
+                read();
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
                 }
             },
-            Runner::Join(join) => join.next(session, frame),
+            Runner::Join(join) => {
+                let found = join.next(session, frame)?;
+                if found {
+                    read();
+                }
+                Ok(found)
+            }
+            Runner::Counted { inner, .. } => inner.next(session, frame),
         }
     }
 }

@@ -19,6 +19,7 @@ use keel_value::row::Layout;
 use super::{DerivedSource, FunctionSource, HashPlan, JoinSource, Source, TableSource, disjunct};
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
 use crate::catalog::TableDef;
+use crate::counts::{Counting, Counts};
 use crate::expr::{CompareOp, Expr, Node, walk};
 use crate::json_table::JsonTable;
 use crate::select::{Carry, SelectPlan, SlotColumns};
@@ -78,6 +79,8 @@ pub(crate) struct JoinRequest<'a> {
     pub straight: bool,
     /// The first execution's parameters, where known.
     pub sample: &'a [Value],
+    /// Gives sources their counts, for ANALYZE.
+    pub counting: Option<&'a Counting>,
 }
 
 /// The result.
@@ -252,6 +255,10 @@ impl Planner<'_> {
         let left_over: Vec<Expr> = pool.into_iter().flatten().collect();
         debug_assert!(left_over.is_empty(), "every condition has found its place");
         Ok(Group { source, rest, ordered })
+    }
+
+    fn counts(&self) -> Option<Arc<Counts>> {
+        self.request.counting.map(Counting::one_more)
     }
 
     /// Slots that table functions at some slots read.
@@ -498,6 +505,7 @@ impl Planner<'_> {
             }
         }
         let leaf = &self.request.leaves[slot as usize];
+        let counts = self.counts();
         let ordered = choice.ordered && first;
         Ok(match &leaf.kind {
             LeafKind::Table(table, _) => (
@@ -510,18 +518,19 @@ impl Planner<'_> {
                     filter,
                     implied,
                     choice,
+                    counts,
                 })),
                 ordered,
             ),
             LeafKind::Function(table) => {
                 filter.extend(implied);
                 let (alias, table, needed) = (leaf.alias.clone(), table.clone(), leaf.needed.clone());
-                (Source::Function(Box::new(FunctionSource { slot, alias, table, needed, filter })), false)
+                (Source::Function(Box::new(FunctionSource { slot, alias, table, needed, filter, counts })), false)
             }
             LeafKind::Derived(plan, layout) => {
                 filter.extend(implied);
                 let (alias, plan, layout) = (leaf.alias.clone(), plan.clone(), layout.clone());
-                (Source::Derived(Box::new(DerivedSource { slot, alias, plan, layout, filter })), false)
+                (Source::Derived(Box::new(DerivedSource { slot, alias, plan, layout, filter, counts })), false)
             }
         })
     }
@@ -568,7 +577,8 @@ impl Planner<'_> {
         let now = placed | slots;
         // WHERE may be asked of the joined rows now.
         let filter = take(pool, |c| walk::slots_read(c) & !now == 0);
-        Ok(Source::Join(Box::new(JoinSource { outer, left, right, right_slots, on, filter, hash })))
+        let counts = self.counts();
+        Ok(Source::Join(Box::new(JoinSource { outer, left, right, right_slots, on, filter, hash, counts })))
     }
 
     /// An item read once into a hash table. Its own conditions are asked when it is read, join columns are the keys, and
