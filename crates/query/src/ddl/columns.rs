@@ -355,8 +355,13 @@ pub(super) fn default_value(
         return Ok(default_expression(tree));
     }
     let params = ParamSource::default();
-    let mut binder =
-        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[], counting: None });
+    let mut binder = Binder::new(BindContext {
+        catalog: cx.catalog,
+        session: &*cx.session,
+        params,
+        assigned: &[],
+        counting: None,
+    });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
     let today = cx.session.now_local().date;

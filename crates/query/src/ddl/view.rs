@@ -138,7 +138,8 @@ impl Database {
     pub(crate) fn plan_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<select::SelectPlan> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         select::view::plan(&mut binder, view)
     }
 
@@ -157,7 +158,8 @@ impl Database {
         outer.push(view.id);
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let target = select::view::target(&mut binder, view, None)?;
         let tables = target.map_or_else(Vec::new, |target| target.tables);
         let plain = select::view::plain_columns(&binder);
@@ -209,7 +211,8 @@ impl Database {
     pub fn show_create_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<(String, bool)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let bound = select::view::target(&mut binder, view, None);
         if let Err(error) = &bound
             && error.code == code::VIEW_RECURSIVE

@@ -3,8 +3,8 @@
 
 use keel_sql::ast::{
     BinaryOp, ColumnDef, ColumnName, CommonTable, DataType, DataTypeKind, Expr, FunctionCall, JoinCondition,
-    JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Statement,
-    TableRef, WindowSpec, With,
+    JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem,
+    Statement, TableRef, WindowSpec, With,
 };
 use keel_value::CollationId;
 

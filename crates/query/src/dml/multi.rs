@@ -106,10 +106,11 @@ pub(crate) fn plan_update(
     let mut targets: Vec<Target> = Vec::new();
     for assignment in &update.assignments {
         let owned = owner(&tables, &views, &assignment.column);
-        let (place, column, view) = owned.map_err(|error| match of_function(&update.tables, &assignment.column) {
-            Some(alias) => errors::non_updatable_table(alias, "UPDATE"),
-            None => error,
-        })?;
+        let (place, column, view) =
+            owned.map_err(|error| match of_function(&update.tables, &assignment.column) {
+                Some(alias) => errors::non_updatable_table(alias, "UPDATE"),
+                None => error,
+            })?;
         if let Some(view) = view {
             if view.checks {
                 return Err(errors::not_supported_yet("UPDATE of a join view WITH CHECK OPTION"));
@@ -271,7 +272,8 @@ fn of_function<'t>(from: &'t [TableRef], name: &ColumnName) -> Option<&'t str> {
         match part {
             TableRef::Join { left, right, .. } => stack.extend([&**left, &**right]),
             TableRef::JsonTable(table)
-                if name.table.as_ref().is_none_or(|t| *t == table.alias) && table.has_column(&name.column) =>
+                if name.table.as_ref().is_none_or(|t| *t == table.alias)
+                    && table.has_column(&name.column) =>
             {
                 return Some(&table.alias);
             }

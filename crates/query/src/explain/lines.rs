@@ -14,6 +14,11 @@ use crate::join::order::FUNCTION_ROWS;
 use crate::join::{JoinSource, Source, TableSource};
 use crate::select::{Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
 
+/// What a line of INSERT and REPLACE says they are.
+const INSERT: &str = "INSERT";
+/// Rows that MariaDB expects of a derived table at least.
+const DERIVED_ROWS_MIN: f64 = 2.0;
+
 /// One line; what is None prints as NULL.
 #[derive(Default)]
 struct Line {
@@ -37,7 +42,8 @@ impl Line {
     fn into_row(self, explain: &ast::Explain) -> Vec<Value> {
         let text = |t: Option<String>| t.map_or(Value::Null, |t| Value::bytes(t.as_bytes()));
         // Every row that a path gives is counted as one that is wanted.
-        let filtered = self.rows.map_or(Value::Null, |_| Value::Double(100.0));
+        let inserts = self.select_type == INSERT;
+        let filtered = if inserts || self.rows.is_some() { Value::Double(100.0) } else { Value::Null };
         let mut row = vec![
             self.id.map_or(Value::Null, |id| Value::Int(id as i64)),
             Value::bytes(self.select_type.as_bytes()),
@@ -54,10 +60,14 @@ impl Line {
             // What changes one row at a place has nothing that was read.
             let counted = self.counted;
             let share = |c: Figures| Some(c.filtered()? * self.joined.unwrap_or(100.0) / 100.0);
-            row.insert(9, counted.and_then(|c| c.rows_each()).map_or(Value::Null, |n| text(Some(format!("{n:.2}")))));
+            row.insert(
+                9,
+                counted.and_then(|c| c.rows_each()).map_or(Value::Null, |n| text(Some(format!("{n:.2}")))),
+            );
             row.insert(10, filtered.clone());
-            let of_rows = counted.filter(|_| self.rows.is_some() || self.kind == Some("ALL"));
-            row.insert(11, of_rows.and_then(share).map_or(Value::Null, Value::Double));
+            let of_rows = counted.filter(|_| self.rows.is_some());
+            let share = if inserts { Some(100.0) } else { of_rows.and_then(share) };
+            row.insert(11, share.map_or(Value::Null, Value::Double));
         } else if explain.extended {
             row.insert(9, filtered);
         }
@@ -92,12 +102,10 @@ pub(super) fn rows(shown: &Shown<'_>, explain: &ast::Explain) -> Vec<Vec<Value>>
                 line.counted = *counted;
             }
         }
-        Shown::Insert { select_type, table, query } => {
-            let table = Some(table.to_string());
-            lines.done.push(Line { id: Some(1), select_type, table, kind: Some("ALL"), ..Line::default() });
-            if let Some(query) = query {
-                lines.explain(query);
-            }
+        Shown::Insert { query: Some(query), .. } => lines.explain(query),
+        Shown::Insert { table, query: None } => {
+            let (table, kind) = (Some(table.to_string()), Some("ALL"));
+            lines.done.push(Line { id: Some(1), select_type: INSERT, table, kind, ..Line::default() });
         }
     }
     lines.done.into_iter().map(|line| line.into_row(explain)).collect()
@@ -288,6 +296,7 @@ impl Lines {
                 }),
                 kind: Some("ALL"),
                 extra: Some(if table.filter.is_empty() { "" } else { "Using where" }.into()),
+                rows: Some(table.plan.expected_rows().max(DERIVED_ROWS_MIN) as u64),
                 counted: figures(&table.counts),
                 ..Line::default()
             },
@@ -371,4 +380,3 @@ fn table_line(source: &TableSource) -> Line {
         ..Line::default()
     }
 }
-

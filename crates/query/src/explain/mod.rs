@@ -65,14 +65,14 @@ enum Subject {
     /// UPDATE (true) or DELETE, and the query that finds its rows.
     Change(bool, Box<SelectPlan>),
     /// INSERT or REPLACE into a table, and its query.
-    Insert { select_type: &'static str, table: String, query: Option<Box<SelectPlan>> },
+    Insert { table: String, query: Option<Box<SelectPlan>> },
 }
 
 /// What is explained, as the form that shows it wants it.
 enum Shown<'p> {
     Query(&'p SelectPlan),
     Change { updates: bool, finder: &'p SelectPlan, counted: Option<Figures> },
-    Insert { select_type: &'static str, table: &'p str, query: Option<&'p SelectPlan> },
+    Insert { table: &'p str, query: Option<&'p SelectPlan> },
 }
 
 impl ExplainPlan {
@@ -121,18 +121,18 @@ impl ExplainPlan {
                 };
                 Shown::Change { updates: *updates, finder, counted: counts.map(|counts| counts.figures()) }
             }
-            Subject::Insert { select_type, table, query } => {
+            Subject::Insert { table, query } => {
                 let counted = match body {
                     Some(Body::Insert(plan)) => plan.query(),
                     _ => None,
                 };
-                Shown::Insert { select_type, table, query: counted.or(query.as_deref()) }
+                Shown::Insert { table, query: counted.or(query.as_deref()) }
             }
             Subject::Analyzed => match body {
                 Some(Body::Select(plan)) => Shown::Query(plan),
                 Some(Body::PointSelect(point)) => Shown::Query(&point.general),
                 Some(Body::Multi(plan)) => Shown::Query(plan.query()),
-                _ => Shown::Insert { select_type: "", table: "", query: None },
+                _ => Shown::Insert { table: "", query: None },
             },
         }
     }
@@ -225,13 +225,10 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
                 None => binder.table(insert.table.db.as_deref(), &insert.table.name, None)?,
             };
             let query = match &insert.source {
-                ast::InsertSource::Query(query) => {
-                    Some(Box::new(select::plan_select(&mut binder, query)?))
-                }
+                ast::InsertSource::Query(query) => Some(Box::new(select::plan_select(&mut binder, query)?)),
                 _ => None,
             };
-            let select_type = if insert.replace { "REPLACE" } else { "INSERT" };
-            Subject::Insert { select_type, table: table.name.to_string(), query }
+            Subject::Insert { table: table.name.to_string(), query }
         }
         _ => return Err(errors::not_supported_yet("EXPLAIN of this statement")),
     };

@@ -8,9 +8,11 @@ use keel_value::Value;
 use super::Shown;
 use super::json::{Json, Object};
 use super::query::{Child, children, groups_by_index, joined_share, references, without_tables};
-use crate::access::{AccessPath, path_index};
+use crate::access::{AccessKind, AccessPath, path_index};
+use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::counts::{Counts, Figures};
-use crate::expr::{Expr, print};
+use crate::expr::Expr;
+use crate::expr::print::{self, PlanNames};
 use crate::join::order::FUNCTION_ROWS;
 use crate::join::{DerivedSource, FunctionSource, JoinSource, Source, TableSource};
 use crate::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
@@ -34,14 +36,14 @@ pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, bu
         planning.number("r_total_time_ms", millis(times.planning));
         whole.object("query_optimization", planning);
     }
-    let mut tree = Tree { queries: 0, params, buffer_bytes };
+    let mut tree = Tree { queries: 0, params, buffer_bytes, names: PlanNames::default() };
     let block = match shown {
         Shown::Query(plan) | Shown::Insert { query: Some(plan), .. } => tree.whole(plan),
         Shown::Change { updates, finder, counted } => {
             let running = times.map(|times| times.running);
             tree.change(if *updates { "update" } else { "delete" }, finder, *counted, running)
         }
-        Shown::Insert { table, query: None, .. } => {
+        Shown::Insert { table, query: None } => {
             let mut block = Object::default();
             block.number("select_id", 1.0);
             let mut named = Object::default();
@@ -59,6 +61,7 @@ struct Tree<'p> {
     queries: u64,
     params: &'p [Value],
     buffer_bytes: u64,
+    names: PlanNames,
 }
 
 fn figures(counts: &Option<Arc<Counts>>) -> Option<Figures> {
@@ -153,6 +156,13 @@ impl<'p> Tree<'p> {
                 result.maybe("r_rows", counted.rows_each());
             }
         }
+        if parts.is_empty() {
+            // Rows of VALUES.
+            let mut rows = Object::default();
+            rows.number("select_id", 1.0);
+            rows.object("table", message("No tables used"));
+            parts.push(Object::of("query_block", rows));
+        }
         result.set("query_specifications", Json::List(parts));
         Object::of("union_result", result)
     }
@@ -166,7 +176,8 @@ impl<'p> Tree<'p> {
             numbers.push(id.to_string());
             if let Body::Block(block) = &part.body {
                 let operation = (index > 0).then_some("UNION");
-                blocks.push(Object::of("query_block", self.block(block, id, operation, figures(&part.counts))));
+                blocks
+                    .push(Object::of("query_block", self.block(block, id, operation, figures(&part.counts))));
             }
         }
         let mut result = Object::default();
@@ -203,6 +214,9 @@ impl<'p> Tree<'p> {
         for child in children(block) {
             self.queries += 1;
             numbered.push((child, self.queries));
+            if let Child::Subquery(subquery) = child {
+                self.names.subqueries.push((Arc::as_ptr(&subquery.plan) as usize, self.queries));
+            }
             let plan = match child {
                 Child::Derived(_, plan) => plan,
                 Child::Subquery(subquery) => &subquery.plan,
@@ -250,6 +264,12 @@ impl<'p> Tree<'p> {
         counted: Option<Figures>,
     ) -> Object {
         let (mut derived, subqueries) = self.inner(block);
+        let calls = block.group.iter().flat_map(|group| &group.aggregates);
+        self.names.aggregates.clear();
+        for call in calls {
+            let text = self.aggregate(call);
+            self.names.aggregates.push(text);
+        }
         let mut out = Object::default();
         out.number("select_id", id as f64);
         if let Some(operation) = operation {
@@ -285,7 +305,7 @@ impl<'p> Tree<'p> {
         } else {
             None
         };
-        let single = tables.len() == 1 && !by_table;
+        let single = tables.len() == 1 && block.group.is_none() && !by_table;
         if let (Some(sort_key), true) = (&sort_key, single) {
             let mut sort = Object::default();
             sort.text("sort_key", sort_key);
@@ -323,12 +343,7 @@ impl<'p> Tree<'p> {
         }
     }
 
-    fn source(
-        &self,
-        source: &Source,
-        derived: &mut BTreeMap<u16, (u64, Object)>,
-        out: &mut Vec<Object>,
-    ) {
+    fn source(&self, source: &Source, derived: &mut BTreeMap<u16, (u64, Object)>, out: &mut Vec<Object>) {
         match source {
             Source::One => {}
             Source::Table(table) => out.push(Object::of("table", self.table(table, None))),
@@ -418,7 +433,10 @@ impl<'p> Tree<'p> {
             out.text("key", name(index));
             out.text("key_length", choice.key_len.to_string());
             let whole = table.indexes[index].parts.len();
-            out.set("used_key_parts", parts(index, if choice.key_parts > 0 { choice.key_parts } else { whole }));
+            out.set(
+                "used_key_parts",
+                parts(index, if choice.key_parts > 0 { choice.key_parts } else { whole }),
+            );
         }
         if let Some(list) = references(source) {
             out.set("ref", Json::Words(list));
@@ -429,7 +447,10 @@ impl<'p> Tree<'p> {
         let mut out = Object::default();
         self.access(source, &mut out);
         read(&mut out, figures(&source.counts), Some(source.choice.rows.max(1.0).trunc()));
-        let own = self.all(source.filter.iter().chain(&source.implied));
+        // What a key's value says is said by `ref`.
+        let by_key = matches!(source.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref);
+        let implied = if by_key { &[][..] } else { &source.implied[..] };
+        let own = self.all(source.filter.iter().chain(implied));
         out.some_text("attached_condition", both(own, joining));
         if source.covering {
             out.set("using_index", Json::True);
@@ -455,10 +476,13 @@ impl<'p> Tree<'p> {
     ) -> Object {
         let own = derived.remove(&source.slot);
         let mut out = Object::default();
-        out.text("table_name", match &own {
-            Some((number, _)) => format!("<derived{number}>"),
-            None => source.alias.to_string(),
-        });
+        out.text(
+            "table_name",
+            match &own {
+                Some((number, _)) => format!("<derived{number}>"),
+                None => source.alias.to_string(),
+            },
+        );
         out.text("access_type", "ALL");
         read(&mut out, figures(&source.counts), Some(source.plan.expected_rows().max(1.0).trunc()));
         out.some_text("attached_condition", both(self.all(&source.filter), joining));
@@ -466,6 +490,15 @@ impl<'p> Tree<'p> {
             out.object("materialized", Object::of("query_block", block));
         }
         out
+    }
+
+    fn aggregate(&self, call: &AggregateCall) -> String {
+        let args: Vec<String> = match call.kind {
+            AggregateKind::CountStar => vec!["0".into()],
+            _ => call.args.iter().map(|arg| self.text(arg)).collect(),
+        };
+        let distinct = if call.distinct { "distinct " } else { "" };
+        format!("{}({distinct}{})", call.kind.name(), args.join(","))
     }
 
     /// Conditions that all hold.
@@ -484,7 +517,7 @@ impl<'p> Tree<'p> {
     }
 
     fn text(&self, expr: &Expr) -> String {
-        print::text_in_plan(expr, self.params)
+        print::text_in_plan(expr, self.params, &self.names)
     }
 }
 

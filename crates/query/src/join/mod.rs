@@ -176,13 +176,27 @@ pub(crate) fn all_hold(
 /// A source while it runs.
 #[expect(clippy::large_enum_variant, reason = "a plain table is the common case and takes no allocation")]
 pub(crate) enum Runner<'p> {
-    One { given: bool },
-    Table { source: &'p TableSource, reader: TableReader },
-    Derived { source: &'p DerivedSource, rows: StoredRun<'p> },
-    Function { source: &'p FunctionSource, run: Box<JsonRun<'p>> },
+    One {
+        given: bool,
+    },
+    Table {
+        source: &'p TableSource,
+        reader: TableReader,
+    },
+    Derived {
+        source: &'p DerivedSource,
+        rows: StoredRun<'p>,
+    },
+    Function {
+        source: &'p FunctionSource,
+        run: Box<JsonRun<'p>>,
+    },
     Join(Box<JoinRun<'p>>),
     /// Any of the others in a plan for ANALYZE.
-    Counted { counts: &'p Counts, inner: Box<Runner<'p>> },
+    Counted {
+        counts: &'p Counts,
+        inner: Box<Runner<'p>>,
+    },
 }
 
 /// A join while it runs.

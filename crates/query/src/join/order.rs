@@ -525,12 +525,18 @@ impl Planner<'_> {
             LeafKind::Function(table) => {
                 filter.extend(implied);
                 let (alias, table, needed) = (leaf.alias.clone(), table.clone(), leaf.needed.clone());
-                (Source::Function(Box::new(FunctionSource { slot, alias, table, needed, filter, counts })), false)
+                (
+                    Source::Function(Box::new(FunctionSource { slot, alias, table, needed, filter, counts })),
+                    false,
+                )
             }
             LeafKind::Derived(plan, layout) => {
                 filter.extend(implied);
                 let (alias, plan, layout) = (leaf.alias.clone(), plan.clone(), layout.clone());
-                (Source::Derived(Box::new(DerivedSource { slot, alias, plan, layout, filter, counts })), false)
+                (
+                    Source::Derived(Box::new(DerivedSource { slot, alias, plan, layout, filter, counts })),
+                    false,
+                )
             }
         })
     }

@@ -137,12 +137,11 @@ impl<'p> JsonRun<'p> {
 
     /// Takes the next row of a path and of those below it; false where there is none.
     fn advance(&mut self, number: usize, session: &Session) -> SqlResult<bool> {
-        if let Some(child) = self.cursors[number].child {
-            if self.advance(self.cursors[number].children[child], session)?
-                || self.begin_children(number, child + 1, session)?
-            {
-                return Ok(true);
-            }
+        if let Some(child) = self.cursors[number].child
+            && (self.advance(self.cursors[number].children[child], session)?
+                || self.begin_children(number, child + 1, session)?)
+        {
+            return Ok(true);
         }
         let cursor = &mut self.cursors[number];
         if cursor.taken == cursor.places.len() {
@@ -172,7 +171,9 @@ impl<'p> JsonRun<'p> {
 
     /// Finds all that a path leads to within a part of the document.
     fn start(&mut self, number: usize, (from, to): Place, session: &Session) -> SqlResult<()> {
+        let others: usize = self.cursors.iter().map(|cursor| cursor.places.len()).sum();
         let cursor = &mut self.cursors[number];
+        let others = others - cursor.places.len();
         cursor.reset();
         cursor.is_null = false;
         let text = &self.document[from as usize..to as usize];
@@ -183,7 +184,7 @@ impl<'p> JsonRun<'p> {
         let visit = &mut |mut scanner: Scanner<'_>, value: crate::json::Value, _: &[_], _: usize| {
             let end = scanner.skip(&value)?;
             if places.len().is_multiple_of(PLACES_PER_CHECK) {
-                allow(memory, places.len(), session).map_err(Stop::Caller)?;
+                allow(memory, others + places.len(), session).map_err(Stop::Caller)?;
             }
             places.push((from + value.start as u32, from + end as u32));
             Ok(Search::Continue(()))

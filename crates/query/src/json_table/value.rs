@@ -97,7 +97,8 @@ fn look_for(part: &[u8], path: &Path<'_>, session: &Session) -> SqlResult<Option
     }
     let mut go_on = || session.let_others_run();
     let bound = &mut Bound::new(usize::MAX, &mut go_on);
-    let visit = &mut |scanner: Scanner<'_>, value, _: &[_], _: usize| take(scanner, value).map_err(Stop::Fault);
+    let visit =
+        &mut |scanner: Scanner<'_>, value, _: &[_], _: usize| take(scanner, value).map_err(Stop::Fault);
     match find::walk(&mut scanner, std::slice::from_ref(path), false, bound, visit) {
         Err(Stop::Caller(error)) => Err(error),
         _ => Ok(found),

@@ -6,6 +6,7 @@ use keel_value::key::KeyPart;
 use super::carry::{Carry, stored_type};
 use super::from::{self, From};
 use crate::aggregate::AggregateCall;
+use crate::expr::print::AGGREGATE_NAME;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::order;
@@ -44,7 +45,7 @@ fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
 pub(super) fn place_aggregates(expr: &mut Expr, slot: u16) {
     walk::visit_mut(expr, &mut |e| {
         if let Node::Aggregate(number) = e.node {
-            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
+            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: AGGREGATE_NAME.into() });
             e.ty = from::local_type(&e.ty);
         }
     });

@@ -90,7 +90,12 @@ fn turned(mut bound: Bound, scope: &Scope, exists: bool) -> Option<(Bound, Pairs
         LeafKind::Function(table) => Some(&table.document),
         LeafKind::Table(..) | LeafKind::Derived(..) => None,
     });
-    let rest = bound.conditions.iter().chain(bound.items.iter().map(|item| &item.expr)).chain(in_aggregates).chain(documents);
+    let rest = bound
+        .conditions
+        .iter()
+        .chain(bound.items.iter().map(|item| &item.expr))
+        .chain(in_aggregates)
+        .chain(documents);
     let is_free = |expr: &Expr| {
         let facts = walk::facts(expr);
         !(facts.outer || facts.volatile || facts.assigns)
