@@ -28,7 +28,7 @@ const ALIKE: &[&str] = &[
     "SELECT id FROM a UNION SELECT v FROM d",
     "SELECT c FROM a UNION ALL SELECT v FROM d",
     "SELECT c FROM a EXCEPT SELECT v FROM d",
-    "SELECT * FROM (SELECT v, COUNT(*) n FROM d GROUP BY v) x WHERE n > 1",
+    "SELECT * FROM (SELECT v, COUNT(*) n FROM d GROUP BY v) x",
     "SELECT c, (SELECT MAX(v) FROM d) FROM a",
     "SELECT c FROM a WHERE c = (SELECT MAX(v) FROM d)",
     "SELECT *, ROW_NUMBER() OVER (ORDER BY c) FROM a",

@@ -279,27 +279,16 @@ impl<'p> Runner<'p> {
     /// The next row, into the frame's slots; false at the end.
     #[inline]
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
-        match self {
-            Runner::Counted { counts, inner } => {
-                let began = time::now();
-                let found = inner.advance(session, frame, || counts.read())?;
-                counts.spend(began);
-                if found {
-                    counts.pass();
-                }
-                Ok(found)
-            }
-            other => other.advance(session, frame, || ()),
-        }
+        self.advance(session, frame, ())
     }
 
-    /// The same; calls `read` for each row, also for those that do not fulfil all conditions.
+    /// The same, and tells of each row that is read, also of those that do not fulfil all conditions.
     #[inline]
-    fn advance(
+    fn advance<R: OnRead>(
         &mut self,
         session: &mut Session,
         frame: &mut FrameBuffer<'_>,
-        read: impl Fn(),
+        on: R,
     ) -> SqlResult<bool> {
         match self {
             Runner::One { given } => Ok(!std::mem::replace(given, true)),
@@ -308,7 +297,7 @@ impl<'p> Runner<'p> {
                 if !reader.next(session, slot)? {
                     return Ok(false);
                 }
-                read();
+                on.read();
                 fiber::tick();
                 let holds = all_hold(&source.filter, session, frame)?
                     && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
@@ -322,7 +311,7 @@ impl<'p> Runner<'p> {
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
-                read();
+                on.read();
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
@@ -333,7 +322,7 @@ impl<'p> Runner<'p> {
                 if !run.next(session, &mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
-                read();
+                on.read();
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
@@ -342,13 +331,45 @@ impl<'p> Runner<'p> {
             Runner::Join(join) => {
                 let found = join.next(session, frame)?;
                 if found {
-                    read();
+                    on.read();
                 }
                 Ok(found)
             }
-            Runner::Counted { inner, .. } => inner.next(session, frame),
+            Runner::Counted { counts, inner } => counted(counts, inner, session, frame),
         }
     }
+}
+
+/// Told of rows that are read: by plans for ANALYZE alone.
+trait OnRead: Copy {
+    fn read(self);
+}
+
+impl OnRead for () {
+    fn read(self) {}
+}
+
+impl OnRead for &Counts {
+    fn read(self) {
+        Counts::read(self);
+    }
+}
+
+/// The next row of a runner that is counted.
+#[cold]
+fn counted(
+    counts: &Counts,
+    inner: &mut Runner<'_>,
+    session: &mut Session,
+    frame: &mut FrameBuffer<'_>,
+) -> SqlResult<bool> {
+    let began = time::now();
+    let found = inner.advance(session, frame, counts)?;
+    counts.spend(began);
+    if found {
+        counts.pass();
+    }
+    Ok(found)
 }
 
 impl JoinRun<'_> {
