@@ -389,6 +389,10 @@ catalogue! {
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
+    JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";
+    JSON_TABLE_SCALAR_EXPECTED json_table_scalar_expected(4178, "HY000", column, table) "Can't store an array or an object in the scalar column '{column}' of JSON_TABLE '{table}'.";
+    JSON_TABLE_MULTIPLE_MATCHES json_table_multiple_matches(4179, "HY000", column, table) "Can't store multiple matches of the path in the column '{column}' of JSON_TABLE '{table}'.";
     WITH_COL_WRONG_LIST with_col_wrong_list(4002, "HY000") "WITH column list and SELECT field list have different column counts";
     WRONG_WINDOW_SPEC_NAME wrong_window_spec_name(4009, "HY000", name) "Window specification with name '{name}' is not defined";
     DUP_WINDOW_NAME dup_window_name(4010, "HY000", name) "Multiple window specifications with the same name '{name}'";

@@ -351,7 +351,11 @@ impl Plan {
 
     /// Whether it is a SELECT ... FOR UPDATE.
     fn locks_for_update(&self) -> bool {
-        let select = match &self.body {
+        let body = match &self.body {
+            Body::Explain(plan) => plan.analyzed().map_or(&self.body, |analyzed| &analyzed.body),
+            body => body,
+        };
+        let select = match body {
             Body::Select(select) => select,
             Body::PointSelect(point) => &point.general,
             _ => return false,

@@ -31,6 +31,7 @@ use keel_value::{CollationId, SqlType, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
+use crate::counts::{Counting, Counts};
 use crate::expr::{Expr, Node, typing};
 use crate::session::Session;
 
@@ -57,6 +58,8 @@ pub struct BindContext<'a> {
     /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
     /// another value from row to row.
     pub assigned: &'a [Arc<str>],
+    /// Gives the operators of the plan their counts, for ANALYZE.
+    pub counting: Option<&'a Counting>,
 }
 
 impl BindContext<'_> {
@@ -123,6 +126,8 @@ pub enum Clause {
     Where,
     /// ON.
     On,
+    /// The document of JSON_TABLE.
+    TableFunction,
     /// GROUP BY.
     Group,
     /// HAVING.
@@ -147,6 +152,7 @@ impl Clause {
             Clause::Returning => "RETURNING",
             Clause::Where => "WHERE",
             Clause::On => "ON",
+            Clause::TableFunction => "JSON_TABLE",
             Clause::Group => "GROUP BY",
             Clause::Having => "HAVING",
             Clause::Order | Clause::Window => "ORDER BY",
@@ -229,6 +235,8 @@ pub struct Binder<'a> {
     pub(crate) subquery_depth: u32,
     /// Views bound so far, whatever became of them.
     pub(crate) views_met: u32,
+    /// JSON_TABLE was met.
+    pub(crate) met_function: bool,
     /// What names mean, where somebody wants to know: while a view is defined.
     pub(crate) whole_names: Option<Box<WholeNames>>,
 }
@@ -268,8 +276,14 @@ impl<'a> Binder<'a> {
             within_views: Vec::new(),
             subquery_depth: 0,
             views_met: 0,
+            met_function: false,
             whole_names: None,
         }
+    }
+
+    /// Counts for one more operator, where the statement is analyzed.
+    pub(crate) fn counts(&self) -> Option<Arc<Counts>> {
+        self.cx.counting.map(Counting::one_more)
     }
 
     /// The innermost scope.

@@ -58,6 +58,8 @@ pub enum ViewPart {
     Whole(Arc<[Expr]>),
     /// A table within it, which answers to no name that a statement can write.
     Hidden,
+    /// Nothing: it is JSON_TABLE.
+    Function,
 }
 
 /// The slot of a merged view, which is none.

@@ -91,7 +91,7 @@ fn validate(
     let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;
     let ast::Statement::Do(list) = &parsed.statement else { return Ok(()) };
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.scope_mut().add_table(scope_of(columns))?;
     for tree in list {
         let bound = binder.bind(tree, Clause::Fields).map_err(|error| match aggregate_of(condition) {

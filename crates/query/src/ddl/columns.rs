@@ -79,7 +79,7 @@ fn row_octets(column: &ColumnDef) -> u64 {
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
     refuse_unsupported(column)?;
-    let ty = sql_type(cx, column)?;
+    let ty = column_type(cx.collation, column)?;
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
     }
@@ -125,7 +125,8 @@ fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
     Err(errors::not_supported_yet(what))
 }
 
-fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+/// The type of a column whose text has the given collation where it says none.
+pub(crate) fn column_type(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     use TypeKind as T;
     let data = &column.data_type;
@@ -147,13 +148,13 @@ fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlTyp
         D::Time => temporal(T::Time, column)?,
         D::DateTime => temporal(T::DateTime, column)?,
         D::Timestamp => temporal(T::Timestamp, column)?,
-        D::Enum => members(T::Enum, cx, column)?,
-        D::Set => members(T::Set, cx, column)?,
-        D::Char | D::VarChar | D::Binary | D::VarBinary => characters(cx, column)?,
-        D::TinyText | D::Text | D::MediumText | D::LongText => long_text(cx, column)?,
+        D::Enum => members(T::Enum, default, column)?,
+        D::Set => members(T::Set, default, column)?,
+        D::Char | D::VarChar | D::Binary | D::VarBinary => characters(default, column)?,
+        D::TinyText | D::Text | D::MediumText | D::LongText => long_text(default, column)?,
         D::Json => {
             let says_nothing = column.collation.is_none() && data.collation.is_none();
-            let collation = if says_nothing { None } else { text_collation(cx, column)? };
+            let collation = if says_nothing { None } else { text_collation(default, column)? };
             SqlType::new(T::LongText).with_collation(collation.unwrap_or(CollationId::UTF8MB4_BIN))
         }
         D::TinyBlob => SqlType::new(T::TinyBlob),
@@ -241,22 +242,22 @@ fn temporal(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
 }
 
 /// The collation of a text column; none where CHARACTER SET binary makes octets of it.
-fn text_collation(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
+fn text_collation(default: CollationId, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
     let data = &column.data_type;
     let collate = column.collation.as_deref().or(data.collation.as_deref());
-    let chosen = choose_collation(data.charset.as_deref(), collate, cx.collation, cx.collation)?;
+    let chosen = choose_collation(data.charset.as_deref(), collate, default, default)?;
     if chosen.charset() == Charset::Binary {
         return Ok(None);
     }
     Ok(Some(if data.binary && collate.is_none() { chosen.charset().binary_collation() } else { chosen }))
 }
 
-fn characters(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+fn characters(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     let data = &column.data_type;
     let fixed = matches!(data.kind, D::Char | D::Binary);
     let text = matches!(data.kind, D::Char | D::VarChar);
-    let collation = if text { text_collation(cx, column)? } else { None };
+    let collation = if text { text_collation(default, column)? } else { None };
     let length = match data.length {
         Some(n) => n,
         None if fixed => 1,
@@ -276,11 +277,11 @@ fn characters(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlT
     })
 }
 
-fn long_text(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+fn long_text(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     use TypeKind as T;
     let data = &column.data_type;
-    let collation = text_collation(cx, column)?;
+    let collation = text_collation(default, column)?;
     let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
     let kinds = match collation {
         Some(_) => [T::TinyText, T::Text, T::MediumText, T::LongText],
@@ -310,8 +311,8 @@ fn by_octets(octets: Option<u64>, kinds: [TypeKind; 4]) -> SqlType {
     SqlType::new(kind)
 }
 
-fn members(kind: TypeKind, cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
-    let collation = text_collation(cx, column)?.unwrap_or(CollationId::BINARY);
+fn members(kind: TypeKind, default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    let collation = text_collation(default, column)?.unwrap_or(CollationId::BINARY);
     let name = if kind == TypeKind::Enum { "ENUM" } else { "SET" };
     let mut texts: Vec<String> = Vec::with_capacity(column.data_type.members.len());
     for member in &column.data_type.members {
@@ -359,8 +360,13 @@ pub(super) fn default_value(
         return Ok(default_expression(tree));
     }
     let params = ParamSource::default();
-    let mut binder =
-        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext {
+        catalog: cx.catalog,
+        session: &*cx.session,
+        params,
+        assigned: &[],
+        counting: None,
+    });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
     let today = cx.session.now_local().date;
@@ -410,7 +416,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
             let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
@@ -452,7 +458,8 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
 }
 
 /// BINARY(n) defaults show their padding.
-fn padded(ty: &SqlType, value: Value) -> Value {
+/// A value as a column of a fixed number of octets holds it.
+pub(crate) fn padded(ty: &SqlType, value: Value) -> Value {
     match value.as_ref() {
         ValueRef::Bytes(bytes) if ty.kind == TypeKind::Binary && bytes.len() < ty.length as usize => {
             let mut bytes = bytes.to_vec();

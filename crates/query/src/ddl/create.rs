@@ -120,7 +120,8 @@ impl Database {
         let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         select::plan_select(&mut binder, &select.query)?;
         check::needs(session, &catalog.accounts, &binder.needs)?;
         if binder.reads_table(existing) && existing.is_temporary() {
@@ -209,8 +210,13 @@ impl Database {
         let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
-        let mut binder =
-            Binder::new(BindContext { catalog: &catalog, session: &*session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext {
+            catalog: &catalog,
+            session: &*session,
+            params,
+            assigned: &[],
+            counting: None,
+        });
         let plan = select::plan_select(&mut binder, &select.query)?;
         let described = plan.columns().columns.iter().zip(plan.types());
         Ok(described

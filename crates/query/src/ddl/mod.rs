@@ -38,7 +38,7 @@ use crate::result::Completion;
 use crate::session::Session;
 use crate::{Database, engine_error};
 
-pub(crate) use columns::implicit_default;
+pub(crate) use columns::{column_type, implicit_default, padded};
 
 impl Database {
     /// Runs a definition. What was open is committed already.

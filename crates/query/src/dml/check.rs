@@ -43,7 +43,7 @@ impl Checks {
             return Ok(checks);
         }
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
         binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
         for (name, of_column, condition) in table.all_checks() {
             let text = format!("DO {condition}");

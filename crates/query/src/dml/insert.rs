@@ -88,6 +88,14 @@ impl InsertPlan {
         self.on_duplicate.iter().flat_map(|(assignments, _)| assignments.assigned())
     }
 
+    /// The query that its rows come from.
+    pub fn query(&self) -> Option<&SelectPlan> {
+        match &self.rows {
+            Rows::Query { plan, .. } => Some(plan),
+            Rows::File(_) | Rows::Values { .. } | Rows::Literals(_) => None,
+        }
+    }
+
     /// Whether nobody knows beforehand how many rows there are.
     fn is_bulk(&self) -> bool {
         matches!(self.rows, Rows::Query { .. } | Rows::File(_))

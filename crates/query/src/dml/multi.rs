@@ -65,6 +65,11 @@ impl MultiPlan {
         self.targets.iter().filter_map(|target| target.family.as_ref())
     }
 
+    /// The query that finds its rows.
+    pub fn query(&self) -> &SelectPlan {
+        &self.query
+    }
+
     /// The tables whose rows change.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.targets.iter().map(|t| &t.table)
@@ -100,7 +105,12 @@ pub(crate) fn plan_update(
     let mut items = Vec::new();
     let mut targets: Vec<Target> = Vec::new();
     for assignment in &update.assignments {
-        let (place, column, view) = owner(&tables, &views, &assignment.column)?;
+        let owned = owner(&tables, &views, &assignment.column);
+        let (place, column, view) =
+            owned.map_err(|error| match of_function(&update.tables, &assignment.column) {
+                Some(alias) => errors::non_updatable_table(alias, "UPDATE"),
+                None => error,
+            })?;
         if let Some(view) = view {
             if view.checks {
                 return Err(errors::not_supported_yet("UPDATE of a join view WITH CHECK OPTION"));
@@ -253,6 +263,24 @@ fn locking_query(
         late_into: ast::LateInto::default(),
         lock: Some(ast::LockClause { update: true, wait: None }),
     }
+}
+
+/// The alias of the JSON_TABLE whose column a name means.
+fn of_function<'t>(from: &'t [TableRef], name: &ColumnName) -> Option<&'t str> {
+    let mut stack: Vec<&TableRef> = from.iter().collect();
+    while let Some(part) = stack.pop() {
+        match part {
+            TableRef::Join { left, right, .. } => stack.extend([&**left, &**right]),
+            TableRef::JsonTable(table)
+                if name.table.as_ref().is_none_or(|t| *t == table.alias)
+                    && table.has_column(&name.column) =>
+            {
+                return Some(&table.alias);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The table and column that an assignment names; with the view through which it does.

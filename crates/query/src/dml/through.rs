@@ -243,7 +243,7 @@ pub(super) fn named_tables(
                 stack.push(right);
                 stack.push(left);
             }
-            TableRef::Derived { .. } => {}
+            TableRef::Derived { .. } | TableRef::JsonTable(_) => {}
         }
     }
     Ok((tables, Vec::new()))

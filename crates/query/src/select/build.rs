@@ -411,6 +411,7 @@ pub(super) fn assemble(
         locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
         sample: binder.cx.params.values,
+        counting: binder.cx.counting,
     };
     let plain = constants.is_empty() && row_filter.is_empty() && conditions.is_empty() && lock.is_none();
     let extremes = match &group {
@@ -479,6 +480,7 @@ pub(super) fn assemble(
         lock: lock.cloned(),
         into: Vec::new(),
         export: None,
+        counts: binder.counts(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::Keyed;
 use super::build::{Bound, Item, assemble, bind_parts};
 use crate::bind::{Binder, Scope};
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
-use crate::join::order::FromTree;
+use crate::join::order::{FromTree, LeafKind};
 
 /// Pairs that a key may have.
 const PAIRS_MAX: usize = 8;
@@ -86,7 +86,16 @@ fn turned(mut bound: Bound, scope: &Scope, exists: bool) -> Option<(Bound, Pairs
     }
     let in_aggregates =
         aggregates.iter().flat_map(|call| call.args.iter().chain(call.order.iter().map(|o| &o.0)));
-    let rest = bound.conditions.iter().chain(bound.items.iter().map(|item| &item.expr)).chain(in_aggregates);
+    let documents = bound.from.leaves.iter().filter_map(|leaf| match &leaf.kind {
+        LeafKind::Function(table) => Some(&table.document),
+        LeafKind::Table(..) | LeafKind::Derived(..) => None,
+    });
+    let rest = bound
+        .conditions
+        .iter()
+        .chain(bound.items.iter().map(|item| &item.expr))
+        .chain(in_aggregates)
+        .chain(documents);
     let is_free = |expr: &Expr| {
         let facts = walk::facts(expr);
         !(facts.outer || facts.volatile || facts.assigns)

@@ -10,6 +10,7 @@ use keel_value::types::flags;
 use crate::bind::{ScopeTable, ViewPart};
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};
 use crate::expr::{ColumnRef, Expr, Node, walk};
+use crate::json_table;
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
@@ -70,6 +71,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
     match &table.def {
         Some(def) if def.is_virtual() => meta.flags = flags::NO_DEFAULT_VALUE,
         Some(def) => meta.flags = column_flags(def, place),
+        None if matches!(table.view, ViewPart::Function) => meta.schema = json_table::DATABASE.into(),
         // A derived table's columns have a table of their own, but no table behind it.
         None => {
             meta.org_table = "".into();
@@ -94,6 +96,8 @@ fn describe_in_view(
     if let Some(def) = table.def.as_ref().filter(|def| !def.is_virtual()) {
         meta.flags = column_flags(def, column.column as usize);
         meta.schema = def.schema.clone();
+    } else if &*table.name == json_table::TABLE && table.def.is_none() {
+        meta.schema = json_table::DATABASE.into();
     }
     if let Some((view, place)) = tables.iter().find_map(|view| Some((view, place(view)?))) {
         of_view(&mut meta, view, place);

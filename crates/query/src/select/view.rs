@@ -228,7 +228,9 @@ fn bind_inner(
     let orders = from.order.len();
     // One of the statement around is its own matter.
     let around = from.error.take();
+    let (right_joins, hidden) = (std::mem::take(&mut from.right_joins), std::mem::take(&mut from.hidden));
     let (tree, below) = from::bind_list(binder, from, &select.from)?;
+    (from.right_joins, from.hidden) = (right_joins, hidden);
     if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }

@@ -272,6 +272,14 @@ pub enum ExplainTarget {
     Connection(Box<Expr>),
 }
 
+impl ExplainTarget {
+    /// A target that says nothing.
+    pub fn nothing() -> ExplainTarget {
+        let name = super::ColumnName { db: None, table: None, column: String::new() };
+        ExplainTarget::Connection(Box::new(Expr::Column(name)))
+    }
+}
+
 /// BEGIN, START TRANSACTION.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StartTransaction {

@@ -189,7 +189,7 @@ impl Parser<'_> {
             Kw::PROFILE => self.show_profile()?,
             Kw::AUTHORS => ShowKind::Authors,
             Kw::CONTRIBUTORS => ShowKind::Contributors,
-            Kw::EXPLAIN => self.show_explain()?,
+            Kw::EXPLAIN | Kw::ANALYZE => self.show_explain()?,
             _ => {
                 self.pos = start;
                 return Ok(None);

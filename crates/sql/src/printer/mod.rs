@@ -6,6 +6,7 @@
 mod ddl;
 mod dml;
 mod expr;
+mod json_table;
 mod query;
 
 use crate::ast::{ByteStr, ColumnDef, ColumnName, DataType, Expr, ObjectName, Query, Statement};
