@@ -11,6 +11,7 @@
 
 mod call;
 mod expr;
+pub(crate) mod generated;
 pub(crate) mod literal;
 mod scope;
 mod subquery;

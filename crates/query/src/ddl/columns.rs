@@ -9,7 +9,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, con
 
 use super::database::choose_collation;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
-use crate::catalog::{Catalog, ColumnDef, ColumnDefault, check, names};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame};
 use crate::session::Session;
 
@@ -76,7 +76,6 @@ fn row_octets(column: &ColumnDef) -> u64 {
 /// Makes one column.
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
-    refuse_unsupported(column)?;
     let ty = sql_type(cx, column)?;
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
@@ -108,19 +107,14 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         invisible: column.invisible,
         comment,
         check,
+        generated: column.generated.as_ref().map(|generated| Generated {
+            expression: keel_sql::printer::expr(&generated.expr),
+            stored: generated.stored,
+        }),
         added_with: Value::Null,
     };
     defined.settle_format();
     Ok(defined)
-}
-
-fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
-    let what = if column.generated.is_some() {
-        "generated columns"
-    } else {
-        return Ok(());
-    };
-    Err(errors::not_supported_yet(what))
 }
 
 fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
@@ -437,6 +431,7 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
         def: None,
         outer_joined: false,
         view: crate::bind::ViewPart::None,
+        worked_out: Vec::new(),
     }
 }
 

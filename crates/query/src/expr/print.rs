@@ -41,7 +41,9 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             Some(value) => constant(value, expr, out),
             None => out.push('?'),
         },
-        Node::Column(column) | Node::Outer { column, .. } => out.push_str(&column.name),
+        Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } => {
+            out.push_str(&column.name)
+        }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),

@@ -119,7 +119,7 @@ pub(super) fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableR
                 }
             }
             let slot = from.leaves.len() as u16;
-            let entry = ScopeTable::of(slot, def.clone(), alias.as_deref());
+            let entry = binder.scope_table(slot, def.clone(), alias.as_deref())?;
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),
@@ -297,6 +297,7 @@ pub(super) fn add_derived(
         def: None,
         outer_joined: false,
         view: ViewPart::None,
+        worked_out: Vec::new(),
     })?;
     Ok(FromTree::Leaf(slot))
 }

@@ -9,6 +9,7 @@ use keel_value::Value;
 use super::super::assign::{Assignments, Source, default_source, lacks_default};
 use super::super::check::Checks;
 use super::super::foreign::{Doing, Family};
+use super::super::generated::Generated;
 use super::super::load::FileRows;
 use super::super::rows::Touched;
 use super::super::through::{self, Filled};
@@ -106,8 +107,9 @@ pub(crate) fn plan(
     let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
     let changes = |column| on_duplicate.as_ref().is_some_and(|(list, _)| list.changes(column));
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
-    let family = Family::of(cx.catalog, &table, doing);
+    let family = Family::of(cx.catalog, cx.session, &table, doing)?;
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let generated = Generated::bind(cx.catalog, cx.session, &table)?;
     let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
     let by_values = !matches!(insert.source, InsertSource::Query(_));
@@ -120,6 +122,7 @@ pub(crate) fn plan(
         hides_auto,
         table,
         checks,
+        generated,
         replace,
         ignore,
         columns,
@@ -152,14 +155,16 @@ pub(in crate::dml) fn plan_file(
     notes.take(&binder);
     let once = binder.once_count();
     let doing = Doing { inserts: true, deletes: replace, changes: &|_| false };
-    let family = Family::of(cx.catalog, &table, doing);
+    let family = Family::of(cx.catalog, cx.session, &table, doing)?;
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
+    let generated = Generated::bind(cx.catalog, cx.session, &table)?;
     let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     Ok(InsertPlan {
         through: changed.through,
         hides_auto,
         table,
         checks,
+        generated,
         replace,
         ignore,
         columns: file.given(),

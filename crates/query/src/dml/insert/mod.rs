@@ -22,6 +22,7 @@ use super::auto::AutoValues;
 use super::check::Checks;
 use super::convert::Strictness;
 use super::foreign::{Family, Ties};
+use super::generated::Generated;
 use super::load::{self, FileRows};
 use super::returning::{Returning, Sender};
 use super::rows::{RowBuffers, Touched};
@@ -39,6 +40,7 @@ pub(crate) struct InsertPlan {
     /// That view does not show the column that counts, so LAST_INSERT_ID() does not tell its values.
     hides_auto: bool,
     checks: Checks,
+    generated: Generated,
     replace: bool,
     pub(super) ignore: bool,
     /// Columns that values are given for, in their order.

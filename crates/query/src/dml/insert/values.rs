@@ -7,6 +7,7 @@ use keel_value::{SqlType, Value};
 
 use super::super::assign::{Source, default_value, value_of};
 use super::super::convert::{Strictness, into_column};
+use super::super::generated::refuse_value;
 use super::{Rows, Work};
 use crate::bind::literal::CellTypes;
 use crate::catalog::ColumnDefault;
@@ -241,6 +242,10 @@ impl Work<'_> {
         let table = &self.plan.table;
         if table.columns[column].auto_increment && value.is_null() {
             return Ok(value);
+        }
+        if table.columns[column].generated.is_some() {
+            refuse_value(session, table, column, (ty, value), self.strictness)?;
+            return Ok(Value::Null);
         }
         into_column(session, table, column, ty, value, self.strictness)
     }

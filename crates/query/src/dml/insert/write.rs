@@ -22,6 +22,9 @@ impl Work<'_> {
     pub(in crate::dml) fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         fiber::tick();
         session.check_interrupt()?;
+        if !self.plan.generated.is_empty() {
+            self.plan.generated.fill(session, &self.plan.table, &mut self.values, self.strictness)?;
+        }
         if !self.passes_checks(session)? {
             return Ok(());
         }

@@ -1,0 +1,191 @@
+//! Generated columns of CREATE and ALTER TABLE: what they may be worked out from.
+//!
+//! A column whose values are kept (STORED, or VIRTUAL within an index) must give the same for the same row at any time to
+//! anyone; one that is worked out by who reads it may ask for the time or the user, but may have no effects.
+
+use keel_base::{SqlError, SqlResult, code, errors};
+
+use super::checks::{aggregate_of, is_of_statement};
+use super::columns::scope_of;
+use crate::bind::generated::parse;
+use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, TableRecord, names};
+use crate::expr::{Expr, Node, walk};
+use crate::session::Session;
+
+/// How messages name the clause.
+const CLAUSE: &str = "GENERATED ALWAYS AS";
+
+/// Functions that no generated column may call: they have effects, or tell of the statement.
+const NEVER: &[&str] = &[
+    "last_insert_id",
+    "row_count",
+    "found_rows",
+    "sleep",
+    "benchmark",
+    "get_lock",
+    "release_lock",
+    "release_all_locks",
+    "is_free_lock",
+    "is_used_lock",
+    "load_file",
+    "name_const",
+    "master_pos_wait",
+    "master_gtid_wait",
+    "random_bytes",
+];
+
+/// Functions whose values depend on the session or change, beyond those that say so themselves.
+const OF_SESSION: &[&str] =
+    &["sysdate", "from_unixtime", "version", "dayname", "monthname", "natural_sort_key"];
+
+/// Binds the generated columns of a table over its columns: 1054, 1901, 4029.
+pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord) -> SqlResult<()> {
+    let columns = &record.columns;
+    for (place, column) in columns.iter().enumerate() {
+        let Some(generated) = &column.generated else { continue };
+        let bound = bind(session, catalog, columns, column, generated)?;
+        let is_kept = generated.stored || is_indexed(record, place);
+        check(columns, place, &bound, is_kept)?;
+        if generated.stored {
+            record.foreign_keys.iter().try_for_each(|key| check_base(columns, &column.name, &bound, key))?;
+        }
+    }
+    check_defaults(session, catalog, columns)
+}
+
+fn is_indexed(record: &TableRecord, place: usize) -> bool {
+    record.indexes.iter().any(|index| index.parts.iter().any(|part| part.column == place))
+}
+
+fn bind(
+    session: &Session,
+    catalog: &Catalog,
+    columns: &[ColumnDef],
+    column: &ColumnDef,
+    generated: &Generated,
+) -> SqlResult<Expr> {
+    let tree = parse(&generated.expression)?;
+    let params = ParamSource::default();
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    binder.scope_mut().add_table(scope_of(columns))?;
+    let bound = binder.bind(&tree, Clause::Fields).map_err(|error| match error.code {
+        code::INVALID_GROUP_FUNC_USE => match aggregate_of(&generated.expression) {
+            Some(what) => not_allowed(what, &column.name),
+            None => error,
+        },
+        _ => in_clause(error),
+    })?;
+    if walk::facts(&bound).subquery {
+        return Err(not_allowed("select ...".into(), &column.name));
+    }
+    if walk::facts(&bound).windows {
+        let name = generated.expression.split('(').next().unwrap_or_default();
+        return Err(not_allowed(format!("{name}()"), &column.name));
+    }
+    Ok(bound)
+}
+
+/// What a column's expression says that it may not.
+fn check(columns: &[ColumnDef], place: usize, bound: &Expr, is_kept: bool) -> SqlResult<()> {
+    let name = &columns[place].name;
+    let mut refused = None;
+    walk::visit(bound, &mut |expr| {
+        let found = match &expr.node {
+            Node::Call(function, args) if is_refused(function.name, args.len(), function.pure, is_kept) => {
+                let shown = if function.name == "now" { "current_timestamp" } else { function.name };
+                Some(not_allowed(format!("{shown}()"), name))
+            }
+            Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
+                Some(not_allowed(format!("@{variable}"), name))
+            }
+            Node::SysVar(_, variable) if is_kept => Some(not_allowed(format!("@@{variable}"), name)),
+            Node::Column(column) => of_column(columns, place, column.column as usize, is_kept),
+            _ => None,
+        };
+        refused = refused.take().or(found);
+    });
+    refused.map_or(Ok(()), Err)
+}
+
+fn is_refused(name: &str, arguments: usize, pure: bool, is_kept: bool) -> bool {
+    if NEVER.contains(&name) {
+        return true;
+    }
+    if !is_kept || name == "unix_timestamp" && arguments > 0 {
+        return false;
+    }
+    // The language of names and the first day of a week are the session's.
+    let by_session = name == "date_format" && arguments < 3 || name == "week" && arguments < 2;
+    !pure || is_of_statement(name) || OF_SESSION.contains(&name) || by_session
+}
+
+/// Whether a column's expression may read another one.
+fn of_column(columns: &[ColumnDef], place: usize, other: usize, is_kept: bool) -> Option<SqlError> {
+    let read = &columns[other];
+    if read.auto_increment && is_kept {
+        return Some(not_allowed("AUTO_INCREMENT".into(), &read.name));
+    }
+    let is_later = read.generated.is_some() && other >= place;
+    is_later.then(|| errors::expr_refers_to_uninit_field(&*columns[place].name, &*read.name))
+}
+
+/// A DEFAULT may read generated columns before its own.
+fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -> SqlResult<()> {
+    use crate::catalog::ColumnDefault;
+    for (place, column) in columns.iter().enumerate() {
+        let ColumnDefault::Expression(text) = &column.default else { continue };
+        if columns[place..].iter().all(|later| later.generated.is_none()) {
+            continue;
+        }
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        binder.scope_mut().add_table(scope_of(columns))?;
+        let bound = binder.bind(&parse(text)?, Clause::Fields)?;
+        let mut later = None;
+        walk::for_each_column(&bound, &mut |_, other| {
+            later = later.take().or_else(|| of_column(columns, place, other as usize, false));
+        });
+        later.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+/// What a foreign key may do to a generated column, and to those that a STORED one is worked out from: 1905, 1901.
+fn check_base(columns: &[ColumnDef], name: &str, bound: &Expr, key: &ForeignKey) -> SqlResult<()> {
+    if !key.on_update.changes_child() && key.on_delete != ForeignAction::SetNull {
+        return Ok(());
+    }
+    let mut changed = None;
+    walk::for_each_column(bound, &mut |_, column| {
+        let read = &columns[column as usize].name;
+        if key.columns.iter().any(|own| names::same(own, read)) {
+            changed = changed.take().or_else(|| Some(read.to_string()));
+        }
+    });
+    changed.map_or(Ok(()), |what| Err(not_allowed(what, name)))
+}
+
+/// 1905 where a foreign key would give a generated column a value.
+pub(super) fn check_key(columns: &[ColumnDef], key: &ForeignKey) -> SqlResult<()> {
+    let is_own = |column: &ColumnDef| key.columns.iter().any(|own| names::same(own, &column.name));
+    if !columns.iter().any(|column| column.generated.is_some() && is_own(column)) {
+        return Ok(());
+    }
+    let clause = match (key.on_delete, key.on_update) {
+        (_, ForeignAction::Cascade) => "ON UPDATE CASCADE",
+        (_, ForeignAction::SetNull) => "ON UPDATE SET NULL",
+        (ForeignAction::SetNull, _) => "ON DELETE SET NULL",
+        _ => return Ok(()),
+    };
+    Err(errors::wrong_fk_option_for_generated_column(clause))
+}
+
+fn not_allowed(what: String, name: &str) -> SqlError {
+    errors::generated_column_function_is_not_allowed(what, CLAUSE, name)
+}
+
+fn in_clause(error: SqlError) -> SqlError {
+    let message = error.message.replace("'SELECT'", "'GENERATED ALWAYS AS'");
+    SqlError { message: message.into(), ..error }
+}
