@@ -22,22 +22,8 @@ impl Binder<'_> {
         def: Arc<TableDef>,
         alias: Option<&str>,
     ) -> SqlResult<ScopeTable> {
-        let worked_out = |column: usize| !def.is_kept(column);
-        self.table_with(ScopeTable::of(slot, def.clone(), alias), &worked_out)
-    }
-
-    /// The same where no generated column has its value yet.
-    pub(crate) fn scope_table_of_base(&mut self, slot: u16, def: Arc<TableDef>) -> SqlResult<ScopeTable> {
-        self.table_with(ScopeTable::of(slot, def, None), &|_| true)
-    }
-
-    fn table_with(
-        &mut self,
-        mut table: ScopeTable,
-        worked_out: &dyn Fn(usize) -> bool,
-    ) -> SqlResult<ScopeTable> {
-        let Some(def) = table.def.clone() else { return Ok(table) };
-        for (column, generated) in def.generated_columns().filter(|(column, _)| worked_out(*column)) {
+        let mut table = ScopeTable::of(slot, def.clone(), alias);
+        for (column, generated) in def.generated_columns().filter(|(column, _)| !def.is_kept(*column)) {
             let value = self.generated(&table, generated)?;
             let meaning = table.meaning(column, value);
             table.worked_out.push((column, meaning));

@@ -32,6 +32,8 @@ pub(super) struct Alteration {
     pub converts: bool,
     /// Some generated column gets other values.
     new_expressions: bool,
+    /// So does a STORED one.
+    stores_anew: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
     /// Names of new foreign keys, and of the indexes that they made for themselves.
@@ -58,6 +60,9 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
+        }
+        if alteration.stores_anew {
+            refuse_algorithm(&alter.actions)?;
         }
         alteration.note_useless(session, &alter.actions);
         let simple =
@@ -187,6 +192,22 @@ impl Database {
     }
 }
 
+/// 1845: a STORED column has all rows written anew.
+fn refuse_algorithm(actions: &[AlterAction]) -> SqlResult<()> {
+    let other = actions.iter().find_map(|action| match action {
+        AlterAction::Algorithm(word) if ["INSTANT", "INPLACE", "NOCOPY"].contains(&&*word.to_uppercase()) => {
+            Some(word)
+        }
+        _ => None,
+    });
+    other.map_or(Ok(()), |word| {
+        Err(errors::alter_operation_not_supported(
+            format!("ALGORITHM={}", word.to_uppercase()),
+            "ALGORITHM=COPY",
+        ))
+    })
+}
+
 fn done(session: &Session, rows: u64) -> Completion {
     let warnings = session.diagnostics.warning_count;
     let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
@@ -222,6 +243,7 @@ impl Alteration {
             copies: false,
             converts: false,
             new_expressions: false,
+            stores_anew: false,
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
@@ -353,6 +375,7 @@ impl Alteration {
         let at_end = place == self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
+        self.stores_anew |= stored;
         if at_end
             && !stored
             && !made.auto_increment
@@ -440,6 +463,7 @@ impl Alteration {
             let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
             self.converts |= copies;
             self.copies |= copies;
+            self.stores_anew |= copies;
             self.new_expressions |= true;
         }
         made.added_with = before.added_with.clone();

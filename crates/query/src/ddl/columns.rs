@@ -8,6 +8,7 @@ use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::database::choose_collation;
+use super::generated;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame};
@@ -108,7 +109,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         comment,
         check,
         generated: column.generated.as_ref().map(|generated| Generated {
-            expression: keel_sql::printer::expr(&generated.expr),
+            expression: generated::text(cx.session, &generated.expr),
             stored: generated.stored,
         }),
         added_with: Value::Null,

@@ -4,11 +4,13 @@
 //! anyone; one that is worked out by who reads it may ask for the time or the user, but may have no effects.
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_sql::ast;
 
 use super::checks::{aggregate_of, is_of_statement};
 use super::columns::scope_of;
+use super::view_text::{Around, Rewriter};
 use crate::bind::generated::parse;
-use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames};
 use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, TableRecord, names};
 use crate::expr::{Expr, Node, walk};
 use crate::session::Session;
@@ -38,6 +40,14 @@ const NEVER: &[&str] = &[
 /// Functions whose values depend on the session or change, beyond those that say so themselves.
 const OF_SESSION: &[&str] =
     &["sysdate", "from_unixtime", "version", "dayname", "monthname", "natural_sort_key"];
+
+/// The text that a generated column's expression is kept as: what has several ways to be said has one, as in views.
+pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
+    let connection_charset = session.vars.connection_collation.charset().name();
+    let names = WholeNames::default();
+    let rewriter = Rewriter { names: &names, connection_charset, by_spelling: false };
+    keel_sql::printer::view_expr(&rewriter.expr(tree, Around::default()))
+}
 
 /// Binds the generated columns of a table over its columns: 1054, 1901, 4029.
 pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord) -> SqlResult<()> {
@@ -74,14 +84,19 @@ fn bind(
             Some(what) => not_allowed(what, &column.name),
             None => error,
         },
+        code::WRONG_PLACEMENT_OF_WINDOW_FUNCTION => {
+            let name = generated.expression.split('(').next().unwrap_or_default();
+            not_allowed(format!("{name}()"), &column.name)
+        }
+        code::SP_DOES_NOT_EXIST => {
+            let name = error.message.split(['.', ' ']).nth(2).unwrap_or_default();
+            not_allowed(format!("`{name}`()"), &column.name)
+        }
+        code::NO_DEFAULT_FOR_FIELD => errors::not_supported_yet("DEFAULT() in a generated column"),
         _ => in_clause(error),
     })?;
     if walk::facts(&bound).subquery {
         return Err(not_allowed("select ...".into(), &column.name));
-    }
-    if walk::facts(&bound).windows {
-        let name = generated.expression.split('(').next().unwrap_or_default();
-        return Err(not_allowed(format!("{name}()"), &column.name));
     }
     Ok(bound)
 }
@@ -130,23 +145,26 @@ fn of_column(columns: &[ColumnDef], place: usize, other: usize, is_kept: bool) -
     is_later.then(|| errors::expr_refers_to_uninit_field(&*columns[place].name, &*read.name))
 }
 
-/// A DEFAULT may read generated columns before its own.
+/// A DEFAULT reads no generated column.
 fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -> SqlResult<()> {
     use crate::catalog::ColumnDefault;
-    for (place, column) in columns.iter().enumerate() {
+    for column in columns {
         let ColumnDefault::Expression(text) = &column.default else { continue };
-        if columns[place..].iter().all(|later| later.generated.is_none()) {
+        if columns.iter().all(|other| other.generated.is_none()) {
             continue;
         }
         let params = ParamSource::default();
         let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
         binder.scope_mut().add_table(scope_of(columns))?;
         let bound = binder.bind(&parse(text)?, Clause::Fields)?;
-        let mut later = None;
+        let mut read = None;
         walk::for_each_column(&bound, &mut |_, other| {
-            later = later.take().or_else(|| of_column(columns, place, other as usize, false));
+            let other = Some(&columns[other as usize]).filter(|other| other.generated.is_some());
+            read = read.take().or(other);
         });
-        later.map_or(Ok(()), Err)?;
+        if let Some(other) = read {
+            return Err(errors::expr_refers_to_uninit_field(&*column.name, &*other.name));
+        }
     }
     Ok(())
 }

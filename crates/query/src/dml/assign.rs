@@ -9,7 +9,7 @@ use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
 use super::generated::{Generated, refuse_value};
-use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
 use crate::expr::{EvalContext, Expr, Frame, Node, typing, walk};
@@ -231,8 +231,7 @@ pub(super) fn default_source(
     let ast::Statement::Do(list) = parsed.statement else { return Ok(Source::Default) };
     // Its literals are its own, not parameters of the statement.
     let mut inner = Binder::new(BindContext { params: ParamSource::default(), ..binder.cx });
-    let entry = inner.scope_table_of_base(0, table.clone())?;
-    inner.scope_mut().add_table(entry)?;
+    inner.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
     // What it keeps for the execution lies beside what the statement keeps.
     inner.scope_mut().once = binder.once_count();
     let Some(tree) = list.first() else { return Ok(Source::Default) };
