@@ -2,23 +2,20 @@
 //!
 //! It is the sum, modulo 2^32, of a CRC-32 of each row. A row is what MariaDB has in memory: the bits that say which columns
 //! are NULL, then the columns that are not, text of variable length without its length. Behind the bits in use, and in
-//! front of them unless the table has rows of variable length, stand ones.
+//! front of them unless the table has rows of variable length, stand ones. Generated columns count as NULL.
 
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
 use keel_storage::{Read, ScanRange, Txn};
-use keel_value::row::{self, RowRef};
+use keel_value::row::RowRef;
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef};
 
-use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{ColumnDef, TableDef};
 use crate::database::Database;
-use crate::dml::{Strictness, into_column};
 use crate::engine_error;
-use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::maintain;
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
@@ -80,12 +77,11 @@ fn columns() -> Arc<ResultColumns> {
 }
 
 /// The sum as the session's transaction sees the rows.
-fn sum_within(database: &Database, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<u32> {
-    let worked_out = worked_out(database, session, table)?;
+fn sum_within(database: &Database, session: &mut Session, table: &TableDef) -> SqlResult<u32> {
     database.open_if_needed(session);
     database.ensure_txn(session).start_statement();
     let mut txn = session.txn.take().expect("begun above");
-    let sum = sum(session, &mut txn, table, &worked_out);
+    let sum = sum(session, &mut txn, table);
     session.txn = Some(txn);
     if !session.in_transaction() {
         database.commit_within(session)?;
@@ -93,64 +89,19 @@ fn sum_within(database: &Database, session: &mut Session, table: &Arc<TableDef>)
     sum
 }
 
-/// The columns that rows do not hold, and what they are worked out from.
-fn worked_out(
-    database: &Database,
-    session: &Session,
-    table: &Arc<TableDef>,
-) -> SqlResult<Vec<(usize, Expr)>> {
-    let catalog = database.catalog_of(session);
-    let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
-    Ok(binder.scope_table(0, table.clone(), None)?.worked_out)
-}
-
-fn sum(
-    session: &mut Session,
-    txn: &mut Txn,
-    table: &TableDef,
-    worked_out: &[(usize, Expr)],
-) -> SqlResult<u32> {
+fn sum(session: &Session, txn: &mut Txn, table: &TableDef) -> SqlResult<u32> {
     let shape = Shape::of(table);
     let mut sum = 0u32;
-    let (mut bytes, mut whole) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
     let mut scan = txn.scan(table.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
     while let Some((_, row)) = scan.next(txn).map_err(engine_error)? {
         session.check_interrupt()?;
-        let row = if worked_out.is_empty() {
-            row
-        } else {
-            work_out(session, table, worked_out, row, &mut whole)?;
-            &whole
-        };
         shape.write(table, &RowRef::new(&table.layout, row), &mut bytes)?;
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&bytes);
         sum = sum.wrapping_add(hasher.finalize());
     }
     Ok(sum)
-}
-
-/// Makes a row with all its columns.
-fn work_out(
-    session: &mut Session,
-    table: &TableDef,
-    worked_out: &[(usize, Expr)],
-    row: &[u8],
-    whole: &mut Vec<u8>,
-) -> SqlResult<()> {
-    let slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: row.to_vec() }];
-    let frame = Frame { slots: &slots, ..Frame::EMPTY };
-    let view = RowRef::new(&table.layout, row);
-    let mut values: Vec<Value> = (0..table.columns.len()).map(|column| view.get(column).to_owned()).collect();
-    let lenient = Strictness { strict: false, null_is_error: false };
-    for (column, expr) in worked_out {
-        let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
-        values[*column] = into_column(session, table, *column, &expr.ty, value, lenient)?;
-    }
-    whole.clear();
-    row::encode_values(&table.layout, &values, whole);
-    Ok(())
 }
 
 /// Where the bits of NULL stand in a row.
@@ -175,7 +126,7 @@ impl Shape {
         out.resize(self.null_bytes, 0xff);
         let mut bit = self.reserved;
         for (place, column) in table.columns.iter().enumerate() {
-            let value = row.get(place);
+            let value = if column.generated.is_some() { ValueRef::Null } else { row.get(place) };
             let is_null = matches!(value, ValueRef::Null);
             if column.nullable {
                 if !is_null {

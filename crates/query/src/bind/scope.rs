@@ -65,6 +65,9 @@ pub enum ViewPart {
 /// The slot of a merged view, which is none.
 pub const NO_SLOT: u16 = u16::MAX;
 
+/// The slot of a table of an enclosing query, as far as anyone asks.
+const OUTSIDE: u16 = NO_SLOT - 1;
+
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
 pub struct MergedColumn {
@@ -377,7 +380,7 @@ impl Binder<'_> {
 impl Scope {
     /// How a column of the tables is written in full.
     pub(crate) fn whole_name(&self, expr: &Expr) -> Option<ColumnName> {
-        let column = expr.as_column()?;
+        let column = expr.as_any_column()?;
         let table = self.tables.iter().find(|t| t.slot == column.slot)?;
         Some(table.whole_name(column.column as usize))
     }
@@ -418,6 +421,8 @@ fn outwards(mut expr: Expr, level: u16) -> Expr {
                 e.node = Node::Outer { level, column };
             }
             Node::Outer { level: l, .. } => *l += level,
+            // To who sees it from within, it is no column of his tables.
+            Node::Generated(_, column) => column.slot = OUTSIDE,
             _ => {}
         };
     });

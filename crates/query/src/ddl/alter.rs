@@ -121,10 +121,12 @@ impl Database {
         let mut cx = ColumnContext { session, catalog: &catalog, collation };
         match action {
             AlterAction::AddColumn { if_not_exists, column, position } => {
+                generated::check_names(&table.schema, &table.name, column)?;
                 alteration.add_column(&mut cx, column, position.as_ref(), *if_not_exists)
             }
             AlterAction::DropColumn { if_exists, name } => alteration.drop_column(session, name, *if_exists),
             AlterAction::ChangeColumn { if_exists, old, column, position } => {
+                generated::check_names(&table.schema, &table.name, column)?;
                 alteration.change_column(&mut cx, old, column, position.as_ref(), *if_exists)
             }
             AlterAction::RenameColumn { if_exists, old, new } => {

@@ -262,6 +262,9 @@ impl Database {
         let catalog = self.catalog();
         let mut cx =
             ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
+        for column in &create.columns {
+            generated::check_names(&home.name, &create.name.name, column)?;
+        }
         let mut columns = match (&create.select, create.columns.is_empty()) {
             (Some(_), true) => Vec::new(),
             _ => columns::define(&mut cx, &create.columns)?,

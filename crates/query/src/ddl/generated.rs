@@ -5,12 +5,13 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
+use keel_sql::ast::walk::Part;
 
 use super::checks::{aggregate_of, is_of_statement};
 use super::columns::scope_of;
 use super::view_text::{Around, Rewriter};
 use crate::bind::generated::parse;
-use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
 use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, TableRecord, names};
 use crate::expr::{Expr, Node, walk};
 use crate::session::Session;
@@ -49,19 +50,67 @@ pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
     keel_sql::printer::view_expr(&rewriter.expr(tree, Around::default()))
 }
 
+/// Refuses columns of other tables: 1901.
+pub(super) fn check_names(schema: &str, table: &str, column: &ast::ColumnDef) -> SqlResult<()> {
+    let Some(generated) = &column.generated else { return Ok(()) };
+    match foreign_name(&generated.expr, schema, table) {
+        Some(name) => Err(not_allowed(display(name), &column.name)),
+        None => Ok(()),
+    }
+}
+
+fn foreign_name<'t>(tree: &'t ast::Expr, schema: &str, table: &str) -> Option<&'t ast::ColumnName> {
+    if let ast::Expr::Column(name) = tree {
+        let other = name.table.as_deref().is_some_and(|t| t != table);
+        return (other || name.db.as_deref().is_some_and(|db| db != schema)).then_some(name);
+    }
+    let mut found = None;
+    tree.each_part(&mut |part| {
+        if let (None, Part::Expr(expr)) = (found, part) {
+            found = foreign_name(expr, schema, table);
+        }
+    });
+    found
+}
+
+/// What is known of a table's columns, by place.
+struct Known<'r> {
+    columns: &'r [ColumnDef],
+    /// VIRTUAL columns whose value another reader may find different.
+    varies: Vec<bool>,
+    /// Columns that foreign keys change, and VIRTUAL ones that follow them.
+    changed: Vec<bool>,
+}
+
 /// Binds the generated columns of a table over its columns: 1054, 1901, 4029.
 pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord) -> SqlResult<()> {
     let columns = &record.columns;
+    if columns.iter().all(|column| column.generated.is_none()) {
+        return Ok(());
+    }
+    let changed = columns.iter().map(|column| is_changed(column, &record.foreign_keys)).collect();
+    let mut known = Known { columns, varies: vec![false; columns.len()], changed };
     for (place, column) in columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };
         let bound = bind(session, catalog, columns, column, generated)?;
         let is_kept = generated.stored || is_indexed(record, place);
-        check(columns, place, &bound, is_kept)?;
-        if generated.stored {
-            record.foreign_keys.iter().try_for_each(|key| check_base(columns, &column.name, &bound, key))?;
+        known.check(place, &bound, is_kept)?;
+        let follows = known.first_changed(&bound);
+        if let Some(base) = follows.filter(|_| generated.stored) {
+            return Err(not_allowed(base.to_string(), &column.name));
         }
+        known.changed[place] = follows.is_some();
+        known.varies[place] = !is_kept && known.check(place, &bound, true).is_err();
     }
     check_defaults(session, catalog, columns)
+}
+
+/// Whether a foreign key gives a column other values.
+fn is_changed(column: &ColumnDef, keys: &[ForeignKey]) -> bool {
+    keys.iter().any(|key| {
+        let changes = key.on_update.changes_child() || key.on_delete == ForeignAction::SetNull;
+        changes && key.columns.iter().any(|own| names::same(own, &column.name))
+    })
 }
 
 fn is_indexed(record: &TableRecord, place: usize) -> bool {
@@ -76,6 +125,9 @@ fn bind(
     generated: &Generated,
 ) -> SqlResult<Expr> {
     let tree = parse(&generated.expression)?;
+    if matches!(tree, ast::Expr::Subquery(_)) || tree.has_query() {
+        return Err(not_allowed("select ...".into(), &column.name));
+    }
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
     binder.scope_mut().add_table(scope_of(columns))?;
@@ -95,32 +147,55 @@ fn bind(
         code::NO_DEFAULT_FOR_FIELD => errors::not_supported_yet("DEFAULT() in a generated column"),
         _ => in_clause(error),
     })?;
-    if walk::facts(&bound).subquery {
-        return Err(not_allowed("select ...".into(), &column.name));
-    }
     Ok(bound)
 }
 
-/// What a column's expression says that it may not.
-fn check(columns: &[ColumnDef], place: usize, bound: &Expr, is_kept: bool) -> SqlResult<()> {
-    let name = &columns[place].name;
-    let mut refused = None;
-    walk::visit(bound, &mut |expr| {
-        let found = match &expr.node {
-            Node::Call(function, args) if is_refused(function.name, args.len(), function.pure, is_kept) => {
-                let shown = if function.name == "now" { "current_timestamp" } else { function.name };
-                Some(not_allowed(format!("{shown}()"), name))
-            }
-            Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
-                Some(not_allowed(format!("@{variable}"), name))
-            }
-            Node::SysVar(_, variable) if is_kept => Some(not_allowed(format!("@@{variable}"), name)),
-            Node::Column(column) => of_column(columns, place, column.column as usize, is_kept),
-            _ => None,
-        };
-        refused = refused.take().or(found);
-    });
-    refused.map_or(Ok(()), Err)
+impl Known<'_> {
+    /// What a column's expression says that it may not.
+    fn check(&self, place: usize, bound: &Expr, is_kept: bool) -> SqlResult<()> {
+        let name = &self.columns[place].name;
+        let mut refused = None;
+        walk::visit(bound, &mut |expr| {
+            let found = match &expr.node {
+                Node::Call(function, args)
+                    if is_refused(function.name, args.len(), function.pure, is_kept) =>
+                {
+                    let shown = if function.name == "now" { "current_timestamp" } else { function.name };
+                    Some(not_allowed(format!("{shown}()"), name))
+                }
+                Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
+                    Some(not_allowed(format!("@{variable}"), name))
+                }
+                Node::SysVar(_, variable) if is_kept => Some(not_allowed(format!("@@{variable}"), name)),
+                Node::Column(column) => self.of_column(place, column.column as usize, is_kept),
+                _ => None,
+            };
+            refused = refused.take().or(found);
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Whether a column's expression may read another one.
+    fn of_column(&self, place: usize, other: usize, is_kept: bool) -> Option<SqlError> {
+        let read = &self.columns[other];
+        if read.auto_increment && is_kept {
+            return Some(not_allowed("AUTO_INCREMENT".into(), &read.name));
+        }
+        if self.varies[other] && is_kept {
+            return Some(not_allowed(read.name.to_string(), &self.columns[place].name));
+        }
+        let is_later = read.generated.is_some() && other >= place;
+        is_later.then(|| errors::expr_refers_to_uninit_field(&*self.columns[place].name, &*read.name))
+    }
+
+    /// The first column that an expression reads and that foreign keys change.
+    fn first_changed(&self, bound: &Expr) -> Option<&str> {
+        let mut changed = None;
+        walk::for_each_column(bound, &mut |_, column| {
+            changed = changed.or(Some(column as usize).filter(|column| self.changed[*column]));
+        });
+        changed.map(|column| &*self.columns[column].name)
+    }
 }
 
 fn is_refused(name: &str, arguments: usize, pure: bool, is_kept: bool) -> bool {
@@ -133,16 +208,6 @@ fn is_refused(name: &str, arguments: usize, pure: bool, is_kept: bool) -> bool {
     // The language of names and the first day of a week are the session's.
     let by_session = name == "date_format" && arguments < 3 || name == "week" && arguments < 2;
     !pure || is_of_statement(name) || OF_SESSION.contains(&name) || by_session
-}
-
-/// Whether a column's expression may read another one.
-fn of_column(columns: &[ColumnDef], place: usize, other: usize, is_kept: bool) -> Option<SqlError> {
-    let read = &columns[other];
-    if read.auto_increment && is_kept {
-        return Some(not_allowed("AUTO_INCREMENT".into(), &read.name));
-    }
-    let is_later = read.generated.is_some() && other >= place;
-    is_later.then(|| errors::expr_refers_to_uninit_field(&*columns[place].name, &*read.name))
 }
 
 /// A DEFAULT reads no generated column.
@@ -167,21 +232,6 @@ fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -
         }
     }
     Ok(())
-}
-
-/// What a foreign key may do to a generated column, and to those that a STORED one is worked out from: 1905, 1901.
-fn check_base(columns: &[ColumnDef], name: &str, bound: &Expr, key: &ForeignKey) -> SqlResult<()> {
-    if !key.on_update.changes_child() && key.on_delete != ForeignAction::SetNull {
-        return Ok(());
-    }
-    let mut changed = None;
-    walk::for_each_column(bound, &mut |_, column| {
-        let read = &columns[column as usize].name;
-        if key.columns.iter().any(|own| names::same(own, read)) {
-            changed = changed.take().or_else(|| Some(read.to_string()));
-        }
-    });
-    changed.map_or(Ok(()), |what| Err(not_allowed(what, name)))
 }
 
 /// 1905 where a foreign key would give a generated column a value.

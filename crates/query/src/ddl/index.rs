@@ -224,6 +224,8 @@ impl Database {
     }
 
     fn copy_rows(&self, session: &mut Session, copier: &mut Copier<'_>) -> SqlResult<u64> {
+        // What generated columns are worked out from may warn, which then is an error.
+        session.abort_on_warning = session.is_strict() && !copier.generated.is_empty();
         let mut reading = self.engine().begin(self.quiet(session));
         let mut writing = self.engine().begin(self.quiet(session));
         let mut scan =
