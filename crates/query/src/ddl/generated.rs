@@ -19,6 +19,10 @@ use crate::session::Session;
 /// How messages name the clause.
 const CLAUSE: &str = "GENERATED ALWAYS AS";
 
+/// Operators, and levels of them, of what stands for a VIRTUAL column: each naming of it has them all.
+const NODES_MAX: usize = 1000;
+const LEVELS_MAX: usize = 60;
+
 /// Functions that no generated column may call: they have effects, or tell of the statement.
 const NEVER: &[&str] = &[
     "last_insert_id",
@@ -80,6 +84,15 @@ struct Known<'r> {
     varies: Vec<bool>,
     /// Columns that foreign keys change, and VIRTUAL ones that follow them.
     changed: Vec<bool>,
+    /// Operators and levels of what stands for a column that rows do not hold; nothing of others.
+    sizes: Vec<Size>,
+}
+
+/// How large an expression is where other columns' expressions stand in it.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    levels: usize,
 }
 
 /// Binds the generated columns of a table over its columns: 1054, 1901, 4029.
@@ -89,7 +102,8 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord)
         return Ok(());
     }
     let changed = columns.iter().map(|column| is_changed(column, &record.foreign_keys)).collect();
-    let mut known = Known { columns, varies: vec![false; columns.len()], changed };
+    let sizes = vec![Size::default(); columns.len()];
+    let mut known = Known { columns, varies: vec![false; columns.len()], changed, sizes };
     for (place, column) in columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };
         let bound = bind(session, catalog, columns, column, generated)?;
@@ -100,7 +114,14 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord)
             return Err(not_allowed(base.to_string(), &column.name));
         }
         known.changed[place] = follows.is_some();
-        known.varies[place] = !is_kept && known.check(place, &bound, true).is_err();
+        if !is_kept {
+            known.varies[place] = known.check(place, &bound, true).is_err();
+            known.sizes[place] = known.size(&bound);
+            let Size { nodes, levels } = known.sizes[place];
+            if nodes > NODES_MAX || levels > LEVELS_MAX {
+                return Err(errors::not_supported_yet("VIRTUAL columns of so many operators"));
+            }
+        }
     }
     check_defaults(session, catalog, columns)
 }
@@ -186,6 +207,20 @@ impl Known<'_> {
         }
         let is_later = read.generated.is_some() && other >= place;
         is_later.then(|| errors::expr_refers_to_uninit_field(&*self.columns[place].name, &*read.name))
+    }
+
+    /// The size of an expression with those that stand in it.
+    fn size(&self, bound: &Expr) -> Size {
+        if let Node::Column(column) = &bound.node {
+            let inner = self.sizes[column.column as usize];
+            return Size { nodes: inner.nodes + 1, levels: inner.levels + 1 };
+        }
+        let mut all = Size::default();
+        walk::children(bound, &mut |part| {
+            let Size { nodes, levels } = self.size(part);
+            all = Size { nodes: all.nodes.saturating_add(nodes), levels: all.levels.max(levels) };
+        });
+        Size { nodes: all.nodes.saturating_add(1), levels: all.levels + 1 }
     }
 
     /// The first column that an expression reads and that foreign keys change.

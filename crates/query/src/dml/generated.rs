@@ -75,8 +75,7 @@ impl Generated {
         values: &mut Vec<Value>,
         strictness: Strictness,
     ) -> SqlResult<()> {
-        let columns = self.list.iter().map(|(column, _)| *column).collect::<Vec<_>>();
-        self.fill_some(session, table, values, &columns, strictness)
+        self.fill_some(session, table, values, &|_| true, strictness)
     }
 
     fn fill_some(
@@ -84,11 +83,11 @@ impl Generated {
         session: &mut Session,
         table: &TableDef,
         values: &mut Vec<Value>,
-        columns: &[usize],
+        wanted: &dyn Fn(usize) -> bool,
         strictness: Strictness,
     ) -> SqlResult<()> {
         let once = once_cells(self.once);
-        for (column, expr) in self.list.iter().filter(|(column, _)| columns.contains(column)) {
+        for (column, expr) in self.list.iter().filter(|(column, _)| wanted(*column)) {
             let mut slots = [RowSlot::Values(std::mem::take(values))];
             let frame = Frame { slots: &slots, params: &[], once: &once, outer: None };
             let value = expr.eval(&mut EvalContext::new(session, frame)).map(|value| value.into_value());
@@ -117,7 +116,7 @@ impl Generated {
         for (column, value) in new.iter() {
             values[*column] = value.clone();
         }
-        self.fill_some(session, table, &mut values, following, strictness)?;
+        self.fill_some(session, table, &mut values, &|column| following.contains(&column), strictness)?;
         for column in following {
             let value = std::mem::replace(&mut values[*column], Value::Null);
             if old.get(*column) != value.as_ref() {
