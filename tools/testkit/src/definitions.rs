@@ -221,8 +221,8 @@ impl Definitions {
             let full = format!("definitions.{name}");
             let columns = query(client, format!("SHOW COLUMNS FROM {full}"))?;
             let indexes = query(client, format!("SHOW INDEX FROM {full}"))?;
-            for place in 3..columns.len() {
-                let (column, (_, value)) = (&columns[place][0], added(place));
+            for (place, row) in columns.iter().enumerate().skip(3) {
+                let (column, (_, value)) = (&row[0], added(place));
                 let wrong = format!("SELECT COUNT(*) FROM {full} WHERE NOT {column} <=> {value}");
                 let wrong = query(client, wrong)?;
                 if wrong[0][0] != "0" {
