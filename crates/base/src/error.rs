@@ -356,7 +356,13 @@ catalogue! {
     DUP_INDEX dup_index(1831, "HY000", index) "Duplicate index `{index}`. This is deprecated and will be disallowed in a future release";
     DUP_CONSTRAINT_NAME dup_constraint_name(1826, "HY000", kind, name) "Duplicate {kind} constraint name '{name}'";
     GENERATED_COLUMN_FUNCTION_IS_NOT_ALLOWED generated_column_function_is_not_allowed(1901, "HY000", what, clause, name) "Function or expression '{what}' cannot be used in the {clause} clause of `{name}`";
+    PRIMARY_KEY_BASED_ON_GENERATED_COLUMN primary_key_based_on_generated_column(1903, "HY000") "Primary key cannot be defined upon a generated column";
+    WRONG_FK_OPTION_FOR_GENERATED_COLUMN wrong_fk_option_for_generated_column(1905, "HY000", clause) "Cannot define foreign key with {clause} clause on a generated column";
+    NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN non_default_value_for_generated_column(1906, "HY000", column, table) "The value specified for generated column '{column}' in table '{table}' has been ignored";
+    UNSUPPORTED_ACTION_ON_GENERATED_COLUMN unsupported_action_on_generated_column(1907, "HY000") "This is not yet supported for generated columns";
+    EXPR_REFERS_TO_UNINIT_FIELD expr_refers_to_uninit_field(4029, "01000", column, other) "Expression for field `{column}` is referring to uninitialized field `{other}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
+    ALTER_OPERATION_NOT_SUPPORTED alter_operation_not_supported(1845, "0A000", what, other) "{what} is not supported for this operation. Try {other}";
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";

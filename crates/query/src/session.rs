@@ -529,6 +529,14 @@ impl Session {
         self.check_interrupt()
     }
 
+    /// A session that has this one's variables and does nothing else: what is worked out in it has no effects here.
+    pub(crate) fn aside(&self) -> Session {
+        let mut aside = Session::new(self.id, &self.user, &self.client_host, self.host.clone());
+        aside.vars = self.vars.clone();
+        aside.database = self.database.clone();
+        aside
+    }
+
     /// The default database, or 1046.
     pub fn require_database(&self) -> SqlResult<&Arc<str>> {
         self.database.as_ref().ok_or_else(errors::no_db)

@@ -655,7 +655,7 @@ impl Binder<'_> {
 
     fn default_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
         let column = self.column(name)?;
-        let Node::Column(place) = &column.node else {
+        let Some(place) = column.as_any_column() else {
             return Err(errors::bad_field(&name.column, "field list"));
         };
         let table = self.scope().tables.iter().find(|t| t.slot == place.slot);
@@ -676,9 +676,13 @@ impl Binder<'_> {
     /// VALUES(column): the row that INSERT could not insert; NULL outside ON DUPLICATE KEY UPDATE.
     fn values_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
         let mut column = self.column(name)?;
-        match (self.values_slot, &mut column.node) {
-            (Some(slot), Node::Column(place)) => {
-                place.slot = slot;
+        match (self.values_slot, &column.node) {
+            (Some(slot), Node::Column(_) | Node::Generated(..)) => {
+                crate::expr::walk::visit_mut(&mut column, &mut |e| {
+                    if let Node::Column(place) | Node::Generated(_, place) = &mut e.node {
+                        place.slot = slot;
+                    }
+                });
                 Ok(column)
             }
             (None, _) => Ok(Expr { ty: column.ty, ..Expr::null() }),

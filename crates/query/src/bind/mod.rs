@@ -11,6 +11,7 @@
 
 mod call;
 mod expr;
+pub(crate) mod generated;
 pub(crate) mod literal;
 mod scope;
 mod subquery;
@@ -19,6 +20,7 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
+pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use whole_names::WholeNames;
 

@@ -46,6 +46,8 @@ pub struct ScopeTable {
     pub outer_joined: bool,
     /// What it is of a view.
     pub view: ViewPart,
+    /// What those of its columns stand for that rows do not hold.
+    pub worked_out: Vec<(usize, Expr)>,
 }
 
 /// What a table of a scope is of a view that was merged into the query.
@@ -64,6 +66,9 @@ pub enum ViewPart {
 
 /// The slot of a merged view, which is none.
 pub const NO_SLOT: u16 = u16::MAX;
+
+/// The slot of a table of an enclosing query, as far as anyone asks.
+const OUTSIDE: u16 = NO_SLOT - 1;
 
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
@@ -193,6 +198,7 @@ impl ScopeTable {
             def: Some(def),
             outer_joined: false,
             view: ViewPart::None,
+            worked_out: Vec::new(),
         }
     }
 
@@ -204,6 +210,9 @@ impl ScopeTable {
     /// The expression of its n-th column.
     pub fn column(&self, index: usize) -> Expr {
         let column = &self.columns[index];
+        if let Some((_, meaning)) = self.worked_out.iter().find(|(worked_out, _)| *worked_out == index) {
+            return self.of_row(meaning);
+        }
         if let ViewPart::Whole(meanings) = &self.view {
             return self.of_view(&meanings[index]);
         }
@@ -231,6 +240,38 @@ impl ScopeTable {
             crate::expr::walk::visit_mut(&mut expr, &mut |e| e.nullable = true);
         }
         expr
+    }
+
+    /// What a column stands for that is worked out: NULL where an outer join has no row.
+    fn of_row(&self, meaning: &Expr) -> Expr {
+        let mut meaning = meaning.clone();
+        if let (true, Node::Generated(value, _)) = (self.outer_joined, &mut meaning.node) {
+            let inner = std::mem::replace(&mut **value, Expr::null());
+            let (ty, derivation) = (inner.ty.clone(), inner.derivation);
+            let node = Node::Case { whens: vec![(self.has_row(), inner)], otherwise: None };
+            **value = Expr { node, ty, nullable: true, derivation };
+        }
+        meaning
+    }
+
+    /// Whether there is a row: a column that is never NULL has a value, or else any column has.
+    fn has_row(&self) -> Expr {
+        let is_known = |column: usize| {
+            let mut value = Box::new(self.column(column));
+            value.nullable = true;
+            Expr::boolean(Node::IsNull { negated: true, value }, false)
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|c| !self.is_worked_out(*c)).collect();
+        match kept.iter().find(|column| !self.columns[**column].nullable) {
+            Some(column) => is_known(*column),
+            None if kept.len() == 1 => is_known(kept[0]),
+            None => Expr::boolean(Node::Or(kept.into_iter().map(is_known).collect()), false),
+        }
+    }
+
+    /// Whether rows do not hold a column.
+    pub(crate) fn is_worked_out(&self, column: usize) -> bool {
+        self.worked_out.iter().any(|(worked_out, _)| *worked_out == column)
     }
 
     fn answers_to(&self, db: Option<&str>, table: Option<&str>) -> bool {
@@ -434,7 +475,7 @@ impl Binder<'_> {
 impl Scope {
     /// How a column of the tables is written in full.
     pub(crate) fn whole_name(&self, expr: &Expr) -> Option<ColumnName> {
-        let column = expr.as_column()?;
+        let column = expr.as_any_column()?;
         let table = self.tables.iter().find(|t| t.slot == column.slot)?;
         Some(table.whole_name(column.column as usize))
     }
@@ -475,6 +516,8 @@ fn outwards(mut expr: Expr, level: u16) -> Expr {
                 e.node = Node::Outer { level, column };
             }
             Node::Outer { level: l, .. } => *l += level,
+            // To who sees it from within, it is no column of his tables.
+            Node::Generated(_, column) => column.slot = OUTSIDE,
             _ => {}
         };
     });

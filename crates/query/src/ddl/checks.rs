@@ -57,11 +57,20 @@ fn rewrite(record: &mut TableRecord, rename: impl Fn(&str) -> Option<String>) {
         if let Some(condition) = &mut column.check {
             *condition = rename_columns(condition, &rename);
         }
+        if let Some(generated) = &mut column.generated {
+            generated.expression = rename_columns(&generated.expression, &rename);
+        }
         column.settle_format();
     }
     for check in &mut record.checks {
         check.condition = rename_columns(&check.condition, &rename);
     }
+}
+
+/// Writes columns as they are called wherever a condition or a generated column names them.
+pub(super) fn settle_names(record: &mut TableRecord) {
+    let known: Vec<_> = record.columns.iter().map(|column| column.name.clone()).collect();
+    rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
 }
 
 /// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row.
@@ -70,8 +79,6 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &mut TableRec
         return Ok(());
     }
     name_all(record);
-    let known: Vec<_> = record.columns.iter().map(|column| column.name.clone()).collect();
-    rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
     let of_columns = record.columns.iter().filter_map(|c| Some((&*c.name, c.check.as_deref()?)));
     let of_table = record.checks.iter().map(|check| (&*check.name, check.condition.as_str()));
     for (name, condition) in of_columns.chain(of_table) {
@@ -129,7 +136,7 @@ fn not_allowed(what: String, name: &str) -> SqlError {
 }
 
 /// The aggregate that a condition calls.
-fn aggregate_of(condition: &str) -> Option<String> {
+pub(super) fn aggregate_of(condition: &str) -> Option<String> {
     const NAMES: &[&str] = &[
         "count",
         "sum",
@@ -152,7 +159,7 @@ fn aggregate_of(condition: &str) -> Option<String> {
 }
 
 /// Functions whose value belongs to the statement or the session, not to the row.
-fn is_of_statement(name: &str) -> bool {
+pub(super) fn is_of_statement(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "now",
         "curdate",

@@ -8,8 +8,9 @@ use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::database::choose_collation;
+use super::generated;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
-use crate::catalog::{Catalog, ColumnDef, ColumnDefault, check, names};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame};
 use crate::session::Session;
 
@@ -78,7 +79,6 @@ fn row_octets(column: &ColumnDef) -> u64 {
 /// Makes one column.
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
-    refuse_unsupported(column)?;
     let ty = column_type(cx.collation, column)?;
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
@@ -110,19 +110,14 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         invisible: column.invisible,
         comment,
         check,
+        generated: column.generated.as_ref().map(|generated| Generated {
+            expression: generated::text(cx.session, &generated.expr),
+            stored: generated.stored,
+        }),
         added_with: Value::Null,
     };
     defined.settle_format();
     Ok(defined)
-}
-
-fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
-    let what = if column.generated.is_some() {
-        "generated columns"
-    } else {
-        return Ok(());
-    };
-    Err(errors::not_supported_yet(what))
 }
 
 /// The type of a column whose text has the given collation where it says none.
@@ -454,6 +449,7 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
         def: None,
         outer_joined: false,
         view: crate::bind::ViewPart::None,
+        worked_out: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, foreign, keys, schema_of};
+use super::{checks, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
@@ -285,6 +285,9 @@ impl Database {
         let catalog = self.catalog();
         let mut cx =
             ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
+        for column in &create.columns {
+            generated::check_names(&home.name, &create.name.name, column)?;
+        }
         let mut columns = match (&create.select, create.columns.is_empty()) {
             (Some(_), true) => Vec::new(),
             _ => columns::define(&mut cx, &create.columns)?,
@@ -329,12 +332,15 @@ impl Database {
         };
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
+            generated::check_key(&record.columns, &made)?;
             record.foreign_keys.push(made);
         }
         foreign::sort(&mut record);
         for check in &create.checks {
             checks::add(session, &mut record, check)?;
         }
+        checks::settle_names(&mut record);
+        generated::settle(session, &catalog, &record)?;
         checks::settle(session, &catalog, &mut record)?;
         Ok((record, next_auto))
     }

@@ -15,6 +15,7 @@ mod create;
 mod database;
 mod drop;
 mod foreign;
+mod generated;
 mod index;
 mod keys;
 mod temporary;

@@ -16,6 +16,7 @@ use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
 use super::foreign::{Doing, Family, is_of_foreign_key};
+use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::{is_ignored, warn_ignored};
@@ -48,6 +49,9 @@ struct Target {
     family: Option<Arc<Family>>,
     /// None of a table that only loses rows.
     checks: Option<Checks>,
+    generated: Option<Generated>,
+    /// The generated columns that may change with those that are assigned.
+    following: Vec<usize>,
 }
 
 /// A table whose rows change.
@@ -141,11 +145,16 @@ pub(crate) fn plan_update(
     for target in &mut targets {
         let assigned = &target.assigned;
         let table = target.table.clone();
-        let changes = |c: usize| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c);
+        let is_assigned = |c: usize| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c);
+        let generated = Generated::bind(cx.catalog, cx.session, &table)?;
+        target.following = generated.follow(is_assigned);
+        let following = &target.following;
+        let changes = |c: usize| is_assigned(c) || following.contains(&c);
         target.touched = Touched::of(&table, changes);
         let doing = Doing { inserts: false, deletes: false, changes: &changes };
-        target.family = Family::of(cx.catalog, &table, doing);
+        target.family = Family::of(cx.catalog, cx.session, &table, doing)?;
         target.checks = Some(Checks::bind(cx.catalog, cx.session, &table)?);
+        target.generated = Some(generated);
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
@@ -174,7 +183,7 @@ pub(crate) fn plan_delete(
         };
         let mut target = new_target(named, &mut items, "DELETE")?;
         let doing = Doing { inserts: false, deletes: true, changes: &|_| false };
-        target.family = Family::of(cx.catalog, &target.table, doing);
+        target.family = Family::of(cx.catalog, cx.session, &target.table, doing)?;
         targets.push(target);
     }
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
@@ -232,6 +241,8 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         touched: Touched::default(),
         family: None,
         checks: None,
+        generated: None,
+        following: Vec::new(),
     })
 }
 
@@ -464,7 +475,13 @@ impl Changer<'_> {
         }
         let mut new: Vec<(usize, Value)> = Vec::with_capacity(found.values.len());
         for (column, value) in found.values {
+            let is_generated = table.columns[column].generated.is_some();
             let value = match value {
+                Some((value, ty)) if is_generated => {
+                    refuse_value(session, table, column, (&ty, value), self.strictness)?;
+                    continue;
+                }
+                None if is_generated => continue,
                 Some((value, ty)) => into_column(session, table, column, &ty, value, self.strictness)?,
                 None => super::assign::default_value(session, table, column, self.strictness)?,
             };
@@ -481,6 +498,9 @@ impl Changer<'_> {
             if def.on_update_now && !assigned.contains(&column) {
                 new.push((column, now_value(session, &def.ty)));
             }
+        }
+        if let Some(generated) = &target.generated {
+            generated.change(session, table, &old, &mut new, &target.following, self.strictness)?;
         }
         write_row(table, &old, &new, &mut self.new);
         if let Some(checks) = &target.checks {

@@ -83,7 +83,12 @@ pub(crate) fn plan(
     let may_wait = assignments.may_wait() || targets.may_wait() || checks.may_wait();
     let direct = targets.point().is_some() && !touched.clustered && !may_wait;
     let changes = |column| assignments.changes(column);
-    let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: false, changes: &changes });
+    let family = Family::of(
+        cx.catalog,
+        cx.session,
+        &table,
+        Doing { inserts: false, deletes: false, changes: &changes },
+    )?;
     Ok(UpdatePlan {
         targets,
         assignments,

@@ -94,7 +94,10 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
                 None => short_name(&column.name, out),
             }
         }
-        Node::Column(column) | Node::Outer { column, .. } => out.push_str(&column.name),
+        Node::Generated(_, column) if out.plan.is_some() => short_name(&column.name, out),
+        Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } => {
+            out.push_str(&column.name)
+        }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),

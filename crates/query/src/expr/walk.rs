@@ -48,6 +48,7 @@ macro_rules! each_operand {
             | Node::BitNot(a)
             | Node::Cast(a)
             | Node::Convert(a)
+            | Node::Generated(a, _)
             | Node::Collate(a)
             | Node::AssignUserVar(_, a)
             | Node::IsNull { value: a, .. }

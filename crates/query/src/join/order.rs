@@ -201,7 +201,9 @@ fn null_in(expr: &Expr, slots: u64) -> bool {
     match &expr.node {
         Node::Column(column) => slots & bit(column.slot) != 0,
         Node::Arith(_, a, b) => null_in(a, slots) || null_in(b, slots),
-        Node::Negate(a) | Node::Convert(a) | Node::Cast(a) | Node::Collate(a) => null_in(a, slots),
+        Node::Negate(a) | Node::Convert(a) | Node::Generated(a, _) | Node::Cast(a) | Node::Collate(a) => {
+            null_in(a, slots)
+        }
         _ => false,
     }
 }

@@ -164,7 +164,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 }
             }
             let slot = from.leaves.len() as u16;
-            let entry = ScopeTable::of(slot, def.clone(), alias.as_deref());
+            let entry = binder.scope_table(slot, def.clone(), alias.as_deref())?;
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),
@@ -364,6 +364,7 @@ pub(super) fn add_derived(
         def: None,
         outer_joined: false,
         view: ViewPart::None,
+        worked_out: Vec::new(),
     })?;
     Ok(FromTree::Leaf(slot))
 }

@@ -42,6 +42,7 @@ pub(super) fn add(binder: &mut Binder<'_>, from: &mut From, tree: &ast::JsonTabl
         def: None,
         outer_joined: false,
         view: ViewPart::Function,
+        worked_out: Vec::new(),
     })?;
     let needed = vec![false; table.columns.len()];
     from.leaves.push(Leaf { slot, alias, needed, kind: LeafKind::Function(Arc::new(table)) });

@@ -52,7 +52,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         flags: 0,
         length: None,
     };
-    let Node::Column(column) = &expr.node else {
+    let Some(column) = expr.as_any_column() else {
         meta.flags = computed_flags(expr);
         return meta;
     };
@@ -88,7 +88,8 @@ fn describe_in_view(
     column: &ColumnRef,
     tables: &[ScopeTable],
 ) -> ColumnMeta {
-    let same = |e: &Expr| e.as_column().is_some_and(|c| (c.slot, c.column) == (column.slot, column.column));
+    let same =
+        |e: &Expr| e.as_any_column().is_some_and(|c| (c.slot, c.column) == (column.slot, column.column));
     let place = |view: &ScopeTable| match &view.view {
         ViewPart::Whole(meanings) => meanings.iter().position(same),
         _ => None,

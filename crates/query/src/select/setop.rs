@@ -329,6 +329,7 @@ fn bind_tail(
         def: None,
         outer_joined: false,
         view: crate::bind::ViewPart::None,
+        worked_out: Vec::new(),
     };
     binder.scopes.push(Scope { tables: vec![table.clone()], ..Scope::default() });
     let bound =

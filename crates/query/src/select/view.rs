@@ -17,7 +17,7 @@ use crate::bind::{
     Binder, Clause, NO_SLOT, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
 };
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
-use crate::expr::{Derivation, Expr, walk};
+use crate::expr::{Derivation, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, TABLES_MAX};
 
 /// Views within views.
@@ -320,7 +320,7 @@ fn shown(view: &View, alias: &str, items: &[Item]) -> SqlResult<ScopeTable> {
     }
     let meanings = items.iter().zip(&view.columns).map(|(item, name)| {
         let mut meaning = item.expr.clone();
-        if let crate::expr::Node::Column(column) = &mut meaning.node {
+        if let Node::Column(column) | Node::Generated(_, column) = &mut meaning.node {
             let mut whole = title.clone();
             names::push_quoted(&mut whole, name);
             column.name = whole.into();
@@ -336,6 +336,7 @@ fn shown(view: &View, alias: &str, items: &[Item]) -> SqlResult<ScopeTable> {
         columns: columns.into(),
         def: None,
         outer_joined: false,
+        worked_out: Vec::new(),
     })
 }
 
@@ -374,7 +375,7 @@ pub(crate) fn plain_columns(binder: &Binder<'_>) -> Vec<Option<(u16, u16)>> {
         ViewPart::Whole(meanings) => Some(meanings),
         _ => None,
     });
-    let column = |e: &Expr| e.as_column().map(|c| (c.slot, c.column));
+    let column = |e: &Expr| e.as_any_column().map(|c| (c.slot, c.column));
     meanings.map_or_else(Vec::new, |meanings| meanings.iter().map(column).collect())
 }
 

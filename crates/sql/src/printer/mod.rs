@@ -34,6 +34,13 @@ pub fn view_query(query: &Query, omit: Option<&str>, columns: bool) -> String {
     printer.out
 }
 
+/// Text of an expression in the manner of views.
+pub fn view_expr(expr: &Expr) -> String {
+    let mut printer = Printer { view: true, ..Printer::default() };
+    printer.expr(expr, 0);
+    printer.out
+}
+
 /// Text of a type, as SHOW CREATE TABLE prints it.
 pub fn data_type(data_type: &DataType) -> String {
     let mut printer = Printer::default();
