@@ -12,7 +12,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
-use keel_value::types::flags;
+use keel_value::types::{Format, flags};
 use keel_value::{CollationId, SqlType, TypeKind, ValueRef};
 use keel_wire::capability::{Capabilities, Status, type_code};
 use keel_wire::codec::{put_lenenc, put_lenenc_bytes};
@@ -46,11 +46,13 @@ pub struct Encoded {
 const FIRST_DEFINITION: u8 = 2;
 
 impl Encoded {
-    fn new(columns: &[ColumnMeta], results: CollationId) -> Encoded {
+    fn new(columns: &[ColumnMeta], results: CollationId, extended: bool) -> Encoded {
         let mut packets = Vec::new();
         let mut sequence = FIRST_DEFINITION;
         for column in columns {
-            append_definition(&mut packets, &wire_column(column, results), results, &mut sequence);
+            let start = packet::begin(&mut packets);
+            encode_definition(&mut packets, &wire_column(column, results), extended, results);
+            packet::finish(&mut packets, start, &mut sequence);
         }
         let to = results.charset();
         let columns = columns.iter().map(|column| send_column(&column.ty, to)).collect();
@@ -59,14 +61,8 @@ impl Encoded {
 }
 
 /// Appends a column's definition, its names in the character set of results.
-fn append_definition(out: &mut Vec<u8>, column: &Column, results: CollationId, sequence: &mut u8) {
-    let start = packet::begin(out);
-    encode_definition(out, column, results);
-    packet::finish(out, start, sequence);
-}
-
-fn encode_definition(out: &mut Vec<u8>, column: &Column, results: CollationId) {
-    column.encode_names(out, |name| in_results(name.as_bytes(), results));
+fn encode_definition(out: &mut Vec<u8>, column: &Column, extended: bool, results: CollationId) {
+    column.encode_names(out, extended, |name| in_results(name.as_bytes(), results));
 }
 
 /// Text of the server's own in the character set of results.
@@ -130,6 +126,7 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
         type_code: if computed { computed_type(ty) } else { ty.wire_type() },
         flags: bits,
         decimals: ty.wire_decimals(),
+        format: if ty.format == Format::Json { "json" } else { "" },
     }
 }
 
@@ -143,8 +140,9 @@ fn computed_type(ty: &SqlType) -> u8 {
 }
 
 /// The encoded form of `columns`, kept beside them for each character set's default collation, and for the first other one
-/// that a client asks for.
-pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
+/// that a client asks for; each with and without what EXTENDED_METADATA adds.
+pub fn encoded(columns: &ResultColumns, results: CollationId, capabilities: Capabilities) -> Arc<Encoded> {
+    let extended = capabilities.has(Capabilities::EXTENDED_METADATA);
     let place = match results.charset() {
         Charset::Binary => 0,
         Charset::Latin1 if results.is_default() => 1,
@@ -152,8 +150,9 @@ pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
         Charset::Utf8mb4 if results.is_default() => 3,
         _ => 4,
     };
-    let make = || Arc::new(Encoded::new(&columns.columns, results));
-    let kept = columns.encoded[place].get_or_init(|| Box::new((results, make())));
+    let make = || Arc::new(Encoded::new(&columns.columns, results, extended));
+    let forms = columns.encoded.len() / 2;
+    let kept = columns.encoded[place + if extended { forms } else { 0 }].get_or_init(|| Box::new((results, make())));
     let (collation, encoded) =
         kept.downcast_ref::<(CollationId, Arc<Encoded>)>().expect("only this protocol keeps results here");
     if *collation == results { encoded.clone() } else { make() }
@@ -237,8 +236,8 @@ impl<'a> ResultSink<'a> {
 
 impl RowSink for ResultSink<'_> {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        let encoded = encoded(columns, self.manner.results);
         let capabilities = self.manner.capabilities;
+        let encoded = encoded(columns, self.manner.results, capabilities);
         let cached = capabilities.has(Capabilities::CACHE_METADATA);
         let known = cached && self.manner.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, columns));
         let out = self.conn.output();
@@ -352,7 +351,7 @@ impl CursorSink {
 
 impl RowSink for CursorSink {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        self.columns = Some((columns.clone(), encoded(columns, self.manner.results)));
+        self.columns = Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
         Ok(())
     }
 
@@ -414,10 +413,11 @@ pub fn append_field(
     column: &Column,
     default: Option<&[u8]>,
     results: CollationId,
+    extended: bool,
     sequence: &mut u8,
 ) {
     let start = packet::begin(out);
-    encode_definition(out, column, results);
+    encode_definition(out, column, extended, results);
     match default {
         Some(text) => put_lenenc_bytes(out, &in_results(text, results)),
         None => out.push(keel_wire::codec::NULL_MARK),

@@ -393,6 +393,8 @@ impl SqlType {
         };
         match self.kind {
             Char | VarChar | Enum | Set => to_octets(u64::from(self.display_length())),
+            // Counted in octets already: as many where nothing is converted.
+            TinyText | Text | MediumText | LongText if results == CollationId::BINARY => self.length,
             TinyText | Text | MediumText | LongText => to_octets(u64::from(self.length)),
             _ => self.display_length(),
         }

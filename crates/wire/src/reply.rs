@@ -219,22 +219,39 @@ pub struct Column {
     pub flags: u16,
     /// Digits after the point; 31 or 39 for not fixed.
     pub decimals: u8,
+    /// What the values are beyond their type, such as `json`; only clients with EXTENDED_METADATA see it.
+    pub format: &'static str,
 }
 
 /// Octets of the fixed part of a column definition.
 const FIXED_BYTES: u8 = 12;
+/// Mark of a format among what EXTENDED_METADATA says of a column.
+const FORMAT_MARK: u8 = 1;
 
 impl Column {
     /// Appends the payload of a column definition.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.encode_names(out, |name| Cow::Borrowed(name.as_bytes()));
+        self.encode_names(out, false, |name| Cow::Borrowed(name.as_bytes()));
     }
 
-    /// The same with each name as `convert` gives it.
-    pub fn encode_names<'a>(&'a self, out: &mut Vec<u8>, convert: impl Fn(&'a str) -> Cow<'a, [u8]>) {
+    /// The same with each name as `convert` gives it; `extended` for a client with EXTENDED_METADATA.
+    pub fn encode_names<'a>(
+        &'a self,
+        out: &mut Vec<u8>,
+        extended: bool,
+        convert: impl Fn(&'a str) -> Cow<'a, [u8]>,
+    ) {
         put_lenenc_bytes(out, b"def");
         for text in [&self.schema, &self.table, &self.org_table, &self.name, &self.org_name] {
             put_lenenc_bytes(out, &convert(text));
+        }
+        if extended {
+            let mut told = Vec::new();
+            if !self.format.is_empty() {
+                told.push(FORMAT_MARK);
+                put_lenenc_bytes(&mut told, self.format.as_bytes());
+            }
+            put_lenenc_bytes(out, &told);
         }
         out.push(FIXED_BYTES);
         out.extend_from_slice(&self.charset.to_le_bytes());
@@ -263,6 +280,7 @@ impl Column {
             type_code: fixed.u8()?,
             flags: fixed.u16()?,
             decimals: fixed.u8()?,
+            format: "",
         })
     }
 }
@@ -289,14 +307,14 @@ pub fn append_columns<'a>(
         return;
     }
     for column in columns {
-        append_column(out, column, sequence);
+        append_column(out, column, capabilities.has(Capabilities::EXTENDED_METADATA), sequence);
     }
 }
 
 /// Appends one column definition as a packet.
-pub fn append_column(out: &mut Vec<u8>, column: &Column, sequence: &mut u8) {
+pub fn append_column(out: &mut Vec<u8>, column: &Column, extended: bool, sequence: &mut u8) {
     let start = packet::begin(out);
-    column.encode(out);
+    column.encode_names(out, extended, |name| Cow::Borrowed(name.as_bytes()));
     packet::finish(out, start, sequence);
 }
 

@@ -23,11 +23,10 @@ fn greeting_has_the_bytes_of_a_mariadb_server() {
 }
 
 #[test]
-fn server_offers_what_mariadb_offers_less_three() {
+fn server_offers_what_mariadb_offers_less_two() {
     let mariadb = Capabilities::from_halves(0x81ff_f7fe, 0x1d);
     let absent = mariadb.without(Capabilities::SERVER);
-    let expected = Capabilities::PROGRESS.with(Capabilities::STMT_BULK).with(Capabilities::EXTENDED_METADATA);
-    assert_eq!(absent, expected);
+    assert_eq!(absent, Capabilities::PROGRESS.with(Capabilities::STMT_BULK));
     assert_eq!(Capabilities::SERVER.without(mariadb), Capabilities::default());
 }
 
@@ -188,6 +187,18 @@ fn column_definitions_have_mariadbs_bytes() {
     column.encode(&mut out);
     assert_eq!(out, captured);
     assert_eq!(Column::decode(captured), std::result::Result::Ok(column));
+}
+
+#[test]
+fn extended_definitions_say_what_is_json() {
+    let column = Column { name: "j".into(), format: "json", ..Column::default() };
+    let captured = b"\x03def\x00\x00\x00\x01j\x00\x06\x01\x04json\x0c";
+    let mut out = Vec::new();
+    column.encode_names(&mut out, true, |name| name.as_bytes().into());
+    assert_eq!(&out[..captured.len()], captured);
+    out.clear();
+    Column { format: "", ..column }.encode_names(&mut out, true, |name| name.as_bytes().into());
+    assert_eq!(&out[8..12], b"j\x00\x00\x0c");
 }
 
 #[test]

@@ -219,10 +219,11 @@ impl ClientSession {
         match show::tables::fields(&self.core, &table, &wild) {
             Ok(fields) => {
                 let results = self.core.sql.vars.results_collation;
+                let extended = self.core.capabilities.has(Capabilities::EXTENDED_METADATA);
                 for (meta, default) in &fields {
                     let column = crate::sink::wire_column(meta, results);
                     let (out, sequence) = (conn.output(), &mut self.sequence);
-                    crate::sink::append_field(out, &column, default.as_deref(), results, sequence);
+                    crate::sink::append_field(out, &column, default.as_deref(), results, extended, sequence);
                 }
                 let end = reply::Ok { status: self.core.status(), ..reply::Ok::default() };
                 reply::append_end_of_rows(conn.output(), &end, self.core.capabilities, &mut self.sequence);

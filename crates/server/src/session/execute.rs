@@ -381,15 +381,16 @@ impl ClientSession {
 
     fn send_definitions(&mut self, conn: &mut Connection, params: u16, columns: Option<&ResultColumns>) {
         let has_eof = !self.core.capabilities.has(Capabilities::DEPRECATE_EOF);
+        let extended = self.core.capabilities.has(Capabilities::EXTENDED_METADATA);
         let status = self.core.status();
         for _ in 0..params {
-            append_column(conn.output(), &param_column(), &mut self.sequence);
+            append_column(conn.output(), &param_column(), extended, &mut self.sequence);
         }
         if params > 0 && has_eof {
             reply::append_eof(conn.output(), 0, status, &mut self.sequence);
         }
         let Some(columns) = columns else { return };
-        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation);
+        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation, self.core.capabilities);
         sink::append_definitions(conn.output(), &encoded, &mut self.sequence);
         if has_eof {
             reply::append_eof(conn.output(), 0, status, &mut self.sequence);

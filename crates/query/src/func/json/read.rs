@@ -200,9 +200,9 @@ static NUMBER: Function = function!("json_extract_number", 1, 1, |_, _| Ok((SqlT
     Ok(Value::Double(given!(a[0].real(cx)?)))
 });
 
-/// Whether this is a call of JSON_EXTRACT with one path, whose value stands for what it holds in some comparisons.
+/// Whether this is a call of JSON_EXTRACT, whose value stands for what it holds in some comparisons.
 pub(crate) fn is_extracted(expr: &Expr) -> bool {
-    matches!(&expr.node, Node::Call(function, args) if function.name == "json_extract" && args.len() == 2)
+    matches!(&expr.node, Node::Call(function, _) if function.name == "json_extract")
 }
 
 /// What a call of JSON_EXTRACT found as plain text, to be compared with one.
