@@ -17,6 +17,7 @@ use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
+use crate::ddl::WAIT_WHILE_OWNING;
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
@@ -130,9 +131,13 @@ impl NamedLocks {
 
     /// Gives all of them back.
     pub fn release(&mut self) {
-        self.locks.drain(..).for_each(|named| named.free());
+        self.free_all();
         self.names.clear();
         self.pass = None;
+    }
+
+    fn free_all(&mut self) {
+        self.locks.drain(..).for_each(|named| named.free());
     }
 
     /// Gives back what belongs to a dropped table; with the last one LOCK TABLES is over.
@@ -169,6 +174,15 @@ struct Wanted {
     what: Lockable,
     write: bool,
 }
+
+impl Wanted {
+    fn kind(&self) -> Kind {
+        if self.write { Kind::Own } else { Kind::Refuse }
+    }
+}
+
+/// How often LOCK TABLES lets go of all its tables and waits for the one that was not free, before it takes them in order.
+const ROUNDS_OF_TRYING: u32 = 3;
 
 /// What LOCK TABLES locks.
 enum Lockable {
@@ -280,17 +294,40 @@ impl Database {
         tables: &[ast::TableLock],
         timeout: Duration,
     ) -> SqlResult<()> {
+        let mut rounds = 0;
         loop {
-            let (wanted, names) = self.wanted(session, tables)?;
+            let (mut wanted, names) = self.wanted(session, tables)?;
             if session.named_locks.pass.is_none() && wanted.iter().any(|wanted| wanted.write) {
                 session.named_locks.pass = Some(self.pass_to_write(session)?);
             }
+            // Where many want the same tables, trying alone may never find all of them free.
+            let in_order = rounds >= ROUNDS_OF_TRYING;
+            if in_order {
+                wanted.sort_by_key(|wanted| Arc::as_ptr(wanted.what.lock()));
+            }
+            let mut busy = None;
+            for one in &wanted {
+                let waits = |session: &Session| {
+                    in_order && session.wait_for(one.what.lock(), one.kind(), WAIT_WHILE_OWNING).is_ok()
+                };
+                if session.named_locks.try_lock(one) {
+                    continue;
+                }
+                if !waits(session) {
+                    busy = Some(one);
+                    break;
+                }
+                session.named_locks.add(one);
+            }
             let named = &mut session.named_locks;
-            if let Some(busy) = wanted.iter().find(|wanted| !named.try_lock(wanted)) {
-                named.locks.drain(..).for_each(|named| named.free());
-                let kind = if busy.write { Kind::Own } else { Kind::Refuse };
-                session.wait_for(busy.what.lock(), kind, timeout)?;
+            if let Some(busy) = busy {
+                named.free_all();
+                session.wait_for(busy.what.lock(), busy.kind(), timeout)?;
                 session.named_locks.add(busy);
+                if in_order {
+                    session.named_locks.free_all();
+                }
+                rounds += 1;
                 continue;
             }
             let catalog = self.catalog();

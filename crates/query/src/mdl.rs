@@ -7,8 +7,9 @@
 //!    the lock exclusively, or LOCK TABLES ... READ keeps writers out. DDL has its turn, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
-//! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table: definitions and LOCK TABLES
-//!    take several by trying, and let go of all before they wait for one. Rings that remain are found when they close
+//! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table for long: definitions
+//!    take several in order of their places in memory, and let go of all when the next one is not there soon; so does LOCK
+//!    TABLES where trying alone did not help. Rings that remain are found when they close
 //!    ([`crate::waits`]). Those that also pass through row locks are not, nor
 //!    those through the shares of a statement without a transaction that waits for GET_LOCK(); but who awaits
 //!    a lock exclusively lets those behind it pass from time to time ([`PATIENCE`]), which breaks every ring, and keeps one
@@ -345,6 +346,11 @@ pub struct Owned {
 }
 
 impl Owned {
+    /// Whether it is none.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
     /// Takes one more; the same lock twice is taken once. Waits.
     pub fn take(&mut self, lock: &Arc<TableLock>, session: &Session, timeout: Duration) -> SqlResult<()> {
         if !self.locks.iter().any(|held| Arc::ptr_eq(held, lock)) {
@@ -352,20 +358,6 @@ impl Owned {
             self.locks.push(lock.clone());
         }
         Ok(())
-    }
-}
-
-impl Owned {
-    /// Takes one more if it is free.
-    pub fn try_take(&mut self, lock: &Arc<TableLock>) -> bool {
-        let held = self.locks.iter().any(|held| Arc::ptr_eq(held, lock));
-        if !held && !lock.try_own() {
-            return false;
-        }
-        if !held {
-            self.locks.push(lock.clone());
-        }
-        true
     }
 }
 

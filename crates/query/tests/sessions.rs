@@ -389,3 +389,21 @@ fn a_panic_leaves_no_table_locked() {
         a.script("drop table t nowait");
     });
 }
+
+#[test]
+fn definitions_of_several_tables_do_not_run_in_circles() {
+    world(|database| {
+        let mut a = Client::new(database);
+        a.script("create table p (id int primary key)\ncreate table q (id int primary key)");
+        for round in 0..20 {
+            let create = format!(
+                "create table if not exists c{round} (a int, b int, foreign key (a) references p (id), foreign key (b) \
+                 references q (id))"
+            );
+            let answers: Vec<_> = (0..6).map(|_| apart(database, &create)).collect();
+            for answer in answers {
+                assert_eq!(answer.recv().unwrap(), "0");
+            }
+        }
+    });
+}

@@ -1,8 +1,10 @@
-//! Unmodified sysbench against Keel: every database test, over TCP and socket, prepared statements and text.
+//! Unmodified sysbench against Keel: every database test, over TCP and socket, prepared statements and text; and TPC-C.
 
 use keel_testkit::SYSBENCH_TESTS;
 use keel_testkit::process::{Engine, Server};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn sysbench(server: &Server, test: &str, command: &str, extra: &[&str]) {
     let mut args: Vec<String> =
@@ -89,4 +91,51 @@ fn a_thousand_clients_on_both_reactors() {
             sysbench(&server, test, "run", &[&common[..], &["--threads=1000", "--time=3"]].concat());
         }
     }
+}
+
+/// TPC-C (`tools/lab/tpcc.lua`), made small, as a running process.
+fn tpcc(server: &Server, command: &str, extra: &[&str]) -> Command {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/tpcc.lua");
+    let mut sysbench = Command::new("sysbench");
+    sysbench.arg(script).args(["--mysql-user=root", "--mysql-db=sbtest", "--db-driver=mysql"]);
+    sysbench.arg(format!("--mysql-socket={}", server.socket().display()));
+    sysbench.args(["--warehouses=2", "--items=2000", "--customers=90"]).args(extra).arg(command);
+    sysbench.stdout(Stdio::piped()).stderr(Stdio::piped());
+    sysbench
+}
+
+fn tpcc_done(server: &Server, command: &str, extra: &[&str]) -> String {
+    let output = tpcc(server, command, extra).output().expect("sysbench is installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}:\n{text}\n{errors}\n{}", server.log_tail());
+    text
+}
+
+#[test]
+fn tpcc_with_foreign_keys_stays_consistent_through_kill_9() {
+    let mut server = server_with_database();
+    tpcc_done(&server, "prepare", &["--threads=4"]);
+    tpcc_done(&server, "check", &[]);
+    for _ in 0..2 {
+        let mut clients =
+            tpcc(&server, "run", &["--threads=64", "--time=60"]).spawn().expect("sysbench runs");
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(
+            clients.try_wait().expect("its state").is_none(),
+            "the clients gave up\n{}",
+            server.log_tail()
+        );
+        server.kill();
+        // sysbench may wait for ever for threads that have lost their server.
+        clients.kill().expect("sysbench ends");
+        clients.wait().expect("it has ended");
+        server.launch().expect("recovers");
+        tpcc_done(&server, "check", &[]);
+    }
+    let report = tpcc_done(&server, "run", &["--threads=64", "--time=2"]);
+    let rate = report.lines().find_map(|line| line.trim().strip_prefix("new orders per minute:"));
+    let rate: f64 = rate.and_then(|rate| rate.trim().parse().ok()).expect(&report);
+    assert!(rate > 0.0, "{report}");
+    assert_eq!(tpcc_done(&server, "check", &[]).matches("holds:").count(), 12);
 }

@@ -46,12 +46,18 @@ impl Binder<'_> {
     /// An aggregate call; None if the function is none.
     pub(crate) fn aggregate(&mut self, call: &FunctionCall) -> SqlResult<Option<Expr>> {
         let Some(kind) = kind_of(call) else { return Ok(None) };
-        if self.in_aggregate || !self.clause.takes_aggregates() || !self.scope().takes_aggregates {
-            return Err(errors::invalid_group_func_use());
+        let reads = self.reads_so_far();
+        let nested = std::mem::replace(&mut self.in_aggregate, true);
+        let bound = self.bind_aggregate(kind, call);
+        self.in_aggregate = nested;
+        let bound = bound?;
+        match self.home(&bound)? {
+            0 => Ok(Some(self.keep_aggregate(bound))),
+            level => {
+                self.forget_reads(reads);
+                self.outwards(level, |binder| binder.bind_aggregate(kind, call)).map(Some)
+            }
         }
-        self.in_aggregate = true;
-        let bound = self.bind_aggregate(kind, call)?;
-        Ok(Some(self.keep_aggregate(bound)))
     }
 
     /// An aggregate over a window; None if the function is none. Its arguments may be aggregates of groups.
@@ -76,7 +82,6 @@ impl Binder<'_> {
             .iter()
             .map(|item| Ok((self.aggregate_order(&item.expr, &call.args)?, item.desc)))
             .collect::<SqlResult<Vec<_>>>();
-        self.in_aggregate = false;
         let (mut args, order) = (args?, order?);
         for arg in &mut args {
             self.hoist(arg);
@@ -110,7 +115,7 @@ impl Binder<'_> {
     }
 
     /// The expression of an aggregate: the one met before, if it is the same.
-    fn keep_aggregate(&mut self, call: AggregateCall) -> Expr {
+    pub(super) fn keep_aggregate(&mut self, call: AggregateCall) -> Expr {
         let derivation = if call.ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
         let (ty, nullable) = (call.ty.clone(), call.nullable);
         let known = self.scope().aggregates.iter().position(|other| same_call(other, &call));

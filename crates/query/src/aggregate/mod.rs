@@ -6,6 +6,7 @@
 //! by `tmp_memory_table_size`.
 
 mod bind;
+mod home;
 mod state;
 
 pub(crate) use bind::min_max_type;

@@ -19,7 +19,7 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub use scope::{MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;

@@ -74,13 +74,75 @@ pub struct MergedColumn {
     pub parts: Vec<(usize, u16)>,
 }
 
+/// A column that `*` stands for, and an unqualified name.
+#[derive(Debug, Clone, Copy)]
+pub enum Listed {
+    /// One of USING or NATURAL, by its number.
+    Merged(usize),
+    /// One of a table: place of the table in the scope, column.
+    Of(usize, usize),
+}
+
+impl Listed {
+    /// Its name.
+    pub fn name(self, scope: &Scope) -> &Arc<str> {
+        match self {
+            Listed::Merged(number) => &scope.merged[number].name,
+            Listed::Of(place, index) => &scope.tables[place].columns[index].name,
+        }
+    }
+
+    /// Its value.
+    pub fn value(self, scope: &Scope) -> Expr {
+        match self {
+            Listed::Merged(number) => scope.merged[number].expr.clone(),
+            Listed::Of(place, index) => scope.tables[place].column(index),
+        }
+    }
+
+    /// Whether it is found by its name alone.
+    pub fn is_invisible(self, scope: &Scope) -> bool {
+        match self {
+            Listed::Merged(_) => false,
+            Listed::Of(place, index) => scope.tables[place].columns[index].invisible,
+        }
+    }
+
+    /// The columns of tables that it stands for, the one whose value it has first.
+    pub fn parts(self, scope: &Scope) -> Vec<(usize, u16)> {
+        match self {
+            Listed::Merged(number) => scope.merged[number].parts.clone(),
+            Listed::Of(place, index) => vec![(place, index as u16)],
+        }
+    }
+
+    /// How it is written in full; of merged columns the one whose value they have.
+    pub(crate) fn whole_name(self, scope: &Scope) -> Option<ColumnName> {
+        match self {
+            Listed::Merged(number) => scope.whole_name(&scope.merged[number].expr),
+            Listed::Of(place, index) => Some(scope.tables[place].whole_name(index)),
+        }
+    }
+}
+
+/// A place in a query block, as the aggregates of its groups mind it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// They may stand there.
+    pub takes_aggregates: bool,
+    /// It is in the arguments of one.
+    pub in_aggregate: bool,
+}
+
 /// What one query block sees.
 #[derive(Clone, Default)]
 pub struct Scope {
     /// Tables in order of FROM.
     pub tables: Vec<ScopeTable>,
-    /// Columns of USING and NATURAL, in order.
+    /// Columns of USING and NATURAL.
     pub merged: Vec<MergedColumn>,
+    /// What `*` and unqualified names mean, where that is not the tables' columns one after the other.
+    pub listed: Option<Vec<Listed>>,
     /// Named items of the select list, which GROUP BY, HAVING and ORDER BY may use.
     pub aliases: Vec<(Arc<str>, Expr)>,
     /// Aggregates met so far.
@@ -89,6 +151,10 @@ pub struct Scope {
     pub(crate) windows: Vec<crate::window::Pending>,
     /// Whether this is a query block, whose rows can be grouped.
     pub takes_aggregates: bool,
+    /// The slot of its aggregates, once FROM is bound.
+    pub(crate) group_slot: Option<u16>,
+    /// Where in this query the subquery stands that is being bound.
+    pub(crate) subquery_at: Place,
     /// Cells needed per execution.
     pub once: u32,
     /// Columns of enclosing queries that were read: how many scopes outwards, slot, column.
@@ -190,6 +256,13 @@ impl Scope {
         Ok(())
     }
 
+    /// The columns of a table by its place; none of one that is hidden.
+    pub(crate) fn columns_of(&self, place: usize) -> impl Iterator<Item = Listed> {
+        let table = &self.tables[place];
+        let count = if table.is_hidden() { 0 } else { table.columns.len() };
+        (0..count).map(move |index| Listed::Of(place, index))
+    }
+
     fn visible_tables(&self) -> &[ScopeTable] {
         match &self.visible {
             Some(range) => &self.tables[range.clone()],
@@ -198,13 +271,18 @@ impl Scope {
     }
 
     fn column(&self, name: &ColumnName) -> Found {
-        if name.table.is_none()
-            && let Some(merged) = self.merged.iter().find(|m| names::same(&m.name, &name.column))
-            && self.visible.is_none()
-        {
-            return Found::One(merged.expr.clone());
-        }
         let mut found = Found::Nothing;
+        if name.table.is_none()
+            && let Some(listed) = &self.listed
+        {
+            for column in listed.iter().filter(|column| names::same(column.name(self), &name.column)) {
+                if matches!(found, Found::One(_)) {
+                    return Found::Ambiguous;
+                }
+                found = Found::One(column.value(self));
+            }
+            return found;
+        }
         for table in self.visible_tables() {
             let named = !table.is_hidden() || name.table.is_some();
             if !named || !table.answers_to(name.db.as_deref(), name.table.as_deref()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
+use super::scope::Place;
 use super::{Binder, SubqueryReads};
 use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
 use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
@@ -39,9 +40,14 @@ impl Binder<'_> {
         let clause = self.clause;
         let in_aggregate = std::mem::take(&mut self.in_aggregate);
         let in_window = std::mem::take(&mut self.in_window);
+        let around = self.scopes.len() - 1;
+        let scope = self.scope_mut();
+        let takes_aggregates = clause.takes_aggregates() && scope.takes_aggregates;
+        let place = std::mem::replace(&mut scope.subquery_at, Place { takes_aggregates, in_aggregate });
         self.subquery_depth += 1;
         let planned = plan(self);
         self.subquery_depth -= 1;
+        self.scopes[around].subquery_at = place;
         self.clause = clause;
         (self.in_aggregate, self.in_window) = (in_aggregate, in_window);
         (planned, self.reads.pop().expect("pushed above").columns)

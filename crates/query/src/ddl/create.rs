@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, TreeId, errors};
+use keel_base::{SqlResult, TreeId, code, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
@@ -41,6 +41,23 @@ impl Database {
         if create.temporary {
             return self.create_temporary(session, create, params);
         }
+        loop {
+            match self.create_lasting(session, create, params) {
+                // Somebody made it since it was looked for, so that it is there now.
+                Err(error)
+                    if error.code == code::TABLE_EXISTS && (create.if_not_exists || create.or_replace) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// One attempt. 1050 although the statement minds no table of that name says that another session was faster.
+    fn create_lasting(
+        &self,
+        session: &mut Session,
+        create: &ast::CreateTable,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
         let schema = schema_of(session, &create.name)?.to_string();
         self.refuse_virtual(session, &schema)?;
         names::check_table(&create.name.name)?;

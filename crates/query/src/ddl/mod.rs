@@ -25,7 +25,7 @@ mod view_text;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{SqlResult, TreeId, errors};
+use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{LockWait, ObjectName, Statement};
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
@@ -133,7 +133,8 @@ impl Database {
         }
     }
 
-    /// The exclusive locks of several tables, none of them held while another is waited for.
+    /// The exclusive locks of several tables, none of them held for long while another is waited for. All definitions take
+    /// them in one order, so that no two wait for each other.
     fn own_locks(
         &self,
         session: &Session,
@@ -141,24 +142,27 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<Owned> {
         let timeout = lock_timeout(session, wait);
-        if let [lock] = locks
-            && !session.named_locks.owns(lock)
-        {
-            // One lock is waited for in turn, before those who came later.
-            let mut owned = Owned::default();
-            owned.take(lock, session, timeout)?;
-            return Ok(owned);
-        }
+        let free = |lock: &&Arc<TableLock>| !session.named_locks.owns(lock);
+        let mut wanted: Vec<&Arc<TableLock>> = locks.iter().filter(free).collect();
+        wanted.sort_by_key(|lock| Arc::as_ptr(lock));
         loop {
             let mut owned = Owned::default();
-            let free = |lock: &&Arc<TableLock>| !session.named_locks.owns(lock);
-            match locks.iter().filter(free).find(|lock| !owned.try_take(lock)) {
-                None => return Ok(owned),
-                Some(busy) => {
-                    drop(owned);
-                    Owned::default().take(busy, session, timeout)?;
+            let mut busy = None;
+            for lock in &wanted {
+                let first = owned.is_empty();
+                let patience = if first { timeout } else { timeout.min(WAIT_WHILE_OWNING) };
+                match owned.take(lock, session, patience) {
+                    Ok(()) => {}
+                    Err(error) if first || patience == timeout || !is_wait_over(&error) => return Err(error),
+                    Err(_) => {
+                        busy = Some(lock);
+                        break;
+                    }
                 }
             }
+            let Some(busy) = busy else { return Ok(owned) };
+            drop(owned);
+            Owned::default().take(busy, session, timeout)?;
         }
     }
 
@@ -188,6 +192,14 @@ pub(crate) fn schema_of<'a>(session: &'a Session, name: &'a ObjectName) -> SqlRe
         Some(db) => Ok(db),
         None => Ok(session.require_database()?),
     }
+}
+
+/// How long a definition, or LOCK TABLES, keeps tables to itself while it waits for another one.
+pub(crate) const WAIT_WHILE_OWNING: Duration = Duration::from_millis(50);
+
+/// Whether a wait ended because it took too long, or would have.
+fn is_wait_over(error: &SqlError) -> bool {
+    matches!(error.code, code::LOCK_WAIT_TIMEOUT | code::LOCK_DEADLOCK)
 }
 
 /// How long a metadata lock is waited for.

@@ -17,10 +17,10 @@ use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
 use super::metadata::{describe, item_name, kept_for_windows, of_view};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, recursive, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
-use crate::bind::{Binder, Clause, Scope, ViewPart};
+use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
@@ -140,6 +140,7 @@ pub(super) fn bind_parts(
         return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
     }
     let mut from = from::bind(binder, &select.from)?;
+    binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let items = bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
@@ -194,7 +195,7 @@ pub(super) fn bind_items(
     for item in items {
         match item {
             SelectItem::Wildcard { db, table } => {
-                let listed = from::wildcard(binder, db.as_deref(), table.as_deref())?;
+                let listed = natural::wildcard(binder, db.as_deref(), table.as_deref())?;
                 if let Some(mut notes) = binder.whole_names.take() {
                     let scope = binder.scope();
                     let names = listed.iter().filter_map(|column| column.whole_name(scope)).collect();
@@ -203,21 +204,20 @@ pub(super) fn bind_items(
                 }
                 let innermost = binder.scopes.len() - 1;
                 for column in &listed {
-                    if let from::Listed::Of(place, index) = column {
+                    if let Listed::Of(place, index) = column {
                         binder.note_column(innermost, *place, *index, true);
                     }
                 }
                 let scope = binder.scope();
                 out.extend(listed.into_iter().map(|column| {
-                    let (expr, name) = column.value(scope);
                     let of_view = match column {
-                        from::Listed::Of(place, index) => {
+                        Listed::Of(place, index) => {
                             let is_view = matches!(scope.tables[place].view, ViewPart::Whole(_));
                             is_view.then_some((place, index))
                         }
-                        from::Listed::Merged(_) => None,
+                        Listed::Merged(_) => None,
                     };
-                    Item { expr, name, of_view }
+                    Item { expr: column.value(scope), name: column.name(scope).clone(), of_view }
                 }));
             }
             SelectItem::Expr { expr, alias, text } => {
@@ -326,6 +326,7 @@ pub(super) fn assemble(
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;
+    debug_assert_eq!(scope.group_slot, Some(group_slot));
     let of_views: Vec<Option<(usize, usize)>> = items.iter().map(|item| item.of_view).collect();
     let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) =
         items.into_iter().map(|item| (item.expr, item.name)).unzip();

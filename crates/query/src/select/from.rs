@@ -1,17 +1,18 @@
-//! FROM: names to tables, joins to a tree with bound conditions, USING and NATURAL to merged columns.
+//! FROM: names to tables, joins to a tree with bound conditions.
 
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{ColumnName, JoinCondition, JoinKind, Query, TableRef};
+use keel_sql::ast::{JoinCondition, JoinKind, Query, TableRef};
 
 use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
+use super::natural::{self, Columns};
 use super::{Body, SelectPlan, build, merge, view};
-use crate::bind::{Binder, Clause, MergedColumn, Scope, ScopeColumn, ScopeTable, ViewPart};
+use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::names;
-use crate::expr::{CompareOp, Derivation, Expr};
+use crate::expr::{Derivation, Expr};
 use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Tables met in FROM.
@@ -52,12 +53,49 @@ pub(super) type Part = (FromTree, Vec<Expr>);
 /// Binds FROM into the innermost scope.
 pub(super) fn bind(binder: &mut Binder<'_>, tables: &[TableRef]) -> SqlResult<From> {
     let mut from = From::default();
-    for table in tables {
-        let (tree, conditions) = table_ref(binder, &mut from, table)?;
-        from.conditions.extend(conditions);
-        from.tree = Some(crossed(from.tree.take(), tree));
-    }
+    let (tree, conditions) = bind_list(binder, &mut from, tables)?;
+    (from.tree, from.conditions) = (tree, conditions);
     Ok(from)
+}
+
+/// Binds a list of tables into the innermost scope; none has no tree.
+pub(super) fn bind_list(
+    binder: &mut Binder<'_>,
+    from: &mut From,
+    tables: &[TableRef],
+) -> SqlResult<(Option<FromTree>, Vec<Expr>)> {
+    let mut tree = None;
+    let mut conditions = Vec::new();
+    let mut columns: Option<Columns> = None;
+    for table in tables {
+        let (next, own, listed) = operand(binder, from, table)?;
+        conditions.extend(own);
+        tree = Some(crossed(tree, next));
+        columns = Some(match columns {
+            Some(before) => before.and(listed, binder.scope()),
+            None => listed,
+        });
+    }
+    if let Some(Columns::Listed(listed)) = columns {
+        binder.scope_mut().listed = Some(listed);
+    }
+    Ok((tree, conditions))
+}
+
+/// A table or a join, and what `*` and unqualified names mean of it.
+fn operand(
+    binder: &mut Binder<'_>,
+    from: &mut From,
+    table: &TableRef,
+) -> SqlResult<(FromTree, Vec<Expr>, Columns)> {
+    match table {
+        TableRef::Join { .. } => join(binder, from, table),
+        _ => {
+            let start = binder.scope().tables.len();
+            let (tree, conditions) = table_ref(binder, from, table)?;
+            Ok((tree, conditions, Columns::Tables(start..binder.scope().tables.len())))
+        }
+    }
 }
 
 /// A table beside those before it.
@@ -72,7 +110,7 @@ pub(super) fn crossed(before: Option<FromTree>, tree: FromTree) -> FromTree {
     }
 }
 
-pub(super) fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlResult<Part> {
+fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlResult<Part> {
     match table {
         TableRef::Table { name, alias, partitions, hints } => {
             if !partitions.is_empty() {
@@ -136,63 +174,69 @@ pub(super) fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableR
             binder.derived_depth -= 1;
             part
         }
-        TableRef::Join { kind, natural, left, right, on } => {
-            let start = binder.scope().tables.len();
-            let (left_tree, left_own) = side_of(binder, from, left, *kind == JoinKind::Right)?;
-            let middle = binder.scope().tables.len();
-            let (right_tree, right_own) = side_of(binder, from, right, *kind == JoinKind::Left)?;
-            let end = binder.scope().tables.len();
-            let mut conditions = Vec::new();
-            match on {
-                JoinCondition::On(tree) => {
-                    binder.scope_mut().visible = Some(start..end);
-                    let bound = binder.bind_condition(tree, Clause::On);
-                    binder.scope_mut().visible = None;
-                    match bound {
-                        Ok(bound) => conditions = bound,
-                        Err(error) => drop(from.error.get_or_insert(error)),
-                    }
-                }
-                JoinCondition::Using(columns) => {
-                    for column in columns {
-                        conditions.push(merge(binder, table, column, start..middle, middle..end, *kind)?);
-                    }
-                }
-                JoinCondition::None if *natural => {
-                    for column in common_columns(binder, start..middle, middle..end) {
-                        conditions.push(merge(binder, table, &column, start..middle, middle..end, *kind)?);
-                    }
-                }
-                JoinCondition::None => {}
-            }
-            let nullable = match kind {
-                JoinKind::Left => middle..end,
-                JoinKind::Right => start..middle,
-                JoinKind::Inner | JoinKind::Straight => 0..0,
-            };
-            for table in &mut binder.scope_mut().tables[nullable] {
-                table.outer_joined = true;
-            }
-            let outer = matches!(kind, JoinKind::Left | JoinKind::Right);
-            // What a derived table filters goes before the join: with ON where its side may be empty, else with WHERE.
-            let mut above = Vec::new();
-            for (own, may_be_empty) in
-                [(left_own, *kind == JoinKind::Right), (right_own, *kind == JoinKind::Left)]
-            {
-                if may_be_empty { conditions.extend(own) } else { above.extend(own) }
-            }
-            let (left, right) =
-                if *kind == JoinKind::Right { (right_tree, left_tree) } else { (left_tree, right_tree) };
-            let joined = FromTree::Join {
-                outer,
-                straight: *kind == JoinKind::Straight,
-                left: Box::new(left),
-                right: Box::new(right),
-                on: conditions,
-            };
-            Ok((joined, above))
-        }
+        TableRef::Join { .. } => join(binder, from, table).map(|(tree, conditions, _)| (tree, conditions)),
     }
+}
+
+fn join(
+    binder: &mut Binder<'_>,
+    from: &mut From,
+    table: &TableRef,
+) -> SqlResult<(FromTree, Vec<Expr>, Columns)> {
+    let TableRef::Join { kind, natural, left, right, on } = table else {
+        return operand(binder, from, table);
+    };
+    let start = binder.scope().tables.len();
+    let (left_tree, left_own, left_columns) = side_of(binder, from, left, *kind == JoinKind::Right)?;
+    let middle = binder.scope().tables.len();
+    let (right_tree, right_own, right_columns) = side_of(binder, from, right, *kind == JoinKind::Left)?;
+    let end = binder.scope().tables.len();
+    // What a derived table filters goes before the join: with ON where its side may be empty, else with WHERE.
+    let mut above = Vec::new();
+    let (columns, mut conditions) = match on {
+        JoinCondition::On(tree) => {
+            let columns = left_columns.and(right_columns, binder.scope());
+            let scope = binder.scope_mut();
+            scope.visible = Some(start..end);
+            scope.listed = columns.listed();
+            let bound = binder.bind_condition(tree, Clause::On);
+            let scope = binder.scope_mut();
+            (scope.visible, scope.listed) = (None, None);
+            let bound = bound.unwrap_or_else(|error| {
+                from.error.get_or_insert(error);
+                Vec::new()
+            });
+            (columns, bound)
+        }
+        JoinCondition::Using(names) => {
+            natural::join(binder, table, (left_columns, right_columns), Some(names), *kind)?
+        }
+        JoinCondition::None if *natural => {
+            natural::join(binder, table, (left_columns, right_columns), None, *kind)?
+        }
+        JoinCondition::None => (left_columns.and(right_columns, binder.scope()), Vec::new()),
+    };
+    let nullable = match kind {
+        JoinKind::Left => middle..end,
+        JoinKind::Right => start..middle,
+        JoinKind::Inner | JoinKind::Straight => 0..0,
+    };
+    for table in &mut binder.scope_mut().tables[nullable] {
+        table.outer_joined = true;
+    }
+    for (own, may_be_empty) in [(left_own, *kind == JoinKind::Right), (right_own, *kind == JoinKind::Left)] {
+        if may_be_empty { conditions.extend(own) } else { above.extend(own) }
+    }
+    let (left, right) =
+        if *kind == JoinKind::Right { (right_tree, left_tree) } else { (left_tree, right_tree) };
+    let joined = FromTree::Join {
+        outer: matches!(kind, JoinKind::Left | JoinKind::Right),
+        straight: *kind == JoinKind::Straight,
+        left: Box::new(left),
+        right: Box::new(right),
+        on: conditions,
+    };
+    Ok((joined, above, columns))
 }
 
 /// One side of a join.
@@ -201,9 +245,9 @@ fn side_of(
     from: &mut From,
     table: &TableRef,
     may_be_empty: bool,
-) -> SqlResult<Part> {
+) -> SqlResult<(FromTree, Vec<Expr>, Columns)> {
     from.empty_sides += u32::from(may_be_empty);
-    let part = table_ref(binder, from, table);
+    let part = operand(binder, from, table);
     from.empty_sides -= u32::from(may_be_empty);
     part
 }
@@ -307,143 +351,5 @@ pub(crate) fn local_type(ty: &SqlType) -> SqlType {
         SqlType::temporal(TypeKind::DateTime, ty.decimals)
     } else {
         ty.clone()
-    }
-}
-
-type Range = std::ops::Range<usize>;
-
-/// Names that occur on both sides of a NATURAL JOIN, in order of the left side.
-fn common_columns(binder: &Binder<'_>, left: Range, right: Range) -> Vec<String> {
-    let scope = binder.scope();
-    let has = |tables: Range, name: &str| {
-        scope.tables[tables].iter().any(|t| !t.is_hidden() && t.position(name).is_some())
-    };
-    let mut out: Vec<String> = Vec::new();
-    for table in scope.tables[left].iter().filter(|t| !t.is_hidden()) {
-        for column in table.columns.iter().filter(|c| !c.invisible) {
-            if has(right.clone(), &column.name) && !out.iter().any(|n| names::same(n, &column.name)) {
-                out.push(column.name.to_string());
-            }
-        }
-    }
-    out
-}
-
-/// One column of USING: the condition, and the merged column in the scope.
-fn merge(
-    binder: &mut Binder<'_>,
-    join: &TableRef,
-    name: &str,
-    left: Range,
-    right: Range,
-    kind: JoinKind,
-) -> SqlResult<Expr> {
-    let (l, left_parts) = side(binder, name, left)?;
-    let (r, right_parts) = side(binder, name, right)?;
-    let innermost = binder.scopes.len() - 1;
-    for (place, column) in left_parts.iter().chain(&right_parts) {
-        binder.note_column(innermost, *place, *column as usize, false);
-    }
-    let whole = |parts: &[(usize, u16)]| {
-        let (table, column) = parts.first()?;
-        binder.whole_name_of(&binder.scope().tables[*table], *column as usize)
-    };
-    let pair = whole(&left_parts).zip(whole(&right_parts));
-    if let (Some(notes), Some(pair)) = (&mut binder.whole_names, pair) {
-        notes.note_join(join, pair);
-    }
-    let kept = if kind == JoinKind::Right { r.clone() } else { l.clone() };
-    let parts: Vec<(usize, u16)> = left_parts.into_iter().chain(right_parts).collect();
-    let scope = binder.scope_mut();
-    scope.merged.retain(|m| !names::same(&m.name, name));
-    scope.merged.push(MergedColumn { name: name.into(), expr: kept, parts });
-    binder.compare(CompareOp::Eq, l, r)
-}
-
-/// The column of a name on one side, and the places it stands for.
-fn side(binder: &Binder<'_>, name: &str, tables: Range) -> SqlResult<(Expr, Vec<(usize, u16)>)> {
-    let scope = binder.scope();
-    if let Some(merged) = scope
-        .merged
-        .iter()
-        .find(|m| names::same(&m.name, name) && m.parts.iter().all(|(place, _)| tables.contains(place)))
-    {
-        return Ok((merged.expr.clone(), merged.parts.clone()));
-    }
-    let mut found = None;
-    for place in tables {
-        let table = &scope.tables[place];
-        if let Some(index) = table.position(name).filter(|_| !table.is_hidden()) {
-            if found.is_some() {
-                return Err(errors::non_uniq(name, "FROM"));
-            }
-            found = Some((table.column(index), vec![(place, index as u16)]));
-        }
-    }
-    found.ok_or_else(|| errors::bad_field(name, "FROM"))
-}
-
-/// A column that a `*` stands for.
-pub(super) enum Listed {
-    /// One of USING or NATURAL, by its number.
-    Merged(usize),
-    /// One of a table: place of the table, column.
-    Of(usize, usize),
-}
-
-/// The columns of `*` or `table.*`.
-pub(super) fn wildcard(binder: &Binder<'_>, db: Option<&str>, table: Option<&str>) -> SqlResult<Vec<Listed>> {
-    let scope = binder.scope();
-    if scope.tables.is_empty() {
-        return Err(errors::no_tables_used());
-    }
-    let mut out = Vec::new();
-    let mut any = false;
-    let hidden = |place: usize, column: u16| {
-        table.is_none() && scope.merged.iter().any(|m| m.parts.contains(&(place, column)))
-    };
-    if table.is_none() {
-        out.extend((0..scope.merged.len()).map(Listed::Merged));
-    }
-    for (place, entry) in scope.tables.iter().enumerate().filter(|(_, entry)| !entry.is_hidden()) {
-        if table.is_some_and(|t| *t != *entry.alias) || db.is_some_and(|d| *d != *entry.schema) {
-            continue;
-        }
-        any = true;
-        for (index, column) in entry.columns.iter().enumerate() {
-            if !column.invisible && !hidden(place, index as u16) {
-                out.push(Listed::Of(place, index));
-            }
-        }
-    }
-    if !any {
-        let name = match (db, table, &binder.cx.session.database) {
-            (Some(db), Some(table), _) => format!("{db}.{table}"),
-            (None, Some(table), Some(db)) => format!("{db}.{table}"),
-            (_, table, _) => table.unwrap_or_default().to_string(),
-        };
-        return Err(errors::bad_table(name));
-    }
-    Ok(out)
-}
-
-impl Listed {
-    /// Its value and its name.
-    pub fn value(&self, scope: &Scope) -> (Expr, Arc<str>) {
-        match *self {
-            Listed::Merged(number) => (scope.merged[number].expr.clone(), scope.merged[number].name.clone()),
-            Listed::Of(place, index) => {
-                let table = &scope.tables[place];
-                (table.column(index), table.columns[index].name.clone())
-            }
-        }
-    }
-
-    /// How it is written in full; of merged columns the one whose value they have.
-    pub fn whole_name(&self, scope: &Scope) -> Option<ColumnName> {
-        match *self {
-            Listed::Merged(number) => scope.whole_name(&scope.merged[number].expr),
-            Listed::Of(place, index) => Some(scope.tables[place].whole_name(index)),
-        }
     }
 }

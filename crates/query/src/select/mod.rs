@@ -22,6 +22,7 @@ mod keyed;
 mod memo;
 mod merge;
 mod metadata;
+mod natural;
 mod recursive;
 mod run;
 mod setop;

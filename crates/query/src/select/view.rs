@@ -225,19 +225,14 @@ fn bind_inner(
     select: &Select,
     order: &[OrderItem],
 ) -> SqlResult<Inner> {
-    let mut tree = None;
-    let mut below = Vec::new();
     let orders = from.order.len();
     // One of the statement around is its own matter.
     let around = from.error.take();
-    for table in &select.from {
-        let (next, conditions) = from::table_ref(binder, from, table)?;
-        below.extend(conditions);
-        tree = Some(from::crossed(tree, next));
-    }
+    let (tree, below) = from::bind_list(binder, from, &select.from)?;
     if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }
+    binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
     let items = build::bind_items(binder, &select.items, Clause::Fields)?;
     binder.scope_mut().aliases = items.iter().map(|i| (i.name.clone(), i.expr.clone())).collect();
     let own = match &select.filter {

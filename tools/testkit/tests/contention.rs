@@ -1,0 +1,65 @@
+//! Many sessions that want several tables to themselves at once: all of them go on.
+
+use keel_testkit::process::{Engine, Server};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+const SESSIONS: usize = 8;
+const ROUNDS: usize = 25;
+
+/// Runs the statements that `script` gives for each round, in each of the sessions; they end within a minute.
+fn all_at_once(server: &Server, script: fn(usize) -> Vec<String>) {
+    let (done, ends) = channel();
+    for _ in 0..SESSIONS {
+        let mut client = server.client_in("test").expect("connects");
+        let done = done.clone();
+        thread::spawn(move || {
+            for round in 0..ROUNDS {
+                for statement in script(round) {
+                    let answer = client.run(&statement).expect("is answered");
+                    done.send(format!("{answer:?}")).expect("is awaited");
+                }
+            }
+        });
+    }
+    let statements = SESSIONS * (0..ROUNDS).map(|round| script(round).len()).sum::<usize>();
+    for number in 0..statements {
+        let answer = ends.recv_timeout(Duration::from_secs(60));
+        let answer = answer.unwrap_or_else(|_| panic!("only {number} of {statements} were answered"));
+        assert!(!answer.contains("Error"), "{answer}");
+    }
+}
+
+fn server() -> Server {
+    let server = Server::start(Engine::Keel, &[]).expect("keel starts");
+    let mut client = server.client().expect("connects");
+    for statement in [
+        "CREATE DATABASE IF NOT EXISTS test",
+        "CREATE TABLE test.p (id INT PRIMARY KEY)",
+        "CREATE TABLE test.q (id INT PRIMARY KEY)",
+        "CREATE TABLE test.r (id INT PRIMARY KEY)",
+    ] {
+        client.run(statement).expect(statement);
+    }
+    server
+}
+
+#[test]
+fn create_table_if_not_exists_under_several_parents() {
+    all_at_once(&server(), |round| {
+        vec![format!(
+            "CREATE TABLE IF NOT EXISTS c{round} (a INT REFERENCES p (id), b INT REFERENCES q (id), c INT REFERENCES r (id))"
+        )]
+    });
+}
+
+#[test]
+fn create_or_replace() {
+    all_at_once(&server(), |round| vec![format!("CREATE OR REPLACE TABLE c{} (a INT, b INT)", round % 3)]);
+}
+
+#[test]
+fn lock_tables_of_several() {
+    all_at_once(&server(), |_| vec!["LOCK TABLES p WRITE, q WRITE, r WRITE".into(), "UNLOCK TABLES".into()]);
+}
