@@ -152,7 +152,8 @@ pub fn encoded(columns: &ResultColumns, results: CollationId, capabilities: Capa
     };
     let make = || Arc::new(Encoded::new(&columns.columns, results, extended));
     let forms = columns.encoded.len() / 2;
-    let kept = columns.encoded[place + if extended { forms } else { 0 }].get_or_init(|| Box::new((results, make())));
+    let kept =
+        columns.encoded[place + if extended { forms } else { 0 }].get_or_init(|| Box::new((results, make())));
     let (collation, encoded) =
         kept.downcast_ref::<(CollationId, Arc<Encoded>)>().expect("only this protocol keeps results here");
     if *collation == results { encoded.clone() } else { make() }
@@ -351,7 +352,8 @@ impl CursorSink {
 
 impl RowSink for CursorSink {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        self.columns = Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
+        self.columns =
+            Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
         Ok(())
     }
 

@@ -56,6 +56,7 @@ def prepared_errors(checks):
 
 def session(checks):
     con = checks.con
+    con.rollback()
     told = con.is_connected(), con.autocommit, con.time_zone, con.sql_mode, con.database, con.in_transaction
     con.start_transaction(isolation_level="READ COMMITTED")
     told += (con.in_transaction,)

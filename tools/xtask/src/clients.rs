@@ -61,7 +61,8 @@ fn programs(source: &Path, only: &[String]) -> Result<Vec<String>, String> {
 /// A certificate for 127.0.0.1 that both servers show and programs trust: the one that Keel makes for itself.
 fn make_certificate(work: &Path) -> Result<[PathBuf; 2], String> {
     let keel = Server::start(Engine::Keel, &[]).map_err(|error| error.to_string())?;
-    let files = ["server-cert.pem", "server-key.pem"].map(|name| (keel.dir.join("data").join(name), work.join(name)));
+    let files =
+        ["server-cert.pem", "server-key.pem"].map(|name| (keel.dir.join("data").join(name), work.join(name)));
     for (from, to) in &files {
         fs::copy(from, to).map_err(|error| format!("{}: {error}", from.display()))?;
     }
@@ -90,7 +91,11 @@ fn program(source: &Path, name: &str, work: &Path, pair: &[Server; 2]) -> Result
             _ => "does not build",
         };
         println!("{name:24} {cause}\n{}", String::from_utf8_lossy(&installed.stderr).trim_end());
-        return if installed.status.code() == Some(SKIPPED) { Ok(0) } else { Err(format!("{name}: {cause}")) };
+        return if installed.status.code() == Some(SKIPPED) {
+            Ok(0)
+        } else {
+            Err(format!("{name}: {cause}"))
+        };
     }
     let version = String::from_utf8_lossy(&installed.stdout).trim().replace('\n', ", ");
     let mut differing = 0;
@@ -122,7 +127,8 @@ fn outputs(
             ("CLIENT_CHECKS", source.join("checks.js").into_os_string()),
         ];
         let ended = shell(here, "run", &[argument], &variables)?;
-        *out = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        *out =
+            format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
         let file = here.join(format!("{}{argument}.out", server.engine.name()));
         fs::write(&file, &*out).map_err(|error| format!("{}: {error}", file.display()))?;
     }

@@ -187,18 +187,20 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 
 /// The text of a value that JSON_EXTRACT found, without its quotes if it is a string. Binding puts it around the call
 /// where `=` and its like compare the call with a text; it has no name in SQL.
-static UNQUOTED: Function = function!("json_extract_text", 1, 1, |_, a| Ok((a[0].ty.clone(), true)), |_, a, cx| {
-    let found = given!(a[0].text(cx)?);
-    Ok(match &found[..] {
-        [b'"', inner @ .., b'"'] => text_value(text::unescape(inner)),
-        _ => text_value(found),
-    })
-});
+static UNQUOTED: Function =
+    function!("json_extract_text", 1, 1, |_, a| Ok((a[0].ty.clone(), true)), |_, a, cx| {
+        let found = given!(a[0].text(cx)?);
+        Ok(match &found[..] {
+            [b'"', inner @ .., b'"'] => text_value(text::unescape(inner)),
+            _ => text_value(found),
+        })
+    });
 
 /// The same where the call is compared with a number.
-static NUMBER: Function = function!("json_extract_number", 1, 1, |_, _| Ok((SqlType::double(), true)), |_, a, cx| {
-    Ok(Value::Double(given!(a[0].real(cx)?)))
-});
+static NUMBER: Function =
+    function!("json_extract_number", 1, 1, |_, _| Ok((SqlType::double(), true)), |_, a, cx| {
+        Ok(Value::Double(given!(a[0].real(cx)?)))
+    });
 
 /// Whether this is a call of JSON_EXTRACT, whose value stands for what it holds in some comparisons.
 pub(crate) fn is_extracted(expr: &Expr) -> bool {
