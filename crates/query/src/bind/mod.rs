@@ -154,6 +154,11 @@ impl Clause {
         }
     }
 
+    /// Whether names of the select list mean something to subqueries in it.
+    pub fn sees_aliases(self) -> bool {
+        self.takes_aggregates() || self == Clause::Group
+    }
+
     /// Whether aggregates may stand in it.
     pub fn takes_aggregates(self) -> bool {
         matches!(self, Clause::Fields | Clause::Having | Clause::Order | Clause::Partition | Clause::Window)

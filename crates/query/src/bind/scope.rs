@@ -125,13 +125,15 @@ impl Listed {
     }
 }
 
-/// A place in a query block, as the aggregates of its groups mind it.
+/// A place in a query block where a subquery stands.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
-    /// They may stand there.
+    /// Aggregates of the query's groups may stand there.
     pub takes_aggregates: bool,
     /// It is in the arguments of one.
     pub in_aggregate: bool,
+    /// Names of the select list are known there.
+    pub sees_aliases: bool,
 }
 
 /// What one query block sees.
@@ -409,6 +411,19 @@ impl Binder<'_> {
             && let Some(expr) = scope.alias(name)
         {
             return Ok(Some(expr.clone()));
+        }
+        if found.is_none()
+            && level > 0
+            && scope.subquery_at.sees_aliases
+            && let Some(expr) = scope.alias(name)
+        {
+            let facts = crate::expr::walk::facts(expr);
+            if facts.aggregates {
+                return Err(errors::illegal_reference(&name.column, "reference to group function"));
+            }
+            // What subqueries and names of further queries read is said from where they stand.
+            let moves = !facts.subquery && !facts.outer && !facts.windows && !facts.assigns;
+            return Ok(Some(expr.clone()).filter(|_| moves));
         }
         Ok(found)
     }

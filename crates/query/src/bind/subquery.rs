@@ -43,7 +43,10 @@ impl Binder<'_> {
         let around = self.scopes.len() - 1;
         let scope = self.scope_mut();
         let takes_aggregates = clause.takes_aggregates() && scope.takes_aggregates;
-        let place = std::mem::replace(&mut scope.subquery_at, Place { takes_aggregates, in_aggregate });
+        let place = std::mem::replace(
+            &mut scope.subquery_at,
+            Place { takes_aggregates, in_aggregate, sees_aliases: clause.sees_aliases() },
+        );
         self.subquery_depth += 1;
         let planned = plan(self);
         self.subquery_depth -= 1;

@@ -271,7 +271,7 @@ fn datetime_comparand(
     let mode = cx.session.vars.sql_mode;
     let context = StoreContext { mode, strict: false, zone: &*zone, today: cx.today() };
     let mut problem = None;
-    let found = convert::to_datetime(value, ty, DateRules::of(mode), &context, &mut |p| problem = Some(p));
+    let found = convert::to_datetime(value, ty, DateRules::COMPARED, &context, &mut |p| problem = Some(p));
     report_temporal(problem.map(as_truncated), None, cx)?;
     Ok(found.unwrap_or_default())
 }
@@ -340,6 +340,23 @@ pub(crate) fn value_to_datetime(
             value_to_datetime_by(rules, other, ty, column, cx)
         }
     }
+}
+
+/// The same for a comparison, where days that a month has not stand behind those that it has.
+pub(crate) fn compared_datetime(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<DateTime> {
+    let found = match value {
+        ValueRef::DateTime(_) | ValueRef::Date(_) | ValueRef::Time(_) | ValueRef::Null => {
+            value_to_datetime(value, ty, column, cx)
+        }
+        _ if column.is_none() => return datetime_comparand(value, ty, cx),
+        _ => value_to_datetime_by(DateRules::COMPARED, value, ty, column, cx),
+    };
+    Ok(found?.unwrap_or_default())
 }
 
 /// The same by other rules, which dates must keep too.

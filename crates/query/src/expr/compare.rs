@@ -49,8 +49,8 @@ fn dates_of_text(
         let b = cast::value_to_time(r, &right.ty, right.column_name(), cx)?.unwrap_or_default();
         return Ok(Some(a.cmp(&b)));
     }
-    let a = cast::value_to_datetime(l, &left.ty, left.column_name(), cx)?.unwrap_or_default();
-    let b = cast::value_to_datetime(r, &right.ty, right.column_name(), cx)?.unwrap_or_default();
+    let a = cast::compared_datetime(l, &left.ty, left.column_name(), cx)?;
+    let b = cast::compared_datetime(r, &right.ty, right.column_name(), cx)?;
     Ok(Some(a.cmp(&b)))
 }
 
@@ -145,8 +145,8 @@ fn dates(
         _ => {}
     }
     // What is no date stands below all dates.
-    let a = cast::value_to_datetime(l, lt, None, cx)?.unwrap_or_default();
-    let b = cast::value_to_datetime(r, rt, None, cx)?.unwrap_or_default();
+    let a = cast::compared_datetime(l, lt, None, cx)?;
+    let b = cast::compared_datetime(r, rt, None, cx)?;
     Ok(Some(a.cmp(&b)))
 }
 
@@ -335,7 +335,7 @@ fn in_domain(
     Ok(match by {
         Comparison::Text(_) => Value::Bytes(text_of(value, ty).into_owned().into_boxed_slice()),
         Comparison::DateTime | Comparison::Date => {
-            Value::DateTime(cast::value_to_datetime(value, ty, None, cx)?.unwrap_or_default())
+            Value::DateTime(cast::compared_datetime(value, ty, None, cx)?)
         }
         Comparison::Time => Value::Time(cast::value_to_time(value, ty, None, cx)?.unwrap_or_default()),
         Comparison::Real => match value {

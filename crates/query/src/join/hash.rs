@@ -335,7 +335,7 @@ pub(crate) fn encode_in_domain(
         }
         // What is no date or time stands below all, as in comparisons.
         Comparison::DateTime | Comparison::Date => {
-            let v = cast::value_to_datetime(value, ty, None, cx)?.unwrap_or_default();
+            let v = cast::compared_datetime(value, ty, None, cx)?;
             key::encode(out, &canonical_type(Comparison::DateTime), ValueRef::DateTime(v), false);
         }
         Comparison::Time => {

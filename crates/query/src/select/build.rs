@@ -148,7 +148,6 @@ pub(super) fn bind_parts(
     if let Some(error) = from.error.take() {
         return Err(error);
     }
-    binder.scope_mut().aliases = items.iter().map(|i| (i.name.clone(), i.expr.clone())).collect();
     let mut conditions = std::mem::take(&mut from.conditions);
     if let Some(tree) = &select.filter {
         conditions.extend(binder.bind_condition(tree, Clause::Where)?);
@@ -191,8 +190,9 @@ pub(super) fn bind_items(
     items: &[SelectItem],
     clause: Clause,
 ) -> SqlResult<Vec<Item>> {
-    let mut out = Vec::with_capacity(items.len());
+    let mut out: Vec<Item> = Vec::with_capacity(items.len());
     for item in items {
+        let known = out.len();
         match item {
             SelectItem::Wildcard { db, table } => {
                 let listed = natural::wildcard(binder, db.as_deref(), table.as_deref())?;
@@ -230,6 +230,8 @@ pub(super) fn bind_items(
                 out.push(Item { expr: bound, name: name.into(), of_view });
             }
         }
+        let named = out[known..].iter().map(|item| (item.name.clone(), item.expr.clone()));
+        binder.scope_mut().aliases.extend(named);
     }
     Ok(out)
 }

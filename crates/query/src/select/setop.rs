@@ -116,13 +116,26 @@ pub(super) fn plan(
     })
 }
 
+/// A chain of set operations is as deep on its left as it is long: it is walked without a call for each.
 fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
+    let mut chain = Vec::new();
+    let mut first = body;
+    while let QueryBody::SetOp { op, all, left, right } = first {
+        chain.push((*op, *all, right));
+        first = left;
+    }
+    let mut whole = single(binder, first, columns)?;
+    for (op, all, right) in chain.into_iter().rev() {
+        let right = Box::new(operand(binder, op, right, columns)?);
+        whole = Part::Both { op, all, left: Box::new(whole), right };
+    }
+    Ok(whole)
+}
+
+/// A part that is no set operation.
+fn single(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
     let plan = match body {
-        QueryBody::SetOp { op, all, left, right } => {
-            let left = Box::new(part(binder, left, columns)?);
-            let right = Box::new(operand(binder, *op, right, columns)?);
-            return Ok(Part::Both { op: *op, all: *all, left, right });
-        }
+        QueryBody::SetOp { .. } => return part(binder, body, columns),
         QueryBody::Values(rows) => return values(binder, rows, columns),
         QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None)?,
         QueryBody::Nested(query) => build::plan_query(binder, query)?,

@@ -234,7 +234,6 @@ fn bind_inner(
     }
     binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
     let items = build::bind_items(binder, &select.items, Clause::Fields)?;
-    binder.scope_mut().aliases = items.iter().map(|i| (i.name.clone(), i.expr.clone())).collect();
     let own = match &select.filter {
         Some(filter) => binder.bind_condition(filter, Clause::Where)?,
         None => Vec::new(),

@@ -76,6 +76,10 @@ impl DateRules {
     pub const WHOLE: DateRules =
         DateRules { no_zero_date: true, no_zero_in_date: true, allow_invalid: false };
 
+    /// Whatever has parts of dates: what dates are compared with.
+    pub const COMPARED: DateRules =
+        DateRules { no_zero_date: false, no_zero_in_date: false, allow_invalid: true };
+
     /// The rules of a `sql_mode`.
     pub fn of(mode: SqlMode) -> DateRules {
         DateRules {
