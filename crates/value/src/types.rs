@@ -410,6 +410,8 @@ impl SqlType {
         };
         match self.kind {
             Char | VarChar | Enum | Set | Inet4 | Inet6 | Uuid => to_octets(u64::from(self.display_length())),
+            // Counted in octets already: as many where nothing is converted.
+            TinyText | Text | MediumText | LongText if results == CollationId::BINARY => self.length,
             TinyText | Text | MediumText | LongText => to_octets(u64::from(self.length)),
             _ => self.display_length(),
         }

@@ -1,7 +1,8 @@
 //! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`,
-//! `cargo x collations`.
+//! `cargo x clients`, `cargo x collations`.
 
 mod bench;
+mod clients;
 mod collations;
 mod engine;
 mod fuzz;
@@ -17,6 +18,7 @@ usage: cargo x tidy
        cargo x engine [--quick] [--only NAME] [--alone]
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]
+       cargo x clients [--only NAME,NAME,...]
        cargo x collations";
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
         Some((command, rest)) if command == "collations" && rest.is_empty() => collations::run(),
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
+        Some((command, rest)) if command == "clients" => clients::run(rest),
         _ => Err(USAGE.to_string()),
     };
     match result {

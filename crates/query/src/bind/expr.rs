@@ -13,6 +13,17 @@ use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
+use crate::func::json;
+
+/// CASE's operand before it is compared: what JSON_EXTRACT found keeps its quotes there.
+fn case_operand(value: &Expr, when: &Expr) -> Expr {
+    let plain = value.clone();
+    if !json::is_extracted(value) || when.class() != Class::String {
+        return plain;
+    }
+    let (ty, nullable, derivation) = (plain.ty.clone(), plain.nullable, plain.derivation);
+    Expr { node: Node::Collate(Box::new(plain)), ty, nullable, derivation }
+}
 
 /// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
 const STACK_MIN: usize = 20 << 10;
@@ -347,6 +358,12 @@ impl Binder<'_> {
     fn compare_scalars(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
         let nullable = op != CompareOp::NullSafeEq && (left.nullable || right.nullable);
         let mut sides = vec![left, right];
+        if sides.iter().all(|side| side.class() == Class::String)
+            && let Some(side) = sides.iter_mut().find(|side| json::is_extracted(side))
+        {
+            let taken = std::mem::replace(side, Expr::null());
+            *side = json::unquoted(taken);
+        }
         let by = self.common_domain(&mut sides, op.symbol())?;
         let right = sides.pop().expect("two sides");
         let left = sides.pop().expect("two sides");
@@ -408,6 +425,9 @@ impl Binder<'_> {
         if any_number {
             for side in sides.iter_mut().filter(|e| typing::is_hex(e)) {
                 *side = as_number(std::mem::replace(side, Expr::null()));
+            }
+            for side in sides.iter_mut().filter(|e| json::is_extracted(e)) {
+                *side = json::numbered(std::mem::replace(side, Expr::null()));
             }
         }
         let all: Vec<&Expr> = sides.iter().collect();
@@ -549,7 +569,7 @@ impl Binder<'_> {
         for (when, then) in whens {
             let when = self.expr(when)?;
             let condition = match &operand {
-                Some(value) => self.compare(CompareOp::Eq, value.clone(), when)?,
+                Some(value) => self.compare(CompareOp::Eq, case_operand(value, &when), when)?,
                 None => when,
             };
             bound.push((condition, self.scalar(then)?));

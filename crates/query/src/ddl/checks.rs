@@ -14,7 +14,7 @@ use crate::session::Session;
 pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::CheckDef) -> SqlResult<bool> {
     let name = def.name.as_deref().unwrap_or_default();
     if !name.is_empty() {
-        names::check_column(name)?;
+        names::check_length(name)?;
         if check::position(&record.checks, name).is_some() {
             let error = errors::dup_constraint_name("CHECK", name);
             if !def.if_not_exists {

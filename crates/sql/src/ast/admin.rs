@@ -195,9 +195,9 @@ pub enum ShowKind {
     Privileges,
     /// `GRANTS [FOR account]; none is the current user`.
     Grants(Option<Account>),
-    /// PROCEDURE STATUS, FUNCTION STATUS
+    /// PROCEDURE STATUS, FUNCTION STATUS, PACKAGE STATUS, PACKAGE BODY STATUS
     RoutineStatus {
-        /// `PROCEDURE` or `FUNCTION`.
+        /// `PROCEDURE`, `FUNCTION`, `PACKAGE` or `PACKAGE BODY`.
         kind: String,
     },
     /// PROCEDURE CODE, FUNCTION CODE
