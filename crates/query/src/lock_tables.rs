@@ -327,6 +327,7 @@ impl Database {
                 if in_order {
                     session.named_locks.free_all();
                 }
+                session.check_interrupt()?;
                 rounds += 1;
                 continue;
             }

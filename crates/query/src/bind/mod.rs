@@ -20,6 +20,7 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
+pub(crate) use scope::OUTSIDE;
 pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use whole_names::WholeNames;
@@ -201,6 +202,8 @@ pub struct Binder<'a> {
     /// The statement writes rows that a subquery may read between one evaluation and the next, so that its answers are not
     /// kept: INSERT, RETURNING, and what foreign keys carry on to other tables.
     pub(crate) rows_change: bool,
+    /// The SELECT, by its address, that finds the rows of an UPDATE or DELETE of several tables: they are not grouped.
+    pub(crate) changing: Option<usize>,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
     /// Every table named so far, once.
@@ -265,6 +268,7 @@ impl<'a> Binder<'a> {
             derived_depth: 0,
             saw_volatile: false,
             rows_change: false,
+            changing: None,
             in_keyed: false,
             assigned: Vec::new(),
             needs: Vec::new(),

@@ -68,17 +68,24 @@ pub enum ViewPart {
 pub const NO_SLOT: u16 = u16::MAX;
 
 /// The slot of a table of an enclosing query, as far as anyone asks.
-const OUTSIDE: u16 = NO_SLOT - 1;
+pub(crate) const OUTSIDE: u16 = NO_SLOT - 1;
 
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
 pub struct MergedColumn {
     /// Its name.
     pub name: Arc<str>,
-    /// The value: left's, right's under RIGHT JOIN.
-    pub expr: Expr,
-    /// The columns hidden behind it, as (place of the table in the scope, column).
+    /// The columns hidden behind it, as (place of the table in the scope, column): the one whose value it has first, which
+    /// is the left side's, the right side's under RIGHT JOIN.
     pub parts: Vec<(usize, u16)>,
+}
+
+impl MergedColumn {
+    /// The column whose value it has.
+    fn first(&self) -> (usize, usize) {
+        let (place, column) = self.parts[0];
+        (place, usize::from(column))
+    }
 }
 
 /// A column that `*` stands for, and an unqualified name.
@@ -102,7 +109,11 @@ impl Listed {
     /// Its value.
     pub fn value(self, scope: &Scope) -> Expr {
         match self {
-            Listed::Merged(number) => scope.merged[number].expr.clone(),
+            // As it is now: its table may be on the empty side of an outer join meanwhile.
+            Listed::Merged(number) => {
+                let (place, index) = scope.merged[number].first();
+                scope.tables[place].column(index)
+            }
             Listed::Of(place, index) => scope.tables[place].column(index),
         }
     }
@@ -126,7 +137,10 @@ impl Listed {
     /// How it is written in full; of merged columns the one whose value they have.
     pub(crate) fn whole_name(self, scope: &Scope) -> Option<ColumnName> {
         match self {
-            Listed::Merged(number) => scope.whole_name(&scope.merged[number].expr),
+            Listed::Merged(number) => {
+                let (place, index) = scope.merged[number].first();
+                Some(scope.tables[place].whole_name(index))
+            }
             Listed::Of(place, index) => Some(scope.tables[place].whole_name(index)),
         }
     }
@@ -464,9 +478,13 @@ impl Binder<'_> {
             if facts.aggregates {
                 return Err(errors::illegal_reference(&name.column, "reference to group function"));
             }
-            // What subqueries and names of further queries read is said from where they stand.
-            let moves = !facts.subquery && !facts.outer && !facts.windows && !facts.assigns;
-            return Ok(Some(expr.clone()).filter(|_| moves));
+            // What subqueries and names of further queries read is said from where they stand, as are cells.
+            let moves =
+                !facts.subquery && !facts.outer && !facts.windows && !facts.assigns && !facts.volatile;
+            if !moves || crate::expr::walk::has_cells(expr) {
+                return Err(errors::bad_field(display(name), clause.words()));
+            }
+            return Ok(Some(expr.clone()));
         }
         Ok(found)
     }

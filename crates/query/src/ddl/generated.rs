@@ -12,7 +12,9 @@ use super::columns::scope_of;
 use super::view_text::{Around, Rewriter};
 use crate::bind::generated::parse;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
-use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, TableRecord, names};
+use crate::catalog::{
+    Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, IndexKind, TableRecord, names,
+};
 use crate::expr::{Expr, Node, walk};
 use crate::session::Session;
 
@@ -101,6 +103,10 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord)
     let columns = &record.columns;
     if columns.iter().all(|column| column.generated.is_none()) {
         return Ok(());
+    }
+    let primary = record.indexes.iter().filter(|index| index.kind == IndexKind::Primary);
+    if primary.flat_map(|index| &index.parts).any(|part| columns[part.column].generated.is_some()) {
+        return Err(errors::primary_key_based_on_generated_column());
     }
     let changed = columns.iter().map(|column| is_changed(column, &record.foreign_keys)).collect();
     let sizes = vec![Size::default(); columns.len()];

@@ -98,14 +98,15 @@ impl Assignments {
         };
         made.following =
             made.generated.follow(|column| made.assigns(column) || made.on_update.contains(&column));
-        if sequential {
-            made.read_worked_out(slot);
-        }
         Ok(made)
     }
 
-    /// Has values read the columns that rows do not hold as the row was at first.
-    fn read_worked_out(&mut self, slot: u16) {
+    /// Where values see what earlier assignments gave: has them read the columns that rows do not hold as the row was at
+    /// first.
+    pub fn read_worked_out(&mut self, slot: u16) {
+        if !self.sequential {
+            return;
+        }
         let mut worked_out: Vec<(usize, Expr)> = Vec::new();
         for (_, source) in &mut self.list {
             let Source::Expr(value) = source else { continue };
@@ -126,7 +127,7 @@ impl Assignments {
         self.worked_out = worked_out;
     }
 
-    /// Lets no value see what an earlier assignment gave.
+    /// Lets no value see what an earlier assignment gave. Not behind [`Assignments::read_worked_out`].
     pub fn read_old_values(&mut self) {
         self.sequential = false;
     }
@@ -200,21 +201,26 @@ impl Assignments {
         new: &mut Vec<(usize, Value)>,
     ) -> SqlResult<()> {
         use crate::expr::RowSlot;
-        let mut values: Vec<Value> = (0..table.columns.len()).map(|c| old.get(c).to_owned()).collect();
-        for (column, meaning) in &self.worked_out {
-            let value = meaning.eval(&mut EvalContext::new(session, frame))?.into_value();
-            let lenient = Strictness { strict: false, null_is_error: false };
-            values[*column] = into_column(session, table, *column, &meaning.ty, value, lenient)?;
-        }
         let mut slots: Vec<RowSlot> = frame.slots.to_vec();
-        slots[0] = RowSlot::Values(values);
+        slots[0] = RowSlot::Values((0..table.columns.len()).map(|c| old.get(c).to_owned()).collect());
+        let keep = |slots: &mut [RowSlot], column: usize, value| {
+            if let RowSlot::Values(values) = &mut slots[0] {
+                values[column] = value;
+            }
+        };
+        // Each stands behind those that it reads.
+        for (column, meaning) in &self.worked_out {
+            let value =
+                meaning.eval(&mut EvalContext::new(session, Frame { slots: &slots, ..frame }))?.into_value();
+            let lenient = Strictness { strict: false, null_is_error: false };
+            let value = into_column(session, table, *column, &meaning.ty, value, lenient)?;
+            keep(&mut slots, *column, value);
+        }
         for (column, source) in &self.list {
             let frame = Frame { slots: &slots, ..frame };
             let value = value_of(session, table, *column, source, frame, strictness)?;
             put(new, *column, value.clone());
-            if let RowSlot::Values(values) = &mut slots[0] {
-                values[*column] = value;
-            }
+            keep(&mut slots, *column, value);
         }
         Ok(())
     }
@@ -292,7 +298,9 @@ pub(super) fn may_wait(expr: &Expr) -> bool {
 
 /// Whether a call may take long enough for others to be let run meanwhile.
 fn takes_long(function: &str, arguments: usize) -> bool {
-    crate::func::json::MAY_TAKE_LONG.contains(&function) || (function == "json_extract" && arguments > 2)
+    crate::func::MAY_TAKE_LONG.contains(&function)
+        || crate::func::json::MAY_TAKE_LONG.contains(&function)
+        || (function == "json_extract" && arguments > 2)
 }
 
 /// A column's value, converted to its type.

@@ -158,6 +158,7 @@ pub(crate) fn plan_update(
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
+    binder.changing = locking_select(&query);
     let query = Box::new(select::plan_select(&mut binder, &query)?);
     notes.take(&binder);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
@@ -188,6 +189,7 @@ pub(crate) fn plan_delete(
     }
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
+    binder.changing = locking_select(&query);
     let query = Box::new(select::plan_select(&mut binder, &query)?);
     notes.take(&binder);
     for (target, name) in targets.iter().zip(&delete.targets) {
@@ -244,6 +246,14 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         generated: None,
         following: Vec::new(),
     })
+}
+
+/// The SELECT of such a query, by its address.
+fn locking_select(query: &ast::Query) -> Option<usize> {
+    match &query.body {
+        ast::QueryBody::Select(select) => Some(std::ptr::from_ref(&**select) as usize),
+        _ => None,
+    }
 }
 
 fn locking_query(

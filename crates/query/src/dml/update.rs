@@ -76,6 +76,8 @@ pub(crate) fn plan(
     if reads_target {
         // As MariaDB's UPDATE of several tables, which it makes of this.
         assignments.read_old_values();
+    } else {
+        assignments.read_worked_out(0);
     }
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;

@@ -232,9 +232,25 @@ pub fn in_list<'f>(
     sorted: Option<u32>,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Option<bool>> {
-    let v = value.eval(cx)?;
+    let mut v = value.eval(cx)?;
     if v.as_ref().is_null() {
         return Ok(None);
+    }
+    let mut ty = &value.ty;
+    let fixed;
+    if matches!(by, Comparison::Fixed(_)) {
+        v = Cell::Owned(in_domain(by, v.as_ref(), ty, cx)?);
+        fixed = canonical_type(by);
+        ty = &fixed;
+        if v.as_ref().is_null() {
+            // What is no such value is none of the list, as MariaDB has it.
+            for element in list {
+                if list_element(element, cx)?.as_ref().is_null() {
+                    return Ok(None);
+                }
+            }
+            return Ok(Some(false));
+        }
     }
     if list.len() > WALKED_LIST_MAX
         && let Some(cell) = sorted
@@ -247,8 +263,7 @@ pub fn in_list<'f>(
         let Some(Kept::Sorted(elements, has_null)) = kept.get() else {
             unreachable!("cell {cell} holds a list")
         };
-        let canonical = canonical_type(by);
-        let found = search(by, elements, &canonical, v.as_ref(), &value.ty, cx)?;
+        let found = search(by, elements, &canonical_type(by), v.as_ref(), ty, cx)?;
         return Ok(if found {
             Some(true)
         } else if *has_null {
@@ -260,7 +275,7 @@ pub fn in_list<'f>(
     let mut unknown = false;
     for element in list {
         let e = list_element(element, cx)?;
-        match values(by, v.as_ref(), &value.ty, e.as_ref(), &element.ty, cx)? {
+        match values(by, v.as_ref(), ty, e.as_ref(), &element.ty, cx)? {
             Some(Ordering::Equal) => return Ok(Some(true)),
             Some(_) => {}
             None => unknown = true,

@@ -165,6 +165,11 @@ pub fn lookup(name: &str) -> Option<&'static Function> {
     TABLES.iter().flat_map(|table| table.iter()).find(|f| f.name == name)
 }
 
+/// Functions whose time grows with the length of what they are given, and not slowly: they are kept from rows on latched pages,
+/// beside those of JSON.
+pub(crate) const MAY_TAKE_LONG: &[&str] =
+    &["aes_decrypt", "aes_encrypt", "compress", "decode", "encode", "sformat", "uncompress"];
+
 /// Whether calls of it get a cell for their compiled pattern as last argument.
 pub(crate) fn caches_pattern(function: &Function) -> bool {
     function.name.starts_with("regexp")

@@ -77,7 +77,8 @@ fn sformat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         });
     }
     let most = cx.session.vars.max_allowed_packet;
-    let formatted = Formatter::new(&String::from_utf8_lossy(&format), &values, most).run();
+    let format = String::from_utf8_lossy(&format);
+    let formatted = Formatter::new(&format, &values, most).run();
     match formatted {
         Ok(text) if too_long("sformat", text.len() as u64, cx)? => Ok(Value::Null),
         Ok(text) => Ok(text_value(text)),
@@ -90,7 +91,7 @@ fn sformat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 
 /// One run over a format.
 struct Formatter<'a> {
-    rest: std::iter::Peekable<std::vec::IntoIter<char>>,
+    rest: std::iter::Peekable<std::str::Chars<'a>>,
     values: &'a [Arg],
     /// The next value of `{}`; none once one was named.
     next: Option<usize>,
@@ -100,9 +101,8 @@ struct Formatter<'a> {
 }
 
 impl<'a> Formatter<'a> {
-    fn new(format: &str, values: &'a [Arg], most: u64) -> Formatter<'a> {
-        let rest = format.chars().collect::<Vec<_>>().into_iter().peekable();
-        Formatter { rest, values, next: Some(0), out: String::new(), most }
+    fn new(format: &'a str, values: &'a [Arg], most: u64) -> Formatter<'a> {
+        Formatter { rest: format.chars().peekable(), values, next: Some(0), out: String::new(), most }
     }
 
     fn run(mut self) -> Result<String, Fault> {

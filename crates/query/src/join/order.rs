@@ -271,8 +271,10 @@ impl Planner<'_> {
 
     /// The cheapest order. Where a sort can be saved, and with it most of the rows behind a limit, that is weighed too.
     fn choose_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Vec<Step>> {
-        let (cost, steps) =
-            self.best_order(items, conditions, known)?.expect("some order satisfies all requirements");
+        let Some((cost, steps)) = self.best_order(items, conditions, known)? else {
+            // A document that would be read from a row that stands behind it.
+            return Err(errors::not_supported_yet("JSON_TABLE within nested RIGHT JOINs"));
+        };
         let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else { return Ok(steps) };
         let own: u64 = items.iter().map(|i| i.slots).fold(0, |a, b| a | b);
         if self.request.leaves.len() == 1 || own.count_ones() as usize != self.request.leaves.len() {

@@ -211,6 +211,9 @@ fn allow(memory: &mut Option<Allowance>, places: usize, session: &Session) -> Re
 
 impl Cursor<'_> {
     fn reset(&mut self) {
+        if self.places.capacity() > PLACES_PER_CHECK {
+            self.places = Vec::new();
+        }
         self.places.clear();
         (self.taken, self.child, self.is_null, self.fault) = (0, None, true, None);
     }

@@ -32,7 +32,7 @@ pub(super) fn check_full_grouping(
 
 /// The first column that an expression reads and that is not in GROUP BY itself.
 fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
-    if let Some(column) = expr.as_column() {
+    if let Some(column) = expr.as_any_column() {
         let is_key = group_by.iter().any(|key| walk::same(key, expr));
         return (!is_key).then_some(&*column.name);
     }

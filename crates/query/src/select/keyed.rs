@@ -15,7 +15,7 @@ use super::Keyed;
 use super::build::{Bound, Item, assemble, bind_parts};
 use crate::bind::{Binder, Scope};
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
-use crate::join::order::{FromTree, LeafKind};
+use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Pairs that a key may have.
 const PAIRS_MAX: usize = 8;
@@ -58,7 +58,9 @@ type Pairs = (Vec<Expr>, Vec<Comparison>);
 
 /// The parts of the query without what ties it to its surroundings.
 fn turned(mut bound: Bound, scope: &Scope, exists: bool) -> Option<(Bound, Pairs)> {
-    if !bound.windows.is_empty() || bound.from.error.is_some() {
+    // A document that nobody asked for may be none, which is an error.
+    let is_function = |leaf: &Leaf| matches!(leaf.kind, LeafKind::Function(_));
+    if !bound.windows.is_empty() || bound.from.error.is_some() || bound.from.leaves.iter().any(is_function) {
         return None;
     }
     let mut inner = Vec::new();
@@ -86,16 +88,7 @@ fn turned(mut bound: Bound, scope: &Scope, exists: bool) -> Option<(Bound, Pairs
     }
     let in_aggregates =
         aggregates.iter().flat_map(|call| call.args.iter().chain(call.order.iter().map(|o| &o.0)));
-    let documents = bound.from.leaves.iter().filter_map(|leaf| match &leaf.kind {
-        LeafKind::Function(table) => Some(&table.document),
-        LeafKind::Table(..) | LeafKind::Derived(..) => None,
-    });
-    let rest = bound
-        .conditions
-        .iter()
-        .chain(bound.items.iter().map(|item| &item.expr))
-        .chain(in_aggregates)
-        .chain(documents);
+    let rest = bound.conditions.iter().chain(bound.items.iter().map(|item| &item.expr)).chain(in_aggregates);
     let is_free = |expr: &Expr| {
         let facts = walk::facts(expr);
         !(facts.outer || facts.volatile || facts.assigns)

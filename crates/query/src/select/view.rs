@@ -229,8 +229,9 @@ fn bind_inner(
     // One of the statement around is its own matter.
     let around = from.error.take();
     let (right_joins, hidden) = (std::mem::take(&mut from.right_joins), std::mem::take(&mut from.hidden));
+    let pending = std::mem::take(&mut from.pending);
     let (tree, below) = from::bind_list(binder, from, &select.from)?;
-    (from.right_joins, from.hidden) = (right_joins, hidden);
+    (from.right_joins, from.hidden, from.pending) = (right_joins, hidden, pending);
     if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }

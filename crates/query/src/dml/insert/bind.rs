@@ -87,13 +87,14 @@ pub(crate) fn plan(
         None
     } else {
         binder.values_slot = Some(1);
-        let assignments = Assignments::bind(
+        let mut assignments = Assignments::bind(
             &mut binder,
             &table,
             0,
             &insert.on_duplicate,
             (Clause::Update, Clause::Fields),
         )?;
+        assignments.read_worked_out(0);
         let touched = Touched::of(&table, |c| assignments.changes(c));
         Some((assignments, touched))
     };
