@@ -22,9 +22,11 @@ use crate::result::Completion;
 use crate::select;
 use crate::session::Session;
 
-/// Engines that MariaDB has and Keel puts its own in the place of.
-const ENGINES: [&str; 10] =
-    ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
+/// Engines of MariaDB whose tables Keel keeps in its own, whatever `sql_mode` says: a dump that names them is restored.
+const REPLACED: [&str; 6] = ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE"];
+
+/// Engines of MariaDB that mean something which a table of Keel's is not.
+const OTHERS: [&str; 4] = ["BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
 
 /// What binding takes the parameters of a prepared CREATE TABLE ... SELECT for.
 fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
@@ -471,16 +473,20 @@ fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
     }
 }
 
-/// InnoDB is what Keel calls its engine. Others are 1286 under NO_ENGINE_SUBSTITUTION, else a warning.
+/// InnoDB is what Keel calls its engine. Those that it takes the place of are a warning; others are 1286 under
+/// NO_ENGINE_SUBSTITUTION, else a warning too.
 pub(super) fn check_engine(session: &mut Session, name: &str, table: &str) -> SqlResult<()> {
     if name.eq_ignore_ascii_case("innodb") {
         return Ok(());
     }
-    if session.vars.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
-        return Err(errors::unknown_storage_engine(name));
-    }
-    if !ENGINES.iter().any(|e| e.eq_ignore_ascii_case(name)) {
-        session.warn(errors::unknown_storage_engine(name));
+    let is_of = |engines: &[&str]| engines.iter().any(|engine| engine.eq_ignore_ascii_case(name));
+    if !is_of(&REPLACED) {
+        if session.vars.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
+            return Err(errors::unknown_storage_engine(name));
+        }
+        if !is_of(&OTHERS) {
+            session.warn(errors::unknown_storage_engine(name));
+        }
     }
     session.warn(errors::warn_using_other_handler("InnoDB", table));
     Ok(())
