@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::SqlResult;
 use keel_storage::runtime;
@@ -19,8 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(text_value(super::search::hex_text(uuid().octets())))
     }),
     function!(volatile "uuid_short", 0, 0, |_, _| Ok((bits_type(), false)), |_, _, _| {
-        let micros = runtime::time::unix_micros() as u64;
-        Ok(Value::UInt((micros << 12 | runtime::rand::u64() & 0xfff) & (u64::MAX >> 1)))
+        Ok(Value::UInt(uuid_short()))
     }),
     // There is no replication to wait for.
     function!(volatile "master_pos_wait", 2, 4, |_, _| Ok((SqlType::bigint().with_length(21), true)), |_, _, _| Ok(Value::Null)),
@@ -75,17 +76,36 @@ fn guid_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)>
 /// 100 ns steps from the start of the Gregorian calendar, where version 1 counts from, to 1970.
 const GREGORIAN_TO_UNIX: u64 = 0x01b2_1dd2_1381_4000;
 
-/// A version 1 UUID (RFC 4122): the time, and random bits in place of a network address.
+/// Random bits in place of a network address, and the clock sequence: the same for a server's life, so that its UUIDs grow
+/// where they are sorted and go to the end of an index.
+static ORIGIN: OnceLock<(u64, u64)> = OnceLock::new();
+/// The time of the last UUID: each has a later one.
+static LAST_UUID: AtomicU64 = AtomicU64::new(0);
+
+/// A version 1 UUID (RFC 4122).
 fn uuid() -> Fixed {
-    let random = runtime::rand::u64();
-    let time = runtime::time::unix_micros() as u64 * 10 + random % 10 + GREGORIAN_TO_UNIX;
-    let sequence = (random >> 48 & 0x3fff) | 0x8000;
-    // The multicast bit says that the node is no real address.
-    let node = runtime::rand::u64() & 0xffff_ffff_ffff | 1 << 40;
+    let (node, sequence) = *ORIGIN.get_or_init(|| {
+        let random = runtime::rand::u64();
+        // The multicast bit says that the node is no real address.
+        (runtime::rand::u64() & 0xffff_ffff_ffff | 1 << 40, (random & 0x3fff) | 0x8000)
+    });
+    let now = runtime::time::unix_micros() as u64 * 10 + GREGORIAN_TO_UNIX;
+    let after = |last: u64| Some(now.max(last + 1));
+    let last = LAST_UUID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
+    let time = now.max(last + 1);
     let high = (time & 0xffff_ffff) << 32 | (time >> 32 & 0xffff) << 16 | time >> 48 & 0xfff | 0x1000;
     let low = sequence << 48 | node;
     let octets = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     Fixed::from_octets(FixedKind::Uuid, &octets).expect("version 1 is one that UUIDs have")
+}
+
+/// A number that no other call gives: the server's, the second of its first such call, and a count (MariaDB's manual, "UUID_SHORT").
+fn uuid_short() -> u64 {
+    const SERVER: u64 = 1;
+    static FIRST: OnceLock<u64> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let seconds = *FIRST.get_or_init(|| runtime::time::unix_micros() as u64 / 1_000_000);
+    (SERVER << 56).wrapping_add(seconds << 24).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn random_bytes_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
