@@ -49,7 +49,12 @@ impl Finding {
     /// Equal for queries that differ in names and constants alone.
     pub fn shape(&self) -> String {
         let mut out = format!("{:?} ", self.class);
-        for char in self.sql.chars() {
+        // Errors that say the same have one cause.
+        let text = match self.class {
+            Class::Error(..) => &self.answers,
+            _ => &self.sql,
+        };
+        for char in text.chars() {
             let char = if char.is_ascii_digit() { '0' } else { char };
             if char != '0' || !out.ends_with('0') {
                 out.push(char);
@@ -133,12 +138,7 @@ impl Runner {
                     return Ok((Verdict::Differs(Class::Lost), vec![shown(&maria), "no answer".into()]));
                 };
                 let verdict = judge(&maria, &keel, query.is_ordered());
-                self.refused += maria.error_code().is_some() as u64;
-                let answers = match verdict {
-                    Verdict::Differs(_) => vec![shown(&maria), shown(&keel)],
-                    _ => Vec::new(),
-                };
-                Ok((verdict, answers))
+                Ok((verdict, vec![shown(&maria), shown(&keel)]))
             }
             Check::Partitions => {
                 let mut replies = Vec::new();
@@ -167,7 +167,8 @@ impl Runner {
             Check::Compare => generator.statement(),
             Check::Partitions => generator.parted(),
         };
-        let (verdict, _) = self.judge(check, &query)?;
+        let (verdict, answers) = self.judge(check, &query)?;
+        self.refused += answers.iter().any(|answer| answer.starts_with("error")) as u64;
         match verdict {
             Verdict::Same => self.compared += 1,
             Verdict::Skipped => self.skipped += 1,

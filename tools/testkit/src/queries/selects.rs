@@ -18,6 +18,8 @@ pub enum Shape {
 
 const JOINS: [&str; 7] =
     ["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "CROSS JOIN", "STRAIGHT_JOIN"];
+/// MariaDB's EXCEPT and INTERSECT go wrong over outer columns.
+const SET_OPERATIONS_WITHIN: [&str; 2] = ["UNION", "UNION ALL"];
 const SET_OPERATIONS: [&str; 7] =
     ["UNION", "UNION ALL", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"];
 
@@ -51,6 +53,7 @@ impl Generator<'_> {
 
     /// `SELECT ... FROM ...` with a predicate that parts its rows.
     pub fn parted(&mut self) -> Node {
+        self.alone = true;
         let types = self.types(3);
         let (from, scope) = self.from(&Scope::default());
         let columns = types.iter().map(|kind| self.hole(*kind, &scope, 2)).collect();
@@ -83,16 +86,19 @@ impl Generator<'_> {
         let combined = shape == Shape::Any && self.chance(if inside { 8 } else { 18 });
         let ordered = shape == Shape::Any && !named && self.chance(30);
         let unnamed = !named && self.chance(15);
+        let within = std::mem::replace(&mut self.within, named);
         let one_form = combined || ordered || (shape == Shape::Single);
         let mut node = self.select(types, outer, shape, list, one_form, !unnamed);
         if combined {
+            let operations = if inside { &SET_OPERATIONS_WITHIN[..] } else { &SET_OPERATIONS[..] };
             for _ in 0..1 + self.random.below(2) {
                 let arm = self.select(types, outer, shape, list, true, !unnamed);
-                let mut more = Node::text(format!(" {} ", pick(&mut self.random, &SET_OPERATIONS)));
+                let mut more = Node::text(format!(" {} ", pick(&mut self.random, operations)));
                 more.parts.extend(arm.parts);
                 node.parts.push(Part::Optional(more));
             }
         }
+        self.within = within;
         if ordered {
             let mut order = Node::text(" ORDER BY ");
             order.parts.push(Part::Positions(list));
@@ -134,7 +140,8 @@ impl Generator<'_> {
             true => self.group(&scope, keyed),
             false => (scope.clone(), Node::default()),
         };
-        let windows = !grouped && !scope.keys.is_empty() && self.chance(15);
+        // In subqueries MariaDB compares what a window function gives by other types.
+        let windows = !self.within && !grouped && !scope.keys.is_empty() && self.chance(15);
         let mut columns = Vec::new();
         for (index, kind) in types.iter().enumerate() {
             let mut column = match windows && self.chance(60) {
@@ -171,21 +178,26 @@ impl Generator<'_> {
         let mut over = Scope { outer: scope.outer.clone(), ..Scope::default() };
         let mut clause = Node::default();
         if keyed {
+            // Under ROLLUP MariaDB has its own ideas of keys that repeat and of expressions over keys that are some.
+            let rollup = self.chance(8);
             let mut keys = Vec::new();
             for _ in 0..1 + self.random.below(2) {
                 let kind = self.any_type();
                 let column = self.column(kind, scope);
                 // A key is plain text: it must stay the same here and in the columns.
-                let key = match self.chance(30) {
+                let key = match !rollup && self.chance(30) {
                     true => format!("COALESCE({column}, {})", literal(kind, &mut self.random)),
                     false => column,
                 };
+                if keys.contains(&key) {
+                    continue;
+                }
                 over.inner
                     .push(Atom { kind, node: Node::text(canonical(kind, Node::text(key.clone())).sql()) });
                 keys.push(key);
             }
             clause.push(&format!(" GROUP BY {}", keys.join(", ")));
-            if self.chance(8) {
+            if rollup {
                 clause.parts.push(Part::Optional(Node::text(" WITH ROLLUP")));
             }
         }
