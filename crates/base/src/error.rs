@@ -239,6 +239,9 @@ catalogue! {
     DERIVED_MUST_HAVE_ALIAS derived_must_have_alias(1248, "42000") "Every derived table must have its own alias";
     TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
     COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
+    TOO_BIG_FOR_UNCOMPRESS too_big_for_uncompress(1256, "HY000", max) "Uncompressed data size too large; the maximum size is {max} (probably, length of uncompressed data was corrupted)";
+    ZLIB_BUFFER_ERROR zlib_buffer_error(1258, "HY000") "ZLIB: Not enough room in the output buffer (probably, length of uncompressed data was corrupted)";
+    ZLIB_DATA_ERROR zlib_data_error(1259, "HY000") "ZLIB: Input data corrupted";
     CUT_VALUE_GROUP_CONCAT cut_value_group_concat(1260, "HY000", row, name) "Row {row} was cut by {name}()";
     WARN_TOO_FEW_RECORDS warn_too_few_records(1261, "01000", row) "Row {row} doesn't contain data for all columns";
     WARN_TOO_MANY_RECORDS warn_too_many_records(1262, "01000", row) "Row {row} was truncated; it contained more data than there were input columns";
@@ -353,7 +356,13 @@ catalogue! {
     DUP_INDEX dup_index(1831, "HY000", index) "Duplicate index `{index}`. This is deprecated and will be disallowed in a future release";
     DUP_CONSTRAINT_NAME dup_constraint_name(1826, "HY000", kind, name) "Duplicate {kind} constraint name '{name}'";
     GENERATED_COLUMN_FUNCTION_IS_NOT_ALLOWED generated_column_function_is_not_allowed(1901, "HY000", what, clause, name) "Function or expression '{what}' cannot be used in the {clause} clause of `{name}`";
+    PRIMARY_KEY_BASED_ON_GENERATED_COLUMN primary_key_based_on_generated_column(1903, "HY000") "Primary key cannot be defined upon a generated column";
+    WRONG_FK_OPTION_FOR_GENERATED_COLUMN wrong_fk_option_for_generated_column(1905, "HY000", clause) "Cannot define foreign key with {clause} clause on a generated column";
+    NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN non_default_value_for_generated_column(1906, "HY000", column, table) "The value specified for generated column '{column}' in table '{table}' has been ignored";
+    UNSUPPORTED_ACTION_ON_GENERATED_COLUMN unsupported_action_on_generated_column(1907, "HY000") "This is not yet supported for generated columns";
+    EXPR_REFERS_TO_UNINIT_FIELD expr_refers_to_uninit_field(4029, "01000", column, other) "Expression for field `{column}` is referring to uninitialized field `{other}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
+    ALTER_OPERATION_NOT_SUPPORTED alter_operation_not_supported(1845, "0A000", what, other) "{what} is not supported for this operation. Try {other}";
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
@@ -386,6 +395,10 @@ catalogue! {
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
+    JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";
+    JSON_TABLE_SCALAR_EXPECTED json_table_scalar_expected(4178, "HY000", column, table) "Can't store an array or an object in the scalar column '{column}' of JSON_TABLE '{table}'.";
+    JSON_TABLE_MULTIPLE_MATCHES json_table_multiple_matches(4179, "HY000", column, table) "Can't store multiple matches of the path in the column '{column}' of JSON_TABLE '{table}'.";
     WITH_COL_WRONG_LIST with_col_wrong_list(4002, "HY000") "WITH column list and SELECT field list have different column counts";
     WRONG_WINDOW_SPEC_NAME wrong_window_spec_name(4009, "HY000", name) "Window specification with name '{name}' is not defined";
     DUP_WINDOW_NAME dup_window_name(4010, "HY000", name) "Multiple window specifications with the same name '{name}'";
@@ -409,9 +422,12 @@ catalogue! {
     WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
     ACCOUNT_HAS_BEEN_LOCKED account_has_been_locked(4151, "HY000") "Access denied, this account is locked";
     QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
+    STD_INVALID_ARGUMENT std_invalid_argument(3047, "HY000", what, function) "Invalid argument error: {what} in function {function}.";
     RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
+    ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";
+    SFORMAT_ERROR sformat_error(4183, "HY000", what) "SFORMAT error: {what}";
 }
 
 #[cfg(test)]

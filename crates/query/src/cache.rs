@@ -285,6 +285,7 @@ fn context(session: &Session) -> u64 {
     session.vars.sql_mode.0.hash(&mut hasher);
     session.vars.connection_collation.0.hash(&mut hasher);
     session.vars.client_collation.0.hash(&mut hasher);
+    session.vars.database_collation.0.hash(&mut hasher);
     session.vars.div_precision_increment.hash(&mut hasher);
     session.vars.group_concat_max_len.hash(&mut hasher);
     hasher.finish()

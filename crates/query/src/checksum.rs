@@ -2,7 +2,7 @@
 //!
 //! It is the sum, modulo 2^32, of a CRC-32 of each row. A row is what MariaDB has in memory: the bits that say which columns
 //! are NULL, then the columns that are not, text of variable length without its length. Behind the bits in use, and in
-//! front of them unless the table has rows of variable length, stand ones.
+//! front of them unless the table has rows of variable length, stand ones. Generated columns count as NULL.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ impl Shape {
         out.resize(self.null_bytes, 0xff);
         let mut bit = self.reserved;
         for (place, column) in table.columns.iter().enumerate() {
-            let value = row.get(place);
+            let value = if column.generated.is_some() { ValueRef::Null } else { row.get(place) };
             let is_null = matches!(value, ValueRef::Null);
             if column.nullable {
                 if !is_null {
@@ -186,6 +186,7 @@ fn write_value(ty: &SqlType, value: ValueRef<'_>, out: &mut Vec<u8>) -> Option<(
                 _ => {}
             }
         }
+        (_, ValueRef::Fixed(v)) => v.append_ordered(out),
         (_, ValueRef::Null) => return None,
     }
     Some(())

@@ -8,6 +8,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
+use keel_storage::runtime::time;
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
@@ -16,6 +17,7 @@ use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, View, show_create};
+use crate::counts::Counting;
 use crate::dml::{Family, delete, insert, is_join, load, multi, single_table, update};
 use crate::host::Host;
 use crate::mdl::TableLock;
@@ -319,7 +321,7 @@ impl Database {
             None => inputs.shapes.iter().map(|shape| shape.ty(connection)).collect(),
         };
         let params = ParamSource { literals: inputs.literals, types: &types, values: inputs.values };
-        let cx = BindContext { catalog: &catalog, session, params, assigned: &[] };
+        let cx = BindContext { catalog: &catalog, session, params, assigned: &[], counting: None };
         let mut notes = Notes::default();
         let (mut kind, mut body) = self.body(cx, &statement, &mut notes)?;
         if !notes.assigned.is_empty() {
@@ -417,6 +419,14 @@ impl Database {
                 let bound: SqlResult<Vec<_>> = list.iter().map(|e| binder.bind(e, Clause::Do)).collect();
                 notes.take(&binder);
                 (K::Do, Body::Do(bound?))
+            }
+            Statement::Explain(tree) if tree.analyze => {
+                notes.unique = true;
+                let (counting, began) = (Counting::default(), time::now());
+                let counted = BindContext { counting: Some(&counting), ..cx };
+                let (kind, body) = self.body(counted, crate::explain::statement_of(tree)?, notes)?;
+                let plan = crate::explain::analyze(cx, tree, body, counting, began)?;
+                (kind, Body::Explain(Box::new(plan)))
             }
             Statement::Explain(tree) => {
                 notes.unique = true;
@@ -576,6 +586,11 @@ fn changes_several(cx: BindContext<'_>, tables: &[ast::TableRef]) -> SqlResult<b
 
 /// The tables that a body writes, and those that its queries name.
 fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
+    if let Body::Explain(plan) = body
+        && let Some(analyzed) = plan.analyzed()
+    {
+        return dependencies(&analyzed.body, notes);
+    }
     let target = match body {
         Body::Insert(plan) => Some(&plan.table).filter(|_| plan.through.is_none()),
         Body::Update(plan) => Some(&plan.targets.table).filter(|_| plan.through.is_none()),
@@ -614,6 +629,11 @@ fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
 
 /// The tables of a statement by the names that it gives them; `queried` are those of its queries.
 fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<TableUse> {
+    if let (Statement::Explain(tree), Body::Explain(plan)) = (statement, body)
+        && let (Some(analyzed), Ok(statement)) = (plan.analyzed(), crate::explain::statement_of(tree))
+    {
+        return uses(statement, &analyzed.body, queried);
+    }
     let through = match body {
         Body::Insert(plan) => plan.through.as_ref(),
         Body::Update(plan) => plan.through.as_ref(),

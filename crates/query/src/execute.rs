@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::Statement;
+use keel_storage::runtime::time;
 use keel_value::Value;
 
 use crate::account::check;
@@ -21,7 +22,7 @@ use crate::dml::{delete, explain, insert, multi, update};
 use crate::expr::{EvalContext, Frame};
 use crate::mdl::{Kind, TableLock};
 use crate::plan::{Body, Plan, StatementKind};
-use crate::result::{Completion, RowSink};
+use crate::result::{Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
 use crate::{engine_error, maintain, select};
 
@@ -310,7 +311,17 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        match &plan.body {
+        self.run_body(session, &plan.body, params, sink)
+    }
+
+    fn run_body(
+        &self,
+        session: &mut Session,
+        body: &Body,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        match body {
             Body::PointSelect(point) => {
                 let sent = match point.run(session, params, sink)? {
                     Some(sent) => sent,
@@ -336,7 +347,19 @@ impl Database {
                 Ok(Completion::default())
             }
             Body::Explain(plan) => {
-                let sent = plan.run(session, sink)?;
+                let began = time::now();
+                if let Some(analyzed) = plan.analyzed() {
+                    analyzed.clear();
+                    match &analyzed.body {
+                        // Its general plan counts.
+                        Body::PointSelect(point) => {
+                            select::run(&point.general, session, params, &mut Nothing)?;
+                        }
+                        other => drop(self.run_body(session, other, params, &mut Nothing)?),
+                    }
+                }
+                let nanos = time::now().since(began).as_nanos() as u64;
+                let sent = plan.run(session, params, nanos, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
             }
             Body::Direct => Err(errors::not_supported_yet("this statement")),
@@ -423,4 +446,17 @@ fn changed_table(plan: &Plan) -> &str {
 /// Gives back what [`Database::lock_tables`] took for one statement.
 fn release(plan: &Plan) {
     plan.locks().for_each(|(lock, writes)| lock.unshare(writes));
+}
+
+/// Takes the rows of a statement that is only counted.
+struct Nothing;
+
+impl RowSink for Nothing {
+    fn columns(&mut self, _: &Arc<ResultColumns>) -> SqlResult<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: RowView<'_>) -> SqlResult<()> {
+        Ok(())
+    }
 }

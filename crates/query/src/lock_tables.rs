@@ -327,6 +327,7 @@ impl Database {
                 if in_order {
                     session.named_locks.free_all();
                 }
+                session.check_interrupt()?;
                 rounds += 1;
                 continue;
             }
@@ -396,7 +397,8 @@ impl Database {
     fn reach(&self, session: &Session, view: &Arc<View>) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         crate::select::view::target(&mut binder, view, None)?;
         let views = binder.views.iter().map(|named| named.view.clone()).collect();
         let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();

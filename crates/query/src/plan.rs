@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use keel_sql::Literal;
 use keel_sql::ast::{QueryBody, Statement};
-use keel_value::{CollationId, SqlType, TypeKind, Value};
+use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
 
 use crate::account::Privileges;
 use crate::account::check::{self, Need};
@@ -257,6 +257,7 @@ pub(crate) enum Shape {
     /// With its digits and its scale.
     Decimal(u8, u8),
     Bytes,
+    Fixed(FixedKind),
     Date,
     /// With its fraction digits: none or all.
     Time(u8),
@@ -274,6 +275,7 @@ impl Shape {
             Value::Double(_) | Value::Float(_) => Shape::Real,
             Value::Decimal(v) => Shape::Decimal(v.precision() as u8, v.scale()),
             Value::Bytes(_) => Shape::Bytes,
+            Value::Fixed(v) => Shape::Fixed(v.kind()),
             Value::Date(_) => Shape::Date,
             Value::Time(v) => Shape::Time(fraction_digits(v.fraction())),
             Value::DateTime(v) => Shape::DateTime(fraction_digits(v.micros)),
@@ -289,6 +291,7 @@ impl Shape {
             Shape::Real => SqlType::double(),
             Shape::Decimal(precision, scale) => SqlType::decimal(u32::from(precision), scale),
             Shape::Bytes => SqlType::varchar(255, connection),
+            Shape::Fixed(kind) => SqlType::new(kind.type_kind()),
             Shape::Date => SqlType::new(TypeKind::Date),
             Shape::Time(digits) => SqlType::temporal(TypeKind::Time, digits),
             Shape::DateTime(digits) => SqlType::temporal(TypeKind::DateTime, digits),
@@ -348,7 +351,11 @@ impl Plan {
 
     /// Whether it is a SELECT ... FOR UPDATE.
     fn locks_for_update(&self) -> bool {
-        let select = match &self.body {
+        let body = match &self.body {
+            Body::Explain(plan) => plan.analyzed().map_or(&self.body, |analyzed| &analyzed.body),
+            body => body,
+        };
+        let select = match body {
             Body::Select(select) => select,
             Body::PointSelect(point) => &point.general,
             _ => return false,

@@ -11,7 +11,7 @@ use keel_storage::Read;
 use keel_value::{TypeKind, Value};
 
 use crate::access::{self, AccessPath, AccessRequest, Point, encode_point};
-use crate::bind::{BindContext, Binder, Clause, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause};
 use crate::catalog::TableDef;
 use crate::engine_error;
 use crate::expr::{Expr, Frame};
@@ -50,7 +50,8 @@ impl PointSelect {
             return Ok(Err(general));
         }
         let mut binder = Binder::new(cx);
-        binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+        let entry = binder.scope_table(0, table.clone(), alias)?;
+        binder.scope_mut().add_table(entry)?;
         let Some(projection) = plain_columns(&mut binder, &table, &select.items)? else {
             return Ok(Err(general));
         };
@@ -164,6 +165,6 @@ fn plain_columns(
             ast::SelectItem::Expr { .. } => return Ok(None),
         }
     }
-    let plain = columns.iter().all(|c| table.columns[*c].ty.kind != TypeKind::Timestamp);
+    let plain = columns.iter().all(|c| table.columns[*c].ty.kind != TypeKind::Timestamp && table.is_kept(*c));
     Ok(plain.then_some(columns))
 }

@@ -36,7 +36,7 @@ pub struct ResultColumns {
     /// In order.
     pub columns: Vec<ColumnMeta>,
     /// Room for what a protocol makes of them, one place for each of the forms that it needs.
-    pub encoded: [OnceLock<Box<dyn Any + Send + Sync>>; 5],
+    pub encoded: [OnceLock<Box<dyn Any + Send + Sync>>; 10],
 }
 
 impl ResultColumns {

@@ -238,8 +238,8 @@ pub struct UserVariable {
 impl UserVariable {
     /// A variable as it is kept: times and members of ENUM and SET are text from here on.
     pub fn new(value: Value, ty: &SqlType) -> UserVariable {
-        let is_text =
-            ty.has_members() || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_));
+        let is_text = ty.has_members()
+            || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_) | Value::Fixed(_));
         if value.is_null() || !is_text {
             return UserVariable { value, ty: ty.clone() };
         }
@@ -527,6 +527,14 @@ impl Session {
     pub fn let_others_run(&self) -> SqlResult<()> {
         fiber::tick();
         self.check_interrupt()
+    }
+
+    /// A session that has this one's variables and does nothing else: what is worked out in it has no effects here.
+    pub(crate) fn aside(&self) -> Session {
+        let mut aside = Session::new(self.id, &self.user, &self.client_host, self.host.clone());
+        aside.vars = self.vars.clone();
+        aside.database = self.database.clone();
+        aside
     }
 
     /// The default database, or 1046.

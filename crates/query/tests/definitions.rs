@@ -133,6 +133,9 @@ fn wrong_definitions_are_refused_as_mariadb_refuses_them() {
              create table e (a int, key `PRIMARY` (a)) -> ERROR 1280 (42000): Incorrect index name 'PRIMARY'
              create table nosuch.e (a int) -> ERROR 1049 (42000): Unknown database 'nosuch'
              create table e (a int) engine=nosuch -> ERROR 1286 (42000): Unknown storage engine 'nosuch'
+             create table e (a int) engine=merge -> ERROR 1286 (42000): Unknown storage engine 'merge'
+             create table m (a int) engine=myisam /*w*/
+             drop table m
              create table e (a int) charset nosuch -> ERROR 1115 (42000): Unknown character set: 'nosuch'
              create table e (a int) collate nosuch -> ERROR 1273 (HY000): Unknown collation: 'nosuch'
              create table e (a int) charset latin1 collate utf8mb4_bin -> ERROR 1253 (42000): COLLATION 'utf8mb4_bin' is not valid for CHARACTER SET 'latin1'

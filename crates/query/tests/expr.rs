@@ -59,7 +59,13 @@ fn answer(session: &mut Session, expression: &str) -> SqlResult<String> {
     let QueryBody::Select(select) = &query.body else { panic!("{sql} is no SELECT") };
     let SelectItem::Expr { expr: tree, .. } = &select.items[0] else { panic!("{sql} has no expression") };
     let catalog = Catalog::default();
-    let cx = BindContext { catalog: &catalog, session, params: ParamSource::default(), assigned: &[] };
+    let cx = BindContext {
+        catalog: &catalog,
+        session,
+        params: ParamSource::default(),
+        assigned: &[],
+        counting: None,
+    };
     let mut binder = Binder::new(cx);
     let bound = binder.bind(tree, Clause::Fields)?;
     let once = once_cells(binder.once_count());

@@ -12,11 +12,11 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
-use keel_value::types::flags;
-use keel_value::{CollationId, SqlType, TypeKind, ValueRef};
+use keel_value::types::{Format, flags};
+use keel_value::{CollationId, FixedKind, SqlType, TypeKind, ValueRef};
 use keel_wire::capability::{Capabilities, Status, type_code};
 use keel_wire::codec::{put_lenenc, put_lenenc_bytes};
-use keel_wire::reply::{self, Column};
+use keel_wire::reply::{self, Column, Extended};
 use keel_wire::{packet, rows};
 
 use crate::upload::Upload;
@@ -46,11 +46,11 @@ pub struct Encoded {
 const FIRST_DEFINITION: u8 = 2;
 
 impl Encoded {
-    fn new(columns: &[ColumnMeta], results: CollationId) -> Encoded {
+    fn new(columns: &[ColumnMeta], results: CollationId, extended: bool) -> Encoded {
         let mut packets = Vec::new();
         let mut sequence = FIRST_DEFINITION;
         for column in columns {
-            append_definition(&mut packets, &wire_column(column, results), results, &mut sequence);
+            append_definition(&mut packets, &wire_column(column, results, extended), results, &mut sequence);
         }
         let to = results.charset();
         let columns = columns.iter().map(|column| send_column(&column.ty, to)).collect();
@@ -109,7 +109,7 @@ fn holds(to: Charset, from: Charset) -> bool {
 }
 
 /// A column's definition as results in the collation `results` show it.
-pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
+pub fn wire_column(column: &ColumnMeta, results: CollationId, extended: bool) -> Column {
     let ty = &column.ty;
     let mut bits = column.flags | ty.wire_flags();
     if !column.nullable {
@@ -118,6 +118,8 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
     let computed = column.org_name.is_empty();
     if computed {
         bits &= !flags::BLOB;
+    } else if ty.is_fixed() {
+        bits |= flags::BINARY;
     }
     Column {
         schema: column.schema.to_string(),
@@ -130,6 +132,15 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId) -> Column {
         type_code: if computed { computed_type(ty) } else { ty.wire_type() },
         flags: bits,
         decimals: ty.wire_decimals(),
+        extended: extended.then(|| extension(ty)),
+    }
+}
+
+/// What the type code does not tell of a type.
+fn extension(ty: &SqlType) -> Extended {
+    Extended {
+        type_name: FixedKind::of(ty.kind).map_or("", FixedKind::name),
+        format: if ty.format == Format::Json { "json" } else { "" },
     }
 }
 
@@ -143,8 +154,8 @@ fn computed_type(ty: &SqlType) -> u8 {
 }
 
 /// The encoded form of `columns`, kept beside them for each character set's default collation, and for the first other one
-/// that a client asks for.
-pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
+/// that a client asks for, each with and without what is extended.
+pub fn encoded(columns: &ResultColumns, results: CollationId, capabilities: Capabilities) -> Arc<Encoded> {
     let place = match results.charset() {
         Charset::Binary => 0,
         Charset::Latin1 if results.is_default() => 1,
@@ -152,8 +163,9 @@ pub fn encoded(columns: &ResultColumns, results: CollationId) -> Arc<Encoded> {
         Charset::Utf8mb4 if results.is_default() => 3,
         _ => 4,
     };
-    let make = || Arc::new(Encoded::new(&columns.columns, results));
-    let kept = columns.encoded[place].get_or_init(|| Box::new((results, make())));
+    let extended = capabilities.has(Capabilities::EXTENDED_METADATA);
+    let make = || Arc::new(Encoded::new(&columns.columns, results, extended));
+    let kept = columns.encoded[2 * place + usize::from(extended)].get_or_init(|| Box::new((results, make())));
     let (collation, encoded) =
         kept.downcast_ref::<(CollationId, Arc<Encoded>)>().expect("only this protocol keeps results here");
     if *collation == results { encoded.clone() } else { make() }
@@ -237,7 +249,7 @@ impl<'a> ResultSink<'a> {
 
 impl RowSink for ResultSink<'_> {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        let encoded = encoded(columns, self.manner.results);
+        let encoded = encoded(columns, self.manner.results, self.manner.capabilities);
         let capabilities = self.manner.capabilities;
         let cached = capabilities.has(Capabilities::CACHE_METADATA);
         let known = cached && self.manner.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, columns));
@@ -352,7 +364,8 @@ impl CursorSink {
 
 impl RowSink for CursorSink {
     fn columns(&mut self, columns: &Arc<ResultColumns>) -> SqlResult<()> {
-        self.columns = Some((columns.clone(), encoded(columns, self.manner.results)));
+        self.columns =
+            Some((columns.clone(), encoded(columns, self.manner.results, self.manner.capabilities)));
         Ok(())
     }
 

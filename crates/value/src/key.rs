@@ -7,6 +7,7 @@
 //! | FLOAT, DOUBLE | big-endian, sign bit inverted, negative numbers inverted whole; -0 as 0 |
 //! | DECIMAL, TIME, DATETIME, TIMESTAMP | the stored form, which orders already |
 //! | DATE | the packed number, 3 octets |
+//! | INET4, INET6, UUID | their ordered octets, see [`crate::fixed`] |
 //! | text and octets | sort weights that end themselves, see [`crate::collation::weights`] |
 //!
 //! 1. A column that may be NULL is led by 00 for NULL, alone, or 01. A descending column is inverted, its leading octet
@@ -15,7 +16,7 @@
 
 use crate::collation;
 use crate::temporal::{Date, DateTime, Time};
-use crate::{Decimal, SqlType, TypeKind, Value, ValueRef};
+use crate::{Decimal, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef};
 
 const NULL: u8 = 0;
 const NOT_NULL: u8 = 1;
@@ -162,6 +163,7 @@ pub fn encode(out: &mut Vec<u8>, ty: &SqlType, value: ValueRef<'_>, nullable: bo
         ValueRef::Time(v) => v.store(ty.decimals, out),
         ValueRef::DateTime(v) if ty.kind == TypeKind::Timestamp => v.store_timestamp(ty.decimals, out),
         ValueRef::DateTime(v) => v.store(ty.decimals, out),
+        ValueRef::Fixed(v) => v.append_ordered(out),
         ValueRef::Null => {}
     }
 }
@@ -195,6 +197,8 @@ fn fixed_bytes(ty: &SqlType) -> Option<usize> {
         K::DateTime => DateTime::stored_bytes(ty.decimals),
         K::Timestamp => DateTime::timestamp_bytes(ty.decimals),
         K::Null => 0,
+        K::Inet4 => 4,
+        K::Inet6 | K::Uuid => 16,
         _ => return None,
     })
 }
@@ -256,7 +260,10 @@ fn decode_scalar(ty: &SqlType, bytes: &[u8]) -> ValueRef<'static> {
         K::Time => ValueRef::Time(Time::load(ty.decimals, bytes)),
         K::DateTime => ValueRef::DateTime(DateTime::load(ty.decimals, bytes)),
         K::Timestamp => ValueRef::DateTime(DateTime::load_timestamp(ty.decimals, bytes)),
-        _ => ValueRef::UInt(big_endian(bytes)),
+        kind => match FixedKind::of(kind) {
+            Some(kind) => ValueRef::Fixed(Fixed::from_ordered(kind, bytes)),
+            None => ValueRef::UInt(big_endian(bytes)),
+        },
     }
 }
 

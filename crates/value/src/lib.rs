@@ -10,6 +10,7 @@
 pub mod collation;
 pub mod convert;
 pub mod decimal;
+pub mod fixed;
 pub mod key;
 pub mod mode;
 pub mod row;
@@ -20,6 +21,7 @@ pub mod value;
 
 pub use collation::CollationId;
 pub use decimal::Decimal;
+pub use fixed::{Fixed, FixedKind};
 pub use mode::SqlMode;
 pub use temporal::{Date, DateTime, Time};
 pub use types::{SqlType, TypeKind};

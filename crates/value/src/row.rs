@@ -9,7 +9,7 @@
 //!
 //! The header is the number of columns, with the top bit set where the ends are 4 octets wide (variable bytes of 64 KiB
 //! and more). The bitmap has a bit for each column that may be NULL. Fixed columns are in the octets of a binary log's row
-//! image (integers little-endian, DECIMAL and temporals big-endian), so that a row event copies them. A column that is NULL
+//! image (integers little-endian, DECIMAL, temporals, addresses and UUIDs big-endian), so that a row event copies them. A column that is NULL
 //! keeps its place in the fixed part, zeroed, and is empty in the variable part.
 //!
 //! 1. A row with fewer columns than its [`Layout`] was written before the trailing ones were added; these read as their
@@ -18,7 +18,7 @@
 //!    octets are missing, and never panics.
 
 use crate::temporal::{Date, DateTime, Time};
-use crate::{Decimal, SqlType, TypeKind, Value, ValueRef};
+use crate::{Decimal, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef};
 
 const HEADER_BYTES: usize = 2;
 const WIDE_ENDS: u16 = 0x8000;
@@ -59,6 +59,7 @@ enum Codec {
     Time(u8),
     DateTime(u8),
     Timestamp(u8),
+    Fixed(FixedKind),
     Variable,
 }
 
@@ -185,6 +186,9 @@ impl Codec {
             K::Time => Codec::Time(fraction),
             K::DateTime => Codec::DateTime(fraction),
             K::Timestamp => Codec::Timestamp(fraction),
+            K::Inet4 => Codec::Fixed(FixedKind::Inet4),
+            K::Inet6 => Codec::Fixed(FixedKind::Inet6),
+            K::Uuid => Codec::Fixed(FixedKind::Uuid),
             K::Enum => Codec::Unsigned(if ty.members().len() < 256 { 1 } else { 2 }),
             K::Set => Codec::Unsigned(match ty.members().len().div_ceil(8) {
                 n @ 0..=4 => n.max(1) as u8,
@@ -206,6 +210,7 @@ impl Codec {
             Codec::Time(digits) => Time::stored_bytes(digits),
             Codec::DateTime(digits) => DateTime::stored_bytes(digits),
             Codec::Timestamp(digits) => DateTime::timestamp_bytes(digits),
+            Codec::Fixed(kind) => kind.octets(),
             Codec::Variable => 0,
         }
     }
@@ -223,6 +228,7 @@ impl Codec {
             (Codec::Time(digits), ValueRef::Time(v)) => v.store(digits, out),
             (Codec::DateTime(digits), ValueRef::DateTime(v)) => v.store(digits, out),
             (Codec::Timestamp(digits), ValueRef::DateTime(v)) => v.store_timestamp(digits, out),
+            (Codec::Fixed(kind), ValueRef::Fixed(v)) if v.kind() == kind => v.append_ordered(out),
             (Codec::Year, ValueRef::UInt(v)) => out.push(v.saturating_sub(1900) as u8),
             (Codec::Bit(n), ValueRef::UInt(v)) => {
                 out.extend_from_slice(&v.to_be_bytes()[8 - usize::from(n)..])
@@ -415,6 +421,7 @@ impl<'a> RowRef<'a> {
             Codec::Time(digits) => ValueRef::Time(Time::load(digits, bytes)),
             Codec::DateTime(digits) => ValueRef::DateTime(DateTime::load(digits, bytes)),
             Codec::Timestamp(digits) => ValueRef::DateTime(DateTime::load_timestamp(digits, bytes)),
+            Codec::Fixed(kind) => ValueRef::Fixed(Fixed::from_ordered(kind, bytes)),
             Codec::Variable => return None,
         })
     }

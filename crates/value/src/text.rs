@@ -46,6 +46,7 @@ pub fn append(out: &mut Vec<u8>, ty: &SqlType, value: ValueRef<'_>) {
         ValueRef::Time(v) => append_time(out, v, ty.fraction_digits()),
         ValueRef::DateTime(v) if ty.kind == TypeKind::Date => append_date(out, v.date),
         ValueRef::DateTime(v) => append_datetime(out, v, ty.fraction_digits()),
+        ValueRef::Fixed(v) => v.append_to(out),
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::collation::{self, CollationId};
+use crate::fixed::FixedKind;
 
 /// `decimals` of a FLOAT or DOUBLE that was declared without any.
 pub const NOT_FIXED: u8 = 31;
@@ -48,6 +49,9 @@ pub enum TypeKind {
     LongBlob,
     Enum,
     Set,
+    Inet4,
+    Inet6,
+    Uuid,
 }
 
 /// How two values of different types meet, after MariaDB's result types.
@@ -69,6 +73,8 @@ pub enum Class {
     Time,
     /// DATETIME and TIMESTAMP.
     DateTime,
+    /// INET4, INET6 and UUID: they meet text, but no numbers and dates, and not each other.
+    Fixed(FixedKind),
 }
 
 /// What values of a type are to JSON functions, beside text and numbers. Storage and clients know nothing of it.
@@ -150,6 +156,9 @@ impl SqlType {
             MediumText | MediumBlob => (16_777_215, 0),
             LongText | LongBlob => (u32::MAX, 0),
             Enum | Set => (0, 0),
+            Inet4 => (15, 0),
+            Inet6 => (39, 0),
+            Uuid => (36, 0),
         };
         let collation = match kind {
             Char | VarChar | TinyText | Text | MediumText | LongText | Enum | Set => {
@@ -159,7 +168,7 @@ impl SqlType {
         };
         SqlType {
             kind,
-            unsigned: kind == Year,
+            unsigned: matches!(kind, Year | Inet4 | Inet6 | Uuid),
             zerofill: kind == Year,
             length,
             decimals,
@@ -274,6 +283,9 @@ impl SqlType {
             Date => Class::Date,
             Time => Class::Time,
             DateTime | Timestamp => Class::DateTime,
+            Inet4 => Class::Fixed(FixedKind::Inet4),
+            Inet6 => Class::Fixed(FixedKind::Inet6),
+            Uuid => Class::Fixed(FixedKind::Uuid),
             _ => Class::String,
         }
     }
@@ -296,6 +308,11 @@ impl SqlType {
     /// Every kind whose values are `Bytes`.
     pub fn is_string(&self) -> bool {
         (TypeKind::Char..=TypeKind::LongBlob).contains(&self.kind)
+    }
+
+    /// INET4, INET6 or UUID.
+    pub fn is_fixed(&self) -> bool {
+        FixedKind::of(self.kind).is_some()
     }
 
     /// The BLOB and TEXT families.
@@ -392,7 +409,9 @@ impl SqlType {
             (chars * u64::from(per_char)).min(u64::from(u32::MAX)) as u32
         };
         match self.kind {
-            Char | VarChar | Enum | Set => to_octets(u64::from(self.display_length())),
+            Char | VarChar | Enum | Set | Inet4 | Inet6 | Uuid => to_octets(u64::from(self.display_length())),
+            // Counted in octets already: as many where nothing is converted.
+            TinyText | Text | MediumText | LongText if results == CollationId::BINARY => self.length,
             TinyText | Text | MediumText | LongText => to_octets(u64::from(self.length)),
             _ => self.display_length(),
         }
@@ -425,7 +444,7 @@ impl SqlType {
             Decimal => 246,
             TinyText | Text | MediumText | LongText | TinyBlob | Blob | MediumBlob | LongBlob => 252,
             VarChar | VarBinary => 253,
-            Char | Binary | Enum | Set => 254,
+            Char | Binary | Enum | Set | Inet4 | Inet6 | Uuid => 254,
         }
     }
 
@@ -454,7 +473,7 @@ impl SqlType {
 
     /// The character set number of a column definition: the results' collation for text, `binary` for the rest.
     pub fn wire_charset(&self, results: CollationId) -> u16 {
-        if !self.is_text() {
+        if !self.is_text() && !self.is_fixed() {
             CollationId::BINARY.0
         } else if results == CollationId::BINARY {
             self.collation.0
@@ -497,6 +516,9 @@ impl SqlType {
             LongBlob => "longblob",
             Enum => "enum",
             Set => "set",
+            Inet4 => "inet4",
+            Inet6 => "inet6",
+            Uuid => "uuid",
         };
         out.push_str(name);
         match self.kind {
@@ -515,7 +537,7 @@ impl SqlType {
         if self.has_members() {
             self.push_members(&mut out);
         }
-        if self.kind != Year {
+        if self.kind != Year && !self.is_fixed() {
             if self.unsigned {
                 out.push_str(" unsigned");
             }

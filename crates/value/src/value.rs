@@ -5,7 +5,7 @@
 //! 2. `Bytes` holds text in the character set of its type's collation, or plain octets where that is `binary`.
 //! 3. A TIMESTAMP read from a row is a `DateTime` in UTC until `convert::timestamp_to_local` has been applied.
 
-use crate::{Date, DateTime, Decimal, Time};
+use crate::{Date, DateTime, Decimal, Fixed, Time};
 
 /// An owned SQL value of 32 bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,6 +31,8 @@ pub enum Value {
     Time(Time),
     /// DATETIME; TIMESTAMP.
     DateTime(DateTime),
+    /// INET4, INET6, UUID.
+    Fixed(Fixed),
 }
 
 /// A SQL value whose bytes live elsewhere.
@@ -57,6 +59,8 @@ pub enum ValueRef<'a> {
     Time(Time),
     /// DATETIME; TIMESTAMP.
     DateTime(DateTime),
+    /// INET4, INET6, UUID.
+    Fixed(Fixed),
 }
 
 const _: () = assert!(size_of::<Value>() <= 40 && size_of::<ValueRef>() <= 40);
@@ -81,6 +85,7 @@ impl Value {
             Value::Date(v) => ValueRef::Date(*v),
             Value::Time(v) => ValueRef::Time(*v),
             Value::DateTime(v) => ValueRef::DateTime(*v),
+            Value::Fixed(v) => ValueRef::Fixed(*v),
         }
     }
 
@@ -105,6 +110,7 @@ impl<'a> ValueRef<'a> {
             ValueRef::Date(v) => Value::Date(v),
             ValueRef::Time(v) => Value::Time(v),
             ValueRef::DateTime(v) => Value::DateTime(v),
+            ValueRef::Fixed(v) => Value::Fixed(v),
         }
     }
 

@@ -140,6 +140,7 @@ fn shown_value(value: &Value) -> String {
         Value::Decimal(v) => (TypeKind::Decimal, v.scale()),
         Value::Bytes(bytes) => return String::from_utf8_lossy(bytes).into_owned(),
         Value::Date(_) => (TypeKind::Date, 0),
+        Value::Fixed(v) => (v.kind().type_kind(), 0),
         Value::Time(v) => (TypeKind::Time, if v.micros % 1_000_000 == 0 { 0 } else { 6 }),
         Value::DateTime(v) => (TypeKind::DateTime, if v.micros == 0 { 0 } else { 6 }),
     };

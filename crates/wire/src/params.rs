@@ -113,7 +113,7 @@ fn declared_type(value: &Value) -> (u8, bool) {
         Value::Double(_) => (type_code::DOUBLE, false),
         Value::Float(_) => (type_code::FLOAT, false),
         Value::Decimal(_) => (type_code::NEWDECIMAL, false),
-        Value::Bytes(_) => (type_code::VAR_STRING, false),
+        Value::Bytes(_) | Value::Fixed(_) => (type_code::VAR_STRING, false),
         Value::Date(_) => (type_code::DATE, false),
         Value::Time(_) => (type_code::TIME, false),
         Value::DateTime(_) => (type_code::DATETIME, false),
@@ -131,6 +131,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
         Value::Date(_) => TypeKind::Date,
         Value::Time(_) => TypeKind::Time,
         Value::DateTime(_) => TypeKind::DateTime,
+        Value::Fixed(v) => return crate::codec::put_measured(out, |out| v.append_to(out)),
         Value::Decimal(v) => return crate::codec::put_measured(out, |out| v.append_to(out)),
     };
     rows::put_binary(out, 0, 0, &SqlType::new(kind), value.as_ref());

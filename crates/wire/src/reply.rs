@@ -219,6 +219,33 @@ pub struct Column {
     pub flags: u16,
     /// Digits after the point; 31 or 39 for not fixed.
     pub decimals: u8,
+    /// What clients with EXTENDED_METADATA get beside that; for them it is never absent.
+    pub extended: Option<Extended>,
+}
+
+/// What the type code of a column does not tell; empty where it tells all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extended {
+    /// Name of the type: `inet4`, `inet6`, `uuid`.
+    pub type_name: &'static str,
+    /// What its text is: `json`.
+    pub format: &'static str,
+}
+
+const EXTENDED_TYPE: u8 = 0;
+const EXTENDED_FORMAT: u8 = 1;
+
+impl Extended {
+    fn encode(self, out: &mut Vec<u8>) {
+        let mut parts = Vec::new();
+        for (mark, text) in [(EXTENDED_TYPE, self.type_name), (EXTENDED_FORMAT, self.format)] {
+            if !text.is_empty() {
+                parts.push(mark);
+                put_lenenc_bytes(&mut parts, text.as_bytes());
+            }
+        }
+        put_lenenc_bytes(out, &parts);
+    }
 }
 
 /// Octets of the fixed part of a column definition.
@@ -236,6 +263,9 @@ impl Column {
         for text in [&self.schema, &self.table, &self.org_table, &self.name, &self.org_name] {
             put_lenenc_bytes(out, &convert(text));
         }
+        if let Some(extended) = self.extended {
+            extended.encode(out);
+        }
         out.push(FIXED_BYTES);
         out.extend_from_slice(&self.charset.to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
@@ -245,7 +275,7 @@ impl Column {
         out.extend_from_slice(&[0, 0]);
     }
 
-    /// Reads the payload of a column definition.
+    /// Reads the payload of a column definition that has nothing extended.
     pub fn decode(payload: &[u8]) -> Result<Column, Malformed> {
         let mut reader = Reader::new(payload);
         reader.lenenc_bytes()?;
@@ -263,6 +293,7 @@ impl Column {
             type_code: fixed.u8()?,
             flags: fixed.u16()?,
             decimals: fixed.u8()?,
+            extended: None,
         })
     }
 }

@@ -145,8 +145,9 @@ fn some_change(number: usize, known: &mut Known, random: &mut Random) -> (Vec<St
         }
         4 if table.columns.len() < 8 => {
             let column = format!("c{}", table.columns.len());
+            let (definition, _) = added(table.columns.len());
             table.columns.push(column.clone());
-            format!("ALTER TABLE {name} ADD COLUMN {column} INT DEFAULT 7")
+            format!("ALTER TABLE {name} ADD COLUMN {column} INT {definition}")
         }
         5 => {
             known.names += 1;
@@ -183,6 +184,15 @@ fn some_change(number: usize, known: &mut Known, random: &mut Random) -> (Vec<St
     (vec![sql], then)
 }
 
+/// What a column that is added at a place is defined as, and what its values are.
+fn added(place: usize) -> (&'static str, &'static str) {
+    match place % 3 {
+        0 => ("DEFAULT 7", "7"),
+        1 => ("AS (v * 2) STORED", "v * 2"),
+        _ => ("AS (id + v) VIRTUAL", "id + v"),
+    }
+}
+
 fn create_or_drop(number: usize, known: &mut Known, mut then: Tables) -> (Vec<String>, Tables) {
     if let Some(name) = known.now.keys().next().filter(|_| known.now.len() >= TABLES_MAX) {
         then.remove(name);
@@ -211,6 +221,14 @@ impl Definitions {
             let full = format!("definitions.{name}");
             let columns = query(client, format!("SHOW COLUMNS FROM {full}"))?;
             let indexes = query(client, format!("SHOW INDEX FROM {full}"))?;
+            for (place, row) in columns.iter().enumerate().skip(3) {
+                let (column, (_, value)) = (&row[0], added(place));
+                let wrong = format!("SELECT COUNT(*) FROM {full} WHERE NOT {column} <=> {value}");
+                let wrong = query(client, wrong)?;
+                if wrong[0][0] != "0" {
+                    return Err(format!("{full}: {wrong:?} values of {column} are wrong"));
+                }
+            }
             let counts = query(
                 client,
                 format!("SELECT COUNT(*), COALESCE(MIN(id), 1), COALESCE(MAX(id), 0) FROM {full}"),

@@ -1,7 +1,8 @@
 //! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`,
-//! `cargo x queries`, `cargo x collations`.
+//! `cargo x queries`, `cargo x clients`, `cargo x collations`.
 
 mod bench;
+mod clients;
 mod collations;
 mod engine;
 mod fuzz;
@@ -19,6 +20,7 @@ usage: cargo x tidy
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]
        cargo x queries [--seed N] [--minutes M] [--only compare|partitions]
+       cargo x clients [--only NAME,NAME,...]
        cargo x collations";
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "collations" && rest.is_empty() => collations::run(),
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
         Some((command, rest)) if command == "queries" => queries::run(rest),
+        Some((command, rest)) if command == "clients" => clients::run(rest),
         _ => Err(USAGE.to_string()),
     };
     match result {

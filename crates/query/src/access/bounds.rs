@@ -5,7 +5,7 @@
 //! prefixes of a key (leading columns) are points as well.
 
 use keel_base::SqlResult;
-use keel_value::{CollationId, Date, Decimal, SqlType, TypeKind, Value, ValueRef, convert, key};
+use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert, key};
 
 use super::PartCondition;
 use crate::catalog::IndexDef;
@@ -497,6 +497,11 @@ fn fit(to: &SqlType, from: &SqlType, value: ValueRef<'_>, session: &Session, tod
         && let Some(fit) = fit_integer(to, value)
     {
         return fit;
+    }
+    if let Some(kind) = FixedKind::of(to.kind) {
+        // What is no such value is compared as NULL.
+        return convert::to_fixed(kind, value, from)
+            .map_or(Fit::Null, |value| Fit::Exact(Value::Fixed(value)));
     }
     match convert::for_index(to, from, value, &session.store_context(false, today)) {
         Some(Value::Null) | None => Fit::Unknown,

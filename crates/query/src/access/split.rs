@@ -171,6 +171,7 @@ fn agrees(ty: &SqlType, by: Comparison, equality: bool) -> bool {
         Class::String => by == Comparison::Text(ty.collation),
         Class::Date | Class::DateTime => matches!(by, Comparison::Date | Comparison::DateTime),
         Class::Time => by == Comparison::Time,
+        Class::Fixed(kind) => by == Comparison::Fixed(kind),
         Class::Null => false,
     }
 }

@@ -93,7 +93,7 @@ impl Binder<'_> {
             )),
             None => None,
         };
-        let (ty, nullable) = self.aggregate_type(kind, &mut args)?;
+        let (ty, nullable) = self.aggregate_type(kind, call.distinct, &mut args)?;
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         let default = if kind == AggregateKind::JsonObject { ", " } else { "," };
@@ -127,7 +127,15 @@ impl Binder<'_> {
         Expr { node: Node::Aggregate(index as u32), ty, nullable, derivation }
     }
 
-    fn aggregate_type(&self, kind: AggregateKind, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    fn aggregate_type(
+        &self,
+        kind: AggregateKind,
+        distinct: bool,
+        args: &mut [Expr],
+    ) -> SqlResult<(SqlType, bool)> {
+        if let (Some(name), Some(arg)) = (numeric_name(kind, distinct), args.first()) {
+            typing::refuse_fixed(arg, name)?;
+        }
         let increment = u32::from(self.cx.session.vars.div_precision_increment);
         let connection = self.cx.session.vars.connection_collation;
         Ok(match kind {
@@ -205,6 +213,24 @@ impl Binder<'_> {
         let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
         ty.with_collation(collation)
     }
+}
+
+/// What messages call an aggregate of numbers.
+fn numeric_name(kind: AggregateKind, distinct: bool) -> Option<&'static str> {
+    Some(match kind {
+        AggregateKind::Sum if distinct => "sum(distinct ",
+        AggregateKind::Avg if distinct => "avg(distinct ",
+        AggregateKind::Sum => "sum(",
+        AggregateKind::Avg => "avg(",
+        AggregateKind::StdPop => "std(",
+        AggregateKind::StdSamp => "stddev_samp(",
+        AggregateKind::VarPop => "variance(",
+        AggregateKind::VarSamp => "var_samp(",
+        AggregateKind::BitAnd => "bit_and(",
+        AggregateKind::BitOr => "bit_or(",
+        AggregateKind::BitXor => "bit_xor(",
+        _ => return None,
+    })
 }
 
 fn fixed_decimals(arg: &Expr) -> u8 {

@@ -64,7 +64,7 @@ impl Binder<'_> {
         let mut note = |level: usize, slot: u16| {
             // A level beyond all scopes is one of those that a derived table hides; there is none.
             let Some(scope) = depth.checked_sub(level).map(|index| &self.scopes[index]) else { return };
-            let is_aggregate = level > 0 && scope.group_slot == Some(slot);
+            let is_aggregate = scope.group_slot == Some(slot);
             nearer(if is_aggregate { &mut levels.aggregate } else { &mut levels.column }, level);
         };
         for expr in call.args.iter().chain(call.order.iter().map(|(expr, _)| expr)) {

@@ -43,6 +43,28 @@ pub enum AggregateKind {
 }
 
 impl AggregateKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            AggregateKind::CountStar | AggregateKind::Count => "count",
+            AggregateKind::Sum => "sum",
+            AggregateKind::Avg => "avg",
+            AggregateKind::Min => "min",
+            AggregateKind::Max => "max",
+            AggregateKind::GroupConcat => "group_concat",
+            AggregateKind::JsonArray => "json_arrayagg",
+            AggregateKind::JsonObject => "json_objectagg",
+            AggregateKind::BitAnd => "bit_and",
+            AggregateKind::BitOr => "bit_or",
+            AggregateKind::BitXor => "bit_xor",
+            AggregateKind::StdPop => "std",
+            AggregateKind::StdSamp => "stddev_samp",
+            AggregateKind::VarPop => "variance",
+            AggregateKind::VarSamp => "var_samp",
+            AggregateKind::AnyValue => "any_value",
+        }
+    }
+
     /// Whether it joins texts of rows to one.
     pub fn joins_texts(self) -> bool {
         matches!(self, AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject)

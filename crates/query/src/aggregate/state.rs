@@ -354,6 +354,7 @@ pub(crate) fn domain_of(ty: &SqlType) -> Comparison {
         Class::Date => Comparison::Date,
         Class::Time => Comparison::Time,
         Class::DateTime => Comparison::DateTime,
+        Class::Fixed(kind) => Comparison::Fixed(kind),
         Class::String | Class::Null => Comparison::Text(ty.collation),
     }
 }

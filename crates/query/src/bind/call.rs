@@ -50,6 +50,11 @@ impl Binder<'_> {
             let cell = if constant { i64::from(self.new_once()) } else { -1 };
             args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
         }
+        if let Some(arg) = args.iter().find(|arg| arg.ty.is_fixed())
+            && func::refuses_fixed(function)
+        {
+            typing::refuse_fixed(arg, name)?;
+        }
         self.saw_volatile |= !function.pure;
         let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.
@@ -72,7 +77,7 @@ impl Binder<'_> {
     }
 
     fn unknown_function(&self, name: &str, written: &str) -> SqlError {
-        if func::KNOWN_MISSING.contains(&name) {
+        if func::is_missing(name) {
             return errors::not_supported_yet(format!("{}()", name.to_uppercase()));
         }
         let shown = match &self.cx.session.database {
@@ -125,10 +130,30 @@ impl Binder<'_> {
                 }
                 let mut args = take(args);
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
+                typing::check_fixed(&[&a, &b], "nullif")?;
                 let (ty, derivation) = (a.ty.clone(), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
                 Expr { node, ty, nullable: true, derivation }
+            }
+            "decode_oracle" => {
+                if args.len() < 3 {
+                    return Err(wrong());
+                }
+                let mut rest = take(args);
+                let value = rest.next().expect("3");
+                let mut whens = Vec::new();
+                let mut otherwise = None;
+                while let Some(sought) = rest.next() {
+                    match rest.next() {
+                        Some(result) => {
+                            let test = self.compare(CompareOp::NullSafeEq, value.clone(), sought)?;
+                            whens.push((test, result));
+                        }
+                        None => otherwise = Some(sought),
+                    }
+                }
+                self.conditional(whens, otherwise, "decode_oracle")?
             }
             "isnull" => {
                 if args.len() != 1 {

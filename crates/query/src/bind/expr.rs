@@ -7,12 +7,23 @@ use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
 use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlType, TypeKind, Value};
+use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, convert};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
+use crate::func::json;
+
+/// CASE's operand before it is compared: what JSON_EXTRACT found keeps its quotes there.
+fn case_operand(value: &Expr, when: &Expr) -> Expr {
+    let plain = value.clone();
+    if !json::is_extracted(value) || when.class() != Class::String {
+        return plain;
+    }
+    let (ty, nullable, derivation) = (plain.ty.clone(), plain.nullable, plain.derivation);
+    Expr { node: Node::Collate(Box::new(plain)), ty, nullable, derivation }
+}
 
 /// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
 const STACK_MIN: usize = 20 << 10;
@@ -219,13 +230,20 @@ impl Binder<'_> {
         let value = self.scalar(tree)?;
         match op {
             UnaryOp::Plus => Ok(value),
-            UnaryOp::Not => Ok(not(value)),
+            UnaryOp::Not => {
+                typing::refuse_condition(&value, "int", "=")?;
+                Ok(not(value))
+            }
             UnaryOp::BitNot => {
+                typing::refuse_fixed(&value, "~")?;
                 let nullable = value.nullable;
                 let value = as_number(value);
                 Ok(Expr::new(Node::BitNot(Box::new(value)), typing::bits_type(), nullable))
             }
-            UnaryOp::Minus => Ok(negate(as_number(value))),
+            UnaryOp::Minus => {
+                typing::refuse_fixed(&value, "-")?;
+                Ok(negate(as_number(value)))
+            }
         }
     }
 
@@ -269,6 +287,7 @@ impl Binder<'_> {
         let mut nullable = false;
         for side in [left, right] {
             let bound = self.scalar(side)?;
+            typing::refuse_condition(&bound, "int", "<>")?;
             nullable |= bound.nullable;
             match (op, bound) {
                 (BinaryOp::And, Expr { node: Node::And(inner), .. })
@@ -282,6 +301,9 @@ impl Binder<'_> {
 
     fn bit_operation(&mut self, op: BitOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
         let (l, r) = (as_number(self.scalar(left)?), as_number(self.scalar(right)?));
+        for operand in [&l, &r] {
+            typing::refuse_fixed(operand, op.symbol())?;
+        }
         let nullable = l.nullable || r.nullable;
         Ok(Expr::new(Node::Bits(op, Box::new(l), Box::new(r)), typing::bits_type(), nullable))
     }
@@ -294,6 +316,10 @@ impl Binder<'_> {
         let (l, r) = operands?;
         if matches!(l.node, Node::Row(_)) || matches!(r.node, Node::Row(_)) {
             return Err(row_in_arithmetic(&l, op, &r));
+        }
+        if l.ty.is_fixed() || r.ty.is_fixed() {
+            let (l, r) = (convert::type_name(&l.ty), convert::type_name(&r.ty));
+            return Err(illegal_types(l, r, op.symbol()));
         }
         Ok(self.arithmetic_of(op, l, r))
     }
@@ -332,6 +358,12 @@ impl Binder<'_> {
     fn compare_scalars(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
         let nullable = op != CompareOp::NullSafeEq && (left.nullable || right.nullable);
         let mut sides = vec![left, right];
+        if sides.iter().all(|side| side.class() == Class::String)
+            && let Some(side) = sides.iter_mut().find(|side| json::is_extracted(side))
+        {
+            let taken = std::mem::replace(side, Expr::null());
+            *side = json::unquoted(taken);
+        }
         let by = self.common_domain(&mut sides, op.symbol())?;
         let right = sides.pop().expect("two sides");
         let left = sides.pop().expect("two sides");
@@ -394,8 +426,12 @@ impl Binder<'_> {
             for side in sides.iter_mut().filter(|e| typing::is_hex(e)) {
                 *side = as_number(std::mem::replace(side, Expr::null()));
             }
+            for side in sides.iter_mut().filter(|e| json::is_extracted(e)) {
+                *side = json::numbered(std::mem::replace(side, Expr::null()));
+            }
         }
         let all: Vec<&Expr> = sides.iter().collect();
+        typing::check_fixed(&all, op)?;
         let (text, _) = if all.iter().all(|e| matches!(e.class(), Class::String | Class::Null)) {
             typing::compared_collation(&all, connection, op)?
         } else {
@@ -533,7 +569,7 @@ impl Binder<'_> {
         for (when, then) in whens {
             let when = self.expr(when)?;
             let condition = match &operand {
-                Some(value) => self.compare(CompareOp::Eq, value.clone(), when)?,
+                Some(value) => self.compare(CompareOp::Eq, case_operand(value, &when), when)?,
                 None => when,
             };
             bound.push((condition, self.scalar(then)?));
@@ -570,6 +606,9 @@ impl Binder<'_> {
             }
             Ok((SqlType::temporal(kind, digits as u8), true))
         };
+        if let Some(name) = foreign_cast(to) {
+            typing::refuse_fixed(&value, name)?;
+        }
         let (ty, nullable) = match to {
             CastType::Signed => (integer_cast_type(&value, false), maybe_null),
             CastType::Unsigned => (integer_cast_type(&value, true), maybe_null),
@@ -595,6 +634,10 @@ impl Binder<'_> {
                 let length = length.unwrap_or(u64::from(chars));
                 (typing::string_type(length, collation).with_decimals(0), text_maybe_null)
             }
+            CastType::Binary(None) if value.ty.is_fixed() => {
+                let length = FixedKind::of(value.ty.kind).map_or(0, FixedKind::octets) as u32;
+                (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
+            }
             CastType::Binary(None) => {
                 let octets = value.ty.max_octets().max(u64::from(chars));
                 (typing::string_type(octets, CollationId::BINARY).with_decimals(0), text_maybe_null)
@@ -602,6 +645,11 @@ impl Binder<'_> {
             CastType::Binary(Some(length)) => {
                 let length = u32::try_from(*length).unwrap_or(u32::MAX);
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
+            }
+            CastType::Other(name) if cast_fixed(name).is_some() => {
+                let kind = cast_fixed(name).expect("looked at");
+                let stays = value.ty.kind == kind || value.ty.is_string() && value.is_constant();
+                (SqlType::new(kind), maybe_null || !stays)
             }
             CastType::IntervalDaySecond(_) => return Err(errors::not_supported_yet("CAST AS INTERVAL")),
             CastType::Other(name) => return Err(errors::not_supported_yet(format!("CAST AS {name}"))),
@@ -627,7 +675,7 @@ impl Binder<'_> {
 
     fn default_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
         let column = self.column(name)?;
-        let Node::Column(place) = &column.node else {
+        let Some(place) = column.as_any_column() else {
             return Err(errors::bad_field(&name.column, "field list"));
         };
         let table = self.scope().tables.iter().find(|t| t.slot == place.slot);
@@ -648,15 +696,41 @@ impl Binder<'_> {
     /// VALUES(column): the row that INSERT could not insert; NULL outside ON DUPLICATE KEY UPDATE.
     fn values_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
         let mut column = self.column(name)?;
-        match (self.values_slot, &mut column.node) {
-            (Some(slot), Node::Column(place)) => {
-                place.slot = slot;
+        match (self.values_slot, &column.node) {
+            (Some(slot), Node::Column(_) | Node::Generated(..)) => {
+                crate::expr::walk::visit_mut(&mut column, &mut |e| {
+                    if let Node::Column(place) | Node::Generated(_, place) = &mut e.node {
+                        place.slot = slot;
+                    }
+                });
                 Ok(column)
             }
             (None, _) => Ok(Expr { ty: column.ty, ..Expr::null() }),
             _ => Err(errors::bad_field(&name.column, "field list")),
         }
     }
+}
+
+/// CAST AS INET4, INET6 and UUID, which are no words of the grammar.
+fn cast_fixed(name: &str) -> Option<TypeKind> {
+    [TypeKind::Inet4, TypeKind::Inet6, TypeKind::Uuid]
+        .into_iter()
+        .find(|kind| FixedKind::of(*kind).is_some_and(|fixed| fixed.name().eq_ignore_ascii_case(name)))
+}
+
+/// What messages call a CAST to a type that addresses and UUIDs do not become.
+fn foreign_cast(to: &CastType) -> Option<&'static str> {
+    Some(match to {
+        CastType::Signed => "cast_as_signed",
+        CastType::Unsigned => "cast_as_unsigned",
+        CastType::Decimal { .. } => "decimal_typecast",
+        CastType::Double => "double_typecast",
+        CastType::Float => "float_typecast",
+        CastType::Date => "cast_as_date",
+        CastType::Time(_) => "cast_as_time",
+        CastType::DateTime(_) => "cast_as_datetime",
+        _ => return None,
+    })
 }
 
 fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {
@@ -708,6 +782,7 @@ fn merge_domains(a: Comparison, b: Comparison) -> Comparison {
         (Comparison::DateTime | Comparison::Date, Comparison::DateTime | Comparison::Date) => {
             Comparison::DateTime
         }
+        (fixed @ Comparison::Fixed(_), _) | (_, fixed @ Comparison::Fixed(_)) => fixed,
         _ => Comparison::Real,
     }
 }
@@ -724,6 +799,7 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
             typing::comparand_type(TypeKind::DateTime)
         }
         (Comparison::Time, _) if constant => typing::comparand_type(TypeKind::Time),
+        (Comparison::Fixed(kind), Class::String) if constant => SqlType::new(kind.type_kind()),
         (Comparison::Real, Class::String) if constant => SqlType::double(),
         (Comparison::Decimal, Class::String) if constant => typing::decimal_comparand_type(),
         (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),

@@ -11,6 +11,7 @@
 
 mod call;
 mod expr;
+pub(crate) mod generated;
 pub(crate) mod literal;
 mod scope;
 mod subquery;
@@ -19,6 +20,8 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
+pub(crate) use scope::OUTSIDE;
+pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use whole_names::WholeNames;
 
@@ -31,7 +34,8 @@ use keel_value::{CollationId, SqlType, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
-use crate::expr::{Expr, Node};
+use crate::counts::{Counting, Counts};
+use crate::expr::{Expr, Node, typing};
 use crate::session::Session;
 
 /// Where an execution's parameters come from.
@@ -57,6 +61,8 @@ pub struct BindContext<'a> {
     /// User variables that the statement itself assigns, in lower case, where that is known already: reading one gives
     /// another value from row to row.
     pub assigned: &'a [Arc<str>],
+    /// Gives the operators of the plan their counts, for ANALYZE.
+    pub counting: Option<&'a Counting>,
 }
 
 impl BindContext<'_> {
@@ -123,6 +129,8 @@ pub enum Clause {
     Where,
     /// ON.
     On,
+    /// The document of JSON_TABLE.
+    TableFunction,
     /// GROUP BY.
     Group,
     /// HAVING.
@@ -147,6 +155,7 @@ impl Clause {
             Clause::Returning => "RETURNING",
             Clause::Where => "WHERE",
             Clause::On => "ON",
+            Clause::TableFunction => "JSON_TABLE",
             Clause::Group => "GROUP BY",
             Clause::Having => "HAVING",
             Clause::Order | Clause::Window => "ORDER BY",
@@ -193,6 +202,8 @@ pub struct Binder<'a> {
     /// The statement writes rows that a subquery may read between one evaluation and the next, so that its answers are not
     /// kept: INSERT, RETURNING, and what foreign keys carry on to other tables.
     pub(crate) rows_change: bool,
+    /// The SELECT, by its address, that finds the rows of an UPDATE or DELETE of several tables: they are not grouped.
+    pub(crate) changing: Option<usize>,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
     /// Every table named so far, once.
@@ -229,6 +240,8 @@ pub struct Binder<'a> {
     pub(crate) subquery_depth: u32,
     /// Views bound so far, whatever became of them.
     pub(crate) views_met: u32,
+    /// JSON_TABLE was met.
+    pub(crate) met_function: bool,
     /// What names mean, where somebody wants to know: while a view is defined.
     pub(crate) whole_names: Option<Box<WholeNames>>,
 }
@@ -255,6 +268,7 @@ impl<'a> Binder<'a> {
             derived_depth: 0,
             saw_volatile: false,
             rows_change: false,
+            changing: None,
             in_keyed: false,
             assigned: Vec::new(),
             needs: Vec::new(),
@@ -268,8 +282,14 @@ impl<'a> Binder<'a> {
             within_views: Vec::new(),
             subquery_depth: 0,
             views_met: 0,
+            met_function: false,
             whole_names: None,
         }
+    }
+
+    /// Counts for one more operator, where the statement is analyzed.
+    pub(crate) fn counts(&self) -> Option<Arc<Counts>> {
+        self.cx.counting.map(Counting::one_more)
     }
 
     /// The innermost scope.
@@ -299,6 +319,7 @@ impl<'a> Binder<'a> {
     /// Binds a condition and takes its AND apart: all of the result must be true. Constants are computed once.
     pub fn bind_condition(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
         let mut bound = self.bind(tree, clause)?;
+        typing::refuse_condition(&bound, "bigint", "<>")?;
         self.hoist(&mut bound);
         Ok(match bound.node {
             Node::And(parts) => parts,

@@ -46,6 +46,8 @@ pub struct ScopeTable {
     pub outer_joined: bool,
     /// What it is of a view.
     pub view: ViewPart,
+    /// What those of its columns stand for that rows do not hold.
+    pub worked_out: Vec<(usize, Expr)>,
 }
 
 /// What a table of a scope is of a view that was merged into the query.
@@ -58,20 +60,32 @@ pub enum ViewPart {
     Whole(Arc<[Expr]>),
     /// A table within it, which answers to no name that a statement can write.
     Hidden,
+    /// Nothing: it is JSON_TABLE.
+    Function,
 }
 
 /// The slot of a merged view, which is none.
 pub const NO_SLOT: u16 = u16::MAX;
+
+/// The slot of a table of an enclosing query, as far as anyone asks.
+pub(crate) const OUTSIDE: u16 = NO_SLOT - 1;
 
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
 pub struct MergedColumn {
     /// Its name.
     pub name: Arc<str>,
-    /// The value: left's, right's under RIGHT JOIN.
-    pub expr: Expr,
-    /// The columns hidden behind it, as (place of the table in the scope, column).
+    /// The columns hidden behind it, as (place of the table in the scope, column): the one whose value it has first, which
+    /// is the left side's, the right side's under RIGHT JOIN.
     pub parts: Vec<(usize, u16)>,
+}
+
+impl MergedColumn {
+    /// The column whose value it has.
+    fn first(&self) -> (usize, usize) {
+        let (place, column) = self.parts[0];
+        (place, usize::from(column))
+    }
 }
 
 /// A column that `*` stands for, and an unqualified name.
@@ -95,7 +109,11 @@ impl Listed {
     /// Its value.
     pub fn value(self, scope: &Scope) -> Expr {
         match self {
-            Listed::Merged(number) => scope.merged[number].expr.clone(),
+            // As it is now: its table may be on the empty side of an outer join meanwhile.
+            Listed::Merged(number) => {
+                let (place, index) = scope.merged[number].first();
+                scope.tables[place].column(index)
+            }
             Listed::Of(place, index) => scope.tables[place].column(index),
         }
     }
@@ -119,7 +137,10 @@ impl Listed {
     /// How it is written in full; of merged columns the one whose value they have.
     pub(crate) fn whole_name(self, scope: &Scope) -> Option<ColumnName> {
         match self {
-            Listed::Merged(number) => scope.whole_name(&scope.merged[number].expr),
+            Listed::Merged(number) => {
+                let (place, index) = scope.merged[number].first();
+                Some(scope.tables[place].whole_name(index))
+            }
             Listed::Of(place, index) => Some(scope.tables[place].whole_name(index)),
         }
     }
@@ -191,6 +212,7 @@ impl ScopeTable {
             def: Some(def),
             outer_joined: false,
             view: ViewPart::None,
+            worked_out: Vec::new(),
         }
     }
 
@@ -202,6 +224,9 @@ impl ScopeTable {
     /// The expression of its n-th column.
     pub fn column(&self, index: usize) -> Expr {
         let column = &self.columns[index];
+        if let Some((_, meaning)) = self.worked_out.iter().find(|(worked_out, _)| *worked_out == index) {
+            return self.of_row(meaning);
+        }
         if let ViewPart::Whole(meanings) = &self.view {
             return self.of_view(&meanings[index]);
         }
@@ -229,6 +254,38 @@ impl ScopeTable {
             crate::expr::walk::visit_mut(&mut expr, &mut |e| e.nullable = true);
         }
         expr
+    }
+
+    /// What a column stands for that is worked out: NULL where an outer join has no row.
+    fn of_row(&self, meaning: &Expr) -> Expr {
+        let mut meaning = meaning.clone();
+        if let (true, Node::Generated(value, _)) = (self.outer_joined, &mut meaning.node) {
+            let inner = std::mem::replace(&mut **value, Expr::null());
+            let (ty, derivation) = (inner.ty.clone(), inner.derivation);
+            let node = Node::Case { whens: vec![(self.has_row(), inner)], otherwise: None };
+            **value = Expr { node, ty, nullable: true, derivation };
+        }
+        meaning
+    }
+
+    /// Whether there is a row: a column that is never NULL has a value, or else any column has.
+    fn has_row(&self) -> Expr {
+        let is_known = |column: usize| {
+            let mut value = Box::new(self.column(column));
+            value.nullable = true;
+            Expr::boolean(Node::IsNull { negated: true, value }, false)
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|c| !self.is_worked_out(*c)).collect();
+        match kept.iter().find(|column| !self.columns[**column].nullable) {
+            Some(column) => is_known(*column),
+            None if kept.len() == 1 => is_known(kept[0]),
+            None => Expr::boolean(Node::Or(kept.into_iter().map(is_known).collect()), false),
+        }
+    }
+
+    /// Whether rows do not hold a column.
+    pub(crate) fn is_worked_out(&self, column: usize) -> bool {
+        self.worked_out.iter().any(|(worked_out, _)| *worked_out == column)
     }
 
     fn answers_to(&self, db: Option<&str>, table: Option<&str>) -> bool {
@@ -421,9 +478,13 @@ impl Binder<'_> {
             if facts.aggregates {
                 return Err(errors::illegal_reference(&name.column, "reference to group function"));
             }
-            // What subqueries and names of further queries read is said from where they stand.
-            let moves = !facts.subquery && !facts.outer && !facts.windows && !facts.assigns;
-            return Ok(Some(expr.clone()).filter(|_| moves));
+            // What subqueries and names of further queries read is said from where they stand, as are cells.
+            let moves =
+                !facts.subquery && !facts.outer && !facts.windows && !facts.assigns && !facts.volatile;
+            if !moves || crate::expr::walk::has_cells(expr) {
+                return Err(errors::bad_field(display(name), clause.words()));
+            }
+            return Ok(Some(expr.clone()));
         }
         Ok(found)
     }
@@ -432,7 +493,7 @@ impl Binder<'_> {
 impl Scope {
     /// How a column of the tables is written in full.
     pub(crate) fn whole_name(&self, expr: &Expr) -> Option<ColumnName> {
-        let column = expr.as_column()?;
+        let column = expr.as_any_column()?;
         let table = self.tables.iter().find(|t| t.slot == column.slot)?;
         Some(table.whole_name(column.column as usize))
     }
@@ -473,6 +534,8 @@ fn outwards(mut expr: Expr, level: u16) -> Expr {
                 e.node = Node::Outer { level, column };
             }
             Node::Outer { level: l, .. } => *l += level,
+            // To who sees it from within, it is no column of his tables.
+            Node::Generated(_, column) => column.slot = OUTSIDE,
             _ => {}
         };
     });

@@ -63,7 +63,10 @@ impl WholeNames {
 
     /// Notes two columns that USING or NATURAL compares.
     pub fn note_join<T>(&mut self, join: &T, pair: (ColumnName, ColumnName)) {
-        self.joins.entry(place(join)).or_default().push(pair);
+        let pairs = self.joins.entry(place(join)).or_default();
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
     }
 }
 

@@ -5,34 +5,37 @@
 //! view:   [format u8][id u64][created i64][text str][columns][algorithm u8][user str][host str][invoker u8][check u8]
 //!         [client u16][connection u16]
 //! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys][checks]
+//!         [generated]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
 //! formats that it does not know. Tables of format 1 end with their indexes; indexes of
 //! formats 1 and 2 do not say whether they are lean, and are not. CHECK constraints are a list of those of columns, each with the
-//! column's place, and one of the others.
+//! column's place, and one of the others. Generated columns are a list with each one's place, since format 4.
 
 use std::sync::Arc;
 
 use keel_base::TreeId;
 use keel_value::types::Format;
-use keel_value::{CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value};
+use keel_value::{CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlType, Time, TypeKind, Value};
 
 use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
 use super::view::{CheckOption, ViewAlgorithm, ViewRecord};
-use super::{ColumnDef, ColumnDefault, ForeignAction, ForeignKey, IndexKind, KeyPart, TableOptions};
+use super::{
+    ColumnDef, ColumnDefault, ForeignAction, ForeignKey, Generated, IndexKind, KeyPart, TableOptions,
+};
 
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 3;
+const TABLE_FORMAT: u8 = 4;
 const VIEW_FORMAT: u8 = 1;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
-const KINDS: [TypeKind; 29] = {
+const KINDS: [TypeKind; 32] = {
     use TypeKind::*;
     [
         Null, TinyInt, SmallInt, MediumInt, Int, BigInt, Decimal, Float, Double, Bit, Year, Date, Time,
         DateTime, Timestamp, Char, VarChar, Binary, VarBinary, TinyText, Text, MediumText, LongText,
-        TinyBlob, Blob, MediumBlob, LongBlob, Enum, Set,
+        TinyBlob, Blob, MediumBlob, LongBlob, Enum, Set, Inet4, Inet6, Uuid,
     ]
 };
 
@@ -74,6 +77,14 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
         out.text(&check.name);
         out.text(&check.condition);
     });
+    let generated = table.columns.iter().enumerate();
+    let generated: Vec<(usize, &Generated)> =
+        generated.filter_map(|(place, column)| Some((place, column.generated.as_ref()?))).collect();
+    out.list(&generated, |out, (place, generated)| {
+        out.u32(*place as u32);
+        out.text(&generated.expression);
+        out.flag(generated.stored);
+    });
     out.0
 }
 
@@ -110,6 +121,16 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         Some(CheckConstraint { name: input.text()?.into(), condition: input.text()? })
     };
     table.checks = input.list(check)?;
+    if format < 4 {
+        return Some(table);
+    }
+    let generated = |input: &mut Reader<'_>| {
+        let place = input.u32()?;
+        Some((place, Generated { expression: input.text()?, stored: input.flag()? }))
+    };
+    for (place, generated) in input.list(generated)? {
+        table.columns.get_mut(place as usize)?.generated = Some(generated);
+    }
     Some(table)
 }
 
@@ -284,6 +305,11 @@ impl Writer {
                 [v.hour, v.minute, v.second].into_iter().for_each(|n| self.u8(n));
                 self.u32(v.micros);
             }
+            Value::Fixed(v) => {
+                self.u8(10);
+                self.u8(KINDS.iter().position(|k| *k == v.kind().type_kind()).expect("all are listed") as u8);
+                self.bytes(v.octets());
+            }
         }
     }
 
@@ -401,6 +427,7 @@ impl Reader<'_> {
             invisible: self.flag()?,
             comment: self.text()?,
             check: None,
+            generated: None,
             added_with: self.value()?,
         })
     }
@@ -439,6 +466,10 @@ impl Reader<'_> {
                 second: self.u8()?,
                 micros: self.u32()?,
             }),
+            10 => {
+                let kind = FixedKind::of(*KINDS.get(self.u8()? as usize)?)?;
+                Value::Fixed(Fixed::from_octets(kind, &self.bytes()?)?)
+            }
             _ => return None,
         })
     }
@@ -538,13 +569,15 @@ mod tests {
         let mut older = TableRecord { foreign_keys: Vec::new(), ..sample() };
         let mut bytes = encode_table(&older);
         older.indexes[0].lean = false;
-        // Behind the only index's flag three lists without items.
+        // Behind the only index's flag four lists without items, of which older formats have three.
+        bytes.truncate(bytes.len() - 4);
         bytes.remove(bytes.len() - 13);
         bytes[0] = 2;
         assert_eq!(decode_table("test", "t", &bytes), Some(older.clone()));
         bytes[0] = 1;
         assert_eq!(decode_table("test", "t", &bytes[..bytes.len() - 12]), Some(older));
         let mut checked = sample();
+        checked.columns[2].generated = Some(Generated { expression: "`name` is null".into(), stored: true });
         checked.columns[0].check = Some("json_valid(`name`)".into());
         checked.columns[0].settle_format();
         checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];

@@ -104,7 +104,10 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
     if column.ty.is_text() && column.ty.collation != table_collation {
         push_charset(out, " CHARACTER SET ", " COLLATE ", column.ty.collation);
     }
-    if !column.nullable {
+    if let Some(generated) = &column.generated {
+        push(out, format_args!(" GENERATED ALWAYS AS ({})", generated.expression));
+        out.push_str(if generated.stored { " STORED" } else { " VIRTUAL" });
+    } else if !column.nullable {
         out.push_str(" NOT NULL");
     } else if column.ty.kind == TypeKind::Timestamp {
         out.push_str(" NULL");
@@ -112,7 +115,7 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
     if column.invisible {
         out.push_str(" INVISIBLE");
     }
-    if let Some(default) = default_text(column) {
+    if let Some(default) = default_text(column).filter(|_| column.generated.is_none()) {
         out.push_str(" DEFAULT ");
         out.push_str(&default);
     }

@@ -120,8 +120,19 @@ pub struct ColumnDef {
     pub comment: String,
     /// CHECK: the condition as SQL text.
     pub check: Option<String>,
+    /// GENERATED ALWAYS AS.
+    pub generated: Option<Generated>,
     /// What rows show that were written before the column was added.
     pub added_with: Value,
+}
+
+/// What a generated column's values are worked out from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generated {
+    /// The expression as SQL text.
+    pub expression: String,
+    /// STORED; else VIRTUAL.
+    pub stored: bool,
 }
 
 /// DEFAULT of a column.
@@ -187,6 +198,19 @@ impl TableDef {
     /// The column of that name.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| super::names::same(&c.name, name))
+    }
+
+    /// Whether rows hold a column's value. Those of a VIRTUAL column do where an index has it; else it is worked out by who
+    /// reads it, and rows hold anything.
+    pub fn is_kept(&self, column: usize) -> bool {
+        let is_indexed = || self.indexes.iter().any(|i| i.parts.iter().any(|p| p.column == column));
+        self.columns[column].generated.as_ref().is_none_or(|g| g.stored || is_indexed())
+    }
+
+    /// The generated columns, in order.
+    pub fn generated_columns(&self) -> impl Iterator<Item = (usize, &Generated)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(place, column)| Some((place, column.generated.as_ref()?)))
     }
 
     /// The index of that name.
@@ -284,6 +308,7 @@ impl ColumnDef {
             invisible: false,
             comment: String::new(),
             check: None,
+            generated: None,
             added_with: Value::Null,
         }
     }

@@ -10,9 +10,11 @@ use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, create, foreign, keys, schema_of};
+use super::{checks, create, foreign, generated, keys, schema_of};
 use crate::Database;
-use crate::catalog::{Catalog, ColumnDefault, IndexKind, IndexRecord, TableDef, TableRecord, check, names};
+use crate::catalog::{
+    Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
+};
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -28,6 +30,10 @@ pub(super) struct Alteration {
     pub copies: bool,
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
+    /// Some generated column gets other values.
+    new_expressions: bool,
+    /// So does a STORED one.
+    stores_anew: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
     /// Names of new foreign keys, and of the indexes that they made for themselves.
@@ -54,6 +60,9 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
+        }
+        if alteration.stores_anew {
+            refuse_algorithm(&alter.actions)?;
         }
         alteration.note_useless(session, &alter.actions);
         let simple =
@@ -112,10 +121,12 @@ impl Database {
         let mut cx = ColumnContext { session, catalog: &catalog, collation };
         match action {
             AlterAction::AddColumn { if_not_exists, column, position } => {
+                generated::check_names(&table.schema, &table.name, column)?;
                 alteration.add_column(&mut cx, column, position.as_ref(), *if_not_exists)
             }
             AlterAction::DropColumn { if_exists, name } => alteration.drop_column(session, name, *if_exists),
             AlterAction::ChangeColumn { if_exists, old, column, position } => {
+                generated::check_names(&table.schema, &table.name, column)?;
                 alteration.change_column(&mut cx, old, column, position.as_ref(), *if_exists)
             }
             AlterAction::RenameColumn { if_exists, old, new } => {
@@ -183,6 +194,22 @@ impl Database {
     }
 }
 
+/// 1845: a STORED column has all rows written anew.
+fn refuse_algorithm(actions: &[AlterAction]) -> SqlResult<()> {
+    let other = actions.iter().find_map(|action| match action {
+        AlterAction::Algorithm(word) if ["INSTANT", "INPLACE", "NOCOPY"].contains(&&*word.to_uppercase()) => {
+            Some(word)
+        }
+        _ => None,
+    });
+    other.map_or(Ok(()), |word| {
+        Err(errors::alter_operation_not_supported(
+            format!("ALGORITHM={}", word.to_uppercase()),
+            "ALGORITHM=COPY",
+        ))
+    })
+}
+
 fn done(session: &Session, rows: u64) -> Completion {
     let warnings = session.diagnostics.warning_count;
     let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
@@ -199,6 +226,15 @@ fn missing(session: &mut Session, kind: &str, name: &str, if_exists: bool) -> Sq
     Ok(())
 }
 
+/// Whether rows change where a column is generated otherwise than before: 1907 for what MariaDB cannot do.
+fn generated_anew(before: Option<&Generated>, made: Option<&Generated>) -> SqlResult<bool> {
+    match (before.map(|g| g.stored), made.map(|g| g.stored)) {
+        (Some(false), Some(false)) => Ok(false),
+        (Some(true) | None, Some(true) | None) => Ok(true),
+        _ => Err(errors::unsupported_action_on_generated_column()),
+    }
+}
+
 impl Alteration {
     fn of(table: &TableDef) -> Alteration {
         let record = table.record();
@@ -208,6 +244,8 @@ impl Alteration {
             record,
             copies: false,
             converts: false,
+            new_expressions: false,
+            stores_anew: false,
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
@@ -244,6 +282,16 @@ impl Alteration {
                 || before.nullable != column.nullable
                 || before.auto_increment != column.auto_increment;
         }
+        self.copies |= self.keeps_more(old);
+    }
+
+    /// Whether rows get values of generated columns that they do not hold, or not these: an index wants them.
+    fn keeps_more(&self, old: &TableDef) -> bool {
+        let parts = self.record.indexes.iter().flat_map(|index| &index.parts);
+        parts.map(|part| part.column).any(|place| {
+            let is_kept = self.column_origin[place].is_some_and(|origin| old.is_kept(origin));
+            self.record.columns[place].generated.is_some() && (!is_kept || self.new_expressions)
+        })
     }
 
     /// The new name of an old column, where it has one.
@@ -327,7 +375,11 @@ impl Alteration {
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
         let at_end = place == self.record.columns.len();
+        let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
+        self.converts |= stored;
+        self.stores_anew |= stored;
         if at_end
+            && !stored
             && !made.auto_increment
             && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
         {
@@ -409,6 +461,13 @@ impl Alteration {
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty;
         self.copies |= made.check.is_some() && before.check != made.check;
+        if before.generated != made.generated {
+            let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
+            self.converts |= copies;
+            self.copies |= copies;
+            self.stores_anew |= copies;
+            self.new_expressions |= true;
+        }
         made.added_with = before.added_with.clone();
         self.rename(place, &column.name);
         self.record.columns[place] = made;
@@ -472,6 +531,9 @@ impl Alteration {
     ) -> SqlResult<()> {
         let Some(place) = self.require_column(cx.session, name, if_exists)? else { return Ok(()) };
         let column = &mut self.record.columns[place];
+        if column.generated.is_some() {
+            return Ok(());
+        }
         column.default = match default {
             Some(tree) => columns::default_value(cx, &column.name, tree, &column.ty, column.nullable)?,
             None if column.nullable => ColumnDefault::Value(Value::Null),
@@ -509,6 +571,7 @@ impl Alteration {
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
         keys::add_made(session, columns, indexes, &mut self.made_indexes, key)?;
         let made = foreign::make(&self.record, key)?;
+        generated::check_key(&self.record.columns, &made)?;
         self.new_foreign_keys.push(made.name.clone());
         self.record.foreign_keys.push(made);
         Ok(())

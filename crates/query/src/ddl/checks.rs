@@ -14,7 +14,7 @@ use crate::session::Session;
 pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::CheckDef) -> SqlResult<bool> {
     let name = def.name.as_deref().unwrap_or_default();
     if !name.is_empty() {
-        names::check_column(name)?;
+        names::check_length(name)?;
         if check::position(&record.checks, name).is_some() {
             let error = errors::dup_constraint_name("CHECK", name);
             if !def.if_not_exists {
@@ -57,11 +57,20 @@ fn rewrite(record: &mut TableRecord, rename: impl Fn(&str) -> Option<String>) {
         if let Some(condition) = &mut column.check {
             *condition = rename_columns(condition, &rename);
         }
+        if let Some(generated) = &mut column.generated {
+            generated.expression = rename_columns(&generated.expression, &rename);
+        }
         column.settle_format();
     }
     for check in &mut record.checks {
         check.condition = rename_columns(&check.condition, &rename);
     }
+}
+
+/// Writes columns as they are called wherever a condition or a generated column names them.
+pub(super) fn settle_names(record: &mut TableRecord) {
+    let known: Vec<_> = record.columns.iter().map(|column| column.name.clone()).collect();
+    rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
 }
 
 /// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row.
@@ -70,8 +79,6 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &mut TableRec
         return Ok(());
     }
     name_all(record);
-    let known: Vec<_> = record.columns.iter().map(|column| column.name.clone()).collect();
-    rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
     let of_columns = record.columns.iter().filter_map(|c| Some((&*c.name, c.check.as_deref()?)));
     let of_table = record.checks.iter().map(|check| (&*check.name, check.condition.as_str()));
     for (name, condition) in of_columns.chain(of_table) {
@@ -91,7 +98,7 @@ fn validate(
     let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;
     let ast::Statement::Do(list) = &parsed.statement else { return Ok(()) };
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.scope_mut().add_table(scope_of(columns))?;
     for tree in list {
         let bound = binder.bind(tree, Clause::Fields).map_err(|error| match aggregate_of(condition) {
@@ -129,7 +136,7 @@ fn not_allowed(what: String, name: &str) -> SqlError {
 }
 
 /// The aggregate that a condition calls.
-fn aggregate_of(condition: &str) -> Option<String> {
+pub(super) fn aggregate_of(condition: &str) -> Option<String> {
     const NAMES: &[&str] = &[
         "count",
         "sum",
@@ -152,7 +159,7 @@ fn aggregate_of(condition: &str) -> Option<String> {
 }
 
 /// Functions whose value belongs to the statement or the session, not to the row.
-fn is_of_statement(name: &str) -> bool {
+pub(super) fn is_of_statement(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "now",
         "curdate",

@@ -5,11 +5,12 @@ use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::Charset;
 use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
-use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert};
 
 use super::database::choose_collation;
+use super::generated;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
-use crate::catalog::{Catalog, ColumnDef, ColumnDefault, check, names};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame};
 use crate::session::Session;
 
@@ -69,6 +70,8 @@ fn row_octets(column: &ColumnDef) -> u64 {
         TypeKind::Char | TypeKind::Binary => ty.max_octets(),
         _ if ty.is_integer() => ty.integer_bytes() as u64,
         TypeKind::Decimal => u64::from(ty.length).div_ceil(2),
+        TypeKind::Inet4 => 4,
+        TypeKind::Inet6 | TypeKind::Uuid => 16,
         _ => 8,
     }
 }
@@ -76,8 +79,7 @@ fn row_octets(column: &ColumnDef) -> u64 {
 /// Makes one column.
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
-    refuse_unsupported(column)?;
-    let ty = sql_type(cx, column)?;
+    let ty = column_type(cx.collation, column)?;
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
     }
@@ -108,22 +110,18 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         invisible: column.invisible,
         comment,
         check,
+        generated: column.generated.as_ref().map(|generated| Generated {
+            expression: generated::text(cx.session, &generated.expr),
+            stored: generated.stored,
+        }),
         added_with: Value::Null,
     };
     defined.settle_format();
     Ok(defined)
 }
 
-fn refuse_unsupported(column: &ast::ColumnDef) -> SqlResult<()> {
-    let what = if column.generated.is_some() {
-        "generated columns"
-    } else {
-        return Ok(());
-    };
-    Err(errors::not_supported_yet(what))
-}
-
-fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+/// The type of a column whose text has the given collation where it says none.
+pub(crate) fn column_type(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     use TypeKind as T;
     let data = &column.data_type;
@@ -145,19 +143,22 @@ fn sql_type(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlTyp
         D::Time => temporal(T::Time, column)?,
         D::DateTime => temporal(T::DateTime, column)?,
         D::Timestamp => temporal(T::Timestamp, column)?,
-        D::Enum => members(T::Enum, cx, column)?,
-        D::Set => members(T::Set, cx, column)?,
-        D::Char | D::VarChar | D::Binary | D::VarBinary => characters(cx, column)?,
-        D::TinyText | D::Text | D::MediumText | D::LongText => long_text(cx, column)?,
+        D::Enum => members(T::Enum, default, column)?,
+        D::Set => members(T::Set, default, column)?,
+        D::Char | D::VarChar | D::Binary | D::VarBinary => characters(default, column)?,
+        D::TinyText | D::Text | D::MediumText | D::LongText => long_text(default, column)?,
         D::Json => {
             let says_nothing = column.collation.is_none() && data.collation.is_none();
-            let collation = if says_nothing { None } else { text_collation(cx, column)? };
+            let collation = if says_nothing { None } else { text_collation(default, column)? };
             SqlType::new(T::LongText).with_collation(collation.unwrap_or(CollationId::UTF8MB4_BIN))
         }
         D::TinyBlob => SqlType::new(T::TinyBlob),
         D::Blob => by_octets(data.length, [T::TinyBlob, T::Blob, T::MediumBlob, T::LongBlob]),
         D::MediumBlob => SqlType::new(T::MediumBlob),
         D::LongBlob => SqlType::new(T::LongBlob),
+        D::Inet4 => SqlType::new(T::Inet4),
+        D::Inet6 => SqlType::new(T::Inet6),
+        D::Uuid => SqlType::new(T::Uuid),
         other => return Err(errors::not_supported_yet(format!("{other:?} columns"))),
     };
     if ty.is_numeric() && !matches!(ty.kind, T::Bit | T::Year) {
@@ -236,22 +237,22 @@ fn temporal(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
 }
 
 /// The collation of a text column; none where CHARACTER SET binary makes octets of it.
-fn text_collation(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
+fn text_collation(default: CollationId, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
     let data = &column.data_type;
     let collate = column.collation.as_deref().or(data.collation.as_deref());
-    let chosen = choose_collation(data.charset.as_deref(), collate, cx.collation, cx.collation)?;
+    let chosen = choose_collation(data.charset.as_deref(), collate, default, default)?;
     if chosen.charset() == Charset::Binary {
         return Ok(None);
     }
     Ok(Some(if data.binary && collate.is_none() { chosen.charset().binary_collation() } else { chosen }))
 }
 
-fn characters(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+fn characters(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     let data = &column.data_type;
     let fixed = matches!(data.kind, D::Char | D::Binary);
     let text = matches!(data.kind, D::Char | D::VarChar);
-    let collation = if text { text_collation(cx, column)? } else { None };
+    let collation = if text { text_collation(default, column)? } else { None };
     let length = match data.length {
         Some(n) => n,
         None if fixed => 1,
@@ -271,11 +272,11 @@ fn characters(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlT
     })
 }
 
-fn long_text(cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+fn long_text(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     use DataTypeKind as D;
     use TypeKind as T;
     let data = &column.data_type;
-    let collation = text_collation(cx, column)?;
+    let collation = text_collation(default, column)?;
     let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
     let kinds = match collation {
         Some(_) => [T::TinyText, T::Text, T::MediumText, T::LongText],
@@ -305,8 +306,8 @@ fn by_octets(octets: Option<u64>, kinds: [TypeKind; 4]) -> SqlType {
     SqlType::new(kind)
 }
 
-fn members(kind: TypeKind, cx: &ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<SqlType> {
-    let collation = text_collation(cx, column)?.unwrap_or(CollationId::BINARY);
+fn members(kind: TypeKind, default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
+    let collation = text_collation(default, column)?.unwrap_or(CollationId::BINARY);
     let name = if kind == TypeKind::Enum { "ENUM" } else { "SET" };
     let mut texts: Vec<String> = Vec::with_capacity(column.data_type.members.len());
     for member in &column.data_type.members {
@@ -354,8 +355,13 @@ pub(super) fn default_value(
         return Ok(default_expression(tree));
     }
     let params = ParamSource::default();
-    let mut binder =
-        Binder::new(BindContext { catalog: cx.catalog, session: &*cx.session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext {
+        catalog: cx.catalog,
+        session: &*cx.session,
+        params,
+        assigned: &[],
+        counting: None,
+    });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
     let today = cx.session.now_local().date;
@@ -367,8 +373,14 @@ pub(super) fn default_value(
             Err(errors::invalid_default(name))
         };
     }
+    // A number is no address either, but none that could not be cast.
+    let from = if convert::is_foreign(ty, &bound.ty) {
+        SqlType::varchar(0, CollationId::UTF8MB4_BIN)
+    } else {
+        bound.ty.clone()
+    };
     let context = cx.session.store_context(false, today);
-    let Ok((cell, problem)) = convert::store(ty, &bound.ty, value.as_ref(), &context) else {
+    let Ok((cell, problem)) = convert::store(ty, &from, value.as_ref(), &context) else {
         return Err(errors::invalid_default(name));
     };
     let value = cell.into_value();
@@ -388,7 +400,7 @@ pub(super) fn default_value(
 /// A DEFAULT that is worked out for each row: kept as text.
 fn default_expression(tree: &Expr) -> ColumnDefault {
     let text = keel_sql::printer::expr(tree);
-    let call = matches!(tree, Expr::Function(_));
+    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. });
     ColumnDefault::Expression(if call { text } else { format!("({text})") })
 }
 
@@ -399,7 +411,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
             let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
@@ -437,11 +449,13 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
         def: None,
         outer_joined: false,
         view: crate::bind::ViewPart::None,
+        worked_out: Vec::new(),
     }
 }
 
 /// BINARY(n) defaults show their padding.
-fn padded(ty: &SqlType, value: Value) -> Value {
+/// A value as a column of a fixed number of octets holds it.
+pub(crate) fn padded(ty: &SqlType, value: Value) -> Value {
     match value.as_ref() {
         ValueRef::Bytes(bytes) if ty.kind == TypeKind::Binary && bytes.len() < ty.length as usize => {
             let mut bytes = bytes.to_vec();
@@ -506,6 +520,9 @@ pub(crate) fn implicit_default(ty: &SqlType) -> Value {
         Date => Value::Date(keel_value::Date::default()),
         Time => Value::Time(keel_value::Time::default()),
         DateTime | Timestamp => Value::DateTime(keel_value::DateTime::default()),
+        Inet4 => Value::Fixed(Fixed::zero(FixedKind::Inet4)),
+        Inet6 => Value::Fixed(Fixed::zero(FixedKind::Inet6)),
+        Uuid => Value::Fixed(Fixed::zero(FixedKind::Uuid)),
         _ if ty.is_integer() && ty.unsigned => Value::UInt(0),
         _ if ty.is_integer() => Value::Int(0),
         Binary => Value::Bytes(vec![0; ty.length as usize].into()),

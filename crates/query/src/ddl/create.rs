@@ -10,7 +10,7 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, foreign, keys, schema_of};
+use super::{checks, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
@@ -22,9 +22,11 @@ use crate::result::Completion;
 use crate::select;
 use crate::session::Session;
 
-/// Engines that MariaDB has and Keel puts its own in the place of.
-const ENGINES: [&str; 10] =
-    ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE", "BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
+/// Engines of MariaDB whose tables Keel keeps in its own, whatever `sql_mode` says: a dump that names them is restored.
+const REPLACED: [&str; 6] = ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE"];
+
+/// Engines of MariaDB that mean something which a table of Keel's is not.
+const OTHERS: [&str; 4] = ["BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
 
 /// What binding takes the parameters of a prepared CREATE TABLE ... SELECT for.
 fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
@@ -120,7 +122,8 @@ impl Database {
         let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         select::plan_select(&mut binder, &select.query)?;
         check::needs(session, &catalog.accounts, &binder.needs)?;
         if binder.reads_table(existing) && existing.is_temporary() {
@@ -209,8 +212,13 @@ impl Database {
         let catalog = self.catalog_of(session);
         let types = param_types(session, params);
         let params = ParamSource { literals: None, types: &types, values: params };
-        let mut binder =
-            Binder::new(BindContext { catalog: &catalog, session: &*session, params, assigned: &[] });
+        let mut binder = Binder::new(BindContext {
+            catalog: &catalog,
+            session: &*session,
+            params,
+            assigned: &[],
+            counting: None,
+        });
         let plan = select::plan_select(&mut binder, &select.query)?;
         let described = plan.columns().columns.iter().zip(plan.types());
         Ok(described
@@ -222,7 +230,7 @@ impl Database {
                     column.comment = model.comment.clone();
                 }
                 if let Some(model) = model.filter(|m| m.nullable == *nullable) {
-                    column.default = model.default.clone();
+                    column.default = kept_default(&model.default, *nullable);
                     if model.auto_increment {
                         column.default = ColumnDefault::Value(implicit_default(ty));
                     }
@@ -279,6 +287,9 @@ impl Database {
         let catalog = self.catalog();
         let mut cx =
             ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
+        for column in &create.columns {
+            generated::check_names(&home.name, &create.name.name, column)?;
+        }
         let mut columns = match (&create.select, create.columns.is_empty()) {
             (Some(_), true) => Vec::new(),
             _ => columns::define(&mut cx, &create.columns)?,
@@ -323,12 +334,15 @@ impl Database {
         };
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
+            generated::check_key(&record.columns, &made)?;
             record.foreign_keys.push(made);
         }
         foreign::sort(&mut record);
         for check in &create.checks {
             checks::add(session, &mut record, check)?;
         }
+        checks::settle_names(&mut record);
+        generated::settle(session, &catalog, &record)?;
         checks::settle(session, &catalog, &mut record)?;
         Ok((record, next_auto))
     }
@@ -350,6 +364,42 @@ impl Database {
     }
 }
 
+/// The default that a column made by a query takes over: not one that gives something else each time.
+fn kept_default(default: &ColumnDefault, nullable: bool) -> ColumnDefault {
+    match default {
+        ColumnDefault::Expression(text) if is_random(text) => {
+            if nullable {
+                ColumnDefault::Value(Value::Null)
+            } else {
+                ColumnDefault::None
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_random(text: &str) -> bool {
+    let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default());
+    match parsed.map(|parsed| parsed.statement) {
+        Ok(ast::Statement::Do(list)) => list.iter().any(calls_random),
+        _ => false,
+    }
+}
+
+fn calls_random(tree: &ast::Expr) -> bool {
+    const RANDOM: &[&str] = &["rand", "uuid", "uuid_short", "sys_guid", "random_bytes"];
+    if matches!(tree, ast::Expr::Function(call) if RANDOM.contains(&call.name.as_str())) {
+        return true;
+    }
+    let mut found = false;
+    tree.each_part(&mut |part| {
+        if let ast::walk::Part::Expr(part) = part {
+            found |= calls_random(part);
+        }
+    });
+    found
+}
+
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 pub(super) fn storable(ty: &SqlType) -> SqlType {
     let ty = ty.clone().with_format(Format::Plain);
@@ -361,6 +411,7 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
         TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
         _ if ty.is_string() => ty.with_decimals(0),
+        kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,
     }
 }
@@ -422,16 +473,20 @@ fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
     }
 }
 
-/// InnoDB is what Keel calls its engine. Others are 1286 under NO_ENGINE_SUBSTITUTION, else a warning.
+/// InnoDB is what Keel calls its engine. Those that it takes the place of are a warning; others are 1286 under
+/// NO_ENGINE_SUBSTITUTION, else a warning too.
 pub(super) fn check_engine(session: &mut Session, name: &str, table: &str) -> SqlResult<()> {
     if name.eq_ignore_ascii_case("innodb") {
         return Ok(());
     }
-    if session.vars.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
-        return Err(errors::unknown_storage_engine(name));
-    }
-    if !ENGINES.iter().any(|e| e.eq_ignore_ascii_case(name)) {
-        session.warn(errors::unknown_storage_engine(name));
+    let is_of = |engines: &[&str]| engines.iter().any(|engine| engine.eq_ignore_ascii_case(name));
+    if !is_of(&REPLACED) {
+        if session.vars.sql_mode.has(SqlMode::NO_ENGINE_SUBSTITUTION) {
+            return Err(errors::unknown_storage_engine(name));
+        }
+        if !is_of(&OTHERS) {
+            session.warn(errors::unknown_storage_engine(name));
+        }
     }
     session.warn(errors::warn_using_other_handler("InnoDB", table));
     Ok(())

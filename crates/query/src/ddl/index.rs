@@ -14,12 +14,12 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::{checks, columns, foreign, keys};
+use super::{checks, columns, foreign, generated, keys};
 use crate::Database;
 use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    Checks, EntryBuffers, RowBuffers, Strictness, Written, check_rows, duplicate_error, insert_row,
-    into_column, write_entry,
+    Checks, EntryBuffers, Generated, RowBuffers, Strictness, Written, check_rows, duplicate_error,
+    insert_row, into_column, write_entry,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -39,6 +39,8 @@ impl Database {
         let old = table.record();
         alteration.settle(table);
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        checks::settle_names(&mut alteration.record);
+        generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
@@ -214,13 +216,16 @@ impl Database {
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let mut copier =
-            Copier { source, copy: &copy, origin: &alteration.column_origin, checks, last_auto: 0 };
+        let generated = Generated::bind(&self.catalog(), session, &copy)?;
+        let origin = &alteration.column_origin;
+        let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
 
     fn copy_rows(&self, session: &mut Session, copier: &mut Copier<'_>) -> SqlResult<u64> {
+        // What generated columns are worked out from may warn, which then is an error.
+        session.abort_on_warning = session.is_strict() && !copier.generated.is_empty();
         let mut reading = self.engine().begin(self.quiet(session));
         let mut writing = self.engine().begin(self.quiet(session));
         let mut scan =
@@ -322,6 +327,7 @@ struct Copier<'c> {
     copy: &'c TableDef,
     origin: &'c [Option<usize>],
     checks: Checks,
+    generated: Generated,
     last_auto: u64,
 }
 
@@ -331,11 +337,14 @@ impl Copier<'_> {
         let mut values = Vec::with_capacity(self.origin.len());
         for (place, origin) in self.origin.iter().enumerate() {
             let value = match origin {
+                _ if self.copy.columns[place].generated.is_some() => Value::Null,
                 Some(column) => self.converted(session, place, *column, view.get(*column).to_owned())?,
                 None => self.added(session, place)?,
             };
             values.push(value);
         }
+        let strictness = Strictness::of(session, false, false);
+        self.generated.fill(session, self.copy, &mut values, strictness)?;
         new.clear();
         row::encode_values(&self.copy.layout, &values, new);
         Ok(())

@@ -29,6 +29,9 @@ pub(super) fn add(
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
     let index = record(indexes, columns, kind, key, parts)?;
     if kind == IndexKind::Primary {
+        if index.parts.iter().any(|p| columns[p.column].generated.is_some()) {
+            return Err(errors::primary_key_based_on_generated_column());
+        }
         index.parts.iter().for_each(|p| make_not_null(&mut columns[p.column]));
     }
     let is_double = |i: &IndexRecord| i.kind == kind && i.parts == index.parts && i.using == index.using;

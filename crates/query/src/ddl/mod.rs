@@ -15,6 +15,7 @@ mod create;
 mod database;
 mod drop;
 mod foreign;
+mod generated;
 mod index;
 mod keys;
 mod temporary;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{LockWait, ObjectName, Statement};
+use keel_storage::runtime::time;
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
@@ -38,7 +40,7 @@ use crate::result::Completion;
 use crate::session::Session;
 use crate::{Database, engine_error};
 
-pub(crate) use columns::implicit_default;
+pub(crate) use columns::{column_type, implicit_default, padded};
 
 impl Database {
     /// Runs a definition. What was open is committed already.
@@ -145,7 +147,10 @@ impl Database {
         let free = |lock: &&Arc<TableLock>| !session.named_locks.owns(lock);
         let mut wanted: Vec<&Arc<TableLock>> = locks.iter().filter(free).collect();
         wanted.sort_by_key(|lock| Arc::as_ptr(lock));
+        let deadline = time::now() + timeout;
         loop {
+            session.check_interrupt()?;
+            let timeout = deadline.since(time::now());
             let mut owned = Owned::default();
             let mut busy = None;
             for lock in &wanted {

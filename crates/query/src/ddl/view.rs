@@ -138,7 +138,8 @@ impl Database {
     pub(crate) fn plan_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<select::SelectPlan> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         select::view::plan(&mut binder, view)
     }
 
@@ -157,7 +158,8 @@ impl Database {
         outer.push(view.id);
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let target = select::view::target(&mut binder, view, None)?;
         let tables = target.map_or_else(Vec::new, |target| target.tables);
         let plain = select::view::plain_columns(&binder);
@@ -209,7 +211,8 @@ impl Database {
     pub fn show_create_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<(String, bool)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[] });
+        let mut binder =
+            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
         let bound = select::view::target(&mut binder, view, None);
         if let Err(error) = &bound
             && error.code == code::VIEW_RECURSIVE
@@ -217,6 +220,7 @@ impl Database {
             return Err(error.clone());
         }
         let here = session.database.as_deref() == Some(&*view.schema)
+            && !binder.met_function
             && binder.tables.iter().all(|table| table.schema == view.schema)
             && binder.views.iter().all(|named| named.view.schema == view.schema);
         let omit = Some(&*view.schema).filter(|_| here);
@@ -353,7 +357,7 @@ fn text_of(
     create: &ast::CreateView,
 ) -> SqlResult<(String, Vec<String>)> {
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.whole_names = Some(Box::new(WholeNames::default()));
     let plan = select::plan_select(&mut binder, &create.query)?;
     check::needs(session, &catalog.accounts, &binder.needs)?;
@@ -369,8 +373,9 @@ fn text_of(
     }
     let given = Some(&create.columns[..]).filter(|columns| !columns.is_empty());
     let connection_charset = session.vars.connection_collation.charset().name();
-    let query =
-        Rewriter { names: &notes, connection_charset, by_spelling: false }.query(&create.query, given);
+    let collation = session.vars.database_collation;
+    let rewriter = Rewriter { names: &notes, connection_charset, collation, by_spelling: false };
+    let query = rewriter.query(&create.query, given);
     let mut columns = Rewriter::column_names(&query);
     if columns.is_empty() {
         // VALUES names its columns by the first row.
@@ -396,7 +401,7 @@ pub(crate) struct ViewFacts {
 /// Finds out what a view allows, in a catalog that need not have it.
 pub(crate) fn facts(session: &Session, catalog: &Catalog, record: &ViewRecord) -> SqlResult<ViewFacts> {
     let params = ParamSource::default();
-    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     let view = Arc::new(View::offline(record.clone()));
     let target = select::view::target(&mut binder, &view, None)?;
     let merges = target.is_some();

@@ -2,9 +2,11 @@
 //! to be said has one here: joins, negations, synonyms of functions.
 
 use keel_sql::ast::{
-    BinaryOp, ColumnName, CommonTable, Expr, FunctionCall, JoinCondition, JoinKind, Limit, ObjectName,
-    OrderItem, Query, QueryBody, Select, SelectItem, TableRef, WindowSpec, With,
+    BinaryOp, ColumnDef, ColumnName, CommonTable, DataType, DataTypeKind, Expr, FunctionCall, JoinCondition,
+    JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem,
+    Statement, TableRef, WindowSpec, With,
 };
+use keel_value::CollationId;
 
 use super::view_expr::binary;
 use crate::bind::WholeNames;
@@ -15,6 +17,8 @@ pub(super) struct Rewriter<'n> {
     pub names: &'n WholeNames,
     /// The character set of the connection, which a CAST to CHAR has.
     pub connection_charset: &'n str,
+    /// The collation of columns of JSON_TABLE that say none.
+    pub collation: CollationId,
     /// Within a window.
     pub by_spelling: bool,
 }
@@ -189,6 +193,12 @@ impl Rewriter<'_> {
             TableRef::Derived { query, alias } => {
                 TableRef::Derived { query: Box::new(self.rewrite(query, true, None)), alias: alias.clone() }
             }
+            TableRef::JsonTable(table) => TableRef::JsonTable(Box::new(JsonTable {
+                document: self.expr(&table.document, Around::default()),
+                path: table.path.clone(),
+                columns: self.json_columns(&table.columns),
+                alias: table.alias.clone(),
+            })),
             TableRef::Join { kind, left, right, on, .. } => {
                 let pairs = self.names.join(table).iter().map(|(left, right)| {
                     binary(BinaryOp::Eq, Expr::Column(left.clone()), Expr::Column(right.clone()))
@@ -211,6 +221,43 @@ impl Rewriter<'_> {
                     on: condition.map_or(JoinCondition::None, |c| JoinCondition::On(Box::new(c))),
                 }
             }
+        }
+    }
+
+    /// Columns of JSON_TABLE, their types in full.
+    fn json_columns(&self, columns: &[JsonColumn]) -> Vec<JsonColumn> {
+        let mut columns = columns.to_vec();
+        for column in &mut columns {
+            match column {
+                JsonColumn::Ordinality(_) => {}
+                JsonColumn::Nested { columns, .. } => *columns = self.json_columns(columns),
+                JsonColumn::Value { column, .. } | JsonColumn::Exists { column, .. } => {
+                    self.whole_type(&mut column.data_type, &column.name);
+                }
+            }
+        }
+        columns
+    }
+
+    /// A type with its length, and the collation where it says anything of it.
+    fn whole_type(&self, data_type: &mut DataType, name: &str) {
+        if data_type.kind == DataTypeKind::Json {
+            return;
+        }
+        let column = ColumnDef::of(name.to_string(), data_type.clone());
+        let Ok(ty) = super::columns::column_type(self.collation, &column) else { return };
+        let says = data_type.binary || data_type.charset.is_some() || data_type.collation.is_some();
+        // Its name means it.
+        let text = format!("CREATE TABLE t (c {})", ty.sql_name());
+        let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default());
+        if let Ok(Statement::CreateTable(table)) = parsed.map(|parsed| parsed.statement)
+            && let Some(column) = table.columns.into_iter().next()
+        {
+            *data_type = column.data_type;
+        }
+        if says && ty.is_text() {
+            data_type.charset = Some(ty.collation.charset().name().to_string());
+            data_type.collation = Some(ty.collation.name().to_string());
         }
     }
 

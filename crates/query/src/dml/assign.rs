@@ -8,6 +8,7 @@ use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
+use super::generated::{Generated, refuse_value};
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
@@ -32,6 +33,15 @@ pub(super) struct Assignments {
     sequential: bool,
     /// ON UPDATE CURRENT_TIMESTAMP columns that nothing assigns.
     on_update: Vec<usize>,
+    /// Generated columns that are assigned DEFAULT.
+    told: Vec<u16>,
+    /// Values for generated columns, which are not taken.
+    pub refused: Vec<(usize, Expr)>,
+    generated: Generated,
+    /// The generated columns that may change with the others.
+    following: Vec<usize>,
+    /// What columns stand for that rows do not hold and that values read: worked out before the first assignment.
+    worked_out: Vec<(usize, Expr)>,
 }
 
 impl Assignments {
@@ -44,12 +54,18 @@ impl Assignments {
         clauses: (Clause, Clause),
     ) -> SqlResult<Assignments> {
         let mut bound: Vec<(usize, Source)> = Vec::with_capacity(list.len());
+        let (mut refused, mut told) = (Vec::new(), Vec::new());
         for assignment in list {
             binder.names_only = true;
             let column = target_column(binder, slot, &assignment.column, clauses.0);
             binder.names_only = false;
             let column = column?;
+            let is_generated = table.columns[column].generated.is_some();
             let source = match &assignment.value {
+                ast::Expr::Default(None) if is_generated => {
+                    told.push(column as u16);
+                    continue;
+                }
                 ast::Expr::Default(None) => default_source(binder, table, column)?,
                 ast::Expr::Ignore => continue,
                 tree => {
@@ -60,29 +76,71 @@ impl Assignments {
                     Source::Expr(value)
                 }
             };
-            bound.push((column, source));
+            match source {
+                Source::Expr(value) if is_generated => refused.push((column, value)),
+                source => bound.push((column, source)),
+            }
         }
         let simultaneous = binder.cx.session.vars.sql_mode.has(SqlMode::SIMULTANEOUS_ASSIGNMENT);
         let sequential = !simultaneous && reads_assigned(&bound, slot);
         let on_update = (0..table.columns.len())
             .filter(|c| table.columns[*c].on_update_now && !bound.iter().any(|(b, _)| b == c))
             .collect();
-        Ok(Assignments { list: bound, sequential, on_update })
+        let mut made = Assignments {
+            list: bound,
+            sequential,
+            on_update,
+            refused,
+            told,
+            generated: Generated::bind(binder.cx.catalog, binder.cx.session, table)?,
+            following: Vec::new(),
+            worked_out: Vec::new(),
+        };
+        made.following =
+            made.generated.follow(|column| made.assigns(column) || made.on_update.contains(&column));
+        Ok(made)
     }
 
-    /// Lets no value see what an earlier assignment gave.
+    /// Where values see what earlier assignments gave: has them read the columns that rows do not hold as the row was at
+    /// first.
+    pub fn read_worked_out(&mut self, slot: u16) {
+        if !self.sequential {
+            return;
+        }
+        let mut worked_out: Vec<(usize, Expr)> = Vec::new();
+        for (_, source) in &mut self.list {
+            let Source::Expr(value) = source else { continue };
+            walk::visit_mut(value, &mut |e| {
+                let Node::Generated(_, place) = &e.node else { return };
+                if place.slot != slot {
+                    return;
+                }
+                let place = place.clone();
+                let column = place.column as usize;
+                let read = Expr { node: Node::Column(place), ..e.clone() };
+                let meaning = std::mem::replace(e, read);
+                if !worked_out.iter().any(|(known, _)| *known == column) {
+                    worked_out.push((column, meaning));
+                }
+            });
+        }
+        self.worked_out = worked_out;
+    }
+
+    /// Lets no value see what an earlier assignment gave. Not behind [`Assignments::read_worked_out`].
     pub fn read_old_values(&mut self) {
         self.sequential = false;
     }
 
     /// Whether a column may change.
     pub fn changes(&self, column: usize) -> bool {
-        self.assigns(column) || self.on_update.contains(&column)
+        self.assigns(column) || self.on_update.contains(&column) || self.following.contains(&column)
     }
 
     /// The columns that the list names.
     pub fn assigned(&self) -> impl Iterator<Item = u16> {
-        self.list.iter().map(|(column, _)| *column as u16)
+        let refused = self.refused.iter().map(|(column, _)| *column as u16);
+        self.list.iter().map(|(column, _)| *column as u16).chain(refused).chain(self.told.iter().copied())
     }
 
     /// Whether the list names a column.
@@ -92,10 +150,11 @@ impl Assignments {
 
     /// Whether working out the values may wait: subqueries and functions that are not pure.
     pub fn may_wait(&self) -> bool {
-        self.list.iter().any(|(_, source)| match source {
+        let assigned = self.list.iter().any(|(_, source)| match source {
             Source::Expr(expr) => may_wait(expr),
             Source::Default | Source::Stored(_) => false,
-        })
+        });
+        assigned || self.generated.may_wait() || self.refused.iter().any(|(_, expr)| may_wait(expr))
     }
 
     /// Works out the new values over a frame; `old` is the row at `slot` of it. Gives those that differ, by column.
@@ -109,6 +168,10 @@ impl Assignments {
         new: &mut Vec<(usize, Value)>,
     ) -> SqlResult<()> {
         new.clear();
+        for (column, expr) in &self.refused {
+            let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+            refuse_value(session, table, *column, (&expr.ty, value), strictness)?;
+        }
         if self.sequential {
             self.in_order(session, table, frame, old, strictness, new)?;
         } else {
@@ -122,6 +185,7 @@ impl Assignments {
             for column in &self.on_update {
                 new.push((*column, now_value(session, &table.columns[*column].ty)));
             }
+            self.generated.change(session, table, old, new, &self.following, strictness)?;
         }
         Ok(())
     }
@@ -137,16 +201,26 @@ impl Assignments {
         new: &mut Vec<(usize, Value)>,
     ) -> SqlResult<()> {
         use crate::expr::RowSlot;
-        let values: Vec<Value> = (0..table.columns.len()).map(|c| old.get(c).to_owned()).collect();
         let mut slots: Vec<RowSlot> = frame.slots.to_vec();
-        slots[0] = RowSlot::Values(values);
+        slots[0] = RowSlot::Values((0..table.columns.len()).map(|c| old.get(c).to_owned()).collect());
+        let keep = |slots: &mut [RowSlot], column: usize, value| {
+            if let RowSlot::Values(values) = &mut slots[0] {
+                values[column] = value;
+            }
+        };
+        // Each stands behind those that it reads.
+        for (column, meaning) in &self.worked_out {
+            let value =
+                meaning.eval(&mut EvalContext::new(session, Frame { slots: &slots, ..frame }))?.into_value();
+            let lenient = Strictness { strict: false, null_is_error: false };
+            let value = into_column(session, table, *column, &meaning.ty, value, lenient)?;
+            keep(&mut slots, *column, value);
+        }
         for (column, source) in &self.list {
             let frame = Frame { slots: &slots, ..frame };
             let value = value_of(session, table, *column, source, frame, strictness)?;
             put(new, *column, value.clone());
-            if let RowSlot::Values(values) = &mut slots[0] {
-                values[*column] = value;
-            }
+            keep(&mut slots, *column, value);
         }
         Ok(())
     }
@@ -188,7 +262,7 @@ fn target_column(
     clause: Clause,
 ) -> SqlResult<usize> {
     let bound = binder.bind(&ast::Expr::Column(name.clone()), clause)?;
-    match bound.as_column() {
+    match bound.as_any_column() {
         Some(column) if column.slot == slot => Ok(column.column as usize),
         None if binder.scope().view_column(name).is_some() => Err(errors::nonupdateable_column(&name.column)),
         _ => Err(errors::bad_field(&name.column, clause.words())),
@@ -224,7 +298,9 @@ pub(super) fn may_wait(expr: &Expr) -> bool {
 
 /// Whether a call may take long enough for others to be let run meanwhile.
 fn takes_long(function: &str, arguments: usize) -> bool {
-    crate::func::json::MAY_TAKE_LONG.contains(&function) || (function == "json_extract" && arguments > 2)
+    crate::func::MAY_TAKE_LONG.contains(&function)
+        || crate::func::json::MAY_TAKE_LONG.contains(&function)
+        || (function == "json_extract" && arguments > 2)
 }
 
 /// A column's value, converted to its type.

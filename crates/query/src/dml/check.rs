@@ -9,7 +9,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 
 use super::assign::may_wait;
-use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::frame::once_cells;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
@@ -43,8 +43,9 @@ impl Checks {
             return Ok(checks);
         }
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[] });
-        binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), None))?;
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
+        let entry = binder.scope_table(0, table.clone(), None)?;
+        binder.scope_mut().add_table(entry)?;
         for (name, of_column, condition) in table.all_checks() {
             let text = format!("DO {condition}");
             let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;

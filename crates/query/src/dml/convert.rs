@@ -138,6 +138,10 @@ fn told(
             session.push_warning(warning);
         }
     }
+    let def = &table.columns[column];
+    if stored.is_null() && !def.nullable {
+        return Ok(implicit_default(&def.ty));
+    }
     Ok(stored)
 }
 

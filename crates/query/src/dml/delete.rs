@@ -67,7 +67,12 @@ pub(crate) fn plan(
     let returning = returning::bind(cx, &delete.returning, &table, alias, false, notes)?;
     let returns_target = returning.as_ref().is_some_and(|returning| returning.reads_target);
     let collect = binder.reads_table(&table) || returns_target;
-    let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: true, changes: &|_| false });
+    let family = Family::of(
+        cx.catalog,
+        cx.session,
+        &table,
+        Doing { inserts: false, deletes: true, changes: &|_| false },
+    )?;
     let direct = targets.point().is_some() && !targets.may_wait() && family.is_none() && returning.is_none();
     let (ignore, through) = (delete.ignore, changed.through);
     Ok(DeletePlan { targets, collect, direct, ignore, family, returning, through })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 use keel_storage::Read;
+use keel_storage::runtime::time;
 use keel_value::types::Class;
 use keel_value::{Value, key};
 
@@ -13,6 +14,7 @@ use super::rows;
 use crate::access::{self, AccessPath, AccessRequest, TableReader};
 use crate::bind::{Binder, Clause};
 use crate::catalog::TableDef;
+use crate::counts::Counts;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, Node, RowSlot};
 use crate::session::Session;
@@ -33,6 +35,8 @@ pub(crate) struct Targets {
     pub once: u32,
     /// Rows that others have locked are passed over under READ COMMITTED if they did not match when last committed.
     pub semi_consistent: bool,
+    /// What was read, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// Whether a constant condition never holds.
@@ -96,7 +100,8 @@ impl Targets {
         let path = Arc::new(choice.path.clone());
         let once = binder.once_count();
         let table = table.clone();
-        Ok(Targets { table, path, predicates, inexact, order, limit, once, semi_consistent: false })
+        let counts = binder.counts();
+        Ok(Targets { table, path, predicates, inexact, order, limit, once, semi_consistent: false, counts })
     }
 
     /// `sql_safe_updates` refuses a statement that reads all rows, but for a `limit`.
@@ -117,7 +122,10 @@ impl Targets {
     pub fn point(&self) -> Option<&[Expr]> {
         match &*self.path {
             AccessPath::Point { index, key }
-                if self.table.clustered == Some(*index) && self.limit.is_none() && self.order.is_empty() =>
+                if self.table.clustered == Some(*index)
+                    && self.limit.is_none()
+                    && self.order.is_empty()
+                    && self.counts.is_none() =>
             {
                 Some(key)
             }
@@ -182,14 +190,33 @@ impl Targets {
         if limit == 0 {
             return Ok(());
         }
+        if let Some(counts) = &self.counts {
+            counts.begin();
+            let began = time::now();
+            let done = self.each::<true>(session, params, &once, (collect, limit), f);
+            counts.spend(began);
+            return done;
+        }
+        self.each::<false>(session, params, &once, (collect, limit), f)
+    }
+
+    fn each<const COUNTS: bool>(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        once: &[OnceCell<Kept>],
+        (collect, limit): (bool, u64),
+        f: OnRow<'_>,
+    ) -> SqlResult<()> {
         if collect || !self.order.is_empty() {
-            return self.collected(session, params, &once, limit, f);
+            return self.collected::<COUNTS>(session, params, once, limit, f);
         }
         let mut slots = [RowSlot::Null];
-        let mut reader = self.open(session, params, &once, &slots)?;
+        let mut reader = self.open(session, params, once, &slots)?;
         let mut count = 0;
         while reader.next(session, &mut slots[0])? {
-            let frame = Frame { slots: &slots, params, once: &once, outer: None };
+            self.count::<COUNTS>(Counts::read);
+            let frame = Frame { slots: &slots, params, once, outer: None };
             if !self.accepts(session, frame, reader.is_exact())? {
                 reader.unlock(session);
                 continue;
@@ -198,6 +225,7 @@ impl Targets {
                 reader.insist();
                 continue;
             }
+            self.count::<COUNTS>(Counts::pass);
             f(session, frame, reader.primary_key())?;
             count += 1;
             if count == limit {
@@ -205,6 +233,14 @@ impl Targets {
             }
         }
         Ok(())
+    }
+
+    /// Counts in a plan for ANALYZE.
+    #[inline]
+    fn count<const COUNTS: bool>(&self, what: fn(&Counts)) {
+        if COUNTS && let Some(counts) = &self.counts {
+            what(counts);
+        }
     }
 
     fn open(
@@ -233,7 +269,7 @@ impl Targets {
     }
 
     /// Finds all rows first, in order, then calls `f` with each that is still there.
-    fn collected(
+    fn collected<const COUNTS: bool>(
         &self,
         session: &mut Session,
         params: &[Value],
@@ -247,6 +283,7 @@ impl Targets {
         let mut found = Sorter::new(Some(limit), session.vars.sort_buffer_bytes, session.host.clone());
         let mut count = 0;
         while reader.next(session, &mut slots[0])? {
+            self.count::<COUNTS>(Counts::read);
             let frame = Frame { slots: &slots, params, once, outer: None };
             if !self.accepts(session, frame, reader.is_exact())? {
                 reader.unlock(session);
@@ -256,6 +293,7 @@ impl Targets {
                 reader.insist();
                 continue;
             }
+            self.count::<COUNTS>(Counts::pass);
             let primary = |out: &mut Vec<u8>| {
                 out.extend_from_slice(reader.primary_key());
                 Ok(())

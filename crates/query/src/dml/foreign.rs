@@ -10,7 +10,9 @@
 //! 2. A key with a NULL refers to nothing (MATCH SIMPLE).
 //! 3. What a cascade changes is not checked against the key along which it came: the parent is only half changed then.
 
+use std::cell::RefCell;
 use std::ops::Bound;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
@@ -20,6 +22,8 @@ use keel_value::row::RowRef;
 use keel_value::{SqlType, Value, key};
 
 use super::assign::write_row;
+use super::convert::Strictness;
+use super::generated::Generated;
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::access::clustered_key;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
@@ -69,6 +73,9 @@ struct Child {
     parent_index: usize,
     /// What a change of the child's columns touches.
     touched: Touched,
+    generated: Generated,
+    /// The child's generated columns that change with the key's.
+    following: Vec<usize>,
 }
 
 /// What a statement does with the rows of its table.
@@ -87,19 +94,24 @@ impl Doing<'_> {
 
 impl Family {
     /// The family of a table for a statement; none where no foreign key concerns it.
-    pub fn of(catalog: &Catalog, table: &Arc<TableDef>, doing: Doing<'_>) -> Option<Arc<Family>> {
+    pub fn of(
+        catalog: &Catalog,
+        session: &Session,
+        table: &Arc<TableDef>,
+        doing: Doing<'_>,
+    ) -> SqlResult<Option<Arc<Family>>> {
         let mut family = Family { members: Vec::new() };
         family.add(table);
-        family.tie(catalog, 0, doing);
+        family.tie(catalog, session, 0, doing)?;
         if family.members[0].parents.is_empty() && family.members[0].children.is_empty() {
-            return None;
+            return Ok(None);
         }
         let mut next = 1;
         while next < family.members.len() {
-            family.tie(catalog, next, Doing::ALL);
+            family.tie(catalog, session, next, Doing::ALL)?;
             next += 1;
         }
-        Some(Arc::new(family))
+        Ok(Some(Arc::new(family)))
     }
 
     fn add(&mut self, table: &Arc<TableDef>) -> usize {
@@ -112,7 +124,13 @@ impl Family {
     }
 
     /// Finds the foreign keys that concern a member.
-    fn tie(&mut self, catalog: &Catalog, member: usize, doing: Doing<'_>) {
+    fn tie(
+        &mut self,
+        catalog: &Catalog,
+        session: &Session,
+        member: usize,
+        doing: Doing<'_>,
+    ) -> SqlResult<()> {
         let table = self.members[member].table.clone();
         for key in &table.foreign_keys {
             let Some(columns) = table.column_places(&key.columns) else { continue };
@@ -141,18 +159,24 @@ impl Family {
             }
             let changes = key.on_delete.changes_child() || key.on_update.changes_child();
             let to = changes.then(|| self.add(child));
+            let generated = Generated::bind(catalog, session, child)?;
+            let following = generated.follow(|column| columns.contains(&column));
+            let touched = |column: usize| columns.contains(&column) || following.contains(&column);
             self.members[member].children.push(Child {
                 key: key.clone(),
                 failure: key.failure(child),
                 table: child.clone(),
                 member: to,
-                touched: Touched::of(child, |column| columns.contains(&column)),
+                touched: Touched::of(child, touched),
+                generated,
+                following,
                 columns,
                 index,
                 parent_columns,
                 parent_index,
             });
         }
+        Ok(())
     }
 
     /// The tables that a plan with this family depends on, and whether it changes them.
@@ -168,12 +192,15 @@ impl Family {
     /// The ties of the statement's own table; none while `foreign_key_checks` is off.
     pub fn ties<'f>(family: &'f Option<Arc<Family>>, session: &Session) -> Option<Ties<'f>> {
         let family = family.as_deref().filter(|_| session.vars.foreign_key_checks)?;
-        Some(Ties { family, member: 0, along: None, above: None, is_update: false, depth: 0 })
+        let mut children = family.members.iter().flat_map(|member| &member.children);
+        let works_out = children.any(|child| !child.following.is_empty());
+        let evaluator = works_out.then(|| Rc::new(RefCell::new(session.aside())));
+        Some(Ties { family, member: 0, along: None, above: None, is_update: false, depth: 0, evaluator })
     }
 }
 
 /// What watches over one row that changes.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Ties<'f> {
     family: &'f Family,
     member: usize,
@@ -184,6 +211,8 @@ pub(crate) struct Ties<'f> {
     /// The row stays and changes.
     is_update: bool,
     depth: usize,
+    /// Works out generated columns of children; none where there are none.
+    evaluator: Option<Rc<RefCell<Session>>>,
 }
 
 /// What becomes of a parent's row.
@@ -224,7 +253,7 @@ impl<'f> Ties<'f> {
         old: &RowRef<'_>,
         new: &RowRef<'_>,
     ) -> SqlResult<()> {
-        let ties = Ties { is_update: true, ..*self };
+        let ties = Ties { is_update: true, ..self.clone() };
         ties.children_follow(txn, index, old, Fate::Becomes(*new))
     }
 
@@ -269,6 +298,7 @@ impl<'f> Ties<'f> {
             above: Some(self),
             is_update: !is_delete,
             depth: self.depth + 1,
+            evaluator: self.evaluator.clone(),
         };
         let index = &child.table.indexes[child.index];
         let own = child.table.clustered == Some(child.index);
@@ -343,6 +373,11 @@ impl Work<'_, '_> {
             values.push((*column, value));
         }
         let view = RowRef::new(&table.layout, old);
+        if let Some(evaluator) = &self.ties.evaluator {
+            let session = &mut evaluator.borrow_mut();
+            let strictness = Strictness::of(session, false, false);
+            child.generated.change(session, table, &view, &mut values, &child.following, strictness)?;
+        }
         write_row(table, &view, &values, &mut self.new);
         if self.new == old {
             return Ok(());

@@ -16,6 +16,7 @@ use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
 use super::foreign::{Doing, Family, is_of_foreign_key};
+use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::{is_ignored, warn_ignored};
@@ -48,6 +49,9 @@ struct Target {
     family: Option<Arc<Family>>,
     /// None of a table that only loses rows.
     checks: Option<Checks>,
+    generated: Option<Generated>,
+    /// The generated columns that may change with those that are assigned.
+    following: Vec<usize>,
 }
 
 /// A table whose rows change.
@@ -63,6 +67,11 @@ impl MultiPlan {
     /// What the rows are tied to by foreign keys.
     pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
         self.targets.iter().filter_map(|target| target.family.as_ref())
+    }
+
+    /// The query that finds its rows.
+    pub fn query(&self) -> &SelectPlan {
+        &self.query
     }
 
     /// The tables whose rows change.
@@ -100,7 +109,12 @@ pub(crate) fn plan_update(
     let mut items = Vec::new();
     let mut targets: Vec<Target> = Vec::new();
     for assignment in &update.assignments {
-        let (place, column, view) = owner(&tables, &views, &assignment.column)?;
+        let owned = owner(&tables, &views, &assignment.column);
+        let (place, column, view) =
+            owned.map_err(|error| match of_function(&update.tables, &assignment.column) {
+                Some(alias) => errors::non_updatable_table(alias, "UPDATE"),
+                None => error,
+            })?;
         if let Some(view) = view {
             if view.checks {
                 return Err(errors::not_supported_yet("UPDATE of a join view WITH CHECK OPTION"));
@@ -131,14 +145,20 @@ pub(crate) fn plan_update(
     for target in &mut targets {
         let assigned = &target.assigned;
         let table = target.table.clone();
-        let changes = |c: usize| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c);
+        let is_assigned = |c: usize| table.columns[c].on_update_now || assigned.iter().any(|(a, _)| *a == c);
+        let generated = Generated::bind(cx.catalog, cx.session, &table)?;
+        target.following = generated.follow(is_assigned);
+        let following = &target.following;
+        let changes = |c: usize| is_assigned(c) || following.contains(&c);
         target.touched = Touched::of(&table, changes);
         let doing = Doing { inserts: false, deletes: false, changes: &changes };
-        target.family = Family::of(cx.catalog, &table, doing);
+        target.family = Family::of(cx.catalog, cx.session, &table, doing)?;
         target.checks = Some(Checks::bind(cx.catalog, cx.session, &table)?);
+        target.generated = Some(generated);
     }
     let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
+    binder.changing = locking_select(&query);
     let query = Box::new(select::plan_select(&mut binder, &query)?);
     notes.take(&binder);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
@@ -164,11 +184,12 @@ pub(crate) fn plan_delete(
         };
         let mut target = new_target(named, &mut items, "DELETE")?;
         let doing = Doing { inserts: false, deletes: true, changes: &|_| false };
-        target.family = Family::of(cx.catalog, &target.table, doing);
+        target.family = Family::of(cx.catalog, cx.session, &target.table, doing)?;
         targets.push(target);
     }
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
+    binder.changing = locking_select(&query);
     let query = Box::new(select::plan_select(&mut binder, &query)?);
     notes.take(&binder);
     for (target, name) in targets.iter().zip(&delete.targets) {
@@ -222,7 +243,17 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         touched: Touched::default(),
         family: None,
         checks: None,
+        generated: None,
+        following: Vec::new(),
     })
+}
+
+/// The SELECT of such a query, by its address.
+fn locking_select(query: &ast::Query) -> Option<usize> {
+    match &query.body {
+        ast::QueryBody::Select(select) => Some(std::ptr::from_ref(&**select) as usize),
+        _ => None,
+    }
 }
 
 fn locking_query(
@@ -253,6 +284,24 @@ fn locking_query(
         late_into: ast::LateInto::default(),
         lock: Some(ast::LockClause { update: true, wait: None }),
     }
+}
+
+/// The alias of the JSON_TABLE whose column a name means.
+fn of_function<'t>(from: &'t [TableRef], name: &ColumnName) -> Option<&'t str> {
+    let mut stack: Vec<&TableRef> = from.iter().collect();
+    while let Some(part) = stack.pop() {
+        match part {
+            TableRef::Join { left, right, .. } => stack.extend([&**left, &**right]),
+            TableRef::JsonTable(table)
+                if name.table.as_ref().is_none_or(|t| *t == table.alias)
+                    && table.has_column(&name.column) =>
+            {
+                return Some(&table.alias);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The table and column that an assignment names; with the view through which it does.
@@ -436,7 +485,13 @@ impl Changer<'_> {
         }
         let mut new: Vec<(usize, Value)> = Vec::with_capacity(found.values.len());
         for (column, value) in found.values {
+            let is_generated = table.columns[column].generated.is_some();
             let value = match value {
+                Some((value, ty)) if is_generated => {
+                    refuse_value(session, table, column, (&ty, value), self.strictness)?;
+                    continue;
+                }
+                None if is_generated => continue,
                 Some((value, ty)) => into_column(session, table, column, &ty, value, self.strictness)?,
                 None => super::assign::default_value(session, table, column, self.strictness)?,
             };
@@ -453,6 +508,9 @@ impl Changer<'_> {
             if def.on_update_now && !assigned.contains(&column) {
                 new.push((column, now_value(session, &def.ty)));
             }
+        }
+        if let Some(generated) = &target.generated {
+            generated.change(session, table, &old, &mut new, &target.following, self.strictness)?;
         }
         write_row(table, &old, &new, &mut self.new);
         if let Some(checks) = &target.checks {

@@ -10,7 +10,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::SelectItem;
 use keel_value::Value;
 
-use crate::bind::{BindContext, Binder, Clause, NamedTable, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::TableDef;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
@@ -42,7 +42,8 @@ pub(crate) fn bind(
     }
     let mut binder = Binder::new(cx);
     binder.rows_change = true;
-    binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+    let entry = binder.scope_table(0, table.clone(), alias)?;
+    binder.scope_mut().add_table(entry)?;
     binder.pins_literals = true;
     let (columns, mut project) = select::bind_list(&mut binder, items, Clause::Returning)?;
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, table);

@@ -8,7 +8,7 @@ use keel_sql::ast::{self, IndexHint, ObjectName, TableRef};
 
 use crate::bind::{BindContext, Binder, NO_SLOT, NamedTable, Scope, ScopeTable, ViewPart};
 use crate::catalog::{TableDef, View, names};
-use crate::expr::{Expr, walk};
+use crate::expr::{Expr, Node, walk};
 use crate::select::view::{Target, plain_columns, target};
 
 /// The one table that a statement changes, by itself or through a view.
@@ -47,7 +47,8 @@ pub(super) fn bind(
         if table.is_virtual() {
             return Err(errors::non_updatable_table(&table.name, verb));
         }
-        binder.scope_mut().add_table(ScopeTable::of(0, table.clone(), alias))?;
+        let entry = binder.scope_table(0, table.clone(), alias)?;
+        binder.scope_mut().add_table(entry)?;
         return Ok(Changed {
             table,
             through: None,
@@ -182,9 +183,9 @@ fn only_table(binder: &mut Binder<'_>, slot: u16, table: &Arc<TableDef>) {
         let ViewPart::Whole(meanings) = &entry.view else { continue };
         let moved = meanings.iter().map(|meaning| {
             let mut new = meaning.clone();
-            let own = new.as_column().is_some_and(|column| column.slot == slot);
+            let own = new.as_any_column().is_some_and(|column| column.slot == slot);
             walk::visit_mut(&mut new, &mut |e| {
-                if let crate::expr::Node::Column(column) = &mut e.node {
+                if let Node::Column(column) | Node::Generated(_, column) = &mut e.node {
                     column.slot = 0;
                 }
             });
@@ -243,7 +244,7 @@ pub(super) fn named_tables(
                 stack.push(right);
                 stack.push(left);
             }
-            TableRef::Derived { .. } => {}
+            TableRef::Derived { .. } | TableRef::JsonTable(_) => {}
         }
     }
     Ok((tables, Vec::new()))
@@ -281,7 +282,7 @@ fn with_views(
         }
         let own = std::mem::take(&mut inner);
         let place = |e: &Expr| {
-            let column = e.as_column()?;
+            let column = e.as_any_column()?;
             Some((slots.iter().position(|slot| *slot == column.slot)?, column.column as usize))
         };
         let (places, merged): (Vec<_>, bool) = match &entry.view {

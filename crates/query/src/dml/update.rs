@@ -76,6 +76,8 @@ pub(crate) fn plan(
     if reads_target {
         // As MariaDB's UPDATE of several tables, which it makes of this.
         assignments.read_old_values();
+    } else {
+        assignments.read_worked_out(0);
     }
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
@@ -83,7 +85,12 @@ pub(crate) fn plan(
     let may_wait = assignments.may_wait() || targets.may_wait() || checks.may_wait();
     let direct = targets.point().is_some() && !touched.clustered && !may_wait;
     let changes = |column| assignments.changes(column);
-    let family = Family::of(cx.catalog, &table, Doing { inserts: false, deletes: false, changes: &changes });
+    let family = Family::of(
+        cx.catalog,
+        cx.session,
+        &table,
+        Doing { inserts: false, deletes: false, changes: &changes },
+    )?;
     Ok(UpdatePlan {
         targets,
         assignments,

@@ -9,7 +9,8 @@ use keel_value::decimal::Fit;
 use keel_value::temporal::{DateRules, ParsedTime};
 use keel_value::types::Class;
 use keel_value::{
-    Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation,
+    Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlType, Time, TypeKind, Value, ValueRef,
+    collation,
 };
 
 use super::eval::problem_error;
@@ -35,6 +36,17 @@ pub(super) fn cast<'f>(
             Ok(Cell::Ref(ValueRef::Decimal(fitted)))
         }
         Class::Int => cast_integer(ty, value, cx),
+        Class::Fixed(kind) => {
+            let cell = value.eval(cx)?;
+            let Some(found) = convert::to_fixed(kind, cell.as_ref(), &value.ty) else {
+                if !cell.as_ref().is_null() {
+                    let value = convert::printable(cell.as_ref(), &value.ty);
+                    cx.warn(problem_error(Problem::IncorrectFixed { kind: kind.name(), value }))?;
+                }
+                return Ok(Cell::Ref(ValueRef::Null));
+            };
+            Ok(Cell::Ref(ValueRef::Fixed(found)))
+        }
         _ => convert(ty, value, cx),
     }
 }
@@ -130,7 +142,11 @@ fn leading_integer(
 }
 
 fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
-    let Some(text) = text_in(ty.collation, value, cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+    let text = match value.ty.is_fixed() && ty.collation == CollationId::BINARY {
+        true => octets_of(value, cx)?,
+        false => text_in(ty.collation, value, cx)?,
+    };
+    let Some(text) = text else { return Ok(Cell::Ref(ValueRef::Null)) };
     let limit = ty.length as usize;
     let kept = collation::substring(ty.collation, &text, 0, limit).len();
     if kept < text.len() && ty.is_string() && !ty.is_blob() {
@@ -151,6 +167,32 @@ fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>)
             Cell::Owned(Value::Bytes(bytes.into()))
         }
     })
+}
+
+/// The octets of an address or UUID; None is NULL.
+fn octets_of<'f>(value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Cow<'f, [u8]>>> {
+    Ok(match value.eval(cx)?.as_ref() {
+        ValueRef::Fixed(v) => Some(Cow::Owned(v.octets().to_vec())),
+        _ => None,
+    })
+}
+
+/// A value as an address or UUID; None is NULL, or what is none, of which a warning tells that is never an error.
+pub(crate) fn value_to_fixed(
+    kind: FixedKind,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> Option<Fixed> {
+    if value.is_null() {
+        return None;
+    }
+    let found = convert::to_fixed(kind, value, ty);
+    if found.is_none() {
+        let value = convert::printable(value, ty);
+        cx.session.warn(problem_error(Problem::IncorrectFixed { kind: kind.name(), value }));
+    }
+    found
 }
 
 /// An expression's text in the character set of a collation; None is NULL.
@@ -235,6 +277,11 @@ pub(crate) fn convert<'f>(
             Some(Cow::Owned(bytes)) => Cell::Owned(Value::Bytes(bytes.into())),
             None => null,
         },
+        Class::Fixed(kind) => {
+            let cell = value.eval(cx)?;
+            let found = value_to_fixed(kind, cell.as_ref(), &value.ty, cx);
+            found.map_or(null, |v| Cell::Ref(ValueRef::Fixed(v)))
+        }
         Class::Date => value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v.date))),
         Class::DateTime if is_comparand(ty) => {
             let cell = value.eval(cx)?;

@@ -8,7 +8,9 @@ use std::cmp::Ordering;
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{Cell, CollationId, Decimal, SqlType, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{
+    Cell, CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert,
+};
 
 use super::frame::Kept;
 use super::{Comparison, EvalContext, Expr, Node, cast};
@@ -79,6 +81,7 @@ pub fn values(
                 numbers(by, l, lt, r, rt, cx).map(Some)
             }
             Comparison::Time => times(l, lt, r, rt, cx),
+            Comparison::Fixed(kind) => Ok(fixed(kind, l, lt, r, rt, cx)),
             _ => dates(l, lt, r, rt, cx),
         },
     }
@@ -162,6 +165,22 @@ fn times(
     Ok(Some(a.cmp(&b)))
 }
 
+/// Addresses or UUIDs; what is none compares as NULL.
+fn fixed(
+    kind: FixedKind,
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> Option<Ordering> {
+    if let (ValueRef::Fixed(a), ValueRef::Fixed(b)) = (l, r) {
+        return Some(a.cmp(&b));
+    }
+    let a = cast::value_to_fixed(kind, l, lt, cx)?;
+    Some(a.cmp(&cast::value_to_fixed(kind, r, rt, cx)?))
+}
+
 /// `value BETWEEN low AND high`, in SQL's logic of three values.
 pub fn between<'f>(
     by: Comparison,
@@ -213,9 +232,25 @@ pub fn in_list<'f>(
     sorted: Option<u32>,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Option<bool>> {
-    let v = value.eval(cx)?;
+    let mut v = value.eval(cx)?;
     if v.as_ref().is_null() {
         return Ok(None);
+    }
+    let mut ty = &value.ty;
+    let fixed;
+    if matches!(by, Comparison::Fixed(_)) {
+        v = Cell::Owned(in_domain(by, v.as_ref(), ty, cx)?);
+        fixed = canonical_type(by);
+        ty = &fixed;
+        if v.as_ref().is_null() {
+            // What is no such value is none of the list, as MariaDB has it.
+            for element in list {
+                if list_element(element, cx)?.as_ref().is_null() {
+                    return Ok(None);
+                }
+            }
+            return Ok(Some(false));
+        }
     }
     if list.len() > WALKED_LIST_MAX
         && let Some(cell) = sorted
@@ -228,8 +263,7 @@ pub fn in_list<'f>(
         let Some(Kept::Sorted(elements, has_null)) = kept.get() else {
             unreachable!("cell {cell} holds a list")
         };
-        let canonical = canonical_type(by);
-        let found = search(by, elements, &canonical, v.as_ref(), &value.ty, cx)?;
+        let found = search(by, elements, &canonical_type(by), v.as_ref(), ty, cx)?;
         return Ok(if found {
             Some(true)
         } else if *has_null {
@@ -241,7 +275,7 @@ pub fn in_list<'f>(
     let mut unknown = false;
     for element in list {
         let e = list_element(element, cx)?;
-        match values(by, v.as_ref(), &value.ty, e.as_ref(), &element.ty, cx)? {
+        match values(by, v.as_ref(), ty, e.as_ref(), &element.ty, cx)? {
             Some(Ordering::Equal) => return Ok(Some(true)),
             Some(_) => {}
             None => unknown = true,
@@ -293,6 +327,7 @@ pub fn canonical_type(by: Comparison) -> SqlType {
         Comparison::DateTime => SqlType::temporal(TypeKind::DateTime, 6),
         Comparison::Date => SqlType::new(TypeKind::Date),
         Comparison::Time => SqlType::temporal(TypeKind::Time, 6),
+        Comparison::Fixed(kind) => SqlType::new(kind.type_kind()),
     }
 }
 
@@ -338,6 +373,9 @@ fn in_domain(
             Value::DateTime(cast::compared_datetime(value, ty, None, cx)?)
         }
         Comparison::Time => Value::Time(cast::value_to_time(value, ty, None, cx)?.unwrap_or_default()),
+        Comparison::Fixed(kind) => {
+            cast::value_to_fixed(kind, value, ty, cx).map_or(Value::Null, Value::Fixed)
+        }
         Comparison::Real => match value {
             ValueRef::Int(_) | ValueRef::UInt(_) | ValueRef::Double(_) => value.to_owned(),
             other => Value::Double(cx.reporting(|report| convert::to_f64(other, ty, report))?),
@@ -355,6 +393,7 @@ pub fn domain(left: &Expr, right: &Expr, text: CollationId) -> Comparison {
     match (a, b) {
         (Class::Null, Class::Null) => Comparison::Text(text),
         (Class::Null, other) | (other, Class::Null) => own_domain(other, text),
+        (Class::Fixed(kind), _) | (_, Class::Fixed(kind)) => Comparison::Fixed(kind),
         (Class::String, Class::String) => Comparison::Text(text),
         (Class::Int, Class::Int) => Comparison::Int,
         (Class::Int | Class::Decimal, Class::Int | Class::Decimal) => Comparison::Decimal,
@@ -380,5 +419,6 @@ fn own_domain(class: Class, text: CollationId) -> Comparison {
         Class::Date => Comparison::Date,
         Class::Time => Comparison::Time,
         Class::DateTime => Comparison::DateTime,
+        Class::Fixed(kind) => Comparison::Fixed(kind),
     }
 }

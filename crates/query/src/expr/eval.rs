@@ -15,6 +15,7 @@ use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, 
 use super::frame::Kept;
 use super::{ColumnRef, CompareOp, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing};
 use crate::bind::octets_as_number;
+use crate::func::json;
 use crate::session::UserVariable;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
@@ -81,11 +82,16 @@ pub fn problem_error(problem: Problem) -> SqlError {
         Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
             errors::truncated_wrong_value(kind, value)
         }
-        Problem::IncorrectTemporal { kind, value, .. } => SqlError {
-            message: format!("Incorrect {kind} value: '{value}'").into(),
-            ..errors::truncated_wrong_value(kind, value)
-        },
+        Problem::IncorrectTemporal { kind, value, .. } | Problem::IncorrectFixed { kind, value } => {
+            SqlError {
+                message: format!("Incorrect {kind} value: '{value}'").into(),
+                ..errors::truncated_wrong_value(kind, value)
+            }
+        }
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::CannotCast { from, to } => {
+            errors::illegal_parameter_data_types2_for_operation(from, to, "cast")
+        }
         Problem::OutOfRange | Problem::OutOfRangeTwice => errors::truncated_wrong_value("INTEGER", ""),
         Problem::TooLong | Problem::TooManyBits => errors::truncated_wrong_value("CHAR", ""),
         Problem::Truncated | Problem::TruncatedNote | Problem::TruncatedOutOfRange => {
@@ -141,6 +147,7 @@ impl Expr {
             Node::Call(function, args) => Ok(Cell::Owned((function.eval)(&self.ty, args, cx)?)),
             Node::Cast(value) => cast::cast(&self.ty, value, cx),
             Node::Convert(value) => cast::convert(&self.ty, value, cx),
+            Node::Generated(value, _) => super::generated::eval(&self.ty, value, cx),
             Node::Collate(value) => value.eval(cx),
             Node::DateArith { date, amount, unit, subtract } => {
                 crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx)
@@ -252,6 +259,9 @@ impl Expr {
                     ValueRef::Bytes(octets) if typing::is_hex(self) => {
                         Ok(Some(octets_as_number(octets) != 0))
                     }
+                    ValueRef::Bytes(found) if json::is_extracted(self) => {
+                        Ok(Some(self.json_number(found, convert::to_f64) != 0.0))
+                    }
                     other => cx.reporting(|report| convert::to_bool(other, &self.ty, report)),
                 }
             }
@@ -312,6 +322,9 @@ impl Expr {
             }),
             ValueRef::Double(v) => Some(v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128),
             ValueRef::Bytes(octets) if typing::is_hex(self) => Some(i128::from(octets_as_number(octets))),
+            ValueRef::Bytes(found) if json::is_extracted(self) => {
+                Some(i128::from(self.json_number(found, convert::to_i64)))
+            }
             other => {
                 let v = cx.reporting(|report| convert::to_i64(other, &self.ty, report))?;
                 Some(if self.ty.unsigned { i128::from(v as u64) } else { i128::from(v) })
@@ -334,6 +347,9 @@ impl Expr {
             ValueRef::Int(v) => Some(v as f64),
             ValueRef::UInt(v) if !self.ty.has_members() => Some(v as f64),
             ValueRef::Bytes(octets) if typing::is_hex(self) => Some(octets_as_number(octets) as f64),
+            ValueRef::Bytes(found) if json::is_extracted(self) => {
+                Some(self.json_number(found, convert::to_f64))
+            }
             other => Some(cx.reporting(|report| convert::to_f64(other, &self.ty, report))?),
         })
     }
@@ -348,8 +364,16 @@ impl Expr {
             ValueRef::Bytes(octets) if typing::is_hex(self) => {
                 Some(Decimal::from_u64(octets_as_number(octets)))
             }
+            ValueRef::Bytes(found) if json::is_extracted(self) => {
+                Some(self.json_number(found, convert::to_decimal))
+            }
             other => Some(cx.reporting(|report| convert::to_decimal(other, &self.ty, report))?),
         })
+    }
+
+    /// What JSON_EXTRACT found as a number; what is none is 0 without a warning.
+    fn json_number<T>(&self, found: &[u8], read: fn(ValueRef<'_>, &SqlType, convert::Report<'_>) -> T) -> T {
+        read(ValueRef::Bytes(json::number_text(found)), &self.ty, &mut |_| {})
     }
 
     /// The value as a point in time; None is NULL or what is no date (with a warning).

@@ -16,6 +16,7 @@ pub mod cast;
 pub mod compare;
 pub mod eval;
 pub mod frame;
+mod generated;
 pub mod print;
 pub mod typing;
 pub mod walk;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use keel_sql::ast::{BinaryOp, IntervalUnit, VarScope};
 use keel_value::types::Format;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{CollationId, FixedKind, SqlType, Value};
 
 use crate::func::Function;
 use crate::select::Subquery;
@@ -91,6 +92,8 @@ pub enum Comparison {
     Date,
     /// As times.
     Time,
+    /// As addresses or UUIDs; what is none is NULL.
+    Fixed(FixedKind),
 }
 
 /// Comparison operators.
@@ -253,6 +256,8 @@ pub enum Node {
     Cast(Box<Expr>),
     /// A conversion to the expression's own type that binding added; as CAST, without its warnings' wording.
     Convert(Box<Expr>),
+    /// A generated column that rows do not hold: what it is worked out from, kept as that column would keep it.
+    Generated(Box<Expr>, ColumnRef),
     /// The same bytes under another collation.
     Collate(Box<Expr>),
     /// DATE_ADD and DATE_SUB.
@@ -317,6 +322,14 @@ impl Expr {
     pub fn as_column(&self) -> Option<&ColumnRef> {
         match &self.node {
             Node::Column(column) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// The column of a table that this is, whether rows hold it or it is worked out.
+    pub fn as_any_column(&self) -> Option<&ColumnRef> {
+        match &self.node {
+            Node::Column(column) | Node::Generated(_, column) => Some(column),
             _ => None,
         }
     }
@@ -397,6 +410,19 @@ impl CompareOp {
             CompareOp::Le => ordering.is_le(),
             CompareOp::Gt => ordering.is_gt(),
             CompareOp::Ge => ordering.is_ge(),
+        }
+    }
+}
+
+impl BitOp {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BitOp::Or => "|",
+            BitOp::And => "&",
+            BitOp::Xor => "^",
+            BitOp::ShiftLeft => "<<",
+            BitOp::ShiftRight => ">>",
         }
     }
 }

@@ -4,7 +4,11 @@
 use keel_sql::ast::VarScope;
 use keel_value::{Value, text};
 
-use super::{BitOp, Expr, Node, TruthTest};
+use super::{BitOp, ColumnRef, Expr, Node, TruthTest};
+use crate::select::{Subquery, SubqueryTest};
+
+/// The name of a column that is an aggregate of the grouped row.
+pub(crate) const AGGREGATE_NAME: &str = "aggregate";
 
 /// The text of an expression.
 pub fn text(expr: &Expr) -> String {
@@ -13,7 +17,23 @@ pub fn text(expr: &Expr) -> String {
 
 /// The text of an expression with the values that its parameters have now.
 pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
-    let mut out = Text { text: String::new(), params };
+    let mut out = Text { text: String::new(), params, plan: None };
+    write(expr, &mut out);
+    out.text
+}
+
+/// What a plan calls that which an expression knows by number or place alone.
+#[derive(Default)]
+pub(crate) struct PlanNames {
+    /// The aggregates of the query.
+    pub aggregates: Vec<String>,
+    /// Subqueries by the addresses of their plans, with their numbers.
+    pub subqueries: Vec<(usize, u64)>,
+}
+
+/// The text as plans show it: columns without database, and without quotes where they need none.
+pub(crate) fn text_in_plan(expr: &Expr, params: &[Value], names: &PlanNames) -> String {
+    let mut out = Text { text: String::new(), params, plan: Some(names) };
     write(expr, &mut out);
     out.text
 }
@@ -22,6 +42,8 @@ pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
 struct Text<'p> {
     text: String,
     params: &'p [Value],
+    /// It is shown in a plan.
+    plan: Option<&'p PlanNames>,
 }
 
 impl Text<'_> {
@@ -34,6 +56,31 @@ impl Text<'_> {
     }
 }
 
+/// The aggregate that a column of the grouped row is.
+fn computed(column: &ColumnRef, out: &Text<'_>) -> Option<String> {
+    let aggregates = &out.plan?.aggregates;
+    aggregates.get(usize::from(column.column)).filter(|_| &*column.name == AGGREGATE_NAME).cloned()
+}
+
+/// "`db`.`table`.`column`" as table.column.
+fn short_name(name: &str, out: &mut Text<'_>) {
+    let parts: Vec<&str> = name.split("`.`").collect();
+    for (place, part) in parts.iter().skip(parts.len().saturating_sub(2)).enumerate() {
+        if place > 0 {
+            out.push('.');
+        }
+        let bare = part.trim_matches('`');
+        let plain = bare.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$');
+        if plain {
+            out.push_str(bare);
+        } else {
+            out.push('`');
+            out.push_str(bare);
+            out.push('`');
+        }
+    }
+}
+
 fn write(expr: &Expr, out: &mut Text<'_>) {
     match &expr.node {
         Node::Constant(value) => constant(value, expr, out),
@@ -41,7 +88,16 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             Some(value) => constant(value, expr, out),
             None => out.push('?'),
         },
-        Node::Column(column) | Node::Outer { column, .. } => out.push_str(&column.name),
+        Node::Column(column) | Node::Outer { column, .. } if out.plan.is_some() => {
+            match computed(column, out) {
+                Some(aggregate) => out.push_str(&aggregate),
+                None => short_name(&column.name, out),
+            }
+        }
+        Node::Generated(_, column) if out.plan.is_some() => short_name(&column.name, out),
+        Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } => {
+            out.push_str(&column.name)
+        }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),
@@ -160,7 +216,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(if *scope == VarScope::Global { "@@global." } else { "@@" });
             out.push_str(name);
         }
-        Node::Subquery(_) => out.push_str("(subquery)"),
+        Node::Subquery(subquery) => in_plan(subquery, out),
         Node::Row(parts) => {
             out.push('(');
             joined(parts, ",", out);
@@ -168,6 +224,41 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
         }
         Node::Aggregate(_) => out.push_str("aggregate()"),
         Node::Window(_) => out.push_str("window()"),
+    }
+}
+
+/// A subquery, in plans with its number and what is asked of it.
+fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
+    let Some(names) = out.plan else { return out.push_str("(subquery)") };
+    let address = std::sync::Arc::as_ptr(&subquery.plan) as usize;
+    let number = names.subqueries.iter().find(|(known, _)| *known == address).map(|(_, number)| *number);
+    let before = match &subquery.test {
+        SubqueryTest::Scalar => "",
+        SubqueryTest::Exists => "exists",
+        SubqueryTest::In { negated: false, .. } => " in ",
+        SubqueryTest::In { negated: true, .. } => " not in ",
+        SubqueryTest::Row { negated: false, .. } => " = ",
+        SubqueryTest::Row { negated: true, .. } => " <> ",
+        SubqueryTest::Quantified { .. } => " ",
+    };
+    match subquery.test.operands() {
+        [] => {}
+        [one] => operand(one, out),
+        several => {
+            out.push('(');
+            joined(several, ",", out);
+            out.push(')');
+        }
+    }
+    if let SubqueryTest::Quantified { op, all, .. } = &subquery.test {
+        out.push(' ');
+        out.push_str(op.symbol());
+        out.push_str(if *all { " all" } else { " any" });
+    }
+    out.push_str(before);
+    match number {
+        Some(number) => out.push_str(&format!("(subquery#{number})")),
+        None => out.push_str("(subquery)"),
     }
 }
 

@@ -4,7 +4,7 @@
 use keel_base::{SqlResult, errors};
 use keel_value::collation::{self, Charset};
 use keel_value::types::{Class, Format, NOT_FIXED};
-use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, convert};
 
 use super::{ArithOp, Derivation, Expr, Node};
 
@@ -269,6 +269,7 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
     if present.is_empty() {
         return Ok((SqlType::null(), Derivation::Ignorable));
     }
+    check_fixed(&present, op)?;
     let first = present[0].class();
     let class = present.iter().skip(1).fold(first, |class, e| merge(class, e.class()));
     let ty = match class {
@@ -303,10 +304,47 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
             };
             SqlType::temporal(kind, fraction)
         }
+        Class::Fixed(kind) => SqlType::new(kind.type_kind()),
         Class::Null => SqlType::null(),
     };
     present.clear();
     Ok((ty, Derivation::Numeric))
+}
+
+/// 4078 where an address or UUID meets what is neither such a one nor text.
+pub fn check_fixed(parts: &[&Expr], op: &str) -> SqlResult<()> {
+    let meets = |a: Class, b: Class| match (a, b) {
+        (Class::Fixed(_), _) | (_, Class::Fixed(_)) => {
+            a == b || matches!(a, Class::String | Class::Null) || matches!(b, Class::String | Class::Null)
+        }
+        _ => true,
+    };
+    for (count, part) in parts.iter().enumerate() {
+        if let Some(before) = parts[..count].iter().find(|before| !meets(before.class(), part.class())) {
+            let (a, b) = (convert::type_name(&before.ty), convert::type_name(&part.ty));
+            return Err(errors::illegal_parameter_data_types2_for_operation(a, b, op));
+        }
+    }
+    Ok(())
+}
+
+/// 4079 where an operand is an address or UUID, which no number is.
+pub fn refuse_fixed(operand: &Expr, op: &str) -> SqlResult<()> {
+    match operand.ty.is_fixed() {
+        true => Err(errors::illegal_parameter_data_type_for_operation(convert::type_name(&operand.ty), op)),
+        false => Ok(()),
+    }
+}
+
+/// 4078 where a condition is an address or UUID, which is neither true nor false: asked as a comparison with a number.
+pub fn refuse_condition(condition: &Expr, number: &str, op: &str) -> SqlResult<()> {
+    match condition.ty.is_fixed() {
+        true => {
+            let ty = convert::type_name(&condition.ty);
+            Err(errors::illegal_parameter_data_types2_for_operation(ty, number, op))
+        }
+        false => Ok(()),
+    }
 }
 
 fn merge(a: Class, b: Class) -> Class {
@@ -317,6 +355,7 @@ fn merge(a: Class, b: Class) -> Class {
         (Int, Decimal) | (Decimal, Int) => Decimal,
         (Int | Decimal, Real) | (Real, Int | Decimal) => Real,
         (Date | Time | DateTime, Date | Time | DateTime) => DateTime,
+        (Fixed(kind), _) | (_, Fixed(kind)) => Fixed(kind),
         _ => String,
     }
 }

@@ -1,6 +1,8 @@
 //! Walking and rewriting bound expressions.
 
 use super::{Expr, Node};
+use crate::bind::OUTSIDE;
+use crate::func;
 
 /// What an expression depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +50,7 @@ macro_rules! each_operand {
             | Node::BitNot(a)
             | Node::Cast(a)
             | Node::Convert(a)
+            | Node::Generated(a, _)
             | Node::Collate(a)
             | Node::AssignUserVar(_, a)
             | Node::IsNull { value: a, .. }
@@ -166,6 +169,20 @@ pub fn slots_read(expr: &Expr) -> u64 {
     slots
 }
 
+/// Whether anything of it is kept per execution, in cells of its query block.
+pub fn has_cells(expr: &Expr) -> bool {
+    let mut found = false;
+    visit(expr, &mut |e| {
+        found |= match &e.node {
+            Node::Once(..) | Node::Subquery(_) => true,
+            Node::In { sorted, .. } => sorted.is_some(),
+            Node::Call(function, _) => func::caches_pattern(function),
+            _ => false,
+        }
+    });
+    found
+}
+
 /// Calls `f` with the slot and place of each column of this query block that an expression reads, subqueries' included.
 pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
     visit(expr, &mut |e| match &e.node {
@@ -222,6 +239,12 @@ pub fn only_reads(exprs: &[Expr], slot: u16) -> bool {
 pub fn same(a: &Expr, b: &Expr) -> bool {
     match (&a.node, &b.node) {
         (Node::Column(x), Node::Column(y)) => x.slot == y.slot && x.column == y.column,
+        // The same column, also where its expression gives another value each time; under another name its parts tell.
+        (Node::Generated(_, x), Node::Generated(_, y))
+            if x.slot == y.slot && x.column == y.column && x.slot != OUTSIDE =>
+        {
+            true
+        }
         (Node::Constant(x), Node::Constant(y)) => x == y && a.ty == b.ty,
         (Node::Param(x), Node::Param(y)) => x == y,
         (Node::Once(_, x), Node::Once(_, y)) => same(x, y),

@@ -62,7 +62,8 @@ fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
 }
 
 fn password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let text = given!(args[0].text(cx)?);
+    // NULL is no password, as an empty one is.
+    let text = args[0].text(cx)?.unwrap_or_default();
     if text.is_empty() {
         return Ok(text_value(""));
     }

@@ -1,10 +1,11 @@
 //! UUIDs and addresses.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::borrow::Cow;
+use std::net::Ipv4Addr;
 
 use keel_base::SqlResult;
 use keel_storage::runtime;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, fixed};
 
 use super::{Function, any_nullable, function, given, known_integer, or_null, text_value};
 use crate::bind::BindContext;
@@ -13,26 +14,28 @@ use crate::expr::{EvalContext, Expr, boolean_type};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!(volatile "uuid", 0, 0, uuid_type, |_, _, _| Ok(text_value(uuid()))),
-    function!(volatile "sys_guid", 0, 0, uuid_type, |_, _, _| {
-        Ok(text_value(uuid().replace('-', "").to_uppercase()))
+    function!(volatile "uuid", 0, 0, uuid_type, |_, _, _| Ok(Value::Fixed(uuid()))),
+    function!(volatile "sys_guid", 0, 0, guid_type, |_, _, _| {
+        Ok(text_value(super::search::hex_text(uuid().octets())))
     }),
     function!(volatile "uuid_short", 0, 0, |_, _| Ok((bits_type(), false)), |_, _, _| {
         let micros = runtime::time::unix_micros() as u64;
         Ok(Value::UInt((micros << 12 | runtime::rand::u64() & 0xfff) & (u64::MAX >> 1)))
     }),
+    // There is no replication to wait for.
+    function!(volatile "master_pos_wait", 2, 4, |_, _| Ok((SqlType::bigint().with_length(21), true)), |_, _, _| Ok(Value::Null)),
     function!(volatile "random_bytes", 1, 1, random_bytes_type, random_bytes),
     function!("inet_aton", 1, 1, |_, _| Ok((bits_type(), true)), inet_aton),
     function!("inet_ntoa", 1, 1, |cx, _| address_type(cx, 31), inet_ntoa),
     function!("inet6_aton", 1, 1, |_, _| Ok((SqlType::varbinary(16), true)), inet6_aton),
     function!("inet6_ntoa", 1, 1, |cx, _| address_type(cx, 39), inet6_ntoa),
     function!("is_ipv4", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
-        let text = given!(a[0].text(cx)?);
-        Ok(Value::Int(i64::from(parse::<Ipv4Addr>(&text).is_some())))
+        let text = a[0].text(cx)?.unwrap_or_default();
+        Ok(Value::Int(i64::from(fixed::parse_inet4(&text).is_some())))
     }),
     function!("is_ipv6", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
-        let text = given!(a[0].text(cx)?);
-        Ok(Value::Int(i64::from(parse::<Ipv6Addr>(&text).is_some())))
+        let text = a[0].text(cx)?.unwrap_or_default();
+        Ok(Value::Int(i64::from(fixed::parse_inet6(&text).is_some())))
     }),
     function!("is_ipv4_compat", 1, 1, |_, a| Ok((boolean_type(), any_nullable(a))), |_, a, cx| {
         // The all-zero address and ::1 are addresses of their own.
@@ -52,36 +55,42 @@ fn is_such_address<'f>(
     cx: &mut EvalContext<'_, 'f>,
     test: impl FnOnce(&[u8; 16]) -> bool,
 ) -> SqlResult<Value> {
-    let octets = given!(arg.text(cx)?);
+    let octets = match arg.eval(cx)?.as_ref() {
+        ValueRef::Fixed(v) => Cow::Owned(v.octets().to_vec()),
+        _ => arg.text(cx)?.unwrap_or_default(),
+    };
     let is_address = octets.as_ref().try_into().is_ok_and(test);
     Ok(Value::Int(i64::from(is_address)))
 }
 
 fn uuid_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((SqlType::char(36, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS), true))
+    let ty = SqlType::new(TypeKind::Uuid).with_decimals(STRING_DECIMALS);
+    Ok((SqlType { unsigned: false, ..ty }, true))
+}
+
+fn guid_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(32, cx.session.vars.connection_collation), true))
 }
 
 /// 100 ns steps from the start of the Gregorian calendar, where version 1 counts from, to 1970.
 const GREGORIAN_TO_UNIX: u64 = 0x01b2_1dd2_1381_4000;
 
 /// A version 1 UUID (RFC 4122): the time, and random bits in place of a network address.
-fn uuid() -> String {
+fn uuid() -> Fixed {
     let random = runtime::rand::u64();
     let time = runtime::time::unix_micros() as u64 * 10 + random % 10 + GREGORIAN_TO_UNIX;
     let sequence = (random >> 48 & 0x3fff) | 0x8000;
     // The multicast bit says that the node is no real address.
     let node = runtime::rand::u64() & 0xffff_ffff_ffff | 1 << 40;
-    format!(
-        "{:08x}-{:04x}-1{:03x}-{sequence:04x}-{node:012x}",
-        time & 0xffff_ffff,
-        time >> 32 & 0xffff,
-        time >> 48 & 0xfff
-    )
+    let high = (time & 0xffff_ffff) << 32 | (time >> 32 & 0xffff) << 16 | time >> 48 & 0xfff | 0x1000;
+    let low = sequence << 48 | node;
+    let octets = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+    Fixed::from_octets(FixedKind::Uuid, &octets).expect("version 1 is one that UUIDs have")
 }
 
 fn random_bytes_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = known_integer(&args[0]).unwrap_or(1024).clamp(0, 1024);
-    Ok((SqlType::varbinary(length as u32), true))
+    Ok((SqlType::varbinary(length as u32).with_decimals(STRING_DECIMALS), true))
 }
 
 fn random_bytes<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -123,22 +132,24 @@ fn inet_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
 
 fn inet6_aton<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    if let Some(v4) = parse::<Ipv4Addr>(&text) {
-        return Ok(text_value(v4.octets()));
+    if let Some(v4) = fixed::parse_inet4(&text) {
+        return Ok(text_value(v4));
     }
-    Ok(or_null(parse::<Ipv6Addr>(&text), |v6| text_value(v6.octets())))
+    Ok(or_null(fixed::parse_inet6(&text), text_value))
 }
 
 fn inet6_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let bytes = given!(args[0].text(cx)?);
     Ok(match bytes.len() {
         4 => {
-            let octets: [u8; 4] = (*bytes).try_into().expect("four octets");
-            text_value(Ipv4Addr::from(octets).to_string())
+            let mut text = Vec::new();
+            fixed::append_inet4(&mut text, (*bytes).try_into().expect("four octets"));
+            text_value(text)
         }
         16 => {
-            let octets: [u8; 16] = (*bytes).try_into().expect("sixteen octets");
-            text_value(Ipv6Addr::from(octets).to_string())
+            let mut text = Vec::new();
+            fixed::append_inet6(&mut text, &(*bytes).try_into().expect("sixteen octets"));
+            text_value(text)
         }
         _ => Value::Null,
     })

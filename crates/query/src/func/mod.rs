@@ -6,6 +6,8 @@
 //! in [`KNOWN_MISSING`], which give 1235.
 
 pub(crate) mod calendar;
+mod cipher;
+mod compress;
 pub mod crypt;
 pub mod dateformat;
 pub mod dateparts;
@@ -14,10 +16,14 @@ pub mod info;
 pub mod json;
 mod locks;
 pub mod misc;
+mod natural;
 pub mod numeric;
+mod oracle;
 pub mod pattern;
 pub mod search;
+mod sformat;
 pub mod string;
+mod tochar;
 mod weight;
 
 use keel_base::SqlResult;
@@ -59,24 +65,17 @@ impl std::fmt::Debug for Function {
 
 /// Functions of MariaDB that give 1235 rather than 1305.
 pub const KNOWN_MISSING: &[&str] = &[
-    "aes_encrypt",
-    "aes_decrypt",
-    "compress",
-    "uncompress",
-    "uncompressed_length",
-    "encode",
-    "decode",
     "encrypt",
     "des_encrypt",
     "des_decrypt",
     "extractvalue",
     "updatexml",
-    "master_pos_wait",
     "master_gtid_wait",
-    "natural_sort_key",
-    "to_char",
-    "old_password",
-    "crc32c",
+    "binlog_gtid_pos",
+    "decode_histogram",
+    "wsrep_last_seen_gtid",
+    "wsrep_last_written_gtid",
+    "wsrep_sync_wait_upto_gtid",
     "column_create",
     "column_add",
     "column_delete",
@@ -88,8 +87,53 @@ pub const KNOWN_MISSING: &[&str] = &[
     "rank",
     "dense_rank",
     "median",
-    "sformat",
+    "area",
+    "asbinary",
+    "astext",
+    "aswkb",
+    "aswkt",
+    "boundary",
+    "buffer",
+    "centroid",
+    "convexhull",
+    "crosses",
+    "dimension",
+    "disjoint",
+    "endpoint",
+    "envelope",
+    "equals",
+    "exteriorring",
+    "geometryn",
+    "geometrytype",
+    "glength",
+    "interiorringn",
+    "intersects",
+    "isclosed",
+    "isempty",
+    "isring",
+    "issimple",
+    "numgeometries",
+    "numinteriorrings",
+    "numpoints",
+    "overlaps",
+    "pointn",
+    "pointonsurface",
+    "srid",
+    "startpoint",
+    "touches",
+    "within",
 ];
+
+/// What the names of spatial functions begin with, or end with.
+const SPATIAL_BEGINNINGS: &[&str] = &["st_", "mbr"];
+const SPATIAL_ENDS: &[&str] = &["fromtext", "fromwkb"];
+
+/// Whether MariaDB has a function that is not here.
+pub(crate) fn is_missing(name: &str) -> bool {
+    KNOWN_MISSING.contains(&name)
+        || SPATIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || SPATIAL_ENDS.iter().any(|end| name.ends_with(end))
+}
 
 const TABLES: &[&[Function]] = &[
     string::FUNCTIONS,
@@ -99,6 +143,12 @@ const TABLES: &[&[Function]] = &[
     dateparts::FUNCTIONS,
     dateformat::FUNCTIONS,
     crypt::FUNCTIONS,
+    cipher::FUNCTIONS,
+    compress::FUNCTIONS,
+    natural::FUNCTIONS,
+    oracle::FUNCTIONS,
+    sformat::FUNCTIONS,
+    tochar::FUNCTIONS,
     info::FUNCTIONS,
     locks::FUNCTIONS,
     misc::FUNCTIONS,
@@ -115,6 +165,11 @@ pub fn lookup(name: &str) -> Option<&'static Function> {
     TABLES.iter().flat_map(|table| table.iter()).find(|f| f.name == name)
 }
 
+/// Functions whose time grows with the length of what they are given, and not slowly: they are kept from rows on latched pages,
+/// beside those of JSON.
+pub(crate) const MAY_TAKE_LONG: &[&str] =
+    &["aes_decrypt", "aes_encrypt", "compress", "decode", "encode", "sformat", "uncompress"];
+
 /// Whether calls of it get a cell for their compiled pattern as last argument.
 pub(crate) fn caches_pattern(function: &Function) -> bool {
     function.name.starts_with("regexp")
@@ -123,6 +178,15 @@ pub(crate) fn caches_pattern(function: &Function) -> bool {
 /// Whether its text is the server's own, which any other collation overrules.
 pub(crate) fn is_system_constant(function: &Function) -> bool {
     matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
+}
+
+/// Whether addresses and UUIDs are no arguments of it: functions of numbers and dates.
+pub(crate) fn refuses_fixed(function: &Function) -> bool {
+    const TEXT_TOO: &[&str] =
+        &["greatest", "least", "crc32", "crc32c", "interval", "format", "length", "char", "bit_count"];
+    let of_numbers = [numeric::FUNCTIONS, datetime::FUNCTIONS, dateparts::FUNCTIONS];
+    of_numbers.iter().any(|table| table.iter().any(|f| f.name == function.name))
+        && !TEXT_TOO.contains(&function.name)
 }
 
 /// Whether any argument may be NULL.
@@ -202,6 +266,7 @@ const COMPARING: &[&str] = &[
     "substring_index",
     "trim",
     "greatest",
+    "least",
     "json_equals",
 ];
 

@@ -50,8 +50,18 @@ pub const FUNCTIONS: &[Function] = &[
         |_, _, _| { Ok(Value::Double(std::f64::consts::PI)) }
     ),
     function!(volatile "rand", 0, 1, |_, _| Ok((real_type(NOT_FIXED), false)), rand),
-    function!("greatest", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Greater)),
-    function!("least", 2, ANY, extreme_type, |ty, a, cx| extreme(ty, a, cx, std::cmp::Ordering::Less)),
+    function!("greatest", 2, ANY, |cx, a| extreme_type(cx, a, "greatest"), |ty, a, cx| extreme(
+        ty,
+        a,
+        cx,
+        std::cmp::Ordering::Greater
+    )),
+    function!("least", 2, ANY, |cx, a| extreme_type(cx, a, "least"), |ty, a, cx| extreme(
+        ty,
+        a,
+        cx,
+        std::cmp::Ordering::Less
+    )),
     function!("interval", 2, ANY, |_, _| Ok((int(2), false)), interval),
     function!(
         "crc32",
@@ -59,6 +69,13 @@ pub const FUNCTIONS: &[Function] = &[
         2,
         |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))),
         crc32
+    ),
+    function!(
+        "crc32c",
+        1,
+        2,
+        |_, a| Ok((SqlType::int().with_unsigned().with_length(10), any_nullable(a))),
+        crc32c
     ),
     function!(text "format", 2, 3, format_type, format),
 ];
@@ -330,7 +347,7 @@ fn rand<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
     Ok(Value::Double(next_random(&mut seeds)))
 }
 
-fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     let numbers = args.iter().any(|a| matches!(a.class(), Class::Int | Class::Decimal | Class::Real));
     let text = args.iter().any(|a| a.class() == Class::String);
@@ -342,10 +359,10 @@ fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
     }
     if text && args.iter().all(|a| matches!(a.class(), Class::String | Class::Null)) {
         let count = args.len();
-        super::unify(cx, args, 0..count, "greatest")?;
+        super::unify(cx, args, 0..count, name)?;
     }
     let all: Vec<&Expr> = args.iter().collect();
-    let (ty, _) = typing::aggregate(&all, cx.session.vars.connection_collation, "greatest")?;
+    let (ty, _) = typing::aggregate(&all, cx.session.vars.connection_collation, name)?;
     Ok((ty, nullable))
 }
 
@@ -361,6 +378,7 @@ fn extreme<'f>(
         Class::Real => Comparison::Real,
         Class::Date | Class::DateTime => Comparison::DateTime,
         Class::Time => Comparison::Time,
+        Class::Fixed(kind) => Comparison::Fixed(kind),
         Class::String | Class::Null => Comparison::Text(ty.collation),
     };
     let mut best: Option<Value> = None;
@@ -391,6 +409,16 @@ fn crc32<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
     hasher.update(&text);
     Ok(Value::UInt(u64::from(hasher.finalize())))
+}
+
+/// The same by Castagnoli's polynomial.
+fn crc32c<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let before = match args {
+        [before, _] => given!(before.integer(cx)?) as u32,
+        _ => 0,
+    };
+    let text = given!(args[args.len() - 1].text(cx)?);
+    Ok(Value::UInt(u64::from(crc32c::crc32c_append(before, &text))))
 }
 
 fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

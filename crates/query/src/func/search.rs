@@ -2,7 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
+use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 
 use super::string::too_long;
 use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
@@ -147,6 +147,7 @@ fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     } else {
         Comparison::Real
     };
+    let by = args.iter().find_map(|a| FixedKind::of(a.ty.kind)).map_or(by, Comparison::Fixed);
     let wanted = args[0].eval(cx)?;
     for (index, arg) in args.iter().enumerate().skip(1) {
         let value = arg.eval(cx)?;
@@ -211,7 +212,9 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let chars = match args[0].class() {
         Class::String => (args[0].ty.max_octets() * 2).min(u64::from(u32::MAX)),
-        Class::Date | Class::Time | Class::DateTime => u64::from(text_chars(&args[0].ty)) * 2,
+        Class::Date | Class::Time | Class::DateTime | Class::Fixed(_) => {
+            u64::from(text_chars(&args[0].ty)) * 2
+        }
         Class::Int if args[0].ty.kind == TypeKind::Bit => u64::from(args[0].ty.length) * 2,
         _ => 16,
     };
@@ -222,6 +225,12 @@ fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
     if args[0].ty.is_numeric() {
         let number = given!(args[0].integer(cx)?);
         return Ok(text_value(format!("{:X}", number as u64)));
+    }
+    if args[0].ty.is_fixed() {
+        return Ok(match args[0].eval(cx)?.as_ref() {
+            ValueRef::Fixed(v) => text_value(hex_text(v.octets())),
+            _ => Value::Null,
+        });
     }
     let text = given!(args[0].text(cx)?);
     if too_long("hex", text.len() as u64 * 2, cx)? {

@@ -78,7 +78,7 @@ pub(super) fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) ->
     Ok(true)
 }
 
-fn concat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn concat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 0..count, "concat")?;
     Ok((string_type(args.iter().map(chars).sum(), collation), true))
@@ -135,7 +135,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
     }
 }
 
-fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     // MariaDB takes the octets of its argument for characters here.
     let mut length = if args[0].class() == Class::String { args[0].ty.max_octets() } else { chars(&args[0]) };
@@ -152,8 +152,21 @@ fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType
 }
 
 fn substring<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    substring_from(ty, args, cx, false)
+}
+
+/// SUBSTRING; with `zero_is_first` position 0 is the first.
+pub(super) fn substring_from<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    zero_is_first: bool,
+) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let from = given!(args[1].int64(cx)?);
+    let from = match given!(args[1].int64(cx)?) {
+        0 if zero_is_first => 1,
+        from => from,
+    };
     let count = match args.get(2) {
         Some(arg) => given!(arg.int64(cx)?),
         None => i64::MAX,
@@ -212,13 +225,13 @@ fn lower<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(Value::Bytes(collation::lower(ty.collation, &text).into()))
 }
 
-fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 0..count, "trim")?;
     Ok((string_type(chars(&args[0]), collation), true))
 }
 
-fn trim<'f>(
+pub(super) fn trim<'f>(
     _: &'f SqlType,
     args: &'f [Expr],
     cx: &mut EvalContext<'_, 'f>,
@@ -243,7 +256,7 @@ fn trim<'f>(
     Ok(text_value(rest))
 }
 
-fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = if args.len() == 3 {
         args.swap(1, 2);
         let collation = unify(cx, args, 0..2, "lpad");
@@ -256,7 +269,7 @@ fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     Ok((string_type(length, collation), true))
 }
 
-fn pad<'f>(
+pub(super) fn pad<'f>(
     ty: &'f SqlType,
     args: &'f [Expr],
     cx: &mut EvalContext<'_, 'f>,
@@ -317,7 +330,7 @@ fn space<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Bytes(vec![b' '; count as usize].into()))
 }
 
-fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify(cx, args, 0..3, "replace")?;
     let growth = chars(&args[2]).saturating_sub(chars(&args[1]));
     let times = chars(&args[0]) / chars(&args[1]).max(1);
@@ -329,14 +342,24 @@ fn replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let text = given!(args[0].text(cx)?);
     let from = given!(args[1].text(cx)?);
     let to = given!(args[2].text(cx)?);
+    replaced(&text, &from, &to, cx)
+}
+
+/// `text` with `to` in every place of `from`.
+pub(super) fn replaced(
+    text: &[u8],
+    from: &[u8],
+    to: &[u8],
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Value> {
     if from.is_empty() {
-        return Ok(text_value(&text));
+        return Ok(text_value(text));
     }
     let mut out = Vec::with_capacity(text.len());
-    let mut rest: &[u8] = &text;
-    while let Some(at) = super::search::find(rest, &from) {
+    let mut rest: &[u8] = text;
+    while let Some(at) = super::search::find(rest, from) {
         out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(&to);
+        out.extend_from_slice(to);
         rest = &rest[at + from.len()..];
         if too_long("replace", out.len() as u64, cx)? {
             return Ok(Value::Null);

@@ -21,7 +21,7 @@ use super::{Inspection, read_catalog};
 use crate::access::clustered_key;
 use crate::account::{Account, show};
 use crate::catalog::names::push_quoted;
-use crate::catalog::{IndexDef, TableDef, View, show_create};
+use crate::catalog::{ColumnDef, IndexDef, TableDef, View, show_create};
 
 /// Bytes of SQL written at once, and of one INSERT at about.
 const WRITE_BYTES: usize = 256 << 10;
@@ -84,9 +84,12 @@ struct Inserts<'d> {
 impl Inserts<'_> {
     fn row<'v>(&mut self, table: &TableDef, value: impl Fn(usize) -> ValueRef<'v>) {
         self.sql.extend_from_slice(if self.count == 0 { self.head.as_bytes() } else { b",\n" });
-        for (number, column) in table.columns.iter().enumerate() {
-            self.sql.push(if number == 0 { b'(' } else { b',' });
-            push_literal(&mut self.sql, &column.ty, value(number));
+        self.sql.push(b'(');
+        for (number, (place, column)) in base_columns(table).enumerate() {
+            if number > 0 {
+                self.sql.push(b',');
+            }
+            push_literal(&mut self.sql, &column.ty, value(place));
         }
         self.sql.push(b')');
         self.count += 1;
@@ -435,11 +438,17 @@ fn in_order(mut views: Vec<View>) -> Vec<View> {
 fn insert_head(table: &TableDef) -> String {
     let mut head = String::from("INSERT IGNORE INTO ");
     push_quoted(&mut head, &table.name);
-    for (number, column) in table.columns.iter().enumerate() {
-        head.push_str(if number == 0 { " (" } else { "," });
+    head.push_str(" (");
+    for (number, (_, column)) in base_columns(table).enumerate() {
+        head.push_str(if number == 0 { "" } else { "," });
         push_quoted(&mut head, &column.name);
     }
     head + ") VALUES\n"
+}
+
+/// The columns that are given values, with their places: the others are generated.
+fn base_columns(table: &TableDef) -> impl Iterator<Item = (usize, &ColumnDef)> {
+    table.columns.iter().enumerate().filter(|(_, column)| column.generated.is_none())
 }
 
 #[cfg(test)]

@@ -342,6 +342,10 @@ pub(crate) fn encode_in_domain(
             let v = cast::value_to_time(value, ty, None, cx)?.unwrap_or_default();
             key::encode(out, &canonical_type(by), ValueRef::Time(v), false);
         }
+        Comparison::Fixed(kind) => match cast::value_to_fixed(kind, value, ty, cx) {
+            Some(v) => v.append_ordered(out),
+            None => return Ok(false),
+        },
     }
     Ok(true)
 }

@@ -14,12 +14,14 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_storage::Read;
-use keel_storage::runtime::fiber;
+use keel_storage::runtime::{fiber, time};
 use keel_value::row::Layout;
 
 use crate::access::{AccessChoice, AccessPath, TableReader};
 use crate::catalog::TableDef;
+use crate::counts::Counts;
 use crate::expr::{EvalContext, Expr, RowSlot};
+use crate::json_table::{JsonRun, JsonTable};
 use crate::select::{FrameBuffer, SelectPlan};
 use crate::session::Session;
 
@@ -46,6 +48,8 @@ pub(crate) struct TableSource {
     pub implied: Vec<Expr>,
     /// What EXPLAIN tells of the choice.
     pub choice: AccessChoice,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// A derived table.
@@ -60,6 +64,24 @@ pub(crate) struct DerivedSource {
     pub layout: Arc<Layout>,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
+}
+
+/// JSON_TABLE.
+pub(crate) struct FunctionSource {
+    /// Its slot.
+    pub slot: u16,
+    /// The name it has in the query.
+    pub alias: Arc<str>,
+    /// What makes its rows.
+    pub table: Arc<JsonTable>,
+    /// Which of its columns anybody reads.
+    pub needed: Vec<bool>,
+    /// Conditions that each row must fulfil.
+    pub filter: Vec<Expr>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// A join of two sources.
@@ -78,6 +100,8 @@ pub(crate) struct JoinSource {
     pub filter: Vec<Expr>,
     /// The right side is read once, by these keys.
     pub hash: Option<HashPlan>,
+    /// What it did, for ANALYZE.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// Where rows come from.
@@ -88,6 +112,8 @@ pub(crate) enum Source {
     Table(Box<TableSource>),
     /// A derived table.
     Derived(Box<DerivedSource>),
+    /// JSON_TABLE.
+    Function(Box<FunctionSource>),
     /// A join.
     Join(Box<JoinSource>),
 }
@@ -99,7 +125,19 @@ impl Source {
             Source::One => 1.0,
             Source::Table(table) => table.choice.rows.max(1.0),
             Source::Derived(derived) => derived.plan.expected_rows(),
+            Source::Function(_) => order::FUNCTION_ROWS,
             Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
+        }
+    }
+
+    /// What it did, for ANALYZE.
+    pub fn counts(&self) -> Option<&Arc<Counts>> {
+        match self {
+            Source::One => None,
+            Source::Table(table) => table.counts.as_ref(),
+            Source::Derived(derived) => derived.counts.as_ref(),
+            Source::Function(function) => function.counts.as_ref(),
+            Source::Join(join) => join.counts.as_ref(),
         }
     }
 
@@ -107,7 +145,7 @@ impl Source {
     pub fn scans(&self) -> bool {
         const FEW_ROWS: f64 = 20.0;
         match self {
-            Source::One | Source::Derived(_) => false,
+            Source::One | Source::Derived(_) | Source::Function(_) => false,
             Source::Table(table) => {
                 matches!(*table.path, AccessPath::Scan { .. }) && table.choice.rows > FEW_ROWS
             }
@@ -138,10 +176,27 @@ pub(crate) fn all_hold(
 /// A source while it runs.
 #[expect(clippy::large_enum_variant, reason = "a plain table is the common case and takes no allocation")]
 pub(crate) enum Runner<'p> {
-    One { given: bool },
-    Table { source: &'p TableSource, reader: TableReader },
-    Derived { source: &'p DerivedSource, rows: StoredRun<'p> },
+    One {
+        given: bool,
+    },
+    Table {
+        source: &'p TableSource,
+        reader: TableReader,
+    },
+    Derived {
+        source: &'p DerivedSource,
+        rows: StoredRun<'p>,
+    },
+    Function {
+        source: &'p FunctionSource,
+        run: Box<JsonRun<'p>>,
+    },
     Join(Box<JoinRun<'p>>),
+    /// Any of the others in a plan for ANALYZE.
+    Counted {
+        counts: &'p Counts,
+        inner: Box<Runner<'p>>,
+    },
 }
 
 /// A join while it runs.
@@ -164,6 +219,14 @@ enum Inner<'p> {
 impl<'p> Runner<'p> {
     /// A runner of a source, not open yet. `read` says how tables are read.
     pub fn new(source: &'p Source, read: Read) -> Runner<'p> {
+        let inner = Runner::uncounted(source, read);
+        match source.counts() {
+            None => inner,
+            Some(counts) => Runner::Counted { counts, inner: Box::new(inner) },
+        }
+    }
+
+    fn uncounted(source: &'p Source, read: Read) -> Runner<'p> {
         match source {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
@@ -171,6 +234,10 @@ impl<'p> Runner<'p> {
                 reader: TableReader::new(&table.table, &table.path, table.covering, read),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
+            Source::Function(function) => Runner::Function {
+                source: function,
+                run: Box::new(JsonRun::new(&function.table, &function.needed)),
+            },
             Source::Join(join) => {
                 let right = Runner::new(&join.right, read);
                 let right = match &join.hash {
@@ -194,6 +261,13 @@ impl<'p> Runner<'p> {
             Runner::One { given } => *given = false,
             Runner::Table { reader, .. } => reader.open(session, frame.view())?,
             Runner::Derived { rows, .. } => rows.open(session, frame)?,
+            Runner::Function { run, .. } => run.open(session, frame)?,
+            Runner::Counted { counts, inner } => {
+                let began = time::now();
+                counts.begin();
+                inner.open(session, frame)?;
+                counts.spend(began);
+            }
             Runner::Join(join) => {
                 join.has_left = false;
                 join.left.open(session, frame)?;
@@ -203,7 +277,19 @@ impl<'p> Runner<'p> {
     }
 
     /// The next row, into the frame's slots; false at the end.
+    #[inline]
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
+        self.advance(session, frame, ())
+    }
+
+    /// The same, and tells of each row that is read, also of those that do not fulfil all conditions.
+    #[inline]
+    fn advance<R: OnRead>(
+        &mut self,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+        on: R,
+    ) -> SqlResult<bool> {
         match self {
             Runner::One { given } => Ok(!std::mem::replace(given, true)),
             Runner::Table { source, reader } => loop {
@@ -211,6 +297,7 @@ impl<'p> Runner<'p> {
                 if !reader.next(session, slot)? {
                     return Ok(false);
                 }
+                on.read();
                 fiber::tick();
                 let holds = all_hold(&source.filter, session, frame)?
                     && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
@@ -224,14 +311,65 @@ impl<'p> Runner<'p> {
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
+                on.read();
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
                 }
             },
-            Runner::Join(join) => join.next(session, frame),
+            Runner::Function { source, run } => loop {
+                session.check_interrupt()?;
+                if !run.next(session, &mut frame.slots[source.slot as usize])? {
+                    return Ok(false);
+                }
+                on.read();
+                fiber::tick();
+                if all_hold(&source.filter, session, frame)? {
+                    return Ok(true);
+                }
+            },
+            Runner::Join(join) => {
+                let found = join.next(session, frame)?;
+                if found {
+                    on.read();
+                }
+                Ok(found)
+            }
+            Runner::Counted { counts, inner } => counted(counts, inner, session, frame),
         }
     }
+}
+
+/// Told of rows that are read: by plans for ANALYZE alone.
+trait OnRead: Copy {
+    fn read(self);
+}
+
+impl OnRead for () {
+    fn read(self) {}
+}
+
+impl OnRead for &Counts {
+    fn read(self) {
+        Counts::read(self);
+    }
+}
+
+/// The next row of a runner that is counted.
+#[cold]
+fn counted(
+    counts: &Counts,
+    inner: &mut Runner<'_>,
+    session: &mut Session,
+    frame: &mut FrameBuffer<'_>,
+) -> SqlResult<bool> {
+    let began = time::now();
+    let found = inner.advance(session, frame, counts)?;
+    counts.spend(began);
+    if found {
+        counts.pass();
+    }
+    Ok(found)
 }
 
 impl JoinRun<'_> {

@@ -123,7 +123,8 @@ pub(super) fn plan_select(
     limit: Option<&Limit>,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    binder.scopes.push(Scope { takes_aggregates: true, ..Scope::default() });
+    let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
+    binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
     let bound = bind_parts(binder, select, order, limit);
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
@@ -253,8 +254,15 @@ fn bind_grouping(
         if walk::facts(&bound).windows {
             return Err(errors::wrong_placement_of_window_function());
         }
-        if walk::facts(&bound).aggregates {
-            let listed = items.iter().find(|item| walk::same(&item.expr, &bound));
+        if walk::facts(&bound).aggregates || reads_groups(binder, &bound) {
+            let named = match (ordinal(binder, &item.expr), &item.expr) {
+                (Some(n), _) => items.get(n as usize - 1),
+                (None, Tree::Column(name)) => {
+                    items.iter().find(|item| crate::catalog::names::same(&item.name, &name.column))
+                }
+                _ => None,
+            };
+            let listed = named.or_else(|| items.iter().find(|item| walk::same(&item.expr, &bound)));
             let name = listed.map_or_else(|| crate::expr::print::text(&bound), |item| item.name.to_string());
             return Err(errors::wrong_group_field(name));
         }
@@ -277,6 +285,14 @@ fn bind_grouping(
         keys.push((bound, item.desc));
     }
     Ok((group_by, having, keys))
+}
+
+/// Whether a subquery within it reads aggregates of this query's groups.
+fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
+    let groups = binder.scope().group_slot;
+    let mut reads = false;
+    walk::for_each_column(expr, &mut |slot, _| reads |= groups == Some(slot));
+    reads
 }
 
 /// A lone integer in ORDER BY or GROUP BY: a place in the select list.
@@ -411,6 +427,7 @@ pub(super) fn assemble(
         locking: lock.as_ref().is_some_and(|lock| lock.update),
         straight: select.options.straight_join,
         sample: binder.cx.params.values,
+        counting: binder.cx.counting,
     };
     let plain = constants.is_empty() && row_filter.is_empty() && conditions.is_empty() && lock.is_none();
     let extremes = match &group {
@@ -479,6 +496,7 @@ pub(super) fn assemble(
         lock: lock.cloned(),
         into: Vec::new(),
         export: None,
+        counts: binder.counts(),
     })
 }
 

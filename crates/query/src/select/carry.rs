@@ -144,5 +144,6 @@ pub(crate) fn fits(ty: &SqlType, value: ValueRef<'_>) -> bool {
         ValueRef::Date(_) => ty.kind == TypeKind::Date,
         ValueRef::Time(_) => ty.kind == TypeKind::Time,
         ValueRef::DateTime(_) => matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp),
+        ValueRef::Fixed(v) => ty.kind == v.kind().type_kind(),
     }
 }

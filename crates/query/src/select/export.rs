@@ -92,8 +92,7 @@ pub(super) fn plan(
 impl Column {
     fn of(meta: &crate::result::ColumnMeta) -> Column {
         let ty = meta.ty.clone();
-        let is_text =
-            matches!(ty.class(), Class::String | Class::Date | Class::Time | Class::DateTime | Class::Null);
+        let is_text = !matches!(ty.class(), Class::Int | Class::Decimal | Class::Real);
         let width = meta.length.unwrap_or_else(|| ty.wire_length(CollationId::BINARY));
         Column { ty, name: meta.name.to_string(), is_text, width: width as usize }
     }

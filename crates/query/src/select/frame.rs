@@ -116,6 +116,7 @@ fn reshape(value: ValueRef<'_>, ty: &SqlType) -> Value {
         ValueRef::Date(_) => SqlType::new(keel_value::TypeKind::Date),
         ValueRef::Time(_) => SqlType::temporal(keel_value::TypeKind::Time, 6),
         ValueRef::DateTime(_) => SqlType::temporal(keel_value::TypeKind::DateTime, 6),
+        ValueRef::Fixed(v) => SqlType::new(v.kind().type_kind()),
         ValueRef::Bytes(_) | ValueRef::Null => SqlType::varchar(u32::MAX, ty.collation),
     };
     let context =

@@ -9,7 +9,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
 use super::natural::{self, Columns};
-use super::{Body, SelectPlan, build, merge, view};
+use super::{Body, SelectPlan, build, function, merge, view};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::names;
 use crate::expr::{Derivation, Expr};
@@ -32,6 +32,13 @@ pub(super) struct From {
     pub checks: Vec<Expr>,
     /// Sides of outer joins, around what is being bound, that may be empty.
     pub empty_sides: u32,
+    /// Left sides of RIGHT JOINs around what is being bound: table functions there read the right side too, once it is
+    /// bound.
+    pub right_joins: u32,
+    /// Slots that table functions may not read: what stands before a RIGHT JOIN comes behind its right side.
+    pub hidden: u64,
+    /// Slots of table functions whose documents are not bound yet.
+    pub pending: Vec<u16>,
 }
 
 impl From {
@@ -42,7 +49,7 @@ impl From {
                 Body::Working(working) => Some(&*working.name),
                 _ => None,
             },
-            LeafKind::Table(..) => None,
+            LeafKind::Table(..) | LeafKind::Function(_) => None,
         }
     }
 }
@@ -157,7 +164,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 }
             }
             let slot = from.leaves.len() as u16;
-            let entry = ScopeTable::of(slot, def.clone(), alias.as_deref());
+            let entry = binder.scope_table(slot, def.clone(), alias.as_deref())?;
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),
@@ -174,6 +181,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             binder.derived_depth -= 1;
             part
         }
+        TableRef::JsonTable(table) => Ok((function::add(binder, from, table)?, Vec::new())),
         TableRef::Join { .. } => join(binder, from, table).map(|(tree, conditions, _)| (tree, conditions)),
     }
 }
@@ -187,10 +195,25 @@ fn join(
         return operand(binder, from, table);
     };
     let start = binder.scope().tables.len();
-    let (left_tree, left_own, left_columns) = side_of(binder, from, left, *kind == JoinKind::Right)?;
+    let first_slot = from.leaves.len();
+    let turned = *kind == JoinKind::Right;
+    from.right_joins += u32::from(turned);
+    let left_part = side_of(binder, from, left, turned);
+    from.right_joins -= u32::from(turned);
+    let (left_tree, left_own, left_columns) = left_part?;
     let middle = binder.scope().tables.len();
-    let (right_tree, right_own, right_columns) = side_of(binder, from, right, *kind == JoinKind::Left)?;
+    let left_slots = first_slot..from.leaves.len();
+    let hidden = from.hidden;
+    if turned {
+        from.hidden |= function::bits(left_slots.clone());
+    }
+    let right_part = side_of(binder, from, right, *kind == JoinKind::Left);
+    from.hidden = hidden;
+    let (right_tree, right_own, right_columns) = right_part?;
     let end = binder.scope().tables.len();
+    if turned && from.right_joins == 0 {
+        function::bind_left(binder, from, left, left_slots)?;
+    }
     // What a derived table filters goes before the join: with ON where its side may be empty, else with WHERE.
     let mut above = Vec::new();
     let (columns, mut conditions) = match on {
@@ -341,6 +364,7 @@ pub(super) fn add_derived(
         def: None,
         outer_joined: false,
         view: ViewPart::None,
+        worked_out: Vec::new(),
     })?;
     Ok(FromTree::Leaf(slot))
 }

@@ -6,6 +6,7 @@ use keel_value::key::KeyPart;
 use super::carry::{Carry, stored_type};
 use super::from::{self, From};
 use crate::aggregate::AggregateCall;
+use crate::expr::print::AGGREGATE_NAME;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::order;
@@ -31,7 +32,7 @@ pub(super) fn check_full_grouping(
 
 /// The first column that an expression reads and that is not in GROUP BY itself.
 fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
-    if let Some(column) = expr.as_column() {
+    if let Some(column) = expr.as_any_column() {
         let is_key = group_by.iter().any(|key| walk::same(key, expr));
         return (!is_key).then_some(&*column.name);
     }
@@ -44,7 +45,7 @@ fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
 pub(super) fn place_aggregates(expr: &mut Expr, slot: u16) {
     walk::visit_mut(expr, &mut |e| {
         if let Node::Aggregate(number) = e.node {
-            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: "aggregate".into() });
+            e.node = Node::Column(ColumnRef { slot, column: number as u16, name: AGGREGATE_NAME.into() });
             e.ty = from::local_type(&e.ty);
         }
     });
@@ -73,12 +74,19 @@ pub(super) fn mark_needed<'e>(
     exprs: impl Iterator<Item = &'e Expr>,
     aggregates: &'e [AggregateCall],
 ) {
+    let mut documents = Vec::new();
+    for leaf in &from.leaves {
+        if let order::LeafKind::Function(table) = &leaf.kind {
+            walk::for_each_column(&table.document, &mut |slot, column| documents.push((slot, column)));
+        }
+    }
     let leaves = &mut from.leaves;
     let mut mark = |slot: u16, column: u16| {
         if let Some(leaf) = leaves.get_mut(slot as usize) {
             leaf.needed[column as usize] = true;
         }
     };
+    documents.into_iter().for_each(|(slot, column)| mark(slot, column));
     let arguments = aggregates.iter().flat_map(|a| a.args.iter().chain(a.order.iter().map(|(e, _)| e)));
     for expr in exprs.chain(arguments) {
         walk::for_each_column(expr, &mut mark);

@@ -15,7 +15,7 @@ use super::Keyed;
 use super::build::{Bound, Item, assemble, bind_parts};
 use crate::bind::{Binder, Scope};
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
-use crate::join::order::FromTree;
+use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Pairs that a key may have.
 const PAIRS_MAX: usize = 8;
@@ -58,7 +58,9 @@ type Pairs = (Vec<Expr>, Vec<Comparison>);
 
 /// The parts of the query without what ties it to its surroundings.
 fn turned(mut bound: Bound, scope: &Scope, exists: bool) -> Option<(Bound, Pairs)> {
-    if !bound.windows.is_empty() || bound.from.error.is_some() {
+    // A document that nobody asked for may be none, which is an error.
+    let is_function = |leaf: &Leaf| matches!(leaf.kind, LeafKind::Function(_));
+    if !bound.windows.is_empty() || bound.from.error.is_some() || bound.from.leaves.iter().any(is_function) {
         return None;
     }
     let mut inner = Vec::new();

@@ -121,12 +121,13 @@ fn try_derived(
         binder.note_read((&def.schema, &def.name), &column, false);
     });
     let slot = from.leaves.len() as u16;
-    let Some(conditions) = conditions(binder, &plain, ScopeTable::of(slot, def.clone(), Some(&inner)))?
-    else {
+    let own = binder.scope_table(slot, def.clone(), Some(&inner))?;
+    let Some(conditions) = conditions(binder, &plain, own)? else {
         return Ok(None);
     };
     // To the client it is a table of its own in the same database.
-    let mut table = ScopeTable { name: alias.into(), ..ScopeTable::of(slot, def.clone(), Some(alias)) };
+    let own = binder.scope_table(slot, def.clone(), Some(alias))?;
+    let mut table = ScopeTable { name: alias.into(), ..own };
     let shown = |(column, name): (&ScopeColumn, &Option<Arc<str>>)| ScopeColumn {
         // A name that nothing can mean.
         name: name.clone().unwrap_or_default(),

@@ -10,6 +10,7 @@ use keel_value::types::flags;
 use crate::bind::{ScopeTable, ViewPart};
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};
 use crate::expr::{ColumnRef, Expr, Node, walk};
+use crate::json_table;
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
@@ -63,7 +64,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         flags: 0,
         length: None,
     };
-    let Node::Column(column) = &expr.node else {
+    let Some(column) = expr.as_any_column() else {
         meta.flags = computed_flags(expr);
         return meta;
     };
@@ -82,6 +83,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
     match &table.def {
         Some(def) if def.is_virtual() => meta.flags = flags::NO_DEFAULT_VALUE,
         Some(def) => meta.flags = column_flags(def, place),
+        None if matches!(table.view, ViewPart::Function) => meta.schema = json_table::DATABASE.into(),
         // A derived table's columns have a table of their own, but no table behind it.
         None => {
             meta.org_table = "".into();
@@ -98,7 +100,8 @@ fn describe_in_view(
     column: &ColumnRef,
     tables: &[ScopeTable],
 ) -> ColumnMeta {
-    let same = |e: &Expr| e.as_column().is_some_and(|c| (c.slot, c.column) == (column.slot, column.column));
+    let same =
+        |e: &Expr| e.as_any_column().is_some_and(|c| (c.slot, c.column) == (column.slot, column.column));
     let place = |view: &ScopeTable| match &view.view {
         ViewPart::Whole(meanings) => meanings.iter().position(same),
         _ => None,
@@ -106,6 +109,8 @@ fn describe_in_view(
     if let Some(def) = table.def.as_ref().filter(|def| !def.is_virtual()) {
         meta.flags = column_flags(def, column.column as usize);
         meta.schema = def.schema.clone();
+    } else if &*table.name == json_table::TABLE && table.def.is_none() {
+        meta.schema = json_table::DATABASE.into();
     }
     if let Some((view, place)) = tables.iter().find_map(|view| Some((view, place(view)?))) {
         of_view(&mut meta, view, place);
@@ -139,7 +144,7 @@ pub(super) fn kept_for_windows(meta: &mut ColumnMeta, expr: &mut Expr, grouped: 
 
 /// Numbers and dates that are computed carry BINARY.
 fn computed_flags(expr: &Expr) -> u16 {
-    if expr.ty.is_text() { 0 } else { flags::BINARY }
+    if expr.ty.is_text() || expr.ty.is_fixed() { 0 } else { flags::BINARY }
 }
 
 /// Flags of a table's column beyond those of its type.

@@ -17,6 +17,7 @@ mod difference;
 mod export;
 mod frame;
 mod from;
+mod function;
 mod group;
 mod keyed;
 mod memo;
@@ -41,6 +42,7 @@ use keel_value::{SqlType, Value};
 
 use crate::bind::Binder;
 use crate::catalog::TableDef;
+use crate::counts::Counts;
 use crate::expr::{Frame, typing, walk};
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
@@ -101,6 +103,8 @@ pub struct SelectPlan {
     pub(crate) into: Vec<Arc<str>>,
     /// INTO OUTFILE, INTO DUMPFILE.
     pub(crate) export: Option<Box<export::Export>>,
+    /// What it did, for ANALYZE.
+    pub(crate) counts: Option<Arc<Counts>>,
 }
 
 /// What produces a query's rows.

@@ -119,7 +119,7 @@ fn merge(
         notes.note_join(join, pair);
     }
     let parts = own.into_iter().chain(others).collect();
-    binder.scope_mut().merged.push(MergedColumn { name, expr: kept.clone(), parts });
+    binder.scope_mut().merged.push(MergedColumn { name, parts });
     let (left, right) = if kind == JoinKind::Right { (other, kept) } else { (kept, other) };
     binder.compare(CompareOp::Eq, left, right)
 }

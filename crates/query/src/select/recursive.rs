@@ -212,6 +212,7 @@ fn plan_steps(
         lock: None,
         into: Vec::new(),
         export: None,
+        counts: binder.counts(),
     };
     let name = table.name.as_str().into();
     let working = WorkingPlan { number, name, layout: layout.clone(), width: types.len() };

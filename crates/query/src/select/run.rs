@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_storage::runtime::time;
 use keel_value::Value;
 
 use super::{Body, Limits, RowOutput, SelectPlan};
@@ -104,6 +105,26 @@ pub(super) fn first_rows(
 }
 
 fn body(
+    plan: &SelectPlan,
+    session: &mut Session,
+    params: &[Value],
+    outer: Option<&Frame<'_>>,
+    default_count: u64,
+    most: u64,
+    output: &mut dyn RowOutput,
+) -> SqlResult<u64> {
+    let Some(counts) = &plan.counts else {
+        return uncounted(plan, session, params, outer, default_count, most, output);
+    };
+    let began = time::now();
+    counts.begin();
+    let counted = uncounted(plan, session, params, outer, default_count, most, output);
+    counts.spend(began);
+    counts.read_all(*counted.as_ref().unwrap_or(&0));
+    counted
+}
+
+fn uncounted(
     plan: &SelectPlan,
     session: &mut Session,
     params: &[Value],

@@ -67,19 +67,43 @@ impl SetPlan {
 
     /// The parts in order, for EXPLAIN.
     pub fn queries(&self) -> Vec<&SelectPlan> {
-        fn go<'p>(part: &'p Part, out: &mut Vec<&'p SelectPlan>) {
+        self.operations().into_iter().map(|(plan, _)| plan).collect()
+    }
+
+    /// The same, each with what joins it to those before it.
+    pub fn operations(&self) -> Vec<(&SelectPlan, Option<&'static str>)> {
+        type Parts<'p> = Vec<(&'p SelectPlan, Option<&'static str>)>;
+        fn go<'p>(part: &'p Part, by: Option<&'static str>, out: &mut Parts<'p>) {
             match part {
-                Part::Query(plan) => out.push(plan),
+                Part::Query(plan) => out.push((plan, by)),
                 Part::Rows(_) => {}
-                Part::Both { left, right, .. } => {
-                    go(left, out);
-                    go(right, out);
+                Part::Both { op, left, right, .. } => {
+                    go(left, by, out);
+                    go(right, Some(word(*op)), out);
                 }
             }
         }
         let mut out = Vec::new();
-        go(&self.root, &mut out);
+        go(&self.root, None, &mut out);
         out
+    }
+
+    /// The word for its result's rows: `except` and `intersect` where nothing else joins the parts.
+    pub fn word(&self) -> &'static str {
+        let mut words = self.operations().into_iter().filter_map(|(_, word)| word);
+        match words.next() {
+            Some("EXCEPT") if words.all(|word| word == "EXCEPT") => "except",
+            Some("INTERSECT") if words.all(|word| word == "INTERSECT") => "intersect",
+            _ => "union",
+        }
+    }
+}
+
+fn word(op: SetOp) -> &'static str {
+    match op {
+        SetOp::Union => "UNION",
+        SetOp::Except => "EXCEPT",
+        SetOp::Intersect => "INTERSECT",
     }
 }
 
@@ -113,6 +137,7 @@ pub(super) fn plan(
         lock: None,
         into: Vec::new(),
         export: None,
+        counts: binder.counts(),
     })
 }
 
@@ -304,6 +329,7 @@ fn bind_tail(
         def: None,
         outer_joined: false,
         view: crate::bind::ViewPart::None,
+        worked_out: Vec::new(),
     };
     binder.scopes.push(Scope { tables: vec![table.clone()], ..Scope::default() });
     let bound =

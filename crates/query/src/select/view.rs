@@ -17,7 +17,7 @@ use crate::bind::{
     Binder, Clause, NO_SLOT, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
 };
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
-use crate::expr::{Derivation, Expr, walk};
+use crate::expr::{Derivation, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, TABLES_MAX};
 
 /// Views within views.
@@ -228,7 +228,10 @@ fn bind_inner(
     let orders = from.order.len();
     // One of the statement around is its own matter.
     let around = from.error.take();
+    let (right_joins, hidden) = (std::mem::take(&mut from.right_joins), std::mem::take(&mut from.hidden));
+    let pending = std::mem::take(&mut from.pending);
     let (tree, below) = from::bind_list(binder, from, &select.from)?;
+    (from.right_joins, from.hidden, from.pending) = (right_joins, hidden, pending);
     if let Some(error) = std::mem::replace(&mut from.error, around) {
         return Err(error);
     }
@@ -318,7 +321,7 @@ fn shown(view: &View, alias: &str, items: &[Item]) -> SqlResult<ScopeTable> {
     }
     let meanings = items.iter().zip(&view.columns).map(|(item, name)| {
         let mut meaning = item.expr.clone();
-        if let crate::expr::Node::Column(column) = &mut meaning.node {
+        if let Node::Column(column) | Node::Generated(_, column) = &mut meaning.node {
             let mut whole = title.clone();
             names::push_quoted(&mut whole, name);
             column.name = whole.into();
@@ -334,6 +337,7 @@ fn shown(view: &View, alias: &str, items: &[Item]) -> SqlResult<ScopeTable> {
         columns: columns.into(),
         def: None,
         outer_joined: false,
+        worked_out: Vec::new(),
     })
 }
 
@@ -372,7 +376,7 @@ pub(crate) fn plain_columns(binder: &Binder<'_>) -> Vec<Option<(u16, u16)>> {
         ViewPart::Whole(meanings) => Some(meanings),
         _ => None,
     });
-    let column = |e: &Expr| e.as_column().map(|c| (c.slot, c.column));
+    let column = |e: &Expr| e.as_any_column().map(|c| (c.slot, c.column));
     meanings.map_or_else(Vec::new, |meanings| meanings.iter().map(column).collect())
 }
 

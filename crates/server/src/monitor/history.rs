@@ -201,7 +201,7 @@ pub fn append_parameters(values: &[Value], out: &mut Vec<u8>) {
             Value::Double(v) => write!(out, "{v}"),
             Value::Float(v) => write!(out, "{v}"),
             Value::Decimal(v) => write!(out, "{v}"),
-            Value::Date(_) | Value::Time(_) | Value::DateTime(_) => {
+            Value::Date(_) | Value::Time(_) | Value::DateTime(_) | Value::Fixed(_) => {
                 append_time(value, out);
                 Ok(())
             }
@@ -218,6 +218,7 @@ fn append_time(value: &Value, out: &mut Vec<u8>) {
     let ty = match value {
         Value::Date(_) => SqlType::new(TypeKind::Date),
         Value::Time(_) => SqlType::temporal(TypeKind::Time, 6),
+        Value::Fixed(v) => SqlType::new(v.kind().type_kind()),
         _ => SqlType::temporal(TypeKind::DateTime, 6),
     };
     out.push(b'\'');

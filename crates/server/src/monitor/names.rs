@@ -282,7 +282,12 @@ fn append_value(text: &mut String, value: ValueRef<'_>, ty: &SqlType) {
     let mut shown = Vec::new();
     convert::to_text(value, ty, &mut shown);
     let kept = super::history::beginning(&shown, VALUE_BYTES_MAX);
-    if !(ty.is_string() || matches!(value, ValueRef::Date(_) | ValueRef::Time(_) | ValueRef::DateTime(_))) {
+    let is_quoted = ty.is_string()
+        || matches!(
+            value,
+            ValueRef::Date(_) | ValueRef::Time(_) | ValueRef::DateTime(_) | ValueRef::Fixed(_)
+        );
+    if !is_quoted {
         return text.push_str(&String::from_utf8_lossy(kept));
     }
     match std::str::from_utf8(kept) {

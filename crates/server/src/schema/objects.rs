@@ -239,6 +239,9 @@ fn value_text(ty: &SqlType, value: &Value, as_sql: bool) -> String {
 /// What SHOW COLUMNS prints under Extra.
 pub fn extra(column: &ColumnDef) -> String {
     let mut words = Vec::new();
+    if let Some(generated) = &column.generated {
+        words.push(if generated.stored { "STORED GENERATED" } else { "VIRTUAL GENERATED" }.to_string());
+    }
     if column.auto_increment {
         words.push("auto_increment".to_string());
     }
@@ -286,7 +289,8 @@ pub(super) fn column_row(
         ("EXTRA", text(extra(column))),
         ("PRIVILEGES", text(own.names().map(str::to_lowercase).collect::<Vec<_>>().join(","))),
         ("COLUMN_COMMENT", text(&column.comment)),
-        ("IS_GENERATED", text("NEVER")),
+        ("IS_GENERATED", text(if column.generated.is_some() { "ALWAYS" } else { "NEVER" })),
+        ("GENERATION_EXPRESSION", maybe(column.generated.as_ref().map(|g| g.expression.as_str()))),
     ]);
 }
 

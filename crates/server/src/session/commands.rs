@@ -219,8 +219,9 @@ impl ClientSession {
         match show::tables::fields(&self.core, &table, &wild) {
             Ok(fields) => {
                 let results = self.core.sql.vars.results_collation;
+                let extended = self.core.capabilities.has(Capabilities::EXTENDED_METADATA);
                 for (meta, default) in &fields {
-                    let column = crate::sink::wire_column(meta, results);
+                    let column = crate::sink::wire_column(meta, results, extended);
                     let (out, sequence) = (conn.output(), &mut self.sequence);
                     crate::sink::append_field(out, &column, default.as_deref(), results, sequence);
                 }

@@ -50,7 +50,7 @@ impl ClientSession {
     }
 
     fn send_cursor_columns(&mut self, conn: &mut Connection, columns: &ResultColumns) {
-        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation);
+        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation, self.core.capabilities);
         let out = conn.output();
         let start = packet::begin(out);
         put_lenenc(out, columns.columns.len() as u64);

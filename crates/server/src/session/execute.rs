@@ -15,7 +15,7 @@ use keel_value::types::flags;
 use keel_value::{CollationId, Value};
 use keel_wire::capability::{Capabilities, Status, type_code};
 use keel_wire::params::{CURSOR_READ_ONLY, Execute};
-use keel_wire::reply::{self, Column, PrepareOk};
+use keel_wire::reply::{self, Column, Extended, PrepareOk};
 use keel_wire::{packet, reply::append_column};
 
 use super::ClientSession;
@@ -383,13 +383,13 @@ impl ClientSession {
         let has_eof = !self.core.capabilities.has(Capabilities::DEPRECATE_EOF);
         let status = self.core.status();
         for _ in 0..params {
-            append_column(conn.output(), &param_column(), &mut self.sequence);
+            append_column(conn.output(), &param_column(self.core.capabilities), &mut self.sequence);
         }
         if params > 0 && has_eof {
             reply::append_eof(conn.output(), 0, status, &mut self.sequence);
         }
         let Some(columns) = columns else { return };
-        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation);
+        let encoded = sink::encoded(columns, self.core.sql.vars.results_collation, self.core.capabilities);
         sink::append_definitions(conn.output(), &encoded, &mut self.sequence);
         if has_eof {
             reply::append_eof(conn.output(), 0, status, &mut self.sequence);
@@ -496,12 +496,13 @@ fn is_of_table(rows: &Rows) -> bool {
 }
 
 /// What stands for a parameter in the answer to COM_STMT_PREPARE.
-fn param_column() -> Column {
+fn param_column(capabilities: Capabilities) -> Column {
     Column {
         name: "?".into(),
         charset: CollationId::BINARY.0,
         type_code: type_code::NULL,
         flags: flags::BINARY,
+        extended: capabilities.has(Capabilities::EXTENDED_METADATA).then(Extended::default),
         ..Column::default()
     }
 }

@@ -120,6 +120,7 @@ pub fn shown(value: &Value) -> String {
         }
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::Date(_) | Value::Time(_) | Value::DateTime(_) => "temporal".into(),
+        Value::Fixed(v) => v.kind().name().into(),
     }
 }
 

@@ -195,9 +195,9 @@ pub enum ShowKind {
     Privileges,
     /// `GRANTS [FOR account]; none is the current user`.
     Grants(Option<Account>),
-    /// PROCEDURE STATUS, FUNCTION STATUS
+    /// PROCEDURE STATUS, FUNCTION STATUS, PACKAGE STATUS, PACKAGE BODY STATUS
     RoutineStatus {
-        /// `PROCEDURE` or `FUNCTION`.
+        /// `PROCEDURE`, `FUNCTION`, `PACKAGE` or `PACKAGE BODY`.
         kind: String,
     },
     /// PROCEDURE CODE, FUNCTION CODE
@@ -270,6 +270,14 @@ pub enum ExplainTarget {
     Statement(Box<Statement>),
     /// FOR CONNECTION id.
     Connection(Box<Expr>),
+}
+
+impl ExplainTarget {
+    /// A target that says nothing.
+    pub fn nothing() -> ExplainTarget {
+        let name = super::ColumnName { db: None, table: None, column: String::new() };
+        ExplainTarget::Connection(Box::new(Expr::Column(name)))
+    }
 }
 
 /// BEGIN, START TRANSACTION.

@@ -99,6 +99,27 @@ pub struct ColumnDef {
     pub invisible: bool,
 }
 
+impl ColumnDef {
+    /// A column of which only name and type are said.
+    pub fn of(name: String, data_type: DataType) -> ColumnDef {
+        ColumnDef {
+            name,
+            data_type,
+            nullable: None,
+            default: None,
+            on_update: None,
+            auto_increment: false,
+            key: None,
+            comment: None,
+            collation: None,
+            generated: None,
+            check: None,
+            references: None,
+            invisible: false,
+        }
+    }
+}
+
 /// A key that a column definition asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKey {

@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, set operations, table references, windows.
 
-use super::{ByteStr, Expr, FileFormat, ObjectName, SourceText};
+use super::{ByteStr, ColumnDef, Expr, FileFormat, ObjectName, SourceText};
 
 /// A query expression with what stands around its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -241,6 +241,8 @@ pub enum TableRef {
         /// Its name; always there, since the grammar asks for one.
         alias: Option<String>,
     },
+    /// JSON_TABLE.
+    JsonTable(Box<JsonTable>),
     /// A join of two.
     Join {
         /// Which rows remain.
@@ -253,6 +255,67 @@ pub enum TableRef {
         right: Box<TableRef>,
         /// ON or USING.
         on: JoinCondition,
+    },
+}
+
+/// `JSON_TABLE(document, path COLUMNS (...)) AS alias`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonTable {
+    /// The text whose parts become rows.
+    pub document: Expr,
+    /// What leads to each row.
+    pub path: ByteStr,
+    /// What is made of it.
+    pub columns: Vec<JsonColumn>,
+    /// Its name.
+    pub alias: String,
+}
+
+/// A column of JSON_TABLE, or several of them below another path.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JsonColumn {
+    /// `name FOR ORDINALITY`.
+    Ordinality(String),
+    /// `name type PATH path`.
+    Value {
+        /// Its name and type.
+        column: Box<ColumnDef>,
+        /// What leads to its value.
+        path: ByteStr,
+        /// DEFAULT, NULL or ERROR ON EMPTY.
+        on_empty: Option<JsonResponse>,
+        /// DEFAULT, NULL or ERROR ON ERROR.
+        on_error: Option<JsonResponse>,
+    },
+    /// `name type EXISTS PATH path`.
+    Exists {
+        /// Its name and type.
+        column: Box<ColumnDef>,
+        /// What is looked for.
+        path: ByteStr,
+    },
+    /// `NESTED PATH path COLUMNS (...)`.
+    Nested {
+        /// What leads to each of its rows.
+        path: ByteStr,
+        /// Its columns.
+        columns: Vec<JsonColumn>,
+    },
+}
+
+/// What a column of JSON_TABLE holds where its path leads to no value that it can hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JsonResponse {
+    /// NULL.
+    Null,
+    /// ERROR: the statement fails.
+    Error,
+    /// DEFAULT: a text, or a number as it is written.
+    Default {
+        /// The text.
+        text: ByteStr,
+        /// Written as a number.
+        number: bool,
     },
 }
 

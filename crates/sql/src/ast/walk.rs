@@ -2,7 +2,7 @@
 //!
 //! Recursion follows the tree, whose depth the parser bounds.
 
-use super::{Expr, JoinCondition, Query, QueryBody, Select, SelectItem, TableRef};
+use super::{Expr, JoinCondition, JsonColumn, JsonTable, Query, QueryBody, Select, SelectItem, TableRef};
 
 /// A part of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -163,11 +163,28 @@ impl Select {
     }
 }
 
+impl JsonTable {
+    /// Whether it has a column of that name.
+    pub fn has_column(&self, name: &str) -> bool {
+        fn among(columns: &[JsonColumn], name: &str) -> bool {
+            columns.iter().any(|column| match column {
+                JsonColumn::Ordinality(own) => own.eq_ignore_ascii_case(name),
+                JsonColumn::Value { column, .. } | JsonColumn::Exists { column, .. } => {
+                    column.name.eq_ignore_ascii_case(name)
+                }
+                JsonColumn::Nested { columns, .. } => among(columns, name),
+            })
+        }
+        among(&self.columns, name)
+    }
+}
+
 impl TableRef {
     fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
         match self {
             TableRef::Table { name, .. } => name.db.is_none() && is_it(&name.name),
             TableRef::Derived { query, .. } => query.reads(is_it),
+            TableRef::JsonTable(table) => table.document.reads(is_it),
             TableRef::Join { left, right, on, .. } => {
                 let on = matches!(on, JoinCondition::On(expr) if expr.reads(is_it));
                 on || left.reads(is_it) || right.reads(is_it)

@@ -183,6 +183,9 @@ impl Parser<'_> {
     /// One attribute; false where none follows.
     fn column_attribute(&mut self, column: &mut ColumnDef) -> SqlResult<bool> {
         let Some(kw) = self.peek().kw else { return self.engine_attribute() };
+        if column.generated.is_some() && is_of_base_columns(kw) {
+            return Err(self.unexpected());
+        }
         match kw {
             Kw::NULL => {
                 self.advance();
@@ -242,6 +245,7 @@ impl Parser<'_> {
                 self.expect_kw(Kw::CHECK)?;
                 column.check = Some(Box::new(self.parenthesized_expr()?));
             }
+            Kw::GENERATED | Kw::AS if has_attributes(column) => return Err(self.unexpected()),
             Kw::GENERATED | Kw::AS => column.generated = Some(self.generated()?),
             Kw::WITH | Kw::WITHOUT if self.peek_at(1).kw == Some(Kw::SYSTEM) => {
                 return Err(errors::not_supported_yet("SYSTEM VERSIONING"));
@@ -568,6 +572,9 @@ impl Parser<'_> {
         let mut found = data_type(kind);
         if matches!(kind, Time | DateTime | Timestamp | Year) {
             found.length = self.width()?;
+        } else if matches!(kind, Uuid | Inet4 | Inet6) {
+            // A length is read, and means nothing.
+            self.precision()?;
         }
         if kind == Year {
             while self.accept_any(&[Kw::UNSIGNED, Kw::SIGNED, Kw::ZEROFILL]).is_some() {}
@@ -581,4 +588,35 @@ fn serial(column: &mut ColumnDef) {
     column.nullable = Some(false);
     column.auto_increment = true;
     column.key.get_or_insert(ColumnKey::Unique);
+}
+
+/// Attributes that a generated column cannot have.
+fn is_of_base_columns(kw: Kw) -> bool {
+    matches!(
+        kw,
+        Kw::NULL
+            | Kw::NOT
+            | Kw::DEFAULT
+            | Kw::ON
+            | Kw::AUTO_INCREMENT
+            | Kw::SERIAL
+            | Kw::PRIMARY
+            | Kw::KEY
+            | Kw::COLLATE
+            | Kw::GENERATED
+            | Kw::AS
+    )
+}
+
+/// Whether anything but a collation stands behind a column's type.
+fn has_attributes(column: &ColumnDef) -> bool {
+    column.nullable.is_some()
+        || column.default.is_some()
+        || column.on_update.is_some()
+        || column.auto_increment
+        || column.key.is_some()
+        || column.comment.is_some()
+        || column.invisible
+        || column.check.is_some()
+        || column.references.is_some()
 }

@@ -16,6 +16,7 @@ mod ddl;
 mod dml;
 mod expr;
 mod function;
+mod json_table;
 mod literal;
 mod load;
 mod predicate;

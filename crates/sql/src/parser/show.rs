@@ -184,12 +184,12 @@ impl Parser<'_> {
             Kw::GRANTS => {
                 ShowKind::Grants(if self.accept_kw(Kw::FOR) { Some(self.account()?) } else { None })
             }
-            Kw::PROCEDURE | Kw::FUNCTION => self.show_routine(kw)?,
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::PACKAGE => self.show_routine(kw)?,
             Kw::PROFILES => ShowKind::Profiles,
             Kw::PROFILE => self.show_profile()?,
             Kw::AUTHORS => ShowKind::Authors,
             Kw::CONTRIBUTORS => ShowKind::Contributors,
-            Kw::EXPLAIN => self.show_explain()?,
+            Kw::EXPLAIN | Kw::ANALYZE => self.show_explain()?,
             _ => {
                 self.pos = start;
                 return Ok(None);
@@ -234,8 +234,12 @@ impl Parser<'_> {
     }
 
     fn show_routine(&mut self, kw: Kw) -> SqlResult<ShowKind> {
-        let kind = kw.name().to_owned();
-        Ok(match self.expect_any(&[Kw::STATUS, Kw::CODE])? {
+        let mut kind = kw.name().to_owned();
+        if kw == Kw::PACKAGE && self.accept_kw(Kw::BODY) {
+            kind.push_str(" BODY");
+        }
+        let wanted: &[Kw] = if kw == Kw::PACKAGE { &[Kw::STATUS] } else { &[Kw::STATUS, Kw::CODE] };
+        Ok(match self.expect_any(wanted)? {
             Kw::STATUS => ShowKind::RoutineStatus { kind },
             _ => ShowKind::RoutineCode { kind, name: self.object_name()? },
         })

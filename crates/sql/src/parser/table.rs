@@ -262,7 +262,7 @@ impl Parser<'_> {
     #[inline(never)]
     fn named_table(&mut self) -> SqlResult<TableRef> {
         if self.at_kw(Kw::JSON_TABLE) && self.peek_at(1).tok == Tok::LParen {
-            return Err(errors::not_supported_yet("JSON_TABLE"));
+            return self.json_table();
         }
         let name = self.object_name()?;
         let partitions = self.partitions()?;

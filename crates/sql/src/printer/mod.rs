@@ -6,6 +6,7 @@
 mod ddl;
 mod dml;
 mod expr;
+mod json_table;
 mod query;
 
 use crate::ast::{ByteStr, ColumnDef, ColumnName, DataType, Expr, ObjectName, Query, Statement};
@@ -30,6 +31,13 @@ pub fn view_query(query: &Query, omit: Option<&str>, columns: bool) -> String {
     let omit = omit.map(str::to_owned);
     let mut printer = Printer { view: true, omit, omits_in_columns: columns, ..Printer::default() };
     printer.query(query);
+    printer.out
+}
+
+/// Text of an expression in the manner of views.
+pub fn view_expr(expr: &Expr) -> String {
+    let mut printer = Printer { view: true, ..Printer::default() };
+    printer.expr(expr, 0);
     printer.out
 }
 

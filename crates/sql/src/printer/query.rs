@@ -249,6 +249,7 @@ impl Printer {
                 self.parens(|printer| printer.query(query));
                 self.alias(alias);
             }
+            TableRef::JsonTable(table) => self.json_table(table),
             TableRef::Join { kind, left, right, on, .. } if self.view => {
                 self.parens(|printer| printer.view_join(*kind, left, right, on));
             }

@@ -6,13 +6,14 @@
 //! | both integers | integers, whatever their sign |
 //! | integer or decimal with each other; integer with text | decimals |
 //! | anything with a double; decimal with text | doubles |
+//! | an address or UUID with text | as that |
 //! | a temporal with anything | as that temporal; a DATE or DATETIME wins over a TIME |
 
 use std::cmp::Ordering;
 
 use super::number::{Tail, read_number};
 use super::store_temporal::{datetime_for_comparison, time_for_comparison};
-use super::{Report, StoreContext, store, to_decimal, to_f64};
+use super::{Report, StoreContext, store, to_decimal, to_f64, to_fixed};
 use crate::types::Class;
 use crate::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, text};
 
@@ -38,6 +39,7 @@ pub fn compare(
         (Time(x), Time(y)) => x.cmp(&y),
         (Decimal(x), Decimal(y)) => x.cmp(&y),
         (Double(x), Double(y)) => by_size(x, y),
+        (Fixed(x), Fixed(y)) => x.cmp(&y),
         _ => return Some(compare_mixed(a, a_type, b, b_type, report)),
     })
 }
@@ -84,6 +86,9 @@ fn compare_mixed(
     if either(Class::Time) {
         return time_for_comparison(a, a_type, report).cmp(&time_for_comparison(b, b_type, report));
     }
+    if let (Class::Fixed(kind), _) | (_, Class::Fixed(kind)) = (class_a, class_b) {
+        return to_fixed(kind, a, a_type).cmp(&to_fixed(kind, b, b_type));
+    }
     if class_a == Class::String && class_b == Class::String {
         return compare_names(a, a_type, b, b_type);
     }
@@ -107,6 +112,7 @@ fn class_of(value: ValueRef<'_>, ty: &SqlType) -> Class {
         ValueRef::Date(_) => Class::Date,
         ValueRef::Time(_) => Class::Time,
         ValueRef::DateTime(_) => Class::DateTime,
+        ValueRef::Fixed(v) => Class::Fixed(v.kind()),
     }
 }
 
@@ -156,7 +162,8 @@ fn follows_order(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> bool {
     let class = class_of(value, from);
     match to.class() {
         Class::String if to.has_members() => class == Class::String && to.kind == TypeKind::Enum,
-        Class::String => class == Class::String && collates_alike(to, from),
+        // What meets an address or UUID is compared as such.
+        Class::String => class == Class::String && !from.is_fixed() && collates_alike(to, from),
         Class::Int if to.kind == TypeKind::Bit => class == Class::Int,
         Class::Int => match value.as_bytes() {
             Some(text) => is_whole_text(text),
@@ -171,6 +178,7 @@ fn follows_order(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> bool {
         }
         Class::Date | Class::DateTime => class != Class::Time,
         Class::Time => !matches!(class, Class::Date | Class::DateTime),
+        Class::Fixed(_) => class == to.class() || class == Class::String,
         Class::Null => false,
     }
 }

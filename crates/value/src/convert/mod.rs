@@ -20,8 +20,10 @@ use keel_base::{Level, SqlError, Warning, code, errors};
 
 use crate::collation::{self, Charset};
 use crate::temporal::Zone;
-use crate::types::Class;
-use crate::{Cell, CollationId, Date, DateTime, SqlMode, SqlType, TypeKind, Value, ValueRef, text};
+use crate::types::{Class, Format};
+use crate::{
+    Cell, CollationId, Date, DateTime, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text,
+};
 
 pub use compare::{compare, for_index};
 pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
@@ -81,6 +83,20 @@ pub enum Problem {
         /// The value, printable.
         value: String,
     },
+    /// 1292: `Incorrect inet6 value: 'abc' for column ...`, also as a warning.
+    IncorrectFixed {
+        /// `inet4`, `inet6` or `uuid`.
+        kind: &'static str,
+        /// The value, printable.
+        value: String,
+    },
+    /// 4078: `Cannot cast 'int' as 'inet6' in assignment of ...`.
+    CannotCast {
+        /// The value's type.
+        from: String,
+        /// The column's type.
+        to: String,
+    },
     /// The same as a note: only trailing spaces were cut off.
     TruncatedIncorrectNote {
         /// As above.
@@ -117,13 +133,22 @@ impl Problem {
                 errors::warn_data_truncated(column, row)
             }
             Problem::TooLong | Problem::TooManyBits => errors::data_too_long(column, row),
+            Problem::CannotCast { from, to } => SqlError {
+                message: format!(
+                    "Cannot cast '{from}' as '{to}' in assignment of `{db}`.`{table}`.`{column}`"
+                )
+                .into(),
+                ..errors::illegal_parameter_data_types2_for_operation(from, to, "")
+            },
             Problem::Incorrect { kind, value } => {
                 errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
             }
-            Problem::IncorrectTemporal { kind, value, .. } => SqlError {
-                code: code::TRUNCATED_WRONG_VALUE,
-                ..errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
-            },
+            Problem::IncorrectTemporal { kind, value, .. } | Problem::IncorrectFixed { kind, value } => {
+                SqlError {
+                    code: code::TRUNCATED_WRONG_VALUE,
+                    ..errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
+                }
+            }
             Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
                 errors::truncated_wrong_value(kind, value)
             }
@@ -179,6 +204,10 @@ pub fn store<'a>(
     if value.is_null() {
         return Ok((Cell::Ref(ValueRef::Null), None));
     }
+    if is_foreign(to, from) {
+        let problem = Problem::CannotCast { from: type_name(from), to: type_name(to) };
+        return if context.strict { Err(problem) } else { Ok((Cell::Ref(ValueRef::Null), Some(problem))) };
+    }
     let (cell, problem) = match to.class() {
         Class::Int if to.is_integer() => store_number::integer(to, from, value),
         Class::Int if to.kind == TypeKind::Year => store_number::year(from, value, context.strict),
@@ -188,12 +217,62 @@ pub fn store<'a>(
         Class::String if to.has_members() => store_text::members(to, from, value),
         Class::String => store_text::string(to, from, value),
         Class::Date | Class::Time | Class::DateTime => store_temporal::temporal(to, from, value, context),
+        Class::Fixed(kind) => fixed(kind, from, value),
         Class::Null => (Cell::Ref(ValueRef::Null), None),
     };
     match problem {
         Some(problem) if context.strict && !problem.is_note() => Err(problem),
         problem => Ok((cell, problem)),
     }
+}
+
+/// INET4, INET6 and UUID take text, and octets that are as many as theirs.
+fn fixed<'a>(kind: FixedKind, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
+    match value {
+        ValueRef::Fixed(v) if v.kind() == kind => (Cell::Ref(value), None),
+        _ => match to_fixed(kind, value, from) {
+            Some(v) => exact(Value::Fixed(v)),
+            None => bent(
+                Value::Null,
+                Problem::IncorrectFixed { kind: kind.name(), value: printable(value, from) },
+            ),
+        },
+    }
+}
+
+/// The address or UUID that a text or as many octets as it has are; none for anything else.
+pub fn to_fixed(kind: FixedKind, value: ValueRef<'_>, ty: &SqlType) -> Option<Fixed> {
+    match value {
+        ValueRef::Fixed(v) => (v.kind() == kind).then_some(v),
+        ValueRef::Bytes(octets) if ty.is_string() && ty.collation == CollationId::BINARY => {
+            Fixed::from_octets(kind, octets)
+        }
+        ValueRef::Bytes(text) => Fixed::parse(kind, text),
+        _ => {
+            let mut text = Vec::new();
+            to_text(value, ty, &mut text);
+            Fixed::parse(kind, &text)
+        }
+    }
+}
+
+/// Whether no value of `from` can be assigned to a column of type `to`: addresses and UUIDs meet text alone.
+pub fn is_foreign(to: &SqlType, from: &SqlType) -> bool {
+    if from.kind == TypeKind::Null || to.kind == from.kind {
+        return false;
+    }
+    let takes = |ty: &SqlType| ty.is_string() || ty.has_members();
+    to.is_fixed() && !takes(from) || from.is_fixed() && !takes(to)
+}
+
+/// The name of a type as messages about types that do not meet have it.
+pub fn type_name(ty: &SqlType) -> String {
+    if ty.format == Format::Boolean {
+        return "boolean".to_string();
+    }
+    let name = ty.sql_name();
+    let word = name.split(['(', ' ']).next().unwrap_or(&name);
+    if ty.unsigned && ty.is_integer() { format!("{word} unsigned") } else { word.to_string() }
 }
 
 /// Appends a value as text in `ty`'s character set (ASCII for what is not text).

@@ -110,6 +110,7 @@ pub fn to_i64(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> i64 {
         ValueRef::Date(v) => v.to_number() as i64,
         ValueRef::Time(v) => v.to_number(),
         ValueRef::DateTime(v) => v.to_number() as i64,
+        ValueRef::Fixed(_) => 0,
     }
 }
 
@@ -152,6 +153,7 @@ pub fn to_f64(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> f64 {
         ValueRef::Date(v) => v.to_number() as f64,
         ValueRef::Time(v) => v.to_number() as f64 + fraction(v),
         ValueRef::DateTime(v) => v.to_number() as f64 + f64::from(v.micros) / 1e6,
+        ValueRef::Fixed(_) => 0.0,
     }
 }
 
@@ -196,7 +198,11 @@ pub(super) fn exact_decimal(value: ValueRef<'_>, ty: &SqlType) -> Decimal {
         ValueRef::Date(v) => Decimal::from_u64(v.to_number()),
         ValueRef::Time(v) => with_fraction(v.micros < 0, v.to_number().unsigned_abs(), v.fraction()),
         ValueRef::DateTime(v) => with_fraction(false, v.to_number(), v.micros),
-        ValueRef::Null | ValueRef::Double(_) | ValueRef::Float(_) | ValueRef::Bytes(_) => Decimal::ZERO,
+        ValueRef::Null
+        | ValueRef::Double(_)
+        | ValueRef::Float(_)
+        | ValueRef::Bytes(_)
+        | ValueRef::Fixed(_) => Decimal::ZERO,
     }
 }
 
@@ -213,5 +219,6 @@ pub fn to_bool(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<
         ValueRef::Date(v) => !v.is_zero(),
         ValueRef::Time(v) => v.micros != 0,
         ValueRef::DateTime(v) => !v.is_zero(),
+        ValueRef::Fixed(v) => !v.is_zero(),
     })
 }

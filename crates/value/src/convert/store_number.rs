@@ -98,7 +98,7 @@ fn whole_of(value: ValueRef<'_>, from: &SqlType) -> Whole {
         ValueRef::Time(v) => Whole::from(v.to_number()),
         ValueRef::DateTime(v) => Whole::from(v.to_number()),
         ValueRef::Bytes(text) => whole_of_text(read_number(text), false),
-        ValueRef::Null => 0,
+        ValueRef::Null | ValueRef::Fixed(_) => 0,
     }
 }
 

@@ -16,6 +16,9 @@ pub(super) fn string<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> S
     let mut fits = true;
     let (source, id) = match value {
         ValueRef::Bytes(bytes) => (Cow::Borrowed(bytes), from.collation),
+        ValueRef::Fixed(v) if to.collation == CollationId::BINARY => {
+            (Cow::Owned(v.octets().to_vec()), CollationId::BINARY)
+        }
         _ => (Cow::Owned(shown(to, from, value, &mut fits)), text_collation(from)),
     };
     let (converted, mut problem) = to_charset(to.collation, id, &source);

@@ -22,6 +22,7 @@ use super::insert::{self, InsertPlan};
 use super::through;
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::TableDef;
+use crate::expr::Expr;
 use crate::files;
 use crate::plan::Notes;
 use crate::session::Session;
@@ -42,6 +43,8 @@ pub(super) struct FileRows {
     widths: Option<Vec<usize>>,
     /// SET.
     assignments: Vec<(usize, Source)>,
+    /// SET of generated columns, which is not taken.
+    refused: Vec<(usize, Expr)>,
     /// 1638.
     non_ascii: bool,
 }
@@ -108,7 +111,8 @@ pub(crate) fn plan(
     binder.loaded = Some((names.collect(), collation));
     let clauses = (Clause::Fields, Clause::Fields);
     let said = assignments(&load.assignments);
-    let assignments = Assignments::bind(&mut binder, &table, 0, &said, clauses)?.list;
+    let bound = Assignments::bind(&mut binder, &table, 0, &said, clauses)?;
+    let (assignments, refused) = (bound.list, bound.refused);
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, &table);
     if binder.named.iter().any(reads) {
         return Err(errors::update_table_used(&table.name, "LOAD DATA"));
@@ -125,6 +129,7 @@ pub(crate) fn plan(
         targets,
         widths,
         assignments,
+        refused,
         non_ascii,
     };
     let replace = load.duplicates == Some(OnDuplicateRow::Replace);

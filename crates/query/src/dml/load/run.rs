@@ -119,6 +119,7 @@ impl Loader<'_> {
         let is_word = !self.reader.enclosed && self.rows.marks.enclosed.is_some() && text == b"NULL";
         let is_null = is_word || text.len() == 1 && self.reader.found_null;
         match target {
+            Target::Column(column) if self.is_generated(*column) => Ok(()),
             Target::Column(column) if is_null => self.null(session, *column),
             Target::Column(column) => {
                 let (plan, strictness) = (self.work.plan, self.work.strictness);
@@ -159,6 +160,10 @@ impl Loader<'_> {
                 continue;
             }
             let end = line.len().min(at + width);
+            if self.is_generated(*column) {
+                at = end;
+                continue;
+            }
             let (plan, strictness) = (self.work.plan, self.work.strictness);
             let text = (&rows.ty, &line[at..end]);
             let value = text_into_column(session, &plan.table, *column, text, self.today, strictness)?;
@@ -199,7 +204,17 @@ impl Loader<'_> {
             }
             self.work.values[*column] = value?;
         }
+        for (column, value) in &self.rows.refused {
+            let source = Source::Expr(value.clone());
+            let slots = [RowSlot::Values(self.work.values.clone())];
+            self.assigned(session, &slots, &self.work.once, *column, &source)?;
+        }
         Ok(())
+    }
+
+    /// What a file says of a generated column is passed over.
+    fn is_generated(&self, column: usize) -> bool {
+        self.work.plan.table.columns[column].generated.is_some()
     }
 
     fn assigned(

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::Function;
 use crate::bind::{BindContext, to_charset};
 use crate::expr::typing::{string_type, text_chars};
-use crate::expr::{EvalContext, Expr, boolean_type};
+use crate::expr::{EvalContext, Expr, Node, boolean_type};
 use crate::json::format::{self, Style};
 use crate::json::{Bound, Fault, Path, Stop};
 use crate::session::Session;
@@ -28,6 +28,7 @@ pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;
 pub(crate) use make::{append_key, append_value};
 pub use read::FUNCTIONS as READING;
+pub(crate) use read::{is_extracted, number_text, numbered, unquoted};
 pub use search::FUNCTIONS as SEARCHING;
 
 /// Octets of the longest result that MariaDB describes.

@@ -185,6 +185,51 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     }
 }
 
+/// The text of a value that JSON_EXTRACT found, without its quotes if it is a string. Binding puts it around the call
+/// where `=` and its like compare the call with a text; it has no name in SQL.
+static UNQUOTED: Function =
+    function!("json_extract_text", 1, 1, |_, a| Ok((a[0].ty.clone(), true)), |_, a, cx| {
+        let found = given!(a[0].text(cx)?);
+        Ok(match &found[..] {
+            [b'"', inner @ .., b'"'] => text_value(text::unescape(inner)),
+            _ => text_value(found),
+        })
+    });
+
+/// The same where the call is compared with a number.
+static NUMBER: Function =
+    function!("json_extract_number", 1, 1, |_, _| Ok((SqlType::double(), true)), |_, a, cx| {
+        Ok(Value::Double(given!(a[0].real(cx)?)))
+    });
+
+/// Whether this is a call of JSON_EXTRACT, whose value stands for what it holds in some comparisons.
+pub(crate) fn is_extracted(expr: &Expr) -> bool {
+    matches!(&expr.node, Node::Call(function, _) if function.name == "json_extract")
+}
+
+/// What a call of JSON_EXTRACT found as plain text, to be compared with one.
+pub(crate) fn unquoted(call: Expr) -> Expr {
+    let (ty, nullable, derivation) = (call.ty.clone(), call.nullable, call.derivation);
+    Expr { node: Node::Call(&UNQUOTED, Box::new([call])), ty, nullable, derivation }
+}
+
+/// What a call of JSON_EXTRACT found as a number, to be compared with one.
+pub(crate) fn numbered(call: Expr) -> Expr {
+    let nullable = call.nullable;
+    Expr::new(Node::Call(&NUMBER, Box::new([call])), SqlType::double(), nullable)
+}
+
+/// The text that a value found by JSON_EXTRACT is read from as a number: 1 for true, what is within the quotes of a
+/// string, and 0 for what has no number.
+pub(crate) fn number_text(value: &[u8]) -> &[u8] {
+    match value {
+        b"true" => b"1",
+        [b'"', inner @ .., b'"'] => inner,
+        [b'-' | b'0'..=b'9', ..] => value,
+        _ => b"0",
+    }
+}
+
 /// Where the value lies that a path leads to; the rest of the document is checked too.
 fn extract_one(document: &[u8], path: &Path<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let mut scanner = Scanner::new(document);

@@ -1,0 +1,80 @@
+//! Generated columns as those see them who read a table.
+//!
+//! A column that rows hold is a column like others. One that they do not hold (VIRTUAL, and in no index) stands for its
+//! expression over the same row, wherever it is named: no reader of rows knows of it.
+
+use std::sync::Arc;
+
+use keel_base::SqlResult;
+use keel_sql::ast;
+use keel_value::Value;
+
+use super::{BindContext, Binder, Clause, ParamSource, ScopeTable};
+use crate::catalog::{Generated, TableDef};
+use crate::expr::{Derivation, Expr, Node, walk};
+use crate::func;
+
+impl Binder<'_> {
+    /// A table for the scope, with what its columns stand for that rows do not hold.
+    pub(crate) fn scope_table(
+        &mut self,
+        slot: u16,
+        def: Arc<TableDef>,
+        alias: Option<&str>,
+    ) -> SqlResult<ScopeTable> {
+        let mut table = ScopeTable::of(slot, def.clone(), alias);
+        for (column, generated) in def.generated_columns().filter(|(column, _)| !def.is_kept(*column)) {
+            let value = self.generated(&table, generated)?;
+            let meaning = table.meaning(column, value);
+            table.worked_out.push((column, meaning));
+        }
+        Ok(table)
+    }
+
+    /// What a generated column is worked out from, over the columns of its table, of which those before it are settled.
+    fn generated(&mut self, table: &ScopeTable, generated: &Generated) -> SqlResult<Expr> {
+        let mut inner = Binder::new(BindContext { params: ParamSource::default(), ..self.cx });
+        inner.scope_mut().add_table(table.clone())?;
+        let bound = inner.bind(&parse(&generated.expression)?, Clause::Fields);
+        self.cacheable &= inner.cacheable;
+        self.saw_volatile |= inner.saw_volatile;
+        let mut bound = bound?;
+        forget_cells(&mut bound);
+        Ok(bound)
+    }
+}
+
+impl ScopeTable {
+    fn meaning(&self, column: usize, value: Expr) -> Expr {
+        let plain = self.column(column);
+        let Node::Column(place) = plain.node else { unreachable!("it has no other meaning yet") };
+        let derivation = if plain.ty.is_string() || plain.ty.has_members() {
+            Derivation::Implicit
+        } else {
+            Derivation::Numeric
+        };
+        Expr { node: Node::Generated(Box::new(value), place), ty: plain.ty, nullable: true, derivation }
+    }
+}
+
+/// The tree of an expression that the catalog keeps.
+pub(crate) fn parse(text: &str) -> SqlResult<ast::Expr> {
+    let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
+    match parsed.statement {
+        ast::Statement::Do(list) if list.len() == 1 => Ok(list.into_iter().next().expect("it has one")),
+        _ => Err(keel_base::errors::not_supported_yet("this generated column")),
+    }
+}
+
+/// Leaves nothing to be kept for an execution: whoever names the column counts cells of his own.
+fn forget_cells(expr: &mut Expr) {
+    walk::visit_mut(expr, &mut |e| match &mut e.node {
+        Node::In { sorted, .. } => *sorted = None,
+        Node::Call(function, args) if func::caches_pattern(function) => {
+            if let Some(Node::Constant(cell)) = args.last_mut().map(|arg| &mut arg.node) {
+                *cell = Value::Int(-1);
+            }
+        }
+        _ => {}
+    });
+}

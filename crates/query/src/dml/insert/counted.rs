@@ -1,0 +1,113 @@
+//! The AUTO_INCREMENT value of a row to insert.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_value::{SqlMode, SqlType, Value, ValueRef};
+
+use super::super::rows;
+use super::Work;
+use crate::catalog::TableDef;
+use crate::catalog::counter::Step;
+use crate::session::Session;
+
+impl Work<'_> {
+    pub(super) fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
+        let Some(auto) = table.auto_increment else { return Ok(()) };
+        if let Some(made) = self.auto.made.take() {
+            self.auto.first.get_or_insert(made);
+            return Ok(());
+        }
+        self.auto.before_raise(session, table, self.plan.is_bulk())?;
+        rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
+        Ok(())
+    }
+
+    /// The row that a value was made for is not stored: the next one takes it.
+    pub(super) fn give_back_auto_value(&mut self) {
+        if let Some(made) = self.auto.made.take() {
+            self.auto.reserved = (made, self.auto.reserved.1 + 1);
+        }
+    }
+
+    /// Puts the next AUTO_INCREMENT value where NULL or, usually, 0 was given.
+    pub(super) fn make_auto_value(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
+        self.auto.made = None;
+        let table = &self.plan.table;
+        let Some(auto) = table.auto_increment else { return Ok(()) };
+        let step = Step {
+            increment: session.vars.auto_increment_increment,
+            offset: session.vars.auto_increment_offset,
+        };
+        let asked = match self.values[auto.column].as_ref() {
+            ValueRef::Null => true,
+            ValueRef::Int(0) | ValueRef::UInt(0) => {
+                !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO)
+            }
+            ValueRef::Float(v) => v == 0.0 && !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            ValueRef::Double(v) => v == 0.0 && !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO),
+            _ => false,
+        };
+        if !asked {
+            self.auto.explicit = given_number(self.values[auto.column].as_ref());
+            if let Some(given) = self.auto.explicit.filter(|given| *given <= i64::MAX as u64) {
+                self.auto.go_on_behind(given, step);
+            }
+            return Ok(());
+        }
+        let ty = &table.columns[auto.column].ty;
+        let engine = table.engine.as_ref().expect("only real tables are written");
+        let tree = table.indexes[auto.index].entries();
+        let counter = &table.shared.auto_increment;
+        if let Some(id) = session.vars.insert_id.take() {
+            self.auto.reserved = (id, 1);
+            self.auto.forced = true;
+            counter.raise(engine, tree, id)?;
+        }
+        if self.auto.reserved.1 == 0 {
+            let count = self.auto.next_interval(expected);
+            let bulk = self.plan.is_bulk();
+            let first = self.auto.reserve(session, table, bulk, count, step, auto_max(ty))?;
+            let first = first.ok_or_else(|| exhausted(session, &table.columns[auto.column].name))?;
+            self.auto.reserved = (first, count);
+        }
+        let (next, count) = self.auto.reserved;
+        self.auto.reserved = (step.after(next).unwrap_or(u64::MAX), count - 1);
+        self.auto.made = Some(next);
+        if next > auto_max(ty) {
+            return Err(exhausted(session, &table.columns[auto.column].name));
+        }
+        self.values[auto.column] = match ty.kind {
+            keel_value::TypeKind::Double => Value::Double(next as f64),
+            keel_value::TypeKind::Float => Value::Float(next as f32),
+            _ if ty.unsigned => Value::UInt(next),
+            _ => Value::Int(next as i64),
+        };
+        Ok(())
+    }
+}
+
+/// What a row says for the column that counts, as answers show it.
+fn given_number(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::Int(v) => Some(v as u64),
+        ValueRef::UInt(v) => Some(v),
+        ValueRef::Double(v) => Some(v as i64 as u64),
+        ValueRef::Float(v) => Some(v as i64 as u64),
+        _ => None,
+    }
+}
+
+#[cold]
+fn exhausted(session: &Session, column: &str) -> keel_base::SqlError {
+    errors::autoinc_out_of_range(column, session.current_row)
+}
+
+/// The greatest AUTO_INCREMENT value of a column type.
+fn auto_max(ty: &SqlType) -> u64 {
+    match ty.kind {
+        keel_value::TypeKind::Double => 1 << 53,
+        keel_value::TypeKind::Float => 1 << 24,
+        _ => ty.integer_range().1.min(u64::MAX - 1),
+    }
+}

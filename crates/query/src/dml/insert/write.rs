@@ -1,0 +1,196 @@
+//! Writing a row whose values are there: conditions, duplicates and what is done about them.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, code};
+use keel_storage::OnDuplicate;
+use keel_storage::runtime::fiber;
+use keel_value::row::{self, RowRef};
+
+use super::super::assign::write_row;
+use super::super::check::is_ignorable;
+use super::super::foreign::is_of_foreign_key;
+use super::super::rows::{self, Written};
+use super::{Work, transaction};
+use crate::catalog::TableDef;
+use crate::engine_error;
+use crate::expr::{Frame, RowSlot};
+use crate::session::Session;
+
+impl Work<'_> {
+    /// Writes the row in `values`; the statement gives `expected` rows, 0 where that is not known.
+    pub(in crate::dml) fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
+        fiber::tick();
+        session.check_interrupt()?;
+        if !self.plan.generated.is_empty() {
+            self.plan.generated.fill(session, &self.plan.table, &mut self.values, self.strictness)?;
+        }
+        if !self.passes_checks(session)? {
+            return Ok(());
+        }
+        self.counts.records += 1;
+        self.make_auto_value(session, expected)?;
+        let table = self.plan.table.clone();
+        self.row.clear();
+        row::encode_values(&table.layout, &self.values, &mut self.row);
+        let goes_on = self.plan.ignore || self.plan.replace || self.plan.on_duplicate.is_some();
+        if !goes_on {
+            let txn = transaction(session);
+            let (row, ties) = (&self.row, self.ties.as_ref());
+            return match rows::insert(&table, txn, row, OnDuplicate::LockShared, &mut self.buffers, ties)? {
+                Written::Done => self.stored(session, &table),
+                Written::Duplicate(position) => Err(rows::duplicate_error(&table, position, &self.row)),
+            };
+        }
+        self.write_or_displace(session, &table)
+    }
+
+    /// Whether the row in `values` may be written; with IGNORE one that may not is passed over.
+    pub(super) fn passes_checks(&mut self, session: &mut Session) -> SqlResult<bool> {
+        if self.plan.checks.is_empty(session) {
+            return Ok(true);
+        }
+        let slot = RowSlot::Values(std::mem::take(&mut self.values));
+        let tested = self.plan.checks.test(session, &self.plan.table, &slot);
+        if let RowSlot::Values(values) = slot {
+            self.values = values;
+        }
+        match tested {
+            Ok(()) => Ok(true),
+            // As in MariaDB, IGNORE does not help a single row that a view refuses.
+            Err(error) if error.code == code::VIEW_CHECK_FAILED && self.plan.is_single() => Err(error),
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write_or_displace(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+    ) -> SqlResult<()> {
+        let displaces = self.plan.replace || self.plan.on_duplicate.is_some();
+        let lock = if displaces { OnDuplicate::LockExclusive } else { OnDuplicate::LockShared };
+        loop {
+            session.check_interrupt()?;
+            let txn = transaction(session);
+            let savepoint = txn.savepoint();
+            let ties = self.ties.as_ref();
+            let position = match rows::insert(table, txn, &self.row, lock, &mut self.buffers, ties) {
+                Ok(Written::Done) => return self.stored(session, table),
+                Ok(Written::Duplicate(position)) => position,
+                Err(error) if self.plan.ignore && is_of_foreign_key(&error) => {
+                    txn.rollback_to(savepoint).map_err(engine_error)?;
+                    self.give_back_auto_value();
+                    session.warn(error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            txn.rollback_to(savepoint).map_err(engine_error)?;
+            if !displaces {
+                self.give_back_auto_value();
+                session.warn(rows::duplicate_error(table, position, &self.row));
+                return Ok(());
+            }
+            let primary = self.buffers.existing.clone();
+            if !rows::lock_row(table, txn, &primary, &mut self.old)? {
+                continue;
+            }
+            if self.plan.on_duplicate.is_some() {
+                self.give_back_auto_value();
+                return self.update_existing(session, table, &primary);
+            }
+            if self.old == self.row && is_last_unique(table, position) {
+                self.counts.copied += 1;
+                return self.give_back(session);
+            }
+            let old = std::mem::take(&mut self.old);
+            rows::delete(table, txn, &primary, &old, &mut self.buffers, self.ties.as_ref())?;
+            self.old = old;
+            self.counts.displaced += 1;
+        }
+    }
+
+    /// ON DUPLICATE KEY UPDATE of the row in `old`.
+    pub(super) fn update_existing(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<TableDef>,
+        primary: &[u8],
+    ) -> SqlResult<()> {
+        let Some((assignments, touched)) = &self.plan.on_duplicate else { return Ok(()) };
+        let layout = table.layout.clone();
+        let slots = [
+            RowSlot::Stored { layout, map: None, bytes: self.old.clone() },
+            RowSlot::Values(std::mem::take(&mut self.values)),
+        ];
+        let frame = Frame { slots: &slots, params: self.params, once: &self.once, outer: None };
+        let view = RowRef::new(&table.layout, &self.old);
+        let mut new = Vec::new();
+        // The made value was not stored: LAST_INSERT_ID() inside the assignments speaks of the existing row.
+        assignments.changed(session, table, frame, &view, self.strictness, &mut new)?;
+        if new.is_empty() {
+            self.counts.found_same += 1;
+            std::mem::swap(&mut self.row, &mut self.old);
+            return self.give_back(session);
+        }
+        write_row(table, &view, &new, &mut self.row);
+        match self.plan.checks.test_bytes(session, table, &mut self.row) {
+            Err(error) if self.plan.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                return Ok(());
+            }
+            tested => tested?,
+        }
+        let txn = transaction(session);
+        let savepoint = txn.savepoint();
+        let (old, row, ties) = (&self.old, &self.row, self.ties.as_ref());
+        match rows::update(table, touched, txn, primary, old, row, &mut self.buffers, ties)? {
+            Written::Done => {
+                self.counts.copied += 1;
+                self.counts.displaced += 1;
+                if let Some(auto) = table.auto_increment {
+                    let value = RowRef::new(&table.layout, &self.row).get(auto.column);
+                    self.auto.explicit = rows::raise_auto_increment(table, value)?;
+                }
+                self.give_back(session)
+            }
+            Written::Duplicate(position) => {
+                let error = rows::duplicate_error(table, position, &self.row);
+                if self.plan.ignore && error.code == code::DUP_ENTRY {
+                    txn.rollback_to(savepoint).map_err(engine_error)?;
+                    session.warn(error);
+                    return Ok(());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The row is in: counts it and keeps the AUTO_INCREMENT counter above its value.
+    pub(super) fn stored(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
+        self.counts.copied += 1;
+        self.count_on(session, table)?;
+        self.give_back(session)
+    }
+
+    /// RETURNING of the row in `row`.
+    pub(super) fn give_back(&mut self, session: &mut Session) -> SqlResult<()> {
+        let Some(returning) = &mut self.returning else { return Ok(()) };
+        let layout = self.plan.table.layout.clone();
+        let slots = [RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut self.row) }];
+        let given = returning.row(session, &slots);
+        if let [RowSlot::Stored { bytes, .. }] = slots {
+            self.row = bytes;
+        }
+        given
+    }
+}
+
+fn is_last_unique(table: &TableDef, position: usize) -> bool {
+    table.indexes.iter().rposition(|i| i.is_unique()) == Some(position)
+}

@@ -1,0 +1,382 @@
+//! A plan as a table of ten columns, one line per table in the order of reading.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use keel_sql::ast;
+use keel_value::Value;
+
+use super::Shown;
+use super::query::{Child, children, groups_by_index, joined_share, references, without_tables};
+use crate::access::{AccessKind, AccessPath};
+use crate::counts::{Counts, Figures};
+use crate::join::order::FUNCTION_ROWS;
+use crate::join::{JoinSource, Source, TableSource};
+use crate::select::{Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
+
+/// What a line of INSERT and REPLACE says they are.
+const INSERT: &str = "INSERT";
+/// Rows that MariaDB expects of a derived table at least.
+const DERIVED_ROWS_MIN: f64 = 2.0;
+
+/// One line; what is None prints as NULL.
+#[derive(Default)]
+struct Line {
+    id: Option<u64>,
+    select_type: &'static str,
+    table: Option<String>,
+    kind: Option<&'static str>,
+    possible_keys: Option<String>,
+    key: Option<String>,
+    key_len: Option<String>,
+    reference: Option<String>,
+    rows: Option<u64>,
+    extra: Option<String>,
+    /// What ANALYZE counted.
+    counted: Option<Figures>,
+    /// What it counted of a join that a buffer serves: its share of what could be joined.
+    joined: Option<f64>,
+}
+
+impl Line {
+    fn into_row(self, explain: &ast::Explain) -> Vec<Value> {
+        let text = |t: Option<String>| t.map_or(Value::Null, |t| Value::bytes(t.as_bytes()));
+        // Every row that a path gives is counted as one that is wanted.
+        let inserts = self.select_type == INSERT;
+        let filtered = if inserts || self.rows.is_some() { Value::Double(100.0) } else { Value::Null };
+        let mut row = vec![
+            self.id.map_or(Value::Null, |id| Value::Int(id as i64)),
+            Value::bytes(self.select_type.as_bytes()),
+            text(self.table),
+            text(self.kind.map(String::from)),
+            text(self.possible_keys),
+            text(self.key),
+            text(self.key_len),
+            text(self.reference),
+            self.rows.map_or(Value::Null, |rows| Value::bytes(rows.to_string().as_bytes())),
+            text(self.extra),
+        ];
+        if explain.analyze {
+            // What changes one row at a place has nothing that was read.
+            let counted = self.counted;
+            let share = |c: Figures| Some(c.filtered()? * self.joined.unwrap_or(100.0) / 100.0);
+            row.insert(
+                9,
+                counted.and_then(|c| c.rows_each()).map_or(Value::Null, |n| text(Some(format!("{n:.2}")))),
+            );
+            row.insert(10, filtered.clone());
+            let of_rows = counted.filter(|_| self.rows.is_some());
+            let share = if inserts { Some(100.0) } else { of_rows.and_then(share) };
+            row.insert(11, share.map_or(Value::Null, Value::Double));
+        } else if explain.extended {
+            row.insert(9, filtered);
+        }
+        if explain.partitions {
+            row.insert(3, Value::Null);
+        }
+        row
+    }
+}
+
+/// Lines so far.
+#[derive(Default)]
+struct Lines {
+    done: Vec<Line>,
+    queries: u64,
+}
+
+/// A query whose lines come after those of the query that holds it.
+enum Pending<'p> {
+    Subquery(&'p Subquery, u64),
+    Derived(&'p SelectPlan, u64),
+}
+
+/// What is shown, as rows.
+pub(super) fn rows(shown: &Shown<'_>, explain: &ast::Explain) -> Vec<Vec<Value>> {
+    let mut lines = Lines::default();
+    match shown {
+        Shown::Query(plan) => lines.explain(plan),
+        Shown::Change { finder, counted, .. } => {
+            lines.explain(finder);
+            if let Some(line) = lines.done.first_mut().filter(|line| line.kind.is_some()) {
+                line.counted = *counted;
+            }
+        }
+        Shown::Insert { query: Some(query), .. } => lines.explain(query),
+        Shown::Insert { table, query: None } => {
+            let (table, kind) = (Some(table.to_string()), Some("ALL"));
+            lines.done.push(Line { id: Some(1), select_type: INSERT, table, kind, ..Line::default() });
+        }
+    }
+    lines.done.into_iter().map(|line| line.into_row(explain)).collect()
+}
+
+fn figures(counts: &Option<Arc<Counts>>) -> Option<Figures> {
+    counts.as_ref().map(|counts| counts.figures())
+}
+
+impl Lines {
+    /// The whole statement.
+    fn explain(&mut self, plan: &SelectPlan) {
+        match &plan.body {
+            Body::Block(block) => {
+                let simple = children(block).is_empty();
+                self.queries = 1;
+                self.block(block, 1, if simple { "SIMPLE" } else { "PRIMARY" });
+            }
+            Body::Set(set) => {
+                self.queries = 0;
+                let counted = figures(&plan.counts);
+                self.parts(&set.queries(), "PRIMARY", !set.is_sorted(), set.is_union_all(), counted);
+            }
+            Body::Recursive(_) | Body::Working(_) => {}
+        }
+    }
+
+    /// The parts of a set operation, and its result's line.
+    fn parts(
+        &mut self,
+        parts: &[&SelectPlan],
+        first: &'static str,
+        unsorted: bool,
+        streams: bool,
+        counted: Option<Figures>,
+    ) {
+        let mut numbers = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            self.queries += 1;
+            let id = self.queries;
+            numbers.push(id.to_string());
+            if let Body::Block(block) = &part.body {
+                self.block(block, id, if index == 0 { first } else { "UNION" });
+            }
+        }
+        if streams && unsorted {
+            return;
+        }
+        self.done.push(Line {
+            select_type: "UNION RESULT",
+            table: Some(format!("<union{}>", numbers.join(","))),
+            kind: Some("ALL"),
+            extra: Some(if unsorted { "" } else { "Using filesort" }.into()),
+            counted,
+            ..Line::default()
+        });
+    }
+
+    /// The parts of a recursive table, and its rows' line.
+    fn recursive_parts(&mut self, recursive: &RecursivePlan, first: &'static str) {
+        let mut numbers = Vec::new();
+        for (index, part) in recursive.queries().into_iter().enumerate() {
+            self.queries += 1;
+            numbers.push(self.queries.to_string());
+            let select_type = match index {
+                0 => first,
+                _ if index < recursive.anchor_count() => "UNION",
+                _ => "RECURSIVE UNION",
+            };
+            if let Body::Block(block) = &part.body {
+                self.block(block, self.queries, select_type);
+            }
+        }
+        self.done.push(Line {
+            select_type: "UNION RESULT",
+            table: Some(format!("<union{}>", numbers.join(","))),
+            kind: Some("ALL"),
+            extra: Some(String::new()),
+            ..Line::default()
+        });
+    }
+
+    fn block(&mut self, block: &Block, id: u64, select_type: &'static str) {
+        let mut derived: BTreeMap<u16, u64> = BTreeMap::new();
+        let mut pending = Vec::new();
+        for child in children(block) {
+            self.queries += 1;
+            match child {
+                Child::Derived(slot, plan) => {
+                    derived.insert(slot, self.queries);
+                    pending.push(Pending::Derived(plan, self.queries));
+                }
+                Child::Subquery(subquery) => pending.push(Pending::Subquery(subquery, self.queries)),
+            }
+            let plan = match child {
+                Child::Derived(_, plan) => plan,
+                Child::Subquery(subquery) => &subquery.plan,
+            };
+            self.queries += match &plan.body {
+                Body::Set(set) => set.queries().len() as u64 - 1,
+                Body::Recursive(recursive) => recursive.queries().len() as u64 - 1,
+                Body::Block(_) | Body::Working(_) => 0,
+            };
+        }
+        if let Some(words) = without_tables(block) {
+            let extra = Some(words.into());
+            self.done.push(Line { id: Some(id), select_type, extra, ..Line::default() });
+            pending.into_iter().for_each(|child| self.pending(child));
+            return;
+        }
+        let from = self.done.len();
+        self.source(&block.source, id, select_type, false, &derived);
+        if self.done.len() == from {
+            let extra = Some("No tables used".into());
+            self.done.push(Line { id: Some(id), select_type, extra, ..Line::default() });
+        }
+        let grouped = block.explain.groups || (block.explain.distinct && block.group.is_some());
+        let first = self.done[from].extra.get_or_insert_default();
+        let in_order = grouped && groups_by_index(block);
+        if (grouped && !in_order) || block.explain.windows {
+            push(first, "Using temporary");
+        }
+        if block.explain.sorts || (block.explain.groups && !in_order) {
+            push(first, "Using filesort");
+        }
+        for child in pending {
+            self.pending(child);
+        }
+    }
+
+    fn pending(&mut self, child: Pending<'_>) {
+        let (plan, id, select_type) = match child {
+            Pending::Derived(plan, id) => (plan, id, "DERIVED"),
+            Pending::Subquery(subquery, id) => {
+                let kept = matches!(subquery.test, SubqueryTest::In { .. });
+                let select_type = match (subquery.reads.is_empty(), kept) {
+                    (false, _) => "DEPENDENT SUBQUERY",
+                    (true, true) => "MATERIALIZED",
+                    (true, false) => "SUBQUERY",
+                };
+                (&*subquery.plan, id, select_type)
+            }
+        };
+        match &plan.body {
+            Body::Block(block) => self.block(block, id, select_type),
+            Body::Set(set) => {
+                let before = std::mem::replace(&mut self.queries, id - 1);
+                let counted = figures(&plan.counts);
+                self.parts(&set.queries(), select_type, !set.is_sorted(), set.is_union_all(), counted);
+                self.queries = self.queries.max(before);
+            }
+            Body::Recursive(recursive) => {
+                let before = std::mem::replace(&mut self.queries, id - 1);
+                self.recursive_parts(recursive, select_type);
+                self.queries = self.queries.max(before);
+            }
+            Body::Working(_) => {}
+        }
+    }
+
+    fn source(
+        &mut self,
+        source: &Source,
+        id: u64,
+        select_type: &'static str,
+        buffered: bool,
+        derived: &BTreeMap<u16, u64>,
+    ) {
+        let mut line = match source {
+            Source::One => return,
+            Source::Join(join) => return self.join(join, id, select_type, derived),
+            Source::Table(table) => table_line(table),
+            Source::Function(function) => Line {
+                table: Some(function.alias.to_string()),
+                kind: Some("ALL"),
+                rows: Some(FUNCTION_ROWS as u64),
+                extra: Some(match function.filter.is_empty() {
+                    true => "Table function: json_table".into(),
+                    false => "Table function: json_table; Using where".into(),
+                }),
+                counted: figures(&function.counts),
+                ..Line::default()
+            },
+            Source::Derived(table) => Line {
+                table: Some(match derived.get(&table.slot) {
+                    Some(number) => format!("<derived{number}>"),
+                    None => table.alias.to_string(),
+                }),
+                kind: Some("ALL"),
+                extra: Some(if table.filter.is_empty() { "" } else { "Using where" }.into()),
+                rows: Some(table.plan.expected_rows().max(DERIVED_ROWS_MIN) as u64),
+                counted: figures(&table.counts),
+                ..Line::default()
+            },
+        };
+        line.id = Some(id);
+        line.select_type = select_type;
+        if buffered {
+            let extra = line.extra.get_or_insert_default();
+            if !extra.contains("Using where") {
+                push(extra, "Using where");
+            }
+            push(extra, "Using join buffer (flat, BNL join)");
+        }
+        self.done.push(line);
+    }
+
+    fn join(&mut self, join: &JoinSource, id: u64, select_type: &'static str, derived: &BTreeMap<u16, u64>) {
+        self.source(&join.left, id, select_type, false, derived);
+        let from = self.done.len();
+        self.source(&join.right, id, select_type, join.hash.is_some(), derived);
+        if join.hash.is_some()
+            && let Some(line) = self.done.get_mut(from)
+        {
+            line.joined = joined_share(join);
+        }
+        let conditions = !join.filter.is_empty() || !join.on.is_empty();
+        if conditions && let Some(line) = self.done.get_mut(from) {
+            let extra = line.extra.get_or_insert_default();
+            if !extra.contains("Using where") {
+                push(extra, "Using where");
+            }
+        }
+    }
+}
+
+fn push(extra: &mut String, words: &str) {
+    if !extra.is_empty() {
+        extra.push_str("; ");
+    }
+    extra.push_str(words);
+}
+
+fn table_line(source: &TableSource) -> Line {
+    let table = &source.table;
+    let choice = &source.choice;
+    let name = |position: usize| table.indexes[position].name.to_string();
+    let index = match &*source.path {
+        AccessPath::Scan { index: None, .. } => None,
+        path => crate::access::path_index(path),
+    };
+    let merged = match &*source.path {
+        AccessPath::Union(branches) => branches.iter().map(|(index, _)| name(*index)).collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let merged_len = match &*source.path {
+        AccessPath::Union(branches) => Some(crate::access::union_key_len(table, branches)),
+        _ => None,
+    };
+    let possible: Vec<String> = choice.possible_keys.iter().map(|p| name(*p)).collect();
+    let mut extra = String::new();
+    if !merged.is_empty() {
+        push(&mut extra, &format!("Using union({})", merged.join(",")));
+    }
+    let ranged = choice.kind == AccessKind::Range && !source.implied.is_empty();
+    if !source.filter.is_empty() || ranged {
+        push(&mut extra, "Using where");
+    }
+    if source.covering {
+        push(&mut extra, "Using index");
+    }
+    Line {
+        table: Some(source.alias.to_string()),
+        kind: choice.kind.name(),
+        possible_keys: (!possible.is_empty()).then(|| possible.join(",")),
+        key: if merged.is_empty() { index.map(name) } else { Some(merged.join(",")) },
+        key_len: index.map(|_| choice.key_len.to_string()).or(merged_len),
+        reference: references(source).map(|list| list.join(",")),
+        counted: figures(&source.counts),
+        rows: Some(choice.rows.max(1.0) as u64),
+        extra: Some(extra),
+        ..Line::default()
+    }
+}

@@ -1,0 +1,148 @@
+//! What EXPLAIN's forms ask of a planned query.
+
+use std::sync::Arc;
+
+use keel_value::Value;
+
+use crate::access::{AccessKind, AccessPath, PartCondition};
+use crate::expr::{Expr, Node, walk};
+use crate::join::{JoinSource, Source, TableSource};
+use crate::select::{Block, Body, SelectPlan, Subquery};
+
+/// What EXPLAIN says where no table is read for the result.
+pub(super) fn without_tables(block: &Block) -> Option<&'static str> {
+    if matches!(block.source, Source::One) {
+        return None;
+    }
+    let never = |e: &Expr| matches!(&e.node, Node::Constant(Value::Null | Value::Int(0) | Value::UInt(0)));
+    if block.constants.iter().any(never) {
+        return Some("Impossible WHERE");
+    }
+    let unconditional = match &block.source {
+        Source::Table(table) => table
+            .filter
+            .iter()
+            .chain(&table.implied)
+            .all(|c| matches!(c.node, Node::IsNull { negated: true, .. })),
+        _ => false,
+    };
+    let found_first = block.first_row_of.is_some() || !block.extremes.is_empty();
+    (found_first && unconditional).then_some("Select tables optimized away")
+}
+
+/// Whether the groups are the leading columns of the index that the only table is read by.
+pub(super) fn groups_by_index(block: &Block) -> bool {
+    let (Source::Table(source), Some(group)) = (&block.source, &block.group) else { return false };
+    let Some(index) = crate::access::path_index(&source.path) else { return false };
+    let parts = &source.table.indexes[index].parts;
+    !group.keys.is_empty()
+        && group.keys.len() <= parts.len()
+        && group
+            .keys
+            .iter()
+            .zip(parts)
+            .all(|(k, p)| k.as_column().is_some_and(|c| c.column as usize == p.column))
+}
+
+/// What each used part of the index is compared with: `const`, a column, or `func`.
+pub(super) fn references(source: &TableSource) -> Option<Vec<String>> {
+    if !matches!(source.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref) {
+        return None;
+    }
+    let values: Vec<&Expr> = match &*source.path {
+        AccessPath::Point { key, .. } => key.iter().collect(),
+        AccessPath::Ranges { alternatives, .. } => alternatives
+            .first()?
+            .iter()
+            .map_while(|c| match c {
+                PartCondition::Equal(value) | PartCondition::NullSafeEqual(value) => Some(value),
+                _ => None,
+            })
+            .collect(),
+        _ => return None,
+    };
+    let shown: Vec<String> = values
+        .into_iter()
+        .map(|value| match &value.node {
+            _ if value.is_constant() => "const".to_string(),
+            Node::Column(column) | Node::Outer { column, .. } => column.name.replace('`', ""),
+            _ => "func".to_string(),
+        })
+        .collect();
+    Some(shown)
+}
+
+/// A query within a query.
+pub(super) enum Child<'p> {
+    Derived(u16, &'p SelectPlan),
+    Subquery(&'p Subquery),
+}
+
+impl Clone for Child<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Child<'_> {}
+
+/// The queries within a block: derived tables, then subqueries in the select list, conditions and orders.
+pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
+    let mut out = Vec::new();
+    let mut conditions: Vec<&Expr> = Vec::new();
+    gather(&block.source, &mut out, &mut conditions);
+    let keys = block.group.iter().flat_map(|g| g.keys.iter());
+    let all = block
+        .project
+        .iter()
+        .chain(&block.constants)
+        .chain(&block.row_filter)
+        .chain(conditions)
+        .chain(keys)
+        .chain(&block.having)
+        .chain(block.windows.iter().flat_map(|windows| windows.expressions()))
+        .chain(block.order.iter().map(|k| &k.expr));
+    for expr in all {
+        walk::visit(expr, &mut |e| {
+            if let Node::Subquery(subquery) = &e.node {
+                let known = out
+                    .iter()
+                    .any(|c| matches!(c, Child::Subquery(s) if Arc::ptr_eq(&s.plan, &subquery.plan)));
+                if !known {
+                    out.push(Child::Subquery(subquery));
+                }
+            }
+        });
+    }
+    out
+}
+
+fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec<&'p Expr>) {
+    match source {
+        Source::One => {}
+        Source::Table(table) => conditions.extend(table.filter.iter().chain(&table.implied)),
+        Source::Derived(derived) => {
+            if !matches!(derived.plan.body, Body::Working(_)) {
+                out.push(Child::Derived(derived.slot, &derived.plan));
+            }
+            conditions.extend(&derived.filter);
+        }
+        Source::Function(function) => {
+            conditions.push(&function.table.document);
+            conditions.extend(&function.filter);
+        }
+        Source::Join(join) => {
+            gather(&join.left, out, conditions);
+            gather(&join.right, out, conditions);
+            conditions.extend(join.on.iter().chain(&join.filter));
+        }
+    }
+}
+
+/// Of a hash join that was counted: how many of a hundred pairs of its rows were joined.
+pub(super) fn joined_share(join: &JoinSource) -> Option<f64> {
+    let given = |source: &Source| source.counts().map(|counts| counts.figures());
+    let (left, right, both) = (given(&join.left)?, given(&join.right)?, join.counts.as_ref()?.figures());
+    let pairs = left.passed as f64 * right.passed as f64;
+    Some(if pairs > 0.0 { both.passed as f64 * 100.0 / pairs } else { 100.0 })
+}

@@ -1,0 +1,57 @@
+//! Functions as Oracle has them: an empty text is NULL.
+
+use keel_base::SqlResult;
+use keel_value::{SqlType, Value};
+
+use super::string::{self, too_long};
+use super::{Function, function, text_value};
+use crate::expr::{EvalContext, Expr};
+
+/// The functions of this subject.
+pub const FUNCTIONS: &[Function] = &[
+    function!("concat_operator_oracle", 1, usize::MAX, string::concat_type, concat),
+    function!("lpad_oracle", 2, 3, string::pad_type, |ty, a, cx| string::pad(ty, a, cx, true).map(or_null)),
+    function!("rpad_oracle", 2, 3, string::pad_type, |ty, a, cx| string::pad(ty, a, cx, false).map(or_null)),
+    function!("trim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+        string::trim(ty, a, cx, true, true).map(or_null)
+    }),
+    function!("ltrim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+        string::trim(ty, a, cx, true, false).map(or_null)
+    }),
+    function!("rtrim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+        string::trim(ty, a, cx, false, true).map(or_null)
+    }),
+    function!("substr_oracle", 2, 3, string::substring_type, |ty, a, cx| {
+        string::substring_from(ty, a, cx, true).map(or_null)
+    }),
+    function!("replace_oracle", 3, 3, string::replace_type, replace),
+];
+
+fn or_null(value: Value) -> Value {
+    match value {
+        Value::Bytes(text) if text.is_empty() => Value::Null,
+        other => other,
+    }
+}
+
+/// NULL adds nothing; NULL alone stays NULL.
+fn concat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut out: Option<Vec<u8>> = None;
+    for arg in args {
+        let Some(text) = arg.text(cx)? else { continue };
+        let joined = out.get_or_insert_with(Vec::new);
+        if too_long("concat", (joined.len() + text.len()) as u64, cx)? {
+            return Ok(Value::Null);
+        }
+        joined.extend_from_slice(&text);
+    }
+    Ok(out.map_or(Value::Null, text_value))
+}
+
+/// What is sought may be NULL, which is nowhere, and so may what takes its place, which is nothing.
+fn replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some(text) = args[0].text(cx)? else { return Ok(Value::Null) };
+    let from = args[1].text(cx)?.unwrap_or_default();
+    let to = args[2].text(cx)?.unwrap_or_default();
+    string::replaced(&text, &from, &to, cx).map(or_null)
+}

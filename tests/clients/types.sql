@@ -1,0 +1,23 @@
+CREATE TABLE types (
+  id INT PRIMARY KEY,
+  ti TINYINT, tiu TINYINT UNSIGNED, b BOOLEAN, si SMALLINT, mi MEDIUMINT, i INT, iu INT UNSIGNED, bi BIGINT, biu BIGINT UNSIGNED,
+  d DECIMAL(20,6), f FLOAT, db DOUBLE, bt BIT(12), y YEAR,
+  da DATE, ti0 TIME, ti6 TIME(6), dt DATETIME, dt3 DATETIME(3), dt6 DATETIME(6), ts TIMESTAMP NULL,
+  c CHAR(10), vc VARCHAR(40), tt TINYTEXT, tx TEXT, mt MEDIUMTEXT, lt LONGTEXT,
+  bn BINARY(4), vb VARBINARY(20), tb TINYBLOB, bl BLOB, mb MEDIUMBLOB, lb LONGBLOB,
+  e ENUM('small','medium','large'), s SET('red','green','blue'), j JSON
+) CHARACTER SET utf8mb4;
+INSERT INTO types VALUES (1, -7, 200, TRUE, -300, 70000, -123456, 4000000000, -5000000000, 18000000000000000000,
+  1234.567890, 1.5, 3.141592653589793, b'101000001111', 2024,
+  '2024-02-29', '12:34:56', '-101:02:03.000405', '2024-02-29 12:34:56', '2024-02-29 12:34:56.789', '2024-02-29 12:34:56.000789', '2024-02-29 12:34:56',
+  'char', 'Grüße, 世界', 'tiny', 'text', 'medium', 'long 😀',
+  'bin', x'00ff10', 'tiny', x'0001fe', 'medium', 'long', 'medium', 'red,blue', '{"a": [1, 2.5, "x"], "b": null}');
+INSERT INTO types VALUES (2, -128, 0, FALSE, -32768, -8388608, -2147483648, 0, -9223372036854775808, 0,
+  -99999999999999.999999, -3.25e38, -1.7976931348623157e308, 0, 1901,
+  '1000-01-01', '-838:59:59', '-838:59:59', '1000-01-01 00:00:00', '1000-01-01 00:00:00', '1000-01-01 00:00:00', '1970-01-02 00:00:01',
+  '', '', '', '', '', '', '', '', '', '', '', '', 'small', '', '[]');
+INSERT INTO types VALUES (3, 127, 255, TRUE, 32767, 8388607, 2147483647, 4294967295, 9223372036854775807, 18446744073709551615,
+  99999999999999.999999, 3.25e38, 1.7976931348623157e308, 4095, 2155,
+  '9999-12-31', '838:59:59', '838:59:58.999999', '9999-12-31 23:59:59', '9999-12-31 23:59:59.999', '9999-12-31 23:59:59.999999', '2038-01-18 00:00:00',
+  'ten chars ', REPEAT('ß', 40), REPEAT('t', 255), 'x', 'y', 'z', x'ffffffff', REPEAT('v', 20), 'a', 'b', 'c', 'd', 'large', 'red,green,blue', '"text"');
+INSERT INTO types (id) VALUES (4);
