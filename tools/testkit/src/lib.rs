@@ -12,6 +12,7 @@ pub mod interleave;
 pub mod ledger;
 pub mod mtr;
 pub mod process;
+pub mod queries;
 
 /// All database tests that sysbench 1.0.20 brings along.
 pub const SYSBENCH_TESTS: &[&str] = &[

@@ -1,5 +1,5 @@
 //! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`,
-//! `cargo x clients`, `cargo x collations`.
+//! `cargo x queries`, `cargo x clients`, `cargo x collations`.
 
 mod bench;
 mod clients;
@@ -7,6 +7,7 @@ mod collations;
 mod engine;
 mod fuzz;
 mod mtr;
+mod queries;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ usage: cargo x tidy
        cargo x engine [--quick] [--only NAME] [--alone]
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]
+       cargo x queries [--seed N] [--minutes M] [--only compare|partitions]
        cargo x clients [--only NAME,NAME,...]
        cargo x collations";
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
         Some((command, rest)) if command == "collations" && rest.is_empty() => collations::run(),
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
+        Some((command, rest)) if command == "queries" => queries::run(rest),
         Some((command, rest)) if command == "clients" => clients::run(rest),
         _ => Err(USAGE.to_string()),
     };

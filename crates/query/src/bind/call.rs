@@ -64,6 +64,8 @@ impl Binder<'_> {
             Derivation::Numeric
         } else if func::is_system_constant(function) {
             Derivation::System
+        } else if func::writes_text(function) {
+            Derivation::Coercible
         } else {
             let texts = args.iter().filter(|a| a.ty.is_string() || a.ty.has_members());
             match func::joins_texts(function) {

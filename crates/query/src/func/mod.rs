@@ -219,6 +219,33 @@ pub(crate) fn unify(
     Ok(collation)
 }
 
+/// Whether a function writes a new text, which takes nothing of its arguments' collations: it yields to others as a literal does.
+pub(crate) fn writes_text(function: &Function) -> bool {
+    [
+        "hex",
+        "md5",
+        "sha",
+        "sha1",
+        "sha2",
+        "to_base64",
+        "from_base64",
+        "unhex",
+        "password",
+        "format",
+        "conv",
+        "bin",
+        "inet6_ntoa",
+        "compress",
+        "uncompress",
+        "dayname",
+        "monthname",
+        "json_quote",
+        "weight_string",
+        "space",
+    ]
+    .contains(&function.name)
+}
+
 /// Whether a function's result is made of several texts, so that their collations must agree on one.
 pub(crate) fn joins_texts(function: &Function) -> bool {
     ["concat", "concat_ws", "lpad", "rpad", "insert", "elt", "make_set", "export_set"]

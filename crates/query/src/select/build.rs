@@ -16,7 +16,7 @@ use super::from::{self, From};
 use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
-use super::metadata::{describe, item_name, kept_for_windows, of_view};
+use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
@@ -223,7 +223,7 @@ pub(super) fn bind_items(
             }
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, clause)?;
-                let name = alias.clone().unwrap_or_else(|| item_name(expr, text));
+                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)));
                 let of_view = match expr {
                     Tree::Column(column) => binder.scope().view_column(column),
                     _ => None,

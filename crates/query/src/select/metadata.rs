@@ -26,6 +26,18 @@ pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
     }
 }
 
+/// Octets of a column's name in a result.
+const NAME_OCTETS_MAX: usize = 255;
+
+/// The name of a result's column: what is longer ends behind the last character that fits.
+pub(super) fn shortened(mut name: String) -> String {
+    if name.len() > NAME_OCTETS_MAX {
+        let end = name.floor_char_boundary(NAME_OCTETS_MAX);
+        name.truncate(end);
+    }
+    name
+}
+
 /// A name made of the octets behind an introducer.
 fn introduced_name(octets: &[u8], charset: &str) -> String {
     match Charset::by_name(charset) {
