@@ -8,7 +8,7 @@ use keel_value::types::Class;
 use keel_value::{Cell, Decimal, SqlMode, Value, ValueRef};
 
 use super::typing::WORD_DIGITS;
-use super::{ArithOp, BitOp, EvalContext, Expr, Node, print, typing};
+use super::{ArithOp, BitOp, EvalContext, Expr, print, typing};
 
 const NULL: Cell<'static> = Cell::Ref(ValueRef::Null);
 
@@ -84,21 +84,23 @@ fn decimals<'f>(
     right: &'f Expr,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Cell<'f>> {
-    let Some(a) = unrounded(left, cx)? else { return Ok(NULL) };
-    let Some(b) = unrounded(right, cx)? else { return Ok(NULL) };
-    let increment = cx.session.vars.div_precision_increment;
+    let Some(a) = left.decimal(cx)? else { return Ok(NULL) };
+    let Some(b) = right.decimal(cx)? else { return Ok(NULL) };
     let result = match op {
         ArithOp::Add => a.add(&b),
         ArithOp::Sub => a.sub(&b),
         ArithOp::Mul => a.mul(&b),
-        ArithOp::Div | ArithOp::IntDiv => match a.div(&b, increment) {
-            Ok(Some(quotient)) if quotient.scale() > expr.ty.decimals => {
-                Ok(quotient.round(i32::from(expr.ty.decimals)))
+        ArithOp::Div | ArithOp::IntDiv => {
+            // All digits of the words that MariaDB computes: what is shown, stored or compared of them is rounded there.
+            let increment = u32::from(cx.session.vars.div_precision_increment);
+            let wanted = u32::from(a.scale()) + u32::from(b.scale()) + increment;
+            let digits = wanted.div_ceil(WORD_DIGITS) * WORD_DIGITS - u32::from(a.scale());
+            match a.div(&b, digits as u8) {
+                Ok(Some(quotient)) => Ok(quotient),
+                Ok(None) => return by_zero(cx),
+                Err(overflow) => Err(overflow),
             }
-            Ok(Some(quotient)) => Ok(quotient),
-            Ok(None) => return by_zero(cx),
-            Err(overflow) => Err(overflow),
-        },
+        }
         ArithOp::Mod => match a.rem(&b) {
             Some(rest) => Ok(rest),
             None => return by_zero(cx),
@@ -107,27 +109,6 @@ fn decimals<'f>(
     match result {
         Ok(value) => Ok(Cell::Ref(ValueRef::Decimal(value))),
         Err(_) => Err(out_of_range(expr, cx)),
-    }
-}
-
-/// A decimal operand; a quotient with the digits that MariaDB computes, of which only a final result loses any.
-fn unrounded<'f>(operand: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Decimal>> {
-    let Node::Arith(ArithOp::Div, left, right) = &operand.node else { return operand.decimal(cx) };
-    if operand.class() != Class::Decimal {
-        return operand.decimal(cx);
-    }
-    let Some(a) = unrounded(left, cx)? else { return Ok(None) };
-    let Some(b) = unrounded(right, cx)? else { return Ok(None) };
-    let increment = u32::from(cx.session.vars.div_precision_increment);
-    let wanted = u32::from(a.scale()) + u32::from(b.scale()) + increment;
-    let digits = wanted.div_ceil(WORD_DIGITS) * WORD_DIGITS - u32::from(a.scale());
-    match a.div(&b, digits as u8) {
-        Ok(Some(quotient)) => Ok(Some(quotient)),
-        Ok(None) => {
-            division_by_zero(cx)?;
-            Ok(None)
-        }
-        Err(_) => Err(out_of_range(operand, cx)),
     }
 }
 

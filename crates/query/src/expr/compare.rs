@@ -32,7 +32,21 @@ pub fn operands<'f>(
     if is_temporal && (l.as_ref().as_bytes().is_some() || r.as_ref().as_bytes().is_some()) {
         return dates_of_text(by, (l.as_ref(), left), (r.as_ref(), right), cx);
     }
+    if by == Comparison::Decimal {
+        let (l, r) = (shown(l.as_ref(), &left.ty), shown(r.as_ref(), &right.ty));
+        return values(by, l, &left.ty, r, &right.ty, cx);
+    }
     values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
+}
+
+/// A decimal without the digits behind those that its type shows, as `=` and its like take it.
+pub fn shown<'v>(value: ValueRef<'v>, ty: &SqlType) -> ValueRef<'v> {
+    match value {
+        ValueRef::Decimal(v) if v.scale() > ty.decimals && ty.kind == TypeKind::Decimal => {
+            ValueRef::Decimal(v.round(i32::from(ty.decimals)))
+        }
+        other => other,
+    }
 }
 
 /// Compares as dates or times where a side is text; reports name the column that it came from.

@@ -193,8 +193,11 @@ impl Expr {
                 let (l, r) = (left.eval(cx)?, right.eval(cx)?);
                 Ok(Some(match (l.as_ref().is_null(), r.as_ref().is_null()) {
                     (true, true) => true,
-                    (false, false) => compare::values(*by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?
-                        .is_some_and(|o| o.is_eq()),
+                    (false, false) => {
+                        let (l, r) =
+                            (compare::shown(l.as_ref(), &left.ty), compare::shown(r.as_ref(), &right.ty));
+                        compare::values(*by, l, &left.ty, r, &right.ty, cx)?.is_some_and(|o| o.is_eq())
+                    }
                     _ => false,
                 }))
             }

@@ -125,8 +125,13 @@ fn strcmp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(Value::Int(collation::compare(by, &a, &b) as i64))
 }
 
+/// Whether FIELD() compares texts, of which NULL is one.
+fn are_texts(args: &[Expr]) -> bool {
+    args.iter().all(|a| matches!(a.class(), Class::String | Class::Null))
+}
+
 fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    if args.iter().all(|a| a.class() == Class::String) {
+    if are_texts(args) {
         let count = args.len();
         unify(cx, args, 0..count, "field")?;
     }
@@ -134,7 +139,7 @@ fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let by = if args.iter().all(|a| a.class() == Class::String) {
+    let by = if are_texts(args) {
         let before = args[0].ty.collation;
         let all = args[1..].iter().fold((before, args[0].derivation), |found, arg| {
             typing::agree(found, (arg.ty.collation, arg.derivation)).unwrap_or(found)
