@@ -9,6 +9,7 @@ use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value
 
 use super::PartCondition;
 use crate::catalog::IndexDef;
+use crate::expr::compare::shown;
 use crate::expr::{EvalContext, Expr, Frame, Node};
 use crate::select::Subquery;
 use crate::session::Session;
@@ -492,6 +493,10 @@ fn successor(bytes: Option<Vec<u8>>) -> Option<Vec<u8>> {
 fn fit(to: &SqlType, from: &SqlType, value: ValueRef<'_>, session: &Session, today: Date) -> Fit {
     if value.is_null() {
         return Fit::Null;
+    }
+    // `=` rounds a quotient to the digits that its type shows, BETWEEN and IN take all of it.
+    if shown(value, from) != value {
+        return Fit::Unknown;
     }
     if to.is_integer()
         && let Some(fit) = fit_integer(to, value)

@@ -13,7 +13,9 @@ use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation};
 
 use super::frame::Kept;
-use super::{ColumnRef, CompareOp, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing};
+use super::{
+    ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing,
+};
 use crate::bind::octets_as_number;
 use crate::func::json;
 use crate::session::UserVariable;
@@ -194,8 +196,12 @@ impl Expr {
                 Ok(Some(match (l.as_ref().is_null(), r.as_ref().is_null()) {
                     (true, true) => true,
                     (false, false) => {
-                        let (l, r) =
-                            (compare::shown(l.as_ref(), &left.ty), compare::shown(r.as_ref(), &right.ty));
+                        let (l, r) = match by {
+                            Comparison::Decimal => {
+                                (compare::shown(l.as_ref(), &left.ty), compare::shown(r.as_ref(), &right.ty))
+                            }
+                            _ => (l.as_ref(), r.as_ref()),
+                        };
                         compare::values(*by, l, &left.ty, r, &right.ty, cx)?.is_some_and(|o| o.is_eq())
                     }
                     _ => false,

@@ -13,7 +13,7 @@ use keel_base::SqlResult;
 use keel_value::{SqlType, ValueRef, convert, key};
 
 use super::Runner;
-use crate::expr::compare::canonical_type;
+use crate::expr::compare::{canonical_type, shown};
 use crate::expr::{Comparison, EvalContext, Expr, cast};
 use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer};
@@ -314,6 +314,7 @@ pub(crate) fn encode_in_domain(
             out.extend_from_slice(&number.to_be_bytes());
         }
         Comparison::Decimal => {
+            let value = shown(value, ty);
             let number = cx.reporting(|report| convert::to_decimal(value, ty, report))?;
             key::encode(out, &canonical_type(by), ValueRef::Decimal(number.round(30)), false);
         }

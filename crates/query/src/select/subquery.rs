@@ -13,8 +13,9 @@ use keel_base::{SqlResult, errors};
 use keel_value::{Cell, Value};
 
 use super::{Keyed, RowOutput, SelectPlan, run};
+use crate::expr::compare::{self, shown};
 use crate::expr::frame::Kept;
-use crate::expr::{CompareOp, Comparison, EvalContext, Expr, compare};
+use crate::expr::{CompareOp, Comparison, EvalContext, Expr};
 use crate::join::encode_in_domain;
 use crate::memory::Allowance;
 use crate::result::RowView;
@@ -433,8 +434,13 @@ impl Subquery {
             }
         });
         let operand = &self.test.operands()[column].ty;
+        let found = &self.plan.types[column].0;
         let mut cx = EvalContext::new(session, crate::expr::Frame::EMPTY);
-        compare::values(by, value.as_ref(), operand, other.as_ref(), &self.plan.types[column].0, &mut cx)
+        let (l, r) = match by {
+            Comparison::Decimal => (shown(value.as_ref(), operand), shown(other.as_ref(), found)),
+            _ => (value.as_ref(), other.as_ref()),
+        };
+        compare::values(by, l, operand, r, found, &mut cx)
     }
 
     /// Whether all values equal those of a row.
