@@ -333,6 +333,16 @@ impl Drop for Server {
     }
 }
 
+/// Gives a program its input, of which it may read as much as it likes: one that is refused reads none.
+pub fn feed(child: &mut std::process::Child, input: &[u8]) {
+    use std::io::Write;
+    let mut stdin = child.stdin.take().expect("its input is piped");
+    match stdin.write_all(input) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => panic!("the program's input: {error}"),
+        _ => {}
+    }
+}
+
 /// SIGKILL for a child that nobody has waited for yet: only then does its id still mean it.
 pub fn kill_process(pid: u32) {
     // SAFETY: a plain system call, which touches no memory of ours.

@@ -1,7 +1,6 @@
 //! Real clients: the `mariadb` command line and PyMySQL, as a person or a program uses them.
 
-use keel_testkit::process::{Engine, Server};
-use std::io::Write;
+use keel_testkit::process::{Engine, Server, feed};
 use std::process::{Command, Output, Stdio};
 
 fn server() -> Server {
@@ -23,7 +22,7 @@ fn mariadb(server: &Server, args: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the mariadb client is installed");
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("writes");
+    feed(&mut child, input.as_bytes());
     child.wait_with_output().expect("ends")
 }
 

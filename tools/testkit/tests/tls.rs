@@ -1,7 +1,7 @@
 //! TLS, compression and `caching_sha2_password`, as the `mariadb` client and PyMySQL use them; beside MariaDB where it has the
 //! same. Certificates are made by `openssl`.
 
-use keel_testkit::process::{Engine, Server, scratch_dir};
+use keel_testkit::process::{Engine, Server, feed, scratch_dir};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn mariadb(server: &Server, args: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the mariadb client is installed");
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("writes");
+    feed(&mut child, input.as_bytes());
     child.wait_with_output().expect("ends")
 }
 
