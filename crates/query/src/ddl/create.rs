@@ -245,9 +245,7 @@ impl Database {
         let catalog = self.catalog();
         let parents = record.foreign_keys.iter();
         let parents = parents.filter_map(|key| catalog.table(&key.ref_schema, &key.ref_table));
-        let mut locks: Vec<_> = parents.map(|parent| parent.shared.lock.clone()).collect();
-        locks.sort_by_key(Arc::as_ptr);
-        locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let locks: Vec<_> = parents.map(|parent| parent.shared.lock.clone()).collect();
         let _owned = self.own_locks(session, &locks, None)?;
         let mut definition = self.definition(session)?;
         if definition.catalog.require_schema(&record.schema)?.has(&record.name) {

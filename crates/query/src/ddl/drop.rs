@@ -159,8 +159,6 @@ impl Database {
             let children = catalog.references_to(schema, &old.name).into_iter();
             locks.extend(children.map(|(child, _)| child.shared.lock.clone()));
         }
-        locks.sort_by_key(Arc::as_ptr);
-        locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _owned = self.own_locks(session, &locks, wait)?;
         let mut definition = self.definition(session)?;
         for (old, new) in &renames {

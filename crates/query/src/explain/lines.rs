@@ -200,15 +200,7 @@ impl Lines {
                 }
                 Child::Subquery(subquery) => pending.push(Pending::Subquery(subquery, self.queries)),
             }
-            let plan = match child {
-                Child::Derived(_, plan) => plan,
-                Child::Subquery(subquery) => &subquery.plan,
-            };
-            self.queries += match &plan.body {
-                Body::Set(set) => set.queries().len() as u64 - 1,
-                Body::Recursive(recursive) => recursive.queries().len() as u64 - 1,
-                Body::Block(_) | Body::Working(_) => 0,
-            };
+            self.queries += child.further_numbers();
         }
         if let Some(words) = without_tables(block) {
             let extra = Some(words.into());

@@ -73,18 +73,26 @@ pub(super) fn references(source: &TableSource) -> Option<Vec<String>> {
 }
 
 /// A query within a query.
+#[derive(Clone, Copy)]
 pub(super) enum Child<'p> {
     Derived(u16, &'p SelectPlan),
     Subquery(&'p Subquery),
 }
 
-impl Clone for Child<'_> {
-    fn clone(&self) -> Self {
-        *self
+impl Child<'_> {
+    /// How many numbers its SELECTs have beyond the first.
+    pub fn further_numbers(&self) -> u64 {
+        let plan = match self {
+            Child::Derived(_, plan) => plan,
+            Child::Subquery(subquery) => &*subquery.plan,
+        };
+        match &plan.body {
+            Body::Set(set) => set.queries().len() as u64 - 1,
+            Body::Recursive(recursive) => recursive.queries().len() as u64 - 1,
+            Body::Block(_) | Body::Working(_) => 0,
+        }
     }
 }
-
-impl Copy for Child<'_> {}
 
 /// The queries within a block: derived tables, then subqueries in the select list, conditions and orders.
 pub(super) fn children(block: &Block) -> Vec<Child<'_>> {

@@ -217,15 +217,7 @@ impl<'p> Tree<'p> {
             if let Child::Subquery(subquery) = child {
                 self.names.subqueries.push((Arc::as_ptr(&subquery.plan) as usize, self.queries));
             }
-            let plan = match child {
-                Child::Derived(_, plan) => plan,
-                Child::Subquery(subquery) => &subquery.plan,
-            };
-            self.queries += match &plan.body {
-                Body::Set(set) => set.queries().len() as u64 - 1,
-                Body::Recursive(recursive) => recursive.queries().len() as u64 - 1,
-                Body::Block(_) | Body::Working(_) => 0,
-            };
+            self.queries += child.further_numbers();
         }
         let (mut derived, mut subqueries) = (BTreeMap::new(), Vec::new());
         for (child, id) in numbered {

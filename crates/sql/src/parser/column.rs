@@ -155,21 +155,7 @@ impl Parser<'_> {
 
     /// Behind a column's name.
     pub(super) fn column_after(&mut self, name: String) -> SqlResult<ColumnDef> {
-        let mut column = ColumnDef {
-            name,
-            data_type: data_type(DataTypeKind::BigInt),
-            nullable: None,
-            default: None,
-            on_update: None,
-            auto_increment: false,
-            key: None,
-            comment: None,
-            collation: None,
-            generated: None,
-            check: None,
-            references: None,
-            invisible: false,
-        };
+        let mut column = ColumnDef::of(name, data_type(DataTypeKind::BigInt));
         if self.accept_kw(Kw::SERIAL) {
             column.data_type.unsigned = true;
             serial(&mut column);
