@@ -97,9 +97,9 @@ pub fn message_in_results(message: &str, results: CollationId) -> Option<Vec<u8>
 
 fn send_column(ty: &SqlType, to: Charset) -> SendColumn {
     let from = ty.collation.charset();
-    let converts = ty.is_text() && to != Charset::Binary && from != Charset::Binary && !holds(to, from);
-    let from = converts.then_some(if ty.has_members() { Charset::Utf8mb4 } else { from });
-    let from = from.filter(|from| !holds(to, *from));
+    let is_text = ty.is_text() || ty.has_members();
+    let converts = is_text && to != Charset::Binary && from != Charset::Binary && !holds(to, from);
+    let from = converts.then_some(from);
     SendColumn { ty: ty.clone(), plain: from.is_none() && ty.kind != TypeKind::Timestamp, from }
 }
 

@@ -41,8 +41,8 @@ pub(super) fn shortened(mut name: String) -> String {
 /// A name made of the octets behind an introducer.
 fn introduced_name(octets: &[u8], charset: &str) -> String {
     match Charset::by_name(charset) {
-        Some(Charset::Latin1) => {
-            let text = collation::convert(Charset::Latin1, Charset::Utf8mb4, octets).0;
+        Some(charset) if !charset.is_utf8() => {
+            let text = collation::convert(charset, Charset::Utf8mb4, octets).0;
             String::from_utf8_lossy(&text).into_owned()
         }
         Some(Charset::Binary) => String::from_utf8(octets.to_vec()).unwrap_or_default(),

@@ -48,21 +48,12 @@ fn engines(rows: &mut RowMaker<'_>) {
     ]);
 }
 
-/// Character sets with the words that MariaDB describes them by.
-const CHARSETS: &[(Charset, &str)] = &[
-    (Charset::Latin1, "cp1252 West European"),
-    (Charset::Ascii, "US ASCII"),
-    (Charset::Utf8mb3, "UTF-8 Unicode"),
-    (Charset::Utf8mb4, "UTF-8 Unicode"),
-    (Charset::Binary, "Binary pseudo charset"),
-];
-
 fn character_sets(rows: &mut RowMaker<'_>) {
-    for (charset, description) in CHARSETS {
+    for charset in Charset::all() {
         rows.row([
             ("CHARACTER_SET_NAME", text(charset.name())),
             ("DEFAULT_COLLATE_NAME", text(charset.default_collation().name())),
-            ("DESCRIPTION", text(description)),
+            ("DESCRIPTION", text(charset.description())),
             ("MAXLEN", number(u64::from(charset.max_bytes()))),
         ]);
     }
@@ -70,8 +61,7 @@ fn character_sets(rows: &mut RowMaker<'_>) {
 
 fn sorted_collations() -> Vec<CollationId> {
     let mut all = collation::all().to_vec();
-    let place = |c: &CollationId| CHARSETS.iter().position(|(charset, _)| *charset == c.charset());
-    all.sort_by_key(|c| (place(c), c.0));
+    all.sort_by_key(|c| (c.charset().default_collation(), c.0));
     all
 }
 

@@ -94,12 +94,8 @@ impl ClientSession {
     /// The text in UTF-8, where the client's character set is another.
     pub(super) fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
         let from = self.core.sql.vars.client_collation.charset();
-        match from {
-            Charset::Latin1 if !text.is_ascii() => {
-                Some(collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
-            }
-            _ => None,
-        }
+        let converts = !from.is_utf8() && !text.is_ascii();
+        converts.then(|| collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
     }
 
     /// Runs the first statement of a text; gives where the next one begins.
