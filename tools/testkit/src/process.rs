@@ -99,7 +99,10 @@ impl Server {
 
     /// Fills MariaDB's tables of time zones, which a new one has empty; Keel's are built in.
     pub fn load_zones(&self) -> io::Result<()> {
-        let zones = Command::new("mariadb-tzinfo-to-sql").arg("/usr/share/zoneinfo").stderr(Stdio::null()).output()?;
+        let zones = Command::new("mariadb-tzinfo-to-sql")
+            .arg("/usr/share/zoneinfo")
+            .stderr(Stdio::null())
+            .output()?;
         let mut client = Command::new("mariadb")
             .args(["--no-defaults", "-uroot", "mysql"])
             .arg(format!("--socket={}", self.socket().display()))

@@ -223,7 +223,9 @@ impl<'a> RowMaker<'a> {
                 _ if column.nullable => Value::Null,
                 TypeKind::VarChar | TypeKind::LongText => Value::bytes(b""),
                 TypeKind::Double | TypeKind::Float => Value::Double(0.0),
-                TypeKind::Decimal => Value::Decimal(Decimal::from_i64(0).round(i32::from(column.ty.decimals))),
+                TypeKind::Decimal => {
+                    Value::Decimal(Decimal::from_i64(0).round(i32::from(column.ty.decimals)))
+                }
                 TypeKind::DateTime => Value::DateTime(keel_value::DateTime::default()),
                 _ => Value::Int(0),
             })

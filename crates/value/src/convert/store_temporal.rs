@@ -164,9 +164,9 @@ pub(super) fn temporal<'a>(
         Lost::Part => Problem::TruncatedNote,
         Lost::Value => incorrect(false),
         Lost::Range => incorrect(true),
-        Lost::Hour => {
-            Problem::SkippedTime { value: if context.strict { printable(value, from) } else { String::new() } }
-        }
+        Lost::Hour => Problem::SkippedTime {
+            value: if context.strict { printable(value, from) } else { String::new() },
+        },
     });
     match problem {
         Some(problem) => bent(cell, problem),
