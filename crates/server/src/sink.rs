@@ -12,6 +12,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::named::SharedZone;
 use keel_value::types::{Format, flags};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, ValueRef};
 use keel_wire::capability::{Capabilities, Status, type_code};
@@ -20,7 +21,6 @@ use keel_wire::reply::{self, Column, Extended};
 use keel_wire::{packet, rows};
 
 use crate::upload::Upload;
-use crate::zone::SharedZone;
 
 /// Output is handed to the kernel in pieces of about this size.
 const FLUSH_BYTES: usize = 64 * 1024;

@@ -73,8 +73,12 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a String takes all text");
 }
 
+/// `binary` has one collation, which is not named.
 fn push_charset(out: &mut String, charset: &str, collate: &str, collation: CollationId) {
-    push(out, format_args!("{charset}{}{collate}{}", collation.charset().name(), collation.name()));
+    push(out, format_args!("{charset}{}", collation.charset().name()));
+    if collation != CollationId::BINARY {
+        push(out, format_args!("{collate}{}", collation.name()));
+    }
 }
 
 fn push_options(out: &mut String, table: &TableDef) {

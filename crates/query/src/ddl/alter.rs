@@ -381,6 +381,7 @@ impl Alteration {
         if at_end
             && !stored
             && !made.auto_increment
+            && !matches!(made.default, ColumnDefault::Expression(_))
             && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
         {
             made.added_with = columns::value_for_old_rows(cx.session, &made)?;

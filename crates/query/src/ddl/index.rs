@@ -216,8 +216,10 @@ impl Database {
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let generated = Generated::bind(&self.catalog(), session, &copy)?;
+        let mut generated = Generated::bind(&self.catalog(), session, &copy)?;
         let origin = &alteration.column_origin;
+        let added = (0..origin.len()).filter(|place| origin[*place].is_none());
+        generated.add_defaults(&self.catalog(), session, &copy, added)?;
         let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })

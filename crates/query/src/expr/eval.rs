@@ -91,6 +91,7 @@ pub fn problem_error(problem: Problem) -> SqlError {
             }
         }
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::SkippedTime { value } => errors::truncated_wrong_value("datetime", value),
         Problem::CannotCast { from, to } => {
             errors::illegal_parameter_data_types2_for_operation(from, to, "cast")
         }

@@ -35,7 +35,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
 }
 
 /// What the one engine is called, and what it can do.
-pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking and crash recovery";
+pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking, foreign keys and crash recovery";
 
 fn engines(rows: &mut RowMaker<'_>) {
     rows.row([
@@ -98,6 +98,11 @@ fn applicability(rows: &mut RowMaker<'_>) {
     }
 }
 
+/// A statement as MariaDB shows it: without what stands behind its end.
+fn shown(statement: &[u8]) -> String {
+    String::from_utf8_lossy(statement).trim_end_matches([';', ' ', '\t', '\r', '\n']).to_string()
+}
+
 fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let sees_all = view.session.access.global.has(Privileges::PROCESS);
     for client in view.state.registry.all() {
@@ -111,7 +116,7 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
         let elapsed = activity.since.elapsed();
         let own = client.id == view.session.id;
         let running = !activity.text.is_empty();
-        let info = running.then(|| String::from_utf8_lossy(&hidden(&activity.text)).into_owned());
+        let info = running.then(|| shown(&hidden(&activity.text)));
         rows.row([
             ("ID", number(client.id)),
             ("USER", text(&activity.user)),
@@ -236,10 +241,12 @@ fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
 }
 
 fn plugins(rows: &mut RowMaker<'_>) {
-    for (name, kind) in [
-        ("mysql_native_password", "AUTHENTICATION"),
-        ("caching_sha2_password", "AUTHENTICATION"),
-        ("InnoDB", "STORAGE ENGINE"),
+    for (name, kind, description) in [
+        ("mysql_native_password", "AUTHENTICATION", "Native MySQL authentication"),
+        ("ed25519", "AUTHENTICATION", "Elliptic curve ED25519 based authentication"),
+        ("caching_sha2_password", "AUTHENTICATION", "Caching SHA-256 authentication of MySQL 8"),
+        ("unix_socket", "AUTHENTICATION", "Unix Socket based authentication"),
+        ("InnoDB", "STORAGE ENGINE", ENGINE_COMMENT),
     ] {
         rows.row([
             ("PLUGIN_NAME", text(name)),
@@ -248,7 +255,7 @@ fn plugins(rows: &mut RowMaker<'_>) {
             ("PLUGIN_TYPE", text(kind)),
             ("PLUGIN_TYPE_VERSION", text("1.0")),
             ("PLUGIN_AUTHOR", text("Keel")),
-            ("PLUGIN_DESCRIPTION", text("")),
+            ("PLUGIN_DESCRIPTION", text(description)),
             ("PLUGIN_LICENSE", text("Apache-2.0")),
             ("LOAD_OPTION", text("FORCE")),
             ("PLUGIN_MATURITY", text("Beta")),

@@ -415,7 +415,7 @@ impl ClientSession {
         let read = execute.params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values);
         if read.is_err() {
             prepared.long.clear();
-            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+            return Err(errors::malformed_packet());
         }
         {
             let mut activity = self.core.client.activity.lock();

@@ -5,13 +5,13 @@ use std::time::Duration;
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::named;
 use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
 use crate::core::{Core, Evaluated};
 use crate::privileges;
-use crate::zone;
 
 /// A change that has been checked.
 enum Change {
@@ -237,8 +237,8 @@ fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 
 fn zone_setting(value: &Value) -> SqlResult<Setting> {
     let text = shown(value);
-    let canonical = zone::canonical(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
-    Ok(Setting::text(&canonical))
+    let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
+    Ok(Setting::text(&name))
 }
 
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
