@@ -395,6 +395,7 @@ catalogue! {
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    PK_INDEX_CANT_BE_IGNORED pk_index_cant_be_ignored(4174, "HY000") "A primary key cannot be marked as IGNORE";
     JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
     JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";
     JSON_TABLE_SCALAR_EXPECTED json_table_scalar_expected(4178, "HY000", column, table) "Can't store an array or an object in the scalar column '{column}' of JSON_TABLE '{table}'.";
@@ -427,6 +428,7 @@ catalogue! {
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
     ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";
+    WITH_TIES_NEEDS_ORDER with_ties_needs_order(4180, "HY000") "FETCH ... WITH TIES requires ORDER BY clause to be present";
     SFORMAT_ERROR sformat_error(4183, "HY000", what) "SFORMAT error: {what}";
 }
 

@@ -58,8 +58,13 @@ impl Database {
         };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
-        for action in &alter.actions {
+        let mut actions: Vec<&AlterAction> = alter.actions.iter().collect();
+        actions.sort_by_key(|action| rank(action));
+        for action in actions {
             self.apply(session, &table, &mut alteration, action)?;
+        }
+        if alteration.record.columns.is_empty() {
+            return Err(errors::cant_remove_all_fields());
         }
         if alteration.stores_anew {
             refuse_algorithm(&alter.actions)?;
@@ -188,9 +193,20 @@ impl Database {
             AlterAction::DropConstraint { if_exists, name } => {
                 alteration.drop_constraint(session, name, *if_exists)
             }
-            AlterAction::IgnoreKey { .. } => Err(errors::not_supported_yet("IGNORED indexes")),
+            AlterAction::IgnoreKey { if_exists, name, ignored } => {
+                alteration.ignore_key(session, name, *ignored, *if_exists)
+            }
             AlterAction::Unsupported(what) => Err(errors::not_supported_yet(what)),
         }
+    }
+}
+
+/// What goes, goes first, wherever it is written: so the same name can come again.
+fn rank(action: &AlterAction) -> u8 {
+    match action {
+        AlterAction::DropKey { .. } | AlterAction::DropPrimaryKey { .. } => 0,
+        AlterAction::DropColumn { .. } => 1,
+        _ => 2,
     }
 }
 
@@ -433,9 +449,6 @@ impl Alteration {
             session.note(error);
             return Ok(());
         };
-        if self.record.columns.len() == 1 {
-            return Err(errors::cant_remove_all_fields());
-        }
         self.take_column(place);
         for index in &mut self.record.indexes {
             index.parts.retain(|p| p.column != usize::MAX);
@@ -644,6 +657,30 @@ impl Alteration {
         }
         self.record.indexes[place].name = new.into();
         Ok(())
+    }
+
+    fn ignore_key(
+        &mut self,
+        session: &mut Session,
+        name: &str,
+        ignored: bool,
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        let mut old = self.record.indexes.iter_mut().filter(|index| self.kept_indexes.contains(&index.name));
+        match old.find(|index| names::same(&index.name, name)) {
+            Some(index) => {
+                index.options.ignored = ignored;
+                Ok(())
+            }
+            None => {
+                let error = errors::key_does_not_exist(name, &*self.record.name);
+                if !if_exists {
+                    return Err(error);
+                }
+                session.note(error);
+                Ok(())
+            }
+        }
     }
 
     fn option(&mut self, session: &mut Session, option: &TableOption) -> SqlResult<()> {

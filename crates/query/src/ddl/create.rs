@@ -330,6 +330,7 @@ impl Database {
             foreign_keys: Vec::new(),
             checks: Vec::new(),
         };
+        keys::check_ignored(&record)?;
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
             generated::check_key(&record.columns, &made)?;

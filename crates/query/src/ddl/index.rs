@@ -44,6 +44,7 @@ impl Database {
         checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
+        keys::check_ignored(&alteration.record)?;
         let added: Vec<ForeignKey> = {
             let keys = alteration.record.foreign_keys.iter();
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 
-use crate::catalog::{ColumnDef, IndexKind, IndexRecord, KeyPart, names};
+use crate::catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
 use crate::session::Session;
 
 /// Octets of a key.
@@ -103,7 +103,9 @@ fn record(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0), lean: true })
+    let block_size = key.options.block_size.map_or(0, |size| u32::try_from(size).unwrap_or(u32::MAX));
+    let options = IndexOptions { ignored: key.options.ignored, block_size };
+    Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true })
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {
@@ -228,6 +230,14 @@ pub(super) fn sort(columns: &[ColumnDef], indexes: &mut [IndexRecord]) {
         IndexKind::Unique => 2,
         IndexKind::Plain => 3,
     });
+}
+
+/// 4174 where the key that orders the rows is not to be used.
+pub(super) fn check_ignored(record: &TableRecord) -> SqlResult<()> {
+    match record.clustered().is_some_and(|key| record.indexes[key].options.ignored) {
+        true => Err(errors::pk_index_cant_be_ignored()),
+        false => Ok(()),
+    }
 }
 
 /// At most one AUTO_INCREMENT column, and a key that begins with it.
