@@ -237,7 +237,8 @@ impl TableReader {
         if !self.next_row(session, slot)? {
             return Ok(false);
         }
-        let number = self.primary.as_slice().try_into().map_or(Value::Null, |n| Value::UInt(u64::from_be_bytes(n)));
+        let number =
+            self.primary.as_slice().try_into().map_or(Value::Null, |n| Value::UInt(u64::from_be_bytes(n)));
         let columns = 0..self.table.columns.len() as u16;
         let values = columns.map(|column| slot.get(column).to_owned()).chain([number]).collect();
         *slot = RowSlot::Values(values);

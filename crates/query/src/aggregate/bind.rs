@@ -119,7 +119,10 @@ impl Binder<'_> {
         let derivation = match (call.kind, call.args.as_slice()) {
             _ if !call.ty.is_string() => Derivation::Numeric,
             (
-                AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue | AggregateKind::GroupConcat,
+                AggregateKind::Min
+                | AggregateKind::Max
+                | AggregateKind::AnyValue
+                | AggregateKind::GroupConcat,
                 [of],
             ) if of.ty.is_string() => of.derivation,
             _ => Derivation::Implicit,

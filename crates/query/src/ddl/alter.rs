@@ -205,7 +205,7 @@ impl Database {
 fn rank(action: &AlterAction) -> u8 {
     match action {
         AlterAction::DropKey { .. } | AlterAction::DropPrimaryKey { .. } => 0,
-        AlterAction::DropColumn { .. } => 1,
+        AlterAction::DropColumn { .. } | AlterAction::IgnoreKey { .. } => 1,
         _ => 2,
     }
 }
@@ -272,6 +272,24 @@ impl Alteration {
     fn copy_all(&mut self) {
         self.copies = true;
         self.converts = true;
+    }
+
+    /// Whether its AUTO_INCREMENT column was there before.
+    pub fn keeps_auto_increment(&self, old: &TableDef) -> bool {
+        let column = self.record.columns.iter().position(|column| column.auto_increment);
+        let origin = column.map(|place| self.column_origin[place]);
+        origin.is_none_or(|origin| origin.is_some() || old.auto_increment.is_none())
+    }
+
+    /// Takes away the conditions of the table that name only columns which are gone.
+    pub fn drop_checks(&mut self, old: &TableDef) {
+        let columns = &self.record.columns;
+        let is_there = |name: &str| columns.iter().any(|column| names::same(&column.name, name));
+        let is_gone = |name: &str| old.column_index(name).is_some() && !is_there(name);
+        self.record.checks.retain(|check| {
+            let named = check::columns_of(&check.condition);
+            named.is_empty() || !named.iter().all(|name| is_gone(name))
+        });
     }
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
@@ -349,21 +367,10 @@ impl Alteration {
         Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
-    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where nothing else is to be done to rows or columns,
-    /// ORDER BY where rows lie in the order of a key.
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS, ORDER BY where rows lie in the order of a key.
     fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
         let (schema, name) = (&self.record.schema, &self.record.name);
-        let harmless = |action: &AlterAction| {
-            matches!(
-                action,
-                AlterAction::EnableKeys(_)
-                    | AlterAction::Option(_)
-                    | AlterAction::Rename(_)
-                    | AlterAction::Algorithm(_)
-                    | AlterAction::Lock(_)
-            )
-        };
-        if actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) && actions.iter().all(harmless) {
+        if actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
             session.note(errors::illegal_ha("InnoDB", schema, name));
         }
         if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {

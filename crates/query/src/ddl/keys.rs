@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 
+use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use crate::catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
 use crate::session::Session;
 
@@ -27,7 +28,7 @@ pub(super) fn add(
     let kind = kind_of(indexes, key)?;
     let parts = parts(session, columns, kind, &key.columns)?;
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
-    let index = record(indexes, columns, kind, key, parts)?;
+    let index = record(session, indexes, columns, kind, key, parts)?;
     if kind == IndexKind::Primary {
         if index.parts.iter().any(|p| columns[p.column].generated.is_some()) {
             return Err(errors::primary_key_based_on_generated_column());
@@ -61,7 +62,7 @@ pub(super) fn add_made(
         return Ok(());
     }
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
-    let index = record(indexes, columns, kind, key, parts)?;
+    let index = record(session, indexes, columns, kind, key, parts)?;
     made.push(index.name.clone());
     indexes.push(index);
     Ok(())
@@ -90,6 +91,7 @@ fn kind_of(indexes: &[IndexRecord], key: &ast::KeyDef) -> SqlResult<IndexKind> {
 
 /// The record of a key with its name.
 fn record(
+    session: &mut Session,
     indexes: &[IndexRecord],
     columns: &[ColumnDef],
     kind: IndexKind,
@@ -103,6 +105,8 @@ fn record(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
+    let too_long = |max| errors::too_long_index_comment(&name, max);
+    let comment = fitting_comment(session, comment, COMMENT_CHARS_MAX, too_long)?;
     let block_size = key.options.block_size.map_or(0, |size| u32::try_from(size).unwrap_or(u32::MAX));
     let options = IndexOptions { ignored: key.options.ignored, block_size };
     Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true })
@@ -197,6 +201,9 @@ fn prefix(
     }
     let per_char = if ty.is_text() { ty.collation.charset().max_bytes() } else { 1 };
     let whole = if ty.is_blob() { u32::MAX } else { ty.length };
+    if whole == 0 && (!column.nullable || kind == IndexKind::Primary) {
+        return Err(errors::wrong_key_column("InnoDB", &column.name));
+    }
     let asked = match part.length {
         Some(0) => return Err(errors::key_part_0(&column.name)),
         Some(n) if !ty.is_blob() && n > u64::from(whole) => return Err(errors::wrong_sub_key()),

@@ -343,7 +343,8 @@ pub(super) fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties } = bound;
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties } =
+        bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;

@@ -533,7 +533,8 @@ impl SetPlan {
             self.root.run(run, session, &mut Each(emit))?;
             return Ok(seen.saturating_sub(offset));
         }
-        let mut sorter = Sorter::new((!self.ties).then_some(end), session.vars.sort_buffer_bytes, session.host.clone());
+        let mut sorter =
+            Sorter::new((!self.ties).then_some(end), session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         self.root.run(
