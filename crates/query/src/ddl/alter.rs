@@ -367,10 +367,11 @@ impl Alteration {
         Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
-    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS, ORDER BY where rows lie in the order of a key.
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where rows lie in the order of a key.
     fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
         let (schema, name) = (&self.record.schema, &self.record.name);
-        if actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
+        let has_keys = self.record.indexes.iter().any(|index| index.kind == IndexKind::Plain);
+        if has_keys && actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
             session.note(errors::illegal_ha("InnoDB", schema, name));
         }
         if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {
