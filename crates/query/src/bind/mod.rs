@@ -20,9 +20,8 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub(crate) use scope::OUTSIDE;
-pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
 pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;

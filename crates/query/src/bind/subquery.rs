@@ -91,7 +91,8 @@ impl Binder<'_> {
             _ => Err(errors::operand_columns(1)),
         })?;
         let (ty, _) = subquery.plan.types()[0].clone();
-        let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let own = subquery.plan.derivations[0];
+        let derivation = if ty.is_string() { own } else { Derivation::Numeric };
         Ok(Expr { node: Node::Subquery(Box::new(subquery)), ty, nullable: true, derivation })
     }
 
@@ -142,20 +143,20 @@ impl Binder<'_> {
             (ast::Expr::Subquery(query), row @ ast::Expr::Row(_)) => (row, query, op.swapped()),
             _ => return Ok(None),
         };
-        if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
-            return Err(errors::not_supported_yet("ordering a row against a subquery"));
-        }
         let operands = self.operands(row)?;
         let subquery = self.subquery(query, |binder, plan| {
             let (operands, by) = binder.match_columns(operands, plan)?;
-            Ok(SubqueryTest::Row { negated: op == CompareOp::Ne, operands, by })
+            Ok(SubqueryTest::Row { op, operands, by })
         })?;
-        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), true)))
+        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), op != CompareOp::NullSafeEq)))
     }
 
     fn operands(&mut self, tree: &ast::Expr) -> SqlResult<Vec<Expr>> {
         let bound = self.expr(tree)?;
         Ok(match bound.node {
+            Node::Row(parts) if parts.iter().any(|part| matches!(part.node, Node::Row(_))) => {
+                return Err(errors::operand_columns(1));
+            }
             Node::Row(parts) => parts,
             node => vec![Expr { node, ..bound }],
         })
@@ -172,8 +173,9 @@ impl Binder<'_> {
         }
         let mut by = Vec::with_capacity(operands.len());
         let mut out = Vec::with_capacity(operands.len());
-        for (operand, (ty, nullable)) in operands.into_iter().zip(plan.types()) {
-            let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let columns = plan.types().iter().zip(&plan.derivations);
+        for (operand, ((ty, nullable), own)) in operands.into_iter().zip(columns) {
+            let derivation = if ty.is_string() { *own } else { Derivation::Numeric };
             let column = Expr { node: Node::Aggregate(0), ty: ty.clone(), nullable: *nullable, derivation };
             let mut pair = vec![operand, column];
             by.push(self.common_domain(&mut pair, "=")?);

@@ -242,9 +242,15 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
     if let Some(using) = &index.using {
         push(out, format_args!(" USING {using}"));
     }
+    if index.options.block_size != 0 {
+        push(out, format_args!(" KEY_BLOCK_SIZE={}", index.options.block_size));
+    }
     if !index.comment.is_empty() {
         out.push_str(" COMMENT ");
         push_string(out, index.comment.as_bytes());
+    }
+    if index.options.ignored {
+        out.push_str(" IGNORED");
     }
 }
 

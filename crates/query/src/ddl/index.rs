@@ -39,11 +39,14 @@ impl Database {
         let old = table.record();
         alteration.settle(table);
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        alteration.drop_checks(table);
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
+        keys::check_ignored(&alteration.record)?;
+        columns::check_invisible(&alteration.record.columns)?;
         let added: Vec<ForeignKey> = {
             let keys = alteration.record.foreign_keys.iter();
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
@@ -59,7 +62,9 @@ impl Database {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
-        let last_auto = self.next_auto_increment(table).saturating_sub(1);
+        // A column that is new counts anew.
+        let counts_on = alteration.keeps_auto_increment(table);
+        let last_auto = if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
         let mut pending = PendingTrees::new(self, table.is_temporary());
         let (rows, last_auto) = if copies {
             let copied = self.copy(session, table, &mut alteration, &mut pending)?;

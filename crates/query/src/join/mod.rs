@@ -36,6 +36,8 @@ pub(crate) struct TableSource {
     pub slot: u16,
     /// Its definition.
     pub table: Arc<TableDef>,
+    /// Whether its rows carry their hidden numbers, behind the columns.
+    pub numbered: bool,
     /// The name it has in the query.
     pub alias: Arc<str>,
     /// The way to its rows.
@@ -231,7 +233,8 @@ impl<'p> Runner<'p> {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
                 source: table,
-                reader: TableReader::new(&table.table, &table.path, table.covering, read),
+                reader: TableReader::new(&table.table, &table.path, table.covering, read)
+                    .numbered(table.numbered),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
             Source::Function(function) => Runner::Function {

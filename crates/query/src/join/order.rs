@@ -8,16 +8,17 @@
 //! The cost of an order is the rows read: those of each step times the rows of the steps before.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::IndexHint;
-use keel_value::Value;
 use keel_value::row::Layout;
+use keel_value::{SqlType, Value};
 
 use super::{DerivedSource, FunctionSource, HashPlan, JoinSource, Source, TableSource, disjunct};
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
+use crate::bind::row_number_type;
 use crate::catalog::TableDef;
 use crate::counts::{Counting, Counts};
 use crate::expr::{CompareOp, Expr, Node, walk};
@@ -515,6 +516,7 @@ impl Planner<'_> {
             LeafKind::Table(table, _) => (
                 Source::Table(Box::new(TableSource {
                     slot,
+                    numbered: table.row_number_column().is_some_and(|n| leaf.needed.get(n) == Some(&true)),
                     table: table.clone(),
                     alias: leaf.alias.clone(),
                     path: Arc::new(choice.path.clone()),
@@ -650,11 +652,17 @@ impl Planner<'_> {
     }
 }
 
+/// The type of hidden row numbers.
+static ROW_NUMBER_TYPE: LazyLock<SqlType> = LazyLock::new(row_number_type);
+
 impl Leaf {
     /// Its columns, and which are needed.
     pub fn columns(&self) -> SlotColumns<'_> {
         let types = match &self.kind {
-            LeafKind::Table(table, _) => table.columns.iter().map(|c| &c.ty).collect(),
+            LeafKind::Table(table, _) => {
+                let number = (self.needed.len() > table.columns.len()).then_some(&*ROW_NUMBER_TYPE);
+                table.columns.iter().map(|c| &c.ty).chain(number).collect()
+            }
             LeafKind::Derived(plan, _) => plan.types.iter().map(|(ty, _)| ty).collect(),
             LeafKind::Function(table) => table.columns.iter().map(|column| &column.ty).collect(),
         };

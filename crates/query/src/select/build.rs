@@ -113,6 +113,8 @@ pub(super) struct Bound {
     pub order: Vec<(Expr, bool)>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// FETCH ... WITH TIES.
+    pub ties: bool,
 }
 
 /// Plans one SELECT.
@@ -140,6 +142,10 @@ pub(super) fn bind_parts(
     if select.rollup && !order.is_empty() {
         return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
     }
+    let ties = limit.is_some_and(|limit| limit.with_ties);
+    if ties && order.is_empty() {
+        return Err(errors::with_ties_needs_order());
+    }
     let mut from = from::bind(binder, &select.from)?;
     binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
     let pins = std::mem::replace(&mut binder.pins_literals, true);
@@ -166,7 +172,7 @@ pub(super) fn bind_parts(
     }
     recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
-    Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
+    Ok(Bound { ties, from, items, conditions, group_by, having, windows, order, limit, offset })
 }
 
 /// The slot of window functions' results, behind the tables' and the groups'; the next one takes their keys.
@@ -323,9 +329,6 @@ pub(super) fn bind_limit(
     limit: Option<&Limit>,
 ) -> SqlResult<(Option<Expr>, Option<Expr>)> {
     let Some(limit) = limit else { return Ok((None, None)) };
-    if limit.with_ties {
-        return Err(errors::not_supported_yet("FETCH ... WITH TIES"));
-    }
     let mut bind = |tree: &Option<Tree>| tree.as_ref().map(|t| binder.bind(t, Clause::Order)).transpose();
     let offset = bind(&limit.offset)?;
     // OFFSET alone takes all the rest.
@@ -340,7 +343,8 @@ pub(super) fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset } = bound;
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties } =
+        bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = table_count as u16;
@@ -418,7 +422,7 @@ pub(super) fn assemble(
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
-    let known_rows = known_limit(binder, limit.as_ref(), offset.as_ref());
+    let known_rows = if ties { None } else { known_limit(binder, limit.as_ref(), offset.as_ref()) };
     let request = JoinRequest {
         session: binder.cx.session,
         leaves: &from.leaves,
@@ -434,7 +438,8 @@ pub(super) fn assemble(
         Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
         _ => Vec::new(),
     };
-    let wished = if windows.is_some() { &[][..] } else { &order };
+    // Ties are told by the keys of a sort.
+    let wished = if windows.is_some() || ties { &[][..] } else { &order };
     let wishes = wishes(group.as_ref(), wished, &having, &request)?;
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
@@ -448,7 +453,7 @@ pub(super) fn assemble(
     let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let group = group.map(|plan| GroupPlan { streams, ..plan });
     let sorted_already =
-        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none();
+        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none() && !ties;
     let first_row_of = match &group {
         Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
@@ -483,6 +488,7 @@ pub(super) fn assemble(
         unprojected,
         limit,
         offset,
+        ties,
         layout: result_layout(project.iter().map(|e| &e.ty)),
         project,
         calc_found_rows: select.options.calc_found_rows,
@@ -490,6 +496,7 @@ pub(super) fn assemble(
     };
     Ok(SelectPlan {
         types: block.types(),
+        derivations: block.project.iter().map(|e| e.derivation).collect(),
         body: Body::Block(Box::new(block)),
         columns: ResultColumns::new(columns),
         tables: binder.tables.clone(),
@@ -626,7 +633,9 @@ fn wished_groups(
         let Some(column) = key.as_column().filter(|c| c.slot == leaf.slot) else { return Ok(None) };
         wished.push((column.column, descending));
     }
-    let begins = |index: &&crate::catalog::IndexDef| index.parts[0].column == wished[0].0 as usize;
+    let begins = |index: &&crate::catalog::IndexDef| {
+        !index.options.ignored && index.parts[0].column == wished[0].0 as usize
+    };
     let Some(index) = table.indexes.iter().find(begins) else { return Ok(None) };
     let per_value = table.rows_per_value(index, crate::access::table_rows(table)?)?;
     let rows = limit as f64 * per_value[wished.len().min(per_value.len()) - 1];

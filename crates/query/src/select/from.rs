@@ -12,7 +12,7 @@ use super::natural::{self, Columns};
 use super::{Body, SelectPlan, build, function, merge, view};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::names;
-use crate::expr::{Derivation, Expr};
+use crate::expr::Expr;
 use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Tables met in FROM.
@@ -155,7 +155,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             }
             for hint in hints {
                 for index in &hint.indexes {
-                    if def.index_position(index).is_none() {
+                    if def.usable_index(index).is_none() {
                         return Err(errors::key_does_not_exist(
                             index,
                             alias.as_deref().unwrap_or(&name.name),
@@ -168,7 +168,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),
-                needed: vec![false; def.columns.len()],
+                needed: vec![false; def.columns.len() + usize::from(def.row_number_column().is_some())],
                 kind: LeafKind::Table(def, hints.clone()),
             });
             binder.scope_mut().add_table(entry)?;
@@ -334,7 +334,8 @@ pub(super) fn add_derived(
         return Err(errors::with_col_wrong_list());
     }
     let mut columns: Vec<ScopeColumn> = Vec::with_capacity(described.len());
-    for (index, (meta, (ty, nullable))) in described.iter().zip(&plan.types).enumerate() {
+    let typed = plan.types.iter().zip(&plan.derivations);
+    for (index, (meta, ((ty, nullable), derivation))) in described.iter().zip(typed).enumerate() {
         let name: Arc<str> = renamed.get(index).map_or_else(|| meta.name.clone(), |n| n.as_str().into());
         if columns.iter().any(|c| names::same(&c.name, &name)) {
             return Err(errors::dup_fieldname(name));
@@ -344,7 +345,7 @@ pub(super) fn add_derived(
             ty: local_type(ty),
             nullable: *nullable,
             invisible: false,
-            derivation: Derivation::Implicit,
+            derivation: *derivation,
         });
     }
     let slot = from.leaves.len() as u16;

@@ -72,10 +72,13 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         meta.flags = computed_flags(expr);
         return meta;
     };
+    let place = column.column as usize;
+    if place >= table.columns.len() {
+        return meta;
+    }
     if table.is_hidden() {
         return describe_in_view(meta, table, column, tables);
     }
-    let place = column.column as usize;
     meta.table = table.alias.clone();
     meta.org_table = table.name.clone();
     meta.schema = table.schema.clone();
