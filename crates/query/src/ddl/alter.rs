@@ -61,6 +61,11 @@ impl Database {
         for action in &alter.actions {
             self.apply(session, &table, &mut alteration, action)?;
         }
+        if alteration.record.options.is_sequence()
+            && alter.actions.iter().any(|action| matches!(action, AlterAction::OrderBy(_)))
+        {
+            return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
+        }
         if alteration.stores_anew {
             refuse_algorithm(&alter.actions)?;
         }

@@ -22,6 +22,7 @@ use crate::dml::{
     insert_row, into_column, write_entry,
 };
 use crate::engine_error;
+use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
@@ -38,6 +39,12 @@ impl Database {
     ) -> SqlResult<u64> {
         let old = table.record();
         alteration.settle(table);
+        if alteration.record.options.is_sequence() {
+            sequence::check_shape(&alteration.record)?;
+        }
+        if alteration.record.options.is_sequence() && !table.is_sequence() {
+            sequence::check_rows(session, table)?;
+        }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
