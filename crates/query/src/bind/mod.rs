@@ -23,8 +23,8 @@ pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
 pub(crate) use scope::OUTSIDE;
 pub(crate) use scope::display;
-pub(crate) use sequence::NamedSequence;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use sequence::NamedSequence;
 pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;

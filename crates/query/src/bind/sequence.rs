@@ -58,7 +58,11 @@ impl Binder<'_> {
         }
         let call = Call { table: table.clone(), op: tree.op };
         self.saw_volatile = true;
-        self.sequences.push(NamedSequence { table, writes: call.writes(), in_view: !self.within_views.is_empty() });
+        self.sequences.push(NamedSequence {
+            table,
+            writes: call.writes(),
+            in_view: !self.within_views.is_empty(),
+        });
         let node = Node::Sequence(Arc::new(call));
         Ok(Expr { node, ty: Call::ty(), nullable: true, derivation: Derivation::Numeric })
     }

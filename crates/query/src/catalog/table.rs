@@ -301,8 +301,10 @@ impl TableDef {
     /// Makes a virtual table one of consecutive numbers, whose one column is its primary key.
     pub(crate) fn make_series(&mut self, series: Series, column: ColumnDef) {
         let part = KeyPart { column: 0, prefix: None, descending: series.falls };
-        let encoder =
-            key::KeyPart { descending: series.falls, ..key::KeyPart::new(column.ty.clone(), column.nullable) };
+        let encoder = key::KeyPart {
+            descending: series.falls,
+            ..key::KeyPart::new(column.ty.clone(), column.nullable)
+        };
         self.columns = vec![column];
         self.layout = layout_of(&self.columns);
         self.indexes = vec![IndexDef {
@@ -338,7 +340,6 @@ impl TableDef {
         self.is_virtual() && self.series.is_none() || self.is_sequence()
     }
 }
-
 
 impl ColumnDef {
     /// A column of a virtual table: without DEFAULT even where it may be NULL.

@@ -37,7 +37,8 @@ impl Database {
                     temporary.push(table.clone());
                     continue;
                 }
-                match catalog.table(schema, &name.name).filter(|_| hidden || own.is_none() || !drop.sequence) {
+                match catalog.table(schema, &name.name).filter(|_| hidden || own.is_none() || !drop.sequence)
+                {
                     Some(table) if hidden && other(table) => {
                         let name = format!("{}.{}", table.schema, table.name);
                         views.push(errors::not_sequence2(name));

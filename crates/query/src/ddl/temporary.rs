@@ -7,11 +7,11 @@ use keel_sql::ast::{self, KeyKind};
 use keel_storage::TxnOptions;
 
 use super::{foreign, schema_of};
-use crate::{Database, engine_error, sequence};
 use crate::catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use crate::result::Completion;
 use crate::session::Session;
 use crate::temporary::TemporaryTables;
+use crate::{Database, engine_error, sequence};
 
 /// The old name and the new one.
 type Rename = (ast::ObjectName, ast::ObjectName);

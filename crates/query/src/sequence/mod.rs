@@ -124,9 +124,10 @@ impl Call {
     pub fn eval(&self, session: &mut Session) -> SqlResult<Value> {
         match self.op {
             SequenceOp::Next => next(session, &self.table).map(Value::Int),
-            SequenceOp::Last => {
-                Ok(session.last_values.get(&key_of(&self.table)).map_or(Value::Null, |last| Value::Int(*last)))
-            }
+            SequenceOp::Last => Ok(session
+                .last_values
+                .get(&key_of(&self.table))
+                .map_or(Value::Null, |last| Value::Int(*last))),
             SequenceOp::Set { value, used, round } => {
                 let step = step_of_server(session)?;
                 let set = change(session, &self.table, |state| {

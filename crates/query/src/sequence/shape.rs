@@ -41,9 +41,8 @@ impl TableOptions {
 /// 4086 where a table that is to be a sequence cannot be one.
 pub(crate) fn check_shape(record: &TableRecord) -> SqlResult<()> {
     let wanted = columns();
-    let invalid = |reason: &str| {
-        Err(errors::sequence_invalid_table_structure(&record.schema, &record.name, reason))
-    };
+    let invalid =
+        |reason: &str| Err(errors::sequence_invalid_table_structure(&record.schema, &record.name, reason));
     if record.columns.len() != wanted.len() {
         return invalid("Wrong number of columns");
     }

@@ -321,8 +321,12 @@ mod tests {
     #[test]
     fn an_increment_of_zero_is_the_servers() {
         let server = (2, 2);
-        let options =
-            SequenceOptions { start: Some(-3), minimum: Some(Some(-1000)), increment: Some(0), ..Default::default() };
+        let options = SequenceOptions {
+            start: Some(-3),
+            minimum: Some(Some(-1000)),
+            increment: Some(0),
+            ..Default::default()
+        };
         let values = Values::made(&options, server).expect("it is made");
         let mut state = State::new(Vec::new(), values, server);
         assert_eq!(state.reserve(1, server), Taken::Value(-2));

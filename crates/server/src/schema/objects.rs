@@ -164,6 +164,9 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
 }
 
 fn row_format(table: &TableDef) -> String {
+    if table.is_sequence() {
+        return "Fixed".into();
+    }
     let Some(format) = &table.options.row_format else { return "Dynamic".into() };
     let mut name = format.to_ascii_lowercase();
     if let Some(first) = name.get_mut(..1) {

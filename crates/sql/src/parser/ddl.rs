@@ -576,12 +576,9 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Statement::Deallocate(self.ident()?))
             }
-            Kw::PROCEDURE
-            | Kw::FUNCTION
-            | Kw::TRIGGER
-            | Kw::EVENT
-            | Kw::SERVER
-            | Kw::PACKAGE => Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) }),
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::SERVER | Kw::PACKAGE => {
+                Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) })
+            }
             _ => Err(self.unexpected()),
         }
     }

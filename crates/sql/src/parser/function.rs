@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SequenceOp, SourceText, TrimSide,
-    WindowSpec,
+    CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SequenceOp, SourceText,
+    TrimSide, WindowSpec,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;

@@ -3,7 +3,8 @@
 use super::Printer;
 use crate::ast::{
     BinaryOp, CastType, Expr, FrameBound, FrameExclude, FunctionCall, IntervalUnit, IsTest, Literal,
-    LiteralValue, MatchMode, SequenceCall, SequenceOp, SysVar, TrimSide, UnaryOp, VarScope, WindowFrame, WindowSpec,
+    LiteralValue, MatchMode, SequenceCall, SequenceOp, SysVar, TrimSide, UnaryOp, VarScope, WindowFrame,
+    WindowSpec,
 };
 use crate::keyword::Kw;
 
