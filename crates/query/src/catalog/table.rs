@@ -329,6 +329,12 @@ impl TableDef {
         self.sequence.is_some()
     }
 
+    /// Whether it has nothing but consecutive numbers, which no tree keeps.
+    #[inline]
+    pub fn is_series(&self) -> bool {
+        self.series.is_some()
+    }
+
     /// What memory knows of it; only asked of sequences.
     pub(crate) fn sequence(&self) -> &Sequence {
         self.sequence.as_deref().expect("a plan calls sequences only")

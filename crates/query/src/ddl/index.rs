@@ -39,6 +39,10 @@ impl Database {
     ) -> SqlResult<u64> {
         let old = table.record();
         alteration.settle(table);
+        let becomes = alteration.record.options.is_sequence() != table.is_sequence();
+        // MariaDB copies the row then, and counts it.
+        alteration.copies |= becomes;
+        alteration.converts |= becomes;
         if alteration.record.options.is_sequence() {
             sequence::check_shape(&alteration.record)?;
         }

@@ -201,8 +201,10 @@ pub(crate) fn alter(
 ) -> SqlResult<()> {
     let step = step_of_server(session)?;
     change(session, table, |state| {
-        let values = state.values.altered(options, step).filter(|values| values.are_sound(step));
-        let values = values.ok_or_else(|| errors::sequence_invalid_data(&table.schema, &table.name))?;
+        let values = state.values.altered(options);
+        if !values.are_sound(step) {
+            return Err(errors::sequence_invalid_data(&table.schema, &table.name));
+        }
         state.replace(values, step);
         Ok(((), true))
     })
@@ -215,8 +217,11 @@ pub(crate) fn made(
     options: &keel_sql::ast::SequenceOptions,
 ) -> SqlResult<Values> {
     let step = step_of_server(session)?;
-    let made = Values::made(options, step).filter(|values| values.are_sound(step));
-    made.ok_or_else(|| errors::sequence_invalid_data(schema, name))
+    let made = Values::made(options, step);
+    match made.are_sound(step) {
+        true => Ok(made),
+        false => Err(errors::sequence_invalid_data(schema, name)),
+    }
 }
 
 /// Writes the row of a new sequence, in the transaction that makes it.

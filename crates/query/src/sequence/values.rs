@@ -5,6 +5,10 @@ use keel_value::{Value, ValueRef};
 
 /// CACHE where nothing is said.
 const CACHE: i64 = 1000;
+/// NO MINVALUE, whatever the sign of INCREMENT.
+const NO_MINIMUM: i64 = 1;
+/// NO MAXVALUE.
+const NO_MAXIMUM: i64 = i64::MAX - 1;
 
 /// The row of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,13 +36,13 @@ pub(crate) type ServerStep = (i64, i64);
 
 impl Values {
     /// What CREATE SEQUENCE makes of its options.
-    pub fn made(options: &SequenceOptions, step: ServerStep) -> Option<Values> {
+    pub fn made(options: &SequenceOptions, step: ServerStep) -> Values {
         let increment = options.increment.unwrap_or(1);
         let falls = if increment == 0 { step.0 < 0 } else { increment < 0 };
-        let minimum = options.minimum.flatten().unwrap_or(least(falls));
-        let maximum = options.maximum.flatten().unwrap_or(greatest(falls));
+        let minimum = options.minimum.map_or(least(falls), |said| said.unwrap_or(NO_MINIMUM));
+        let maximum = options.maximum.map_or(greatest(falls), |said| said.unwrap_or(NO_MAXIMUM));
         let start = options.start.unwrap_or(if falls { maximum } else { minimum });
-        let values = Values {
+        Values {
             reserved_until: start,
             minimum,
             maximum,
@@ -47,20 +51,18 @@ impl Values {
             cache: options.cache.unwrap_or(CACHE),
             cycle: u64::from(options.cycle.unwrap_or(false)),
             round: 0,
-        };
-        Some(values)
+        }
     }
 
     /// What ALTER SEQUENCE makes of it.
-    pub fn altered(&self, options: &SequenceOptions, step: ServerStep) -> Option<Values> {
+    pub fn altered(&self, options: &SequenceOptions) -> Values {
         let mut new = self.clone();
         new.increment = options.increment.unwrap_or(self.increment);
-        let falls = if new.increment == 0 { step.0 < 0 } else { new.increment < 0 };
         if let Some(minimum) = options.minimum {
-            new.minimum = minimum.unwrap_or(least(falls));
+            new.minimum = minimum.unwrap_or(NO_MINIMUM);
         }
         if let Some(maximum) = options.maximum {
-            new.maximum = maximum.unwrap_or(greatest(falls));
+            new.maximum = maximum.unwrap_or(NO_MAXIMUM);
         }
         new.start = options.start.unwrap_or(self.start);
         new.cache = options.cache.unwrap_or(self.cache);
@@ -68,7 +70,7 @@ impl Values {
         if let Some(restart) = options.restart {
             new.reserved_until = restart.unwrap_or(new.start);
         }
-        Some(new)
+        new
     }
 
     /// Whether its parts fit together.
@@ -130,8 +132,14 @@ impl Values {
     /// `value` moved on by `by`, or the first that lies beyond the bounds.
     fn beyond(&self, value: i64, by: i64) -> i64 {
         match by > 0 {
-            true => value.checked_add(by).filter(|next| *next <= self.maximum).unwrap_or(self.maximum + 1),
-            false => value.checked_add(by).filter(|next| *next >= self.minimum).unwrap_or(self.minimum - 1),
+            true => value
+                .checked_add(by)
+                .filter(|next| *next <= self.maximum)
+                .unwrap_or(self.maximum.saturating_add(1)),
+            false => value
+                .checked_add(by)
+                .filter(|next| *next >= self.minimum)
+                .unwrap_or(self.minimum.saturating_sub(1)),
         }
     }
 }
@@ -192,7 +200,7 @@ impl State {
         let ahead = (place - next.rem_euclid(self.step)).rem_euclid(self.step);
         self.next = match next.checked_add(ahead) {
             Some(next) if next <= self.values.maximum => next,
-            _ => self.values.maximum + 1,
+            _ => self.values.maximum.saturating_add(1),
         };
     }
 
@@ -281,7 +289,8 @@ mod tests {
     const ONE: ServerStep = (1, 1);
 
     fn state(options: SequenceOptions) -> State {
-        let values = Values::made(&options, ONE).filter(|v| v.are_sound(ONE)).expect("it fits together");
+        let values = Values::made(&options, ONE);
+        assert!(values.are_sound(ONE), "{values:?}");
         State::new(Vec::new(), values, ONE)
     }
 
@@ -327,7 +336,7 @@ mod tests {
             increment: Some(0),
             ..Default::default()
         };
-        let values = Values::made(&options, server).expect("it is made");
+        let values = Values::made(&options, server);
         let mut state = State::new(Vec::new(), values, server);
         assert_eq!(state.reserve(1, server), Taken::Value(-2));
         assert_eq!(state.take(), Some(0));
@@ -353,12 +362,8 @@ mod tests {
         let options = SequenceOptions { start: Some(i64::MAX - 1), ..SequenceOptions::default() };
         let mut up = state(options);
         assert_eq!((next(&mut up), next(&mut up)), (Some(i64::MAX - 1), None));
-        let least = SequenceOptions {
-            start: Some(i64::MIN + 1),
-            increment: Some(-5),
-            minimum: Some(None),
-            ..SequenceOptions::default()
-        };
+        let least =
+            SequenceOptions { start: Some(i64::MIN + 1), increment: Some(-5), ..SequenceOptions::default() };
         let mut down = state(least);
         assert_eq!((next(&mut down), next(&mut down)), (Some(i64::MIN + 1), None));
     }

@@ -250,12 +250,16 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     let numbers = |error: SqlError| {
         let db = database_of(core, name.db.as_deref())?;
         let series = Some(()).filter(|()| error.code == code::NO_SUCH_TABLE);
-        series.and_then(|()| keel_query::series::table(&db, &name.name)).map(Arc::new).ok_or(error)
+        let mut table = series.and_then(|()| keel_query::series::table(&db, &name.name)).ok_or(error)?;
+        if let Some(home) = core.state.database().catalog().schema(&db) {
+            table.options.collation = home.collation;
+        }
+        Ok(Arc::new(table))
     };
     let table = find(core, name, SHOW).or_else(numbers)?;
-    let sql = match table.series {
-        Some(_) => keel_query::catalog::show_create::table(&table, 0),
-        None => core.state.database().show_create_table(&table),
+    let sql = match table.is_series() {
+        true => keel_query::catalog::show_create::table(&table, 0),
+        false => core.state.database().show_create_table(&table),
     };
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))

@@ -92,7 +92,7 @@ impl Parser<'_> {
                 set_once(&mut options.cache, self.signed_integer()?, "CACHE")?;
             }
             Kw::NO => {
-                let denied = self.expect_any(&[Kw::MINVALUE, Kw::MAXVALUE, Kw::CACHE, Kw::CYCLE])?;
+                let denied = self.expect_any(&[Kw::MINVALUE, Kw::MAXVALUE])?;
                 deny(options, denied)?;
             }
             Kw::NOMINVALUE => deny(options, Kw::MINVALUE)?,

@@ -299,11 +299,12 @@ impl Printer {
             SequenceOp::Last => "lastval(",
             SequenceOp::Set { .. } => "setval(",
         });
-        if let (None, Some(home)) = (&call.name.db, self.home.clone()) {
-            self.ident(&home);
+        // Its database is said even where others are left out.
+        if let Some(database) = call.name.db.clone().or_else(|| self.home.clone()) {
+            self.ident(&database);
             self.out.push('.');
         }
-        self.object(&call.name);
+        self.ident(&call.name.name);
         if let SequenceOp::Set { value, used, round } = call.op {
             self.out.push_str(&format!(",{value},{},{round}", u8::from(used)));
         }
