@@ -38,7 +38,8 @@ impl Binder<'_> {
         }
         let wanted = match tree.op {
             SequenceOp::Last => Privileges::SELECT,
-            SequenceOp::Next | SequenceOp::Set { .. } => Privileges::SELECT.and(Privileges::INSERT),
+            SequenceOp::Next => Privileges::SELECT.and(Privileges::INSERT),
+            SequenceOp::Set { .. } => Privileges::INSERT,
         };
         let temporary = self.within_views.is_empty() && session.temporary.get(schema, &name.name).is_some();
         if self.within_views.is_empty() && !temporary {

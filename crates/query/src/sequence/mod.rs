@@ -110,6 +110,15 @@ impl Call {
         keel_sql::printer::expr(&Expr::Sequence(Box::new(SequenceCall { name, op: self.op })))
     }
 
+    /// The function's name.
+    pub fn function(&self) -> &'static str {
+        match self.op {
+            SequenceOp::Next => "nextval",
+            SequenceOp::Last => "lastval",
+            SequenceOp::Set { .. } => "setval",
+        }
+    }
+
     /// The type of what it gives.
     pub fn ty() -> SqlType {
         SqlType::bigint().with_length(20)
