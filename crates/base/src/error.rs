@@ -394,6 +394,15 @@ catalogue! {
     JSON_ONE_OR_ALL json_one_or_all(4046, "HY000", function) "Argument 2 to function '{function}' must be \"one\" or \"all\".";
     JSON_PATH_EMPTY json_path_empty(4051, "HY000", argument, function) "Path expression '$' is not allowed in argument {argument} to function '{function}'.";
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
+    INTERNAL_ERROR internal_error(1815, "HY000", text) "Internal error: {text}";
+    ILLEGAL_HA_CREATE_OPTION illegal_ha_create_option(1478, "HY000", engine, option) "Table storage engine '{engine}' does not support the create option '{option}'";
+    SEQUENCE_RUN_OUT sequence_run_out(4084, "HY000", db, name) "Sequence '{db}.{name}' has run out";
+    SEQUENCE_INVALID_DATA sequence_invalid_data(4085, "HY000", db, name) "Sequence '{db}.{name}' has out of range value for options";
+    SEQUENCE_INVALID_TABLE_STRUCTURE sequence_invalid_table_structure(4086, "HY000", db, name, reason) "Sequence '{db}.{name}' table structure is invalid ({reason})";
+    SEQUENCE_ACCESS_ERROR sequence_access_error(4087, "HY000", db, name) "Sequence '{db}.{name}' access error";
+    NOT_SEQUENCE not_sequence(4089, "42S02", db, name) "'{db}.{name}' is not a SEQUENCE";
+    NOT_SEQUENCE2 not_sequence2(4090, "42S02", name) "'{name}' is not a SEQUENCE";
+    UNKNOWN_SEQUENCES unknown_sequences(4091, "42S02", names) "Unknown SEQUENCE: '{names}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";

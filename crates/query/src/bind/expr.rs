@@ -80,6 +80,7 @@ impl Binder<'_> {
                 Ok(Expr { node, ty, nullable, derivation })
             }
             T::SysVar(variable) => self.system_variable(variable),
+            T::Sequence(call) => self.sequence(call),
             T::Unary { op, expr } => self.unary(*op, expr),
             T::Binary { .. } => unreachable!("taken by the caller"),
             T::Is { test, negated, expr } => {

@@ -136,6 +136,7 @@ impl TableRecord {
             Some(AutoIncrement { column, index })
         });
         let tree = handle(self.tree_id)?;
+        let sequence = self.options.is_sequence().then(Box::default);
         let mut indexes = Vec::with_capacity(self.indexes.len());
         for (position, index) in self.indexes.into_iter().enumerate() {
             let own = clustered == Some(position);
@@ -163,6 +164,8 @@ impl TableRecord {
             created: self.created,
             engine: None,
             shared,
+            sequence,
+            series: None,
         })
     }
 }

@@ -66,6 +66,11 @@ impl Database {
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
         }
+        if alteration.record.options.is_sequence()
+            && alter.actions.iter().any(|action| matches!(action, AlterAction::OrderBy(_)))
+        {
+            return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
+        }
         if alteration.stores_anew {
             refuse_algorithm(&alter.actions)?;
         }

@@ -111,7 +111,7 @@ fn validate(
             Some(what) if error.code == code::INVALID_GROUP_FUNC_USE => not_allowed(what, name),
             _ => in_check(error),
         })?;
-        if walk::facts(&bound).subquery {
+        if walk::facts(&bound).subquery || !binder.sequences.is_empty() {
             return Err(errors::subqueries_not_supported("CHECK"));
         }
         let mut refused = None;

@@ -9,6 +9,7 @@ use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueR
 
 use super::database::choose_collation;
 use super::generated;
+use crate::account::check as rights;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame};
@@ -407,7 +408,7 @@ pub(super) fn default_value(
         return Ok(ColumnDefault::Now);
     }
     if !is_constant(tree) {
-        return Ok(default_expression(tree));
+        return Ok(default_expression(tree, cx.session.database.as_deref()));
     }
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext {
@@ -453,9 +454,9 @@ pub(super) fn default_value(
 }
 
 /// A DEFAULT that is worked out for each row: kept as text.
-fn default_expression(tree: &Expr) -> ColumnDefault {
-    let text = keel_sql::printer::expr(tree);
-    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. });
+fn default_expression(tree: &Expr, database: Option<&str>) -> ColumnDefault {
+    let text = keel_sql::printer::expr_in(tree, database);
+    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. } | Expr::Sequence(_));
     ColumnDefault::Expression(if call { text } else { format!("({text})") })
 }
 
@@ -467,6 +468,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
         let ast::Statement::Do(list) = &parsed.statement else { continue };
         let params = ParamSource::default();
         let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
+        binder.of_default = true;
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
             let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
@@ -474,6 +476,7 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
                 return Err(errors::not_supported_yet("a subquery in DEFAULT"));
             }
         }
+        rights::needs(session, &catalog.accounts, &binder.needs)?;
     }
     Ok(())
 }

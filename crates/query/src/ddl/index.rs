@@ -22,6 +22,7 @@ use crate::dml::{
     insert_row, into_column, write_entry,
 };
 use crate::engine_error;
+use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
@@ -38,6 +39,16 @@ impl Database {
     ) -> SqlResult<u64> {
         let old = table.record();
         alteration.settle(table);
+        let becomes = alteration.record.options.is_sequence() != table.is_sequence();
+        // MariaDB copies the row then, and counts it.
+        alteration.copies |= becomes;
+        alteration.converts |= becomes;
+        if alteration.record.options.is_sequence() {
+            sequence::check_shape(&alteration.record)?;
+        }
+        if alteration.record.options.is_sequence() && !table.is_sequence() {
+            sequence::check_rows(session, table)?;
+        }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         alteration.drop_checks(table);
         checks::settle_names(&mut alteration.record);

@@ -169,6 +169,7 @@ impl Expr {
                 let host = cx.session.host.clone();
                 host.system_variable(cx.session, *scope, name).map(Cell::Owned)
             }
+            Node::Sequence(call) => call.eval(cx.session).map(Cell::Owned),
             Node::Subquery(subquery) => {
                 // It counts rows of its own.
                 let row = cx.session.current_row;

@@ -99,6 +99,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(&column.name)
         }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
+        Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),
         Node::Or(parts) => joined(parts, " or ", out),

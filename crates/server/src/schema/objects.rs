@@ -142,7 +142,7 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ("TABLE_CATALOG", text("def")),
         ("TABLE_SCHEMA", text(&table.schema)),
         ("TABLE_NAME", text(&table.name)),
-        ("TABLE_TYPE", text("BASE TABLE")),
+        ("TABLE_TYPE", text(if table.is_sequence() { "SEQUENCE" } else { "BASE TABLE" })),
         ("ENGINE", text("InnoDB")),
         ("VERSION", number(10)),
         ("ROW_FORMAT", text(row_format(table))),
@@ -164,6 +164,9 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
 }
 
 fn row_format(table: &TableDef) -> String {
+    if table.is_sequence() {
+        return "Fixed".into();
+    }
     let Some(format) = &table.options.row_format else { return "Dynamic".into() };
     let mut name = format.to_ascii_lowercase();
     if let Some(first) = name.get_mut(..1) {

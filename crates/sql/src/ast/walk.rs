@@ -24,6 +24,7 @@ impl Expr {
             | Expr::UserVar(_)
             | Expr::SysVar(_)
             | Expr::Default(_)
+            | Expr::Sequence(_)
             | Expr::Values(_)
             | Expr::Ignore => {}
             Expr::AssignUserVar { value: expr, .. }

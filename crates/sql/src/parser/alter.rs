@@ -37,13 +37,16 @@ impl Parser<'_> {
             }
             Kw::USER => self.create_user(false),
             Kw::VIEW | Kw::ALGORITHM => self.create_view(true, false),
+            Kw::SEQUENCE => {
+                self.advance();
+                self.alter_sequence()
+            }
             Kw::DEFINER
             | Kw::SQL
             | Kw::PROCEDURE
             | Kw::FUNCTION
             | Kw::EVENT
             | Kw::SERVER
-            | Kw::SEQUENCE
             | Kw::TABLESPACE => Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()) }),
             _ => Err(self.unexpected()),
         }

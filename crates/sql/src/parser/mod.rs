@@ -21,6 +21,7 @@ mod literal;
 mod load;
 mod predicate;
 mod query;
+mod sequence;
 mod set;
 mod show;
 mod statement;
