@@ -15,6 +15,7 @@ use crate::admission::Share;
 use crate::counters::Counter;
 use crate::memory;
 use crate::prepared::Statements;
+use crate::session::Tally;
 use crate::registry::Client;
 use crate::state::ServerState;
 use crate::usage::Limited;
@@ -38,6 +39,8 @@ pub struct Core {
     pub text_room: Option<Share>,
     /// The limits of its account, where it has some.
     pub limited: Option<Limited>,
+    /// What the running statement has done so far.
+    pub tally: Tally,
     /// A database was dropped by the running statement.
     pub database_dropped: bool,
 }
@@ -164,6 +167,7 @@ impl Core {
     #[inline]
     pub fn count_handlers(&mut self) {
         let done = std::mem::take(&mut self.sql.handler);
+        self.tally.rows_examined = done.rows_read;
         for (counter, amount) in [
             (Counter::RowsRead, done.rows_read),
             (Counter::HandlerCommit, done.commit),
