@@ -45,6 +45,7 @@ pub struct Logs {
     /// `log_warnings`.
     level: AtomicU64,
     folder: PathBuf,
+    has_error_file: bool,
     writer: Arc<Writer>,
     /// What is kept of log tables.
     pub tables: Tables,
@@ -69,6 +70,7 @@ impl Logs {
             outputs: AtomicU8::new(FILE),
             level: AtomicU64::new(2),
             folder: folder.to_path_buf(),
+            has_error_file: error_log.is_some(),
             writer: Arc::new(Writer::new(error_log)),
             tables: Tables::default(),
             general_stamp: Mutex::new(-1),
@@ -183,8 +185,12 @@ impl Logs {
         }
     }
 
-    /// A line in the error log; 0 stands for the server itself.
+    /// A line in the error log; 0 stands for the server itself. Without a file it goes to the standard error, but for notes:
+    /// what they say of the server the command says itself.
     pub fn error(&self, severity: Severity, thread: u64, text: &str) {
+        if severity == Severity::Note && !self.has_error_file {
+            return;
+        }
         self.writer.append(Which::Error, error::line(severity, thread, text).as_bytes());
     }
 

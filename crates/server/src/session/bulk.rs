@@ -12,6 +12,7 @@ use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView, StatementKin
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::{Assignment, Expr, InsertSource, StartTransaction, Statement};
 use keel_wire::bulk::{BulkExecute, Mark, Rows, SEND_TYPES};
+use keel_wire::capability::Capabilities;
 
 use super::ClientSession;
 use super::execute::{BINARY, execute};
@@ -41,6 +42,9 @@ impl ClientSession {
 
     fn try_bulk(&mut self, conn: &mut Connection, rest: &[u8]) -> SqlResult<()> {
         let bulk = BulkExecute::decode(rest).map_err(|_| errors::malformed_packet())?;
+        if !self.core.capabilities.has(Capabilities::STMT_BULK) {
+            return Err(errors::unsupported_ps());
+        }
         let Some(prepared) = self.core.statements.get(bulk.statement) else {
             return Err(errors::unknown_stmt_handler(bulk.statement, "mysqld_stmt_execute"));
         };
