@@ -144,7 +144,8 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
     let globals = options.globals(facts(&options, &folder, &addresses, &tls));
     let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
-    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(&options, &folder)));
+    let state =
+        Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(&options, &folder)));
     let server_host = Arc::new(ServerHost::default());
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;
@@ -356,6 +357,12 @@ impl Server {
             }
             self.state.stop_requested.wait_until(WaitEvent::Idle, time::now() + WATCH_INTERVAL);
         }
+    }
+
+    /// Tells the error log on a fiber why the server ends without a stop.
+    pub fn note_failure(&self, reason: &str) {
+        self.state.logs.error(Severity::Error, 0, reason);
+        self.state.logs.stop();
     }
 
     /// Stops on a fiber: no new connections, sessions end and roll back, everything is flushed.

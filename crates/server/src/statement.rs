@@ -16,8 +16,8 @@ use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
-use crate::logs::{self, Which};
 use crate::counters::Counter;
+use crate::logs::{self, Which};
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::registry::Client;

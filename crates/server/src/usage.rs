@@ -75,7 +75,9 @@ impl Usage {
     /// Whether there were `max` wrong passwords in a row; who may end others' connections is never shut out.
     pub fn is_blocked(&self, account: &Account, max: u64) -> bool {
         let known = self.wrong_passwords.lock();
-        !known.is_empty() && known.get(&key_of(account)).is_some_and(|count| *count >= max) && is_bounded(account, max)
+        !known.is_empty()
+            && known.get(&key_of(account)).is_some_and(|count| *count >= max)
+            && is_bounded(account, max)
     }
 
     /// Counts a wrong password.

@@ -40,7 +40,10 @@ fn the_general_log_tells_commands() {
     run(&mut client, &["CREATE USER u IDENTIFIED BY 'unheard'"]);
     let insert = client.prepare("INSERT INTO t VALUES (?, ?)").expect("prepares").expect("no error");
     client.execute(&insert, &[Some("1"), Some("it's")]).expect("executes");
-    run(&mut client, &["SET sql_log_off = 1", "SELECT 'unlogged'", "SET sql_log_off = 0", "FLUSH GENERAL LOGS"]);
+    run(
+        &mut client,
+        &["SET sql_log_off = 1", "SELECT 'unlogged'", "SET sql_log_off = 0", "FLUSH GENERAL LOGS"],
+    );
     let said = read(&data.join("general.log"));
     assert!(said.starts_with("keel, Version: 10.11"), "{said}");
     assert!(said.contains("\nTime\t\t    Id Command\tArgument\n"), "{said}");
@@ -67,7 +70,8 @@ fn the_general_log_tells_commands() {
     assert!(!read(&data.join("second.log")).contains("'off'"));
     let wrong = Login { user: "u".into(), password: "wrong".into(), ..Login::default() };
     assert!(Client::connect(&server.unix(), &wrong).is_err());
-    let said = wait_for(&data.join("errors.err"), "Access denied for user 'u'@'localhost' (using password: YES)");
+    let said =
+        wait_for(&data.join("errors.err"), "Access denied for user 'u'@'localhost' (using password: YES)");
     assert!(said.contains("0 [Note] keel: ready for connections.\nVersion: '10.11"), "{said}");
     assert!(server.stop().expect("stops").success());
     assert!(read(&data.join("errors.err")).contains("Shutdown complete"));
@@ -136,8 +140,14 @@ fn logs_are_tables_too() {
     assert!(client.run("INSERT INTO mysql.general_log VALUES (NOW(), 'a', 1, 1, 'x', 'x')").is_err());
     // A user without rights on `mysql` may not.
     run(&mut client, &["CREATE USER u"]);
-    let mut other = Client::connect(&server.unix(), &Login { user: "u".into(), ..Login::default() }).expect("connects");
-    for sql in ["TRUNCATE mysql.slow_log", "SET GLOBAL general_log = 0", "SET GLOBAL log_output = 'FILE'", "FLUSH LOGS"] {
+    let mut other =
+        Client::connect(&server.unix(), &Login { user: "u".into(), ..Login::default() }).expect("connects");
+    for sql in [
+        "TRUNCATE mysql.slow_log",
+        "SET GLOBAL general_log = 0",
+        "SET GLOBAL log_output = 'FILE'",
+        "FLUSH LOGS",
+    ] {
         assert!(other.run(sql).is_err(), "{sql}");
     }
 }
@@ -158,7 +168,10 @@ fn idle_transactions_end() {
         let mut clients: Vec<(bool, Client)> = [
             (true, vec!["SET idle_transaction_timeout = 1", "BEGIN", "SELECT * FROM t"]),
             (false, vec!["SET idle_transaction_timeout = 1", "SELECT * FROM t"]),
-            (false, vec!["SET idle_transaction_timeout = 1", "BEGIN", "INSERT INTO t VALUES (1)", "ROLLBACK"]),
+            (
+                false,
+                vec!["SET idle_transaction_timeout = 1", "BEGIN", "INSERT INTO t VALUES (1)", "ROLLBACK"],
+            ),
             (true, vec!["SET idle_write_transaction_timeout = 1", "BEGIN", "INSERT INTO t VALUES (2)"]),
             (false, vec!["SET idle_write_transaction_timeout = 1", "BEGIN", "SELECT * FROM t"]),
             (true, vec!["SET idle_readonly_transaction_timeout = 1", "BEGIN", "SELECT * FROM t"]),

@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn values_stand_where_parameters_stood() {
-        let shown = |text: &str, values: &[Value]| String::from_utf8(expand(text.as_bytes(), values)).unwrap();
+        let shown =
+            |text: &str, values: &[Value]| String::from_utf8(expand(text.as_bytes(), values)).unwrap();
         let values = [Value::Int(-1), Value::bytes(b"it's"), Value::Null];
         assert_eq!(shown("SELECT ?, ?, ?", &values), "SELECT -1, 'it\\'s', NULL");
         assert_eq!(

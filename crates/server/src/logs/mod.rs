@@ -113,25 +113,32 @@ impl Logs {
                 let has = |word: &str| words.split(',').any(|own| own == word);
                 let bit = |word, bit| if has(word) && !has("NONE") { bit } else { 0 };
                 self.outputs.store(bit("FILE", FILE) | bit("TABLE", TABLE), Ordering::Relaxed);
+                self.open_files();
             }
             "log_warnings" => self.level.store(setting.as_u64(), Ordering::Relaxed),
             "general_log_file" => self.writer.set_path(Which::General, &self.folder.join(setting.show())),
             "slow_query_log_file" => self.writer.set_path(Which::Slow, &self.folder.join(setting.show())),
-            "general_log" => self.switch(GENERAL, Which::General, setting.is_on()),
-            "slow_query_log" => self.switch(SLOW, Which::Slow, setting.is_on()),
+            "general_log" => self.switch(GENERAL, setting.is_on()),
+            "slow_query_log" => self.switch(SLOW, setting.is_on()),
             _ => {}
         }
     }
 
-    fn switch(&self, bit: u8, which: Which, on: bool) {
-        let was = match on {
+    fn switch(&self, bit: u8, on: bool) {
+        match on {
             true => self.on.fetch_or(bit, Ordering::Relaxed),
             false => self.on.fetch_and(!bit, Ordering::Relaxed),
         };
-        if (was & bit != 0) != on {
-            // A log that begins anew begins with a time and a database.
-            self.forget_stamps();
-            self.writer.set_open(which, on && self.outputs.load(Ordering::Relaxed) & FILE != 0);
+        self.open_files();
+    }
+
+    /// Opens the files of the logs that are on, and closes the others.
+    fn open_files(&self) {
+        // A file that begins anew begins with a time and a database.
+        self.forget_stamps();
+        let has_files = self.outputs.load(Ordering::Relaxed) & FILE != 0;
+        for (bit, which) in [(GENERAL, Which::General), (SLOW, Which::Slow)] {
+            self.writer.set_open(which, has_files && self.on() & bit != 0);
         }
     }
 
@@ -223,12 +230,7 @@ fn local(unix_micros: i64) -> DateTime {
 /// `261123  4:03:36`
 fn short_time(unix_micros: i64) -> String {
     let DateTime { date, hour, minute, second, .. } = local(unix_micros);
-    format!(
-        "{:02}{:02}{:02} {hour:2}:{minute:02}:{second:02}",
-        date.year % 100,
-        date.month,
-        date.day
-    )
+    format!("{:02}{:02}{:02} {hour:2}:{minute:02}:{second:02}", date.year % 100, date.month, date.day)
 }
 
 #[cfg(test)]

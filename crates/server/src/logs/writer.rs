@@ -103,18 +103,33 @@ impl Writer {
 
     /// The file's name from now on.
     pub fn set_path(&self, which: Which, path: &Path) {
-        let mut inner = self.inner.lock();
-        let target = &mut inner.targets[which as usize];
-        if target.path.as_deref() != Some(path) {
-            target.path = Some(path.to_path_buf());
-            target.generation += 1;
+        if self.is_open(which) {
+            // What was said before belongs to the old one.
+            self.settle();
         }
-        drop(inner);
+        {
+            let mut inner = self.inner.lock();
+            let target = &mut inner.targets[which as usize];
+            if target.path.as_deref() != Some(path) {
+                target.path = Some(path.to_path_buf());
+                target.generation += 1;
+            }
+        }
         self.work.set();
     }
 
-    /// Opens or closes a log.
+    fn is_open(&self, which: Which) -> bool {
+        self.inner.lock().targets[which as usize].is_open
+    }
+
+    /// Opens or closes a log, which is then told nothing more.
     pub fn set_open(&self, which: Which, open: bool) {
+        if self.is_open(which) == open {
+            return;
+        }
+        if !open {
+            self.settle();
+        }
         {
             let mut inner = self.inner.lock();
             let target = &mut inner.targets[which as usize];
@@ -164,6 +179,9 @@ impl Writer {
         let was_empty = {
             let mut inner = self.inner.lock();
             let target = &mut inner.targets[which as usize];
+            if !target.is_open {
+                return true;
+            }
             if !target.pending.is_empty() && target.pending.len() + text.len() > PENDING_BYTES_MAX {
                 return false;
             }

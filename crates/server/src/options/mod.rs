@@ -249,6 +249,7 @@ impl Options {
         let text = match value {
             Some(text) => text,
             None if variable.kind == Kind::Bool => "ON",
+            None if variable.name == "log_warnings" => "2",
             None if variable.argument == Argument::Optional => "",
             None => return Err(OptionError(format!("--{} needs a value", hyphens(variable.name)))),
         };

@@ -61,9 +61,10 @@ impl ClientSession {
         prepared.reset();
         let mut types = std::mem::take(&mut prepared.types);
         // The rows become values and, as those of a text, nodes.
-        let rows = self.core.admit_text(rest, false).and_then(|()| {
-            bulk.rows(count, &mut types).map_err(|_| errors::wrong_arguments(NAME))
-        });
+        let rows = self
+            .core
+            .admit_text(rest, false)
+            .and_then(|()| bulk.rows(count, &mut types).map_err(|_| errors::wrong_arguments(NAME)));
         if let Some(prepared) = self.core.statements.get(bulk.statement) {
             prepared.types = types;
         }
@@ -73,7 +74,13 @@ impl ClientSession {
         result
     }
 
-    fn run_bulk(&mut self, conn: &mut Connection, plan: &Arc<Plan>, count: usize, rows: &Rows) -> SqlResult<()> {
+    fn run_bulk(
+        &mut self,
+        conn: &mut Connection,
+        plan: &Arc<Plan>,
+        count: usize,
+        rows: &Rows,
+    ) -> SqlResult<()> {
         match with_all_rows(&plan.statement, count, rows) {
             Some(statement) => {
                 let params = rows.values.len() as u32;
@@ -86,7 +93,13 @@ impl ClientSession {
     }
 
     /// Runs the statement once for each row; the answer is one for all.
-    fn run_rows(&mut self, conn: &mut Connection, plan: &Arc<Plan>, count: usize, rows: &Rows) -> SqlResult<()> {
+    fn run_rows(
+        &mut self,
+        conn: &mut Connection,
+        plan: &Arc<Plan>,
+        count: usize,
+        rows: &Rows,
+    ) -> SqlResult<()> {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
@@ -315,7 +328,9 @@ mod tests {
         assert_eq!(all.len(), 2);
         assert_eq!((&all[0][0], &all[0][2]), (&Expr::Param(0), &Expr::Default(None)));
         assert_eq!((&all[1][0], &all[1][2]), (&Expr::Param(2), &Expr::Param(3)));
-        for other in ["INSERT INTO t VALUES (?, ? + 1)", "INSERT INTO t VALUES (?) ON DUPLICATE KEY UPDATE a = ?"] {
+        for other in
+            ["INSERT INTO t VALUES (?, ? + 1)", "INSERT INTO t VALUES (?) ON DUPLICATE KEY UPDATE a = ?"]
+        {
             assert!(with_all_rows(&parse(other), 2, &rows(4, &[])).is_none(), "{other}");
         }
     }

@@ -33,10 +33,8 @@ impl ClientSession {
         if self.core.state.logs.on() != 0 {
             self.log_begin(conn, &command, text);
         }
-        let is_statement = matches!(
-            command,
-            Command::Query(_) | Command::StmtExecute(_) | Command::StmtBulkExecute(_)
-        );
+        let is_statement =
+            matches!(command, Command::Query(_) | Command::StmtExecute(_) | Command::StmtBulkExecute(_));
         self.core.client.interrupt.clear_query();
         self.core.sql.diagnostics.stale = true;
         self.core.sql.no_index_used = false;
@@ -68,7 +66,7 @@ impl ClientSession {
         let is_late =
             matches!(command, Command::StmtExecute(_) | Command::ChangeUser(_) | Command::StmtPrepare(_));
         if !is_late {
-            self.log_command(conn, name, text);
+            self.log_command(conn, name, super::execute::trim_end(text));
         }
     }
 

@@ -183,7 +183,9 @@ impl ClientSession {
         {
             limited.count(true)?;
         }
-        if plan.kind == keel_query::StatementKind::Truncate && statement::truncate_log(&mut self.core, &plan.statement)? {
+        if plan.kind == keel_query::StatementKind::Truncate
+            && statement::truncate_log(&mut self.core, &plan.statement)?
+        {
             self.send_ok(conn, reply::Ok::default(), form.more);
             return Ok(None);
         }
@@ -531,7 +533,7 @@ fn param_column(capabilities: Capabilities) -> Column {
 }
 
 /// Without the blanks, semicolons and zero bytes that clients leave at the end.
-fn trim_end(text: &[u8]) -> &[u8] {
+pub(super) fn trim_end(text: &[u8]) -> &[u8] {
     let is_rest = |b: &u8| b.is_ascii_whitespace() || *b == b';' || *b == 0;
     let end = text.iter().rposition(|b| !is_rest(b)).map_or(0, |last| last + 1);
     &text[..end]

@@ -121,7 +121,8 @@ impl ClientSession {
 
     fn counts_as_slow(&self, nanos: u64) -> bool {
         let slow = nanos / 1000 >= self.core.sql.vars.long_query_micros;
-        let unindexed = || self.core.sql.no_index_used && self.core.setting("log_queries_not_using_indexes").is_on();
+        let unindexed =
+            || self.core.sql.no_index_used && self.core.setting("log_queries_not_using_indexes").is_on();
         (slow || unindexed())
             && self.core.tally.rows_examined >= self.core.setting("min_examined_row_limit").as_u64()
     }

@@ -9,7 +9,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, size, table, with_word,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, size, table,
+    with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
@@ -286,7 +287,11 @@ fn locale_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 /// Variables that change together: a character set and its collation, a name and its alias.
 fn push_system(
     core: &Core,
-    id: VarId, global: bool, setting: Setting, changes: &mut Vec<Change>) -> SqlResult<()> {
+    id: VarId,
+    global: bool,
+    setting: Setting,
+    changes: &mut Vec<Change>,
+) -> SqlResult<()> {
     let name = table().get(id).name;
     let mut push = |name: &str, setting: Setting| {
         changes.push(Change::System { id: table().id(name), global, setting });
