@@ -361,6 +361,8 @@ pub struct Session {
     pub(crate) locks_reads: bool,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
+    /// The rows of the running INSERT came as a batch: AUTO_INCREMENT values are taken as if nobody knew how many there are.
+    pub rows_come_in_batch: bool,
     /// When the running statement began, microseconds since 1970; read from the clock when first asked.
     statement_clock: Option<i64>,
     /// Scratch that statements reuse, so that the point path allocates nothing.
@@ -412,6 +414,7 @@ impl Session {
             abort_on_warning: false,
             locks_reads: false,
             no_index_used: false,
+            rows_come_in_batch: false,
             statement_clock: None,
             scratch: Scratch::default(),
         }

@@ -621,3 +621,17 @@ fn a_batch_that_cannot_be_one_is_refused() {
     assert_eq!(client.rows("SELECT i, v FROM test.b").unwrap(), [["1", "9"]]);
     running.stop();
 }
+
+#[test]
+fn the_last_statement_is_none_after_one_that_could_not_be_prepared() {
+    let running = start();
+    let mut client = running.client();
+    client.prepare("DO 1").unwrap();
+    let last = [&u32::MAX.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat();
+    client.simple(byte::STMT_EXECUTE, &last).unwrap();
+    assert_eq!(code(client.prepare("SELECT nothing")), 1054);
+    assert_eq!(code(client.simple(byte::STMT_EXECUTE, &last)), 1243);
+    client.prepare("DO 2").unwrap();
+    client.simple(byte::STMT_EXECUTE, &last).unwrap();
+    running.stop();
+}

@@ -58,6 +58,10 @@ impl ClientSession {
         let count = prepared.params;
         self.core.client.activity.lock().text.extend_from_slice(&prepared.text);
         let text = prepared.text.clone();
+        if self.core.state.logs.on() != 0 {
+            self.log_command(conn, "Execute", &text);
+        }
+        let Some(prepared) = self.core.statements.get(bulk.statement) else { return Ok(()) };
         prepared.reset();
         let mut types = std::mem::take(&mut prepared.types);
         // The rows become values and, as those of a text, nodes.
@@ -86,7 +90,10 @@ impl ClientSession {
                 let params = rows.values.len() as u32;
                 let database = self.core.state.database().clone();
                 let plan = database.prepare(&mut self.core.sql, Arc::new(statement), params)?;
-                self.run_plan(conn, &plan, &rows.values, BINARY, None).map(|_| ())
+                self.core.sql.rows_come_in_batch = true;
+                let result = self.run_plan(conn, &plan, &rows.values, BINARY, None);
+                self.core.sql.rows_come_in_batch = false;
+                result.map(|_| ())
             }
             None => self.run_rows(conn, plan, count, rows),
         }

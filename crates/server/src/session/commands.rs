@@ -63,8 +63,13 @@ impl ClientSession {
         self.begin_tally();
         let (name, _) = self.describe(command);
         // Executions are logged once their parameters are read, another user once it is known.
-        let is_late =
-            matches!(command, Command::StmtExecute(_) | Command::ChangeUser(_) | Command::StmtPrepare(_));
+        let is_late = matches!(
+            command,
+            Command::StmtExecute(_)
+                | Command::StmtBulkExecute(_)
+                | Command::ChangeUser(_)
+                | Command::StmtPrepare(_)
+        );
         if !is_late {
             self.log_command(conn, name, super::execute::trim_end(text));
         }
@@ -94,7 +99,7 @@ impl ClientSession {
         match command {
             Command::Query(text) => ("Query", text),
             Command::StmtExecute(_) => ("Execute", b""),
-            Command::StmtBulkExecute(_) => ("Bulk_execute", b""),
+            Command::StmtBulkExecute(_) => ("Execute", b""),
             Command::StmtPrepare(text) => ("Prepare", text),
             Command::InitDb(name) => ("Init DB", name),
             Command::FieldList { table, .. } => ("Field List", table),

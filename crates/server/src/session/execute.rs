@@ -370,7 +370,10 @@ impl ClientSession {
         match result {
             Ok(()) if self.core.state.logs.on() != 0 => self.log_command(conn, "Prepare", text),
             Ok(()) => {}
-            Err(error) => self.send_error(conn, &error),
+            Err(error) => {
+                self.core.statements.note_failure();
+                self.send_error(conn, &error);
+            }
         }
     }
 
