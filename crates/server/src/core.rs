@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::account::see::{self, Denied};
 use keel_query::{Collect, InterruptState, Session, UserVariable};
+use keel_runtime::time;
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlType, Value};
@@ -116,6 +117,8 @@ impl Core {
         status.set(Status::ANSI_QUOTES, mode.has(keel_value::SqlMode::ANSI_QUOTES));
         status.set(Status::DB_DROPPED, self.database_dropped);
         status.set(Status::NO_INDEX_USED, self.sql.no_index_used);
+        let took = time::recent().since(self.tally.began).as_micros() as u64;
+        status.set(Status::QUERY_WAS_SLOW, took >= self.sql.vars.long_query_micros);
         status
     }
 

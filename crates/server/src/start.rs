@@ -265,8 +265,10 @@ fn ready(state: &ServerState) -> String {
 /// What the general log and the slow log begin with.
 fn log_header(state: &ServerState) -> String {
     let shown = |name: &str| state.globals.named(name).show();
+    // Tools know the line by the path that it begins with.
+    let program = std::env::current_exe().map_or("/keel".into(), |path| path.display().to_string());
     format!(
-        "keel, Version: {VERSION} (Keel). started with:\nTcp port: {}  Unix socket: {}\n\
+        "{program}, Version: {VERSION} (Keel). started with:\nTcp port: {}  Unix socket: {}\n\
          Time\t\t    Id Command\tArgument\n",
         shown("port"),
         shown("socket")

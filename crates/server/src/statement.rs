@@ -348,6 +348,7 @@ pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     see::require_mysql(&core.sql, &catalog.accounts, Privileges::DROP)?;
     let database = core.state.database().clone();
     database.commit(&mut core.sql)?;
+    core.sql.diagnostics.clear();
     core.state.logs.tables.truncate(&table.name);
     Ok(true)
 }

@@ -45,7 +45,7 @@ fn the_general_log_tells_commands() {
         &["SET sql_log_off = 1", "SELECT 'unlogged'", "SET sql_log_off = 0", "FLUSH GENERAL LOGS"],
     );
     let said = read(&data.join("general.log"));
-    assert!(said.starts_with("keel, Version: 10.11"), "{said}");
+    assert!(said.starts_with("/") && said.contains("keel, Version: 10.11"), "{said}");
     assert!(said.contains("\nTime\t\t    Id Command\tArgument\n"), "{said}");
     for line in [
         " Connect\troot@localhost on  using Socket\n",
@@ -62,7 +62,7 @@ fn the_general_log_tells_commands() {
     fs::rename(data.join("general.log"), data.join("general.old")).expect("renames");
     run(&mut client, &["SELECT 'to the old one'", "FLUSH LOGS", "SELECT 'to the new one'"]);
     let new = wait_for(&data.join("general.log"), "to the new one");
-    assert!(new.starts_with("keel, Version") && !new.contains("to the old one"), "{new}");
+    assert!(new.starts_with("/") && !new.contains("to the old one"), "{new}");
     assert!(read(&data.join("general.old")).contains("to the old one"));
     run(&mut client, &["SET GLOBAL general_log_file = 'second.log'", "SELECT 'in the second'"]);
     wait_for(&data.join("second.log"), "in the second");
@@ -97,7 +97,7 @@ fn the_slow_log_is_what_tools_read() {
     run(&mut client, &["SELECT v FROM t", "SELECT v FROM t WHERE i = 3", "SET min_examined_row_limit = 100"]);
     run(&mut client, &["SELECT v + 1 FROM t", "SET GLOBAL slow_query_log = 0", "FLUSH SLOW LOGS"]);
     let said = read(&path);
-    assert!(said.starts_with("keel, Version: 10.11"), "{said}");
+    assert!(said.starts_with("/") && said.contains("keel, Version: 10.11"), "{said}");
     for text in [
         "# User@Host: root[root] @ localhost []\n# Thread_id: ",
         "  Schema: d  QC_hit: No\n# Query_time: 0.4",
@@ -165,6 +165,11 @@ fn idle_transactions_end() {
         let setup = &mut server.client().expect("connects");
         run(setup, &["CREATE DATABASE d", "CREATE TABLE d.t (i INT PRIMARY KEY) ENGINE=InnoDB"]);
         let wait = Duration::from_millis(2500);
+        let lost = |client: &mut Client| -> u64 {
+            let reply = client.run("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").expect("status");
+            reply.strings()[0][1].parse().expect("a number")
+        };
+        let lost_before = lost(setup);
         let mut clients: Vec<(bool, Client)> = [
             (true, vec!["SET idle_transaction_timeout = 1", "BEGIN", "SELECT * FROM t"]),
             (false, vec!["SET idle_transaction_timeout = 1", "SELECT * FROM t"]),
@@ -191,8 +196,7 @@ fn idle_transactions_end() {
         }
         // What the transaction had changed is gone.
         run(setup, &["SET innodb_lock_wait_timeout = 5", "INSERT INTO d.t VALUES (2)"]);
-        let lost = setup.run("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").expect("status").strings();
-        assert_eq!(lost[0][1], "4", "{}", engine.name());
+        assert_eq!(lost(setup) - lost_before, 4, "{}", engine.name());
     }
 }
 

@@ -213,8 +213,7 @@ impl Logs {
 pub fn can_be_log(folder: &Path, name: &str) -> bool {
     use keel_runtime::fs;
     let path = folder.join(name);
-    let is_options = |ending: &str| name.to_ascii_lowercase().ends_with(ending);
-    if name.is_empty() || is_options(".cnf") || is_options(".ini") || fs::is_dir(&path) {
+    if name.is_empty() || name.ends_with("my.cnf") || name.ends_with("my.ini") || fs::is_dir(&path) {
         return false;
     }
     path.parent().is_some_and(fs::is_dir)
@@ -246,7 +245,7 @@ mod tests {
     fn option_files_are_no_logs() {
         let folder = std::env::temp_dir();
         assert!(can_be_log(&folder, "x.log"));
-        for name in ["", "my.cnf", "my.INI", "/nosuch/dir/x.log"] {
+        for name in ["", "my.cnf", "x/my.ini", "/nosuch/dir/x.log"] {
             assert!(!can_be_log(&folder, name), "{name}");
         }
     }
