@@ -434,10 +434,12 @@ catalogue! {
     ARGUMENT_NOT_CONSTANT argument_not_constant(4102, "HY000", name) "Argument to the {name} function is not a constant for a partition";
     ARGUMENT_OUT_OF_RANGE argument_out_of_range(4103, "HY000", name) "Argument to the {name} function does not belong to the range [0,1]";
     WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
+    USER_IS_BLOCKED user_is_blocked(4150, "HY000") "User is blocked because of too many credential errors; unblock with 'ALTER USER / FLUSH PRIVILEGES'";
     ACCOUNT_HAS_BEEN_LOCKED account_has_been_locked(4151, "HY000") "Access denied, this account is locked";
     QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
     STD_INVALID_ARGUMENT std_invalid_argument(3047, "HY000", what, function) "Invalid argument error: {what} in function {function}.";
     RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
+    INVALID_DEFAULT_PARAM invalid_default_param(4032, "HY000") "Default/ignore value is not supported for such parameter usage";
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
     ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";

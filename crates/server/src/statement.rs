@@ -17,6 +17,7 @@ use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
+use crate::logs::{self, Which};
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::registry::Client;
@@ -339,6 +340,22 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
     *core.client.settings.lock() = before;
 }
 
+/// TRUNCATE of a log's table; false where it is another table.
+pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
+    let Statement::Truncate { table, .. } = statement else { return Ok(false) };
+    let schema = table.db.as_deref().or(core.sql.database.as_deref());
+    if schema != Some(crate::schema::MYSQL) || !logs::tables::NAMES.contains(&&*table.name) {
+        return Ok(false);
+    }
+    let catalog = core.state.database().catalog();
+    see::require_mysql(&core.sql, &catalog.accounts, Privileges::DROP)?;
+    let database = core.state.database().clone();
+    database.commit(&mut core.sql)?;
+    core.sql.diagnostics.clear();
+    core.state.logs.tables.truncate(&table.name);
+    Ok(true)
+}
+
 /// KILL id, or KILL QUERY id.
 pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
     let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
@@ -419,11 +436,16 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         }
         FlushKind::Privileges => {
             core.state.digests.forget();
+            core.state.usage.forget_passwords();
             database.check_grants()
         }
         FlushKind::Other(what) => {
             match what.as_str() {
                 "USER_RESOURCES" => core.state.usage.flush(),
+                "LOGS" => core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]),
+                "GENERAL LOGS" => core.state.logs.flush(&[Which::General]),
+                "SLOW LOGS" => core.state.logs.flush(&[Which::Slow]),
+                "ERROR LOGS" => core.state.logs.flush(&[Which::Error]),
                 "SSL" => core.state.tls.reload().map_err(|error| {
                     errors::unknown_error(format!("Failed to refresh SSL, error: {}", error.what))
                 })?,
@@ -450,7 +472,8 @@ fn commit_before_flush(core: &mut Core) -> SqlResult<()> {
     database.commit(&mut core.sql)
 }
 
-/// Bits of COM_REFRESH: FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+/// Bits of COM_REFRESH: FLUSH LOGS, FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+const REFRESH_LOG: u8 = 0x02;
 const REFRESH_TABLES: u8 = 0x04;
 const REFRESH_STATUS: u8 = 0x10;
 const REFRESH_MASTER: u8 = 0x80;
@@ -463,6 +486,9 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
     if what & REFRESH_TABLES != 0 {
         let database = core.state.database().clone();
         database.flush_tables(&mut core.sql, &[])?;
+    }
+    if what & REFRESH_LOG != 0 {
+        core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]);
     }
     if what & REFRESH_STATUS != 0 {
         flush_status(core);

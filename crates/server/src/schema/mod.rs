@@ -119,7 +119,9 @@ fn read_type(text: &str) -> SqlType {
         "float" => SqlType::new(TypeKind::Float),
         "date" => SqlType::new(TypeKind::Date),
         "datetime" => SqlType::temporal(TypeKind::DateTime, number.unwrap_or(0) as u8),
-        "timestamp" => SqlType::new(TypeKind::DateTime),
+        "timestamp" => SqlType::temporal(TypeKind::DateTime, number.unwrap_or(0) as u8),
+        "time" => SqlType::temporal(TypeKind::Time, number.unwrap_or(0) as u8),
+        "mediumtext" => return SqlType::new(TypeKind::MediumText).with_collation(COLLATION),
         _ => return SqlType::varchar(64, COLLATION),
     };
     let ty = match number {
@@ -175,7 +177,7 @@ fn is_guarded(name: &str) -> bool {
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut maker = RowMaker::new(table);
     if *table.schema == *MYSQL {
-        if !zones::fill(&mut maker) {
+        if !zones::fill(&mut maker) && !crate::logs::tables::fill(view, &mut maker) {
             accounts::fill_mysql(view, table, &mut maker);
         }
         return Ok(maker.rows);
@@ -221,7 +223,7 @@ impl<'a> RowMaker<'a> {
             .iter()
             .map(|column| match column.ty.kind {
                 _ if column.nullable => Value::Null,
-                TypeKind::VarChar | TypeKind::LongText => Value::bytes(b""),
+                TypeKind::VarChar | TypeKind::MediumText | TypeKind::LongText => Value::bytes(b""),
                 TypeKind::Double | TypeKind::Float => Value::Double(0.0),
                 TypeKind::Decimal => {
                     Value::Decimal(Decimal::from_i64(0).round(i32::from(column.ty.decimals)))
