@@ -98,9 +98,7 @@ pub(super) fn plain(
         (Comparison::Date | Comparison::DateTime, ValueRef::DateTime(a), ValueRef::DateTime(b)) => {
             Some(a.cmp(&b))
         }
-        (Comparison::Text(by), ValueRef::Bytes(a), ValueRef::Bytes(b)) => {
-            Some(collation::compare(by, a, b))
-        }
+        (Comparison::Text(by), ValueRef::Bytes(a), ValueRef::Bytes(b)) => Some(collation::compare(by, a, b)),
         _ => None,
     }
 }

@@ -18,7 +18,8 @@ use keel_value::row::Layout;
 
 use super::semi::{self, Lead};
 use super::{
-    DerivedSource, DistinctSource, FunctionSource, HashPlan, JoinSource, Matching, Source, TableSource, disjunct,
+    DerivedSource, DistinctSource, FunctionSource, HashPlan, JoinSource, Matching, Source, TableSource,
+    disjunct,
 };
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
 use crate::catalog::TableDef;
@@ -236,6 +237,24 @@ fn null_in(expr: &Expr, slots: u64) -> bool {
     }
 }
 
+/// A condition, and the slots that it reads.
+#[derive(Clone, Copy)]
+struct Asked<'e> {
+    expr: &'e Expr,
+    slots: u64,
+}
+
+impl Asked<'_> {
+    /// Whether it says something about a slot and can be asked where others are known.
+    fn is_about(&self, slot: u16, known: u64) -> bool {
+        self.slots & bit(slot) != 0 && self.slots & !(known | bit(slot)) == 0
+    }
+}
+
+fn asked(conditions: &[Expr]) -> Vec<Asked<'_>> {
+    conditions.iter().map(|expr| Asked { expr, slots: walk::slots_read(expr) }).collect()
+}
+
 /// A guess at the share of rows that fulfil a condition.
 fn selectivity(condition: &Expr) -> f64 {
     match &condition.node {
@@ -317,7 +336,9 @@ impl Planner<'_> {
                 }
             }
         }
-        let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else { return Ok((steps, lead)) };
+        let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else {
+            return Ok((steps, lead));
+        };
         let own: u64 = items.iter().map(|i| i.slots).fold(0, |a, b| a | b);
         if self.request.leaves.len() == 1 || own.count_ones() as usize != self.request.leaves.len() {
             return Ok((steps, lead));
@@ -361,7 +382,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, Vec<Step>)> = None;
         let mut path = Vec::with_capacity(items.len());
         self.steps = 0;
-        self.search(items, conditions, known, known, 1.0, 0.0, &mut path, &mut best)?;
+        self.search(items, &asked(conditions), known, known, 1.0, 0.0, &mut path, &mut best)?;
         Ok(best)
     }
 
@@ -375,7 +396,7 @@ impl Planner<'_> {
     fn search(
         &mut self,
         items: &[Item],
-        conditions: &[Expr],
+        conditions: &[Asked<'_>],
         known: u64,
         placed: u64,
         rows: f64,
@@ -402,7 +423,9 @@ impl Planner<'_> {
                 candidates.push(self.step(items, index, conditions, placed, known, rows)?);
             }
         }
-        candidates.sort_by(|a, b| (a.cost * 1e3 + a.rows * rows).total_cmp(&(b.cost * 1e3 + b.rows * rows)));
+        // Rows that a step leaves are read by the next one at least.
+        let promise = |step: &Step| step.cost + step.rows * rows;
+        candidates.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
         for step in candidates {
             if best.is_some() && self.steps > self.steps_max {
                 return Ok(());
@@ -425,7 +448,7 @@ impl Planner<'_> {
         &mut self,
         items: &[Item],
         index: usize,
-        conditions: &[Expr],
+        conditions: &[Asked<'_>],
         placed: u64,
         known: u64,
         rows: f64,
@@ -443,21 +466,20 @@ impl Planner<'_> {
             }),
         };
         let outer = matches!(items[index].kind, ItemKind::Right(..));
-        let pool: &[Expr] = if outer { &own } else { conditions };
+        let own = asked(&own);
+        let pool = if outer { &own[..] } else { conditions };
         let with = self.choice(slot, pool, placed, placed == known && !outer)?;
         // What reads rows of other tables is read anew for each of them.
         let slots = items[index].slots;
         let alone = self.read_by_functions(slots) & !slots == 0;
-        let joins = alone && pool.iter().any(|c| hash_key(c, bit(slot), placed).is_some());
+        let keyed = |c: &Asked<'_>| c.is_about(slot, placed) && hash_key(c.expr, bit(slot), placed).is_some();
+        let joins = alone && pool.iter().any(keyed);
         let residual: f64 = pool
             .iter()
-            .filter(|c| {
-                let slots = walk::slots_read(c);
-                slots & bit(slot) != 0 && slots & !(placed | bit(slot)) == 0
-            })
+            .filter(|c| c.is_about(slot, placed))
             .enumerate()
             .filter(|(number, _)| !with.exact.contains(number))
-            .map(|(_, c)| selectivity(c))
+            .map(|(_, c)| selectivity(c.expr))
             .product();
         let mut found = (with.rows * residual).max(0.001);
         if self.limited && placed == 0 {
@@ -479,14 +501,15 @@ impl Planner<'_> {
     }
 
     /// The way to a slot's rows when some slots are known, for comparing orders: choices made before are remembered.
-    fn choice(&mut self, slot: u16, pool: &[Expr], known: u64, first: bool) -> SqlResult<Rc<AccessChoice>> {
-        let mut relevant = 0;
-        for condition in pool {
-            let slots = walk::slots_read(condition);
-            if slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0 {
-                relevant |= slots & known;
-            }
-        }
+    fn choice(
+        &mut self,
+        slot: u16,
+        pool: &[Asked<'_>],
+        known: u64,
+        first: bool,
+    ) -> SqlResult<Rc<AccessChoice>> {
+        let about = pool.iter().filter(|c| c.is_about(slot, known));
+        let relevant = about.fold(0, |relevant, c| relevant | c.slots & known);
         let key = (slot, relevant, first);
         if let Some(choice) = self.choices.get(&key) {
             return Ok(choice.clone());
@@ -497,17 +520,13 @@ impl Planner<'_> {
     }
 
     /// The way to a slot's rows; `exact` of the result counts the conditions of the pool that can be asked.
-    fn choose(&self, slot: u16, pool: &[Expr], known: u64, first: bool) -> SqlResult<AccessChoice> {
+    fn choose(&self, slot: u16, pool: &[Asked<'_>], known: u64, first: bool) -> SqlResult<AccessChoice> {
         let (table, hints) = match &self.request.leaves[slot as usize].kind {
             LeafKind::Table(table, hints) => (table, hints),
             LeafKind::Derived(..) => return Ok(gathered_choice(DERIVED_ROWS)),
             LeafKind::Function(_) => return Ok(gathered_choice(FUNCTION_ROWS)),
         };
-        let askable = |c: &&Expr| {
-            let slots = walk::slots_read(c);
-            slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0
-        };
-        let usable: Vec<&Expr> = pool.iter().filter(askable).collect();
+        let usable: Vec<&Expr> = pool.iter().filter(|c| c.is_about(slot, known)).map(|c| c.expr).collect();
         let order: &[KeyOrder] = match &self.request.order {
             Some((ordered, keys)) if *ordered == slot && first => keys,
             _ => &[],
@@ -542,7 +561,7 @@ impl Planner<'_> {
             slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0
         };
         let all: Vec<Expr> = pool.iter().flatten().cloned().collect();
-        let choice = self.choose(slot, &all, known, first)?;
+        let choice = self.choose(slot, &asked(&all), known, first)?;
         let mut filter = Vec::new();
         let mut implied = Vec::new();
         let mut number = 0;

@@ -8,7 +8,7 @@
 
 use keel_base::SqlResult;
 use keel_sql::ast::{BinaryOp, Expr as Tree, Query, QueryBody, Select, SelectOptions, TableRef, UnaryOp};
-use keel_value::types::Class;
+use keel_value::{SqlType, TypeKind};
 
 use super::build;
 use super::from::{self, From};
@@ -170,12 +170,7 @@ pub(super) fn bind_filter(
 }
 
 /// What a subquery becomes as a join; none where it is left as it is, and whatever was bound of it is forgotten.
-fn try_join(
-    binder: &mut Binder<'_>,
-    from: &mut From,
-    candidate: &Candidate<'_>,
-    end: u16,
-) -> Option<Joined> {
+fn try_join(binder: &mut Binder<'_>, from: &mut From, candidate: &Candidate<'_>, end: u16) -> Option<Joined> {
     if binder.joins_tried == TRIES_MAX {
         return None;
     }
@@ -219,7 +214,9 @@ fn join(
     let Some(Inner { tree, items, mut conditions }) = inner? else { return Ok(None) };
     let kind = if candidate.negated { Matching::Anti } else { Matching::Semi };
     if candidate.left.is_some() {
-        let Some(equalities) = equalities(binder, operands, items, candidate.negated)? else { return Ok(None) };
+        let Some(equalities) = equalities(binder, operands, items, candidate.negated)? else {
+            return Ok(None);
+        };
         conditions.extend(equalities);
     }
     let slots = (first..from.leaves.len()).fold(0u64, |slots, slot| slots | 1 << slot);
@@ -259,7 +256,7 @@ fn bind_in_scope(
     select: &Select,
     end: u16,
 ) -> SqlResult<Option<Inner>> {
-    let (tree, mut conditions) = from::bind_list(binder, from, &select.from)?;
+    let (mut tree, mut conditions) = from::bind_list(binder, from, &select.from)?;
     if let Some(error) = from.error.take() {
         return Err(error);
     }
@@ -267,7 +264,6 @@ fn bind_in_scope(
     let items = build::bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
     let items = items?.into_iter().map(|item| item.expr).collect();
-    let mut tree = tree;
     if let Some(filter) = &select.filter {
         let own;
         (tree, own) = bind_filter(binder, from, tree, filter, end)?;
@@ -331,18 +327,15 @@ fn equalities(
 }
 
 /// Whether values of a type are compared as they are.
-fn is_of(by: Comparison, ty: &keel_value::SqlType) -> bool {
-    use keel_value::TypeKind;
+fn is_of(by: Comparison, ty: &SqlType) -> bool {
     match by {
         Comparison::Int => ty.is_integer(),
-        Comparison::Decimal => {
-            ty.is_integer() || (ty.kind == TypeKind::Decimal && ty.length < DIGITS_MAX)
-        }
+        Comparison::Decimal => ty.is_integer() || (ty.kind == TypeKind::Decimal && ty.length < DIGITS_MAX),
         Comparison::Real => ty.kind == TypeKind::Double,
         Comparison::Text(collation) => ty.is_string() && ty.collation == collation,
         Comparison::DateTime => matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp),
         Comparison::Date => ty.kind == TypeKind::Date,
         Comparison::Time => ty.kind == TypeKind::Time,
-        Comparison::Fixed(kind) => ty.class() != Class::String && ty.kind == kind.type_kind(),
+        Comparison::Fixed(kind) => ty.kind == kind.type_kind(),
     }
 }
