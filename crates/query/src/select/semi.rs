@@ -210,7 +210,9 @@ fn join(
         operands = binder.operands_in(left, Clause::Where)?;
         operands.iter_mut().for_each(|operand| binder.hoist(operand));
     }
+    let clause = std::mem::replace(&mut binder.clause, Clause::Where);
     let (inner, _) = binder.within(|binder| bind_inner(binder, from, candidate.select, end));
+    binder.clause = clause;
     let Some(Inner { tree, items, mut conditions }) = inner? else { return Ok(None) };
     let kind = if candidate.negated { Matching::Anti } else { Matching::Semi };
     if candidate.left.is_some() {
