@@ -270,7 +270,14 @@ impl Lines {
     ) {
         let mut line = match source {
             Source::One => return,
-            Source::Join(join) => return self.join(join, id, select_type, derived),
+            Source::Join(join) => {
+                let from = self.done.len();
+                self.join(join, id, select_type, derived);
+                if let Some(line) = self.done.get_mut(from).filter(|_| buffered) {
+                    push_buffered(line);
+                }
+                return;
+            }
             Source::Distinct(distinct) => {
                 self.source(&distinct.source, id, select_type, false, derived);
                 if let Some(line) = self.done.last_mut() {
@@ -305,11 +312,7 @@ impl Lines {
         line.id = Some(id);
         line.select_type = select_type;
         if buffered {
-            let extra = line.extra.get_or_insert_default();
-            if !extra.contains("Using where") {
-                push(extra, "Using where");
-            }
-            push(extra, "Using join buffer (flat, BNL join)");
+            push_buffered(&mut line);
         }
         self.done.push(line);
     }
@@ -339,6 +342,15 @@ impl Lines {
             push(line.extra.get_or_insert_default(), &test);
         }
     }
+}
+
+/// What a table says that is read once, into a hash table; of several that are the first says it.
+fn push_buffered(line: &mut Line) {
+    let extra = line.extra.get_or_insert_default();
+    if !extra.contains("Using where") {
+        push(extra, "Using where");
+    }
+    push(extra, "Using join buffer (flat, BNL join)");
 }
 
 fn push(extra: &mut String, words: &str) {
