@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
 use super::scope::Place;
-use super::{Binder, SubqueryReads};
+use super::{Binder, Clause, SubqueryReads};
 use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
 use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
 
@@ -35,7 +35,7 @@ impl Binder<'_> {
     }
 
     /// Binds and plans what stands within a subquery; also what was read of enclosing queries.
-    fn within<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> (T, Vec<(u16, u16, u16)>) {
+    pub(crate) fn within<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> (T, Vec<(u16, u16, u16)>) {
         self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
         let clause = self.clause;
         let in_aggregate = std::mem::take(&mut self.in_aggregate);
@@ -149,6 +149,14 @@ impl Binder<'_> {
             Ok(SubqueryTest::Row { op, operands, by })
         })?;
         Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), op != CompareOp::NullSafeEq)))
+    }
+
+    /// The left side of IN, in a clause.
+    pub(crate) fn operands_in(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
+        let before = std::mem::replace(&mut self.clause, clause);
+        let operands = self.operands(tree);
+        self.clause = before;
+        operands
     }
 
     fn operands(&mut self, tree: &ast::Expr) -> SqlResult<Vec<Expr>> {

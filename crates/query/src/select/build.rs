@@ -17,7 +17,7 @@ use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
 use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
@@ -127,17 +127,19 @@ pub(super) fn plan_select(
 ) -> SqlResult<SelectPlan> {
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
     binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
-    let bound = bind_parts(binder, select, order, limit);
+    let bound = bind_parts(binder, select, order, limit, lock.is_none());
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
     Ok(plan)
 }
 
+/// Binds the parts of a SELECT; its subqueries may become joins, except where what it reads itself is locked.
 pub(super) fn bind_parts(
     binder: &mut Binder<'_>,
     select: &Select,
     order: &[OrderItem],
     limit: Option<&Limit>,
+    may_join: bool,
 ) -> SqlResult<Bound> {
     if select.rollup && !order.is_empty() {
         return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
@@ -147,7 +149,9 @@ pub(super) fn bind_parts(
         return Err(errors::with_ties_needs_order());
     }
     let mut from = from::bind(binder, &select.from)?;
-    binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
+    let room = if may_join { semi::room(binder, select, &from) } else { 0 };
+    let group_slot = from.leaves.len() as u16 + room;
+    binder.scope_mut().group_slot = Some(group_slot);
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let items = bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
@@ -157,11 +161,14 @@ pub(super) fn bind_parts(
     }
     let mut conditions = std::mem::take(&mut from.conditions);
     if let Some(tree) = &select.filter {
-        conditions.extend(binder.bind_condition(tree, Clause::Where)?);
+        let tables = from.tree.take();
+        let (tables, own) = semi::bind_filter(binder, &mut from, tables, tree, group_slot)?;
+        from.tree = tables;
+        conditions.extend(own);
     }
     binder.pins_literals = true;
     let rest = bind_grouping(binder, select, order, &items).and_then(|rest| {
-        let windows = binder.bind_windows(&select.windows, window_slot(&from) + 1)?;
+        let windows = binder.bind_windows(&select.windows, window_slot(group_slot) + 1)?;
         Ok((rest, windows))
     });
     binder.pins_literals = pins;
@@ -175,9 +182,9 @@ pub(super) fn bind_parts(
     Ok(Bound { ties, from, items, conditions, group_by, having, windows, order, limit, offset })
 }
 
-/// The slot of window functions' results, behind the tables' and the groups'; the next one takes their keys.
-fn window_slot(from: &From) -> u16 {
-    from.leaves.len() as u16 + 1
+/// The slot of window functions' results, behind the groups'; the next one takes their keys.
+fn window_slot(group_slot: u16) -> u16 {
+    group_slot + 1
 }
 
 /// Binds a list of expressions over the binder's tables that is not a query's; describes them.
@@ -347,8 +354,8 @@ pub(super) fn assemble(
         bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
-    let group_slot = table_count as u16;
-    debug_assert_eq!(scope.group_slot, Some(group_slot));
+    let group_slot = scope.group_slot.unwrap_or(table_count as u16);
+    debug_assert!(table_count <= group_slot as usize);
     let of_views: Vec<Option<(usize, usize)>> = items.iter().map(|item| item.of_view).collect();
     let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) =
         items.into_iter().map(|item| (item.expr, item.name)).unzip();
@@ -369,7 +376,7 @@ pub(super) fn assemble(
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
         place_aggregates(expr, group_slot);
-        window::place(expr, window_slot(&from));
+        window::place(expr, window_slot(group_slot));
     }
     let mut in_windows: Vec<&mut Expr> = windows.iter_mut().flat_map(BoundWindow::expressions_mut).collect();
     in_windows.iter_mut().for_each(|expr| place_aggregates(expr, group_slot));
@@ -413,7 +420,7 @@ pub(super) fn assemble(
     let kept = (!windows.is_empty()).then(|| carry_of(&from, &after));
     let windows = kept.map(|tables| {
         let grouped = is_grouped.then_some((group_slot, group_row));
-        WindowPlan::new(windows, tables, grouped, window_slot(&from))
+        WindowPlan::new(windows, tables, grouped, window_slot(group_slot))
     });
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
@@ -470,9 +477,9 @@ pub(super) fn assemble(
         && windows.is_none()
         && project.iter().any(assigns)
         && !order.iter().any(|(e, _)| assigns(e));
-    let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
+    let unprojected = counts.then(|| Carry::new(from.lasting().map(order::Leaf::columns)));
     let block = Block {
-        slot_count: table_count + if windows.is_some() { 3 } else { 1 },
+        slot_count: group_slot as usize + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,
         row_filter,

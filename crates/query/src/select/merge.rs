@@ -139,6 +139,7 @@ fn try_derived(
         slot,
         alias: table.alias.clone(),
         needed: vec![false; def.columns.len()],
+        merged: false,
         kind: LeafKind::Table(def, plain.hints.to_vec()),
     });
     binder.scope_mut().add_table(table)?;

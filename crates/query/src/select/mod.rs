@@ -26,6 +26,7 @@ mod metadata;
 mod natural;
 mod recursive;
 mod run;
+mod semi;
 mod setop;
 mod subquery;
 pub(crate) mod view;
