@@ -335,6 +335,7 @@ impl TableDef {
             parts: vec![part],
             comment: String::new(),
             using: None,
+            options: IndexOptions::default(),
             tree_id: TreeId(0),
             tree: None,
             encoders: vec![encoder],
