@@ -46,13 +46,25 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        session.start_statement();
         session.interrupt.clear_query();
         if plan.uses_tables() {
             session.diagnostics.clear();
         } else {
             session.diagnostics.stale = true;
         }
+        self.execute_next(session, plan, params, sink)
+    }
+
+    /// The same for one of several executions of a command: a kill that came between them ends it, and warnings of those
+    /// before it stay. Whoever calls this has cleared both once.
+    pub fn execute_next(
+        &self,
+        session: &mut Session,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Completion> {
+        session.start_statement();
         let result = session.check_interrupt().and_then(|()| self.dispatch(session, plan, params, sink));
         match result {
             Ok(completion) => {

@@ -141,6 +141,8 @@ pub struct Completion {
     pub last_insert_id: u64,
     /// `Records: 3  Duplicates: 0  Warnings: 0`
     pub info: Option<String>,
+    /// Rows that an INSERT was given, and how many of them were there already: also where `info` does not tell.
+    pub given: [u64; 2],
     /// Whether a result was sent.
     pub had_rows: bool,
 }

@@ -360,6 +360,8 @@ pub struct Session {
     pub host: Arc<dyn Host>,
     /// Row of the running INSERT or UPDATE, from 1, for warnings.
     pub current_row: u64,
+    /// Rows of its batch before those of the running INSERT.
+    pub rows_before: u64,
     /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
     pub abort_on_warning: bool,
     /// The plain reads of the running statement lock what they read: it changes rows by it.
@@ -417,6 +419,7 @@ impl Session {
             sends_files: false,
             host,
             current_row: 1,
+            rows_before: 0,
             abort_on_warning: false,
             locks_reads: false,
             no_index_used: false,
@@ -442,7 +445,7 @@ impl Session {
     /// Begins a statement: the clock stands still from its first use to the statement's end.
     pub fn start_statement(&mut self) {
         self.statement_clock = None;
-        self.current_row = 1;
+        self.current_row = self.rows_before + 1;
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
         self.locks_reads = false;
@@ -558,6 +561,14 @@ impl Session {
         aside.vars = self.vars.clone();
         aside.database = self.database.clone();
         aside
+    }
+
+    /// 1100 under LOCK TABLES, which locks no table of the server itself.
+    pub fn refuse_unlocked(&self, table: &str) -> SqlResult<()> {
+        match self.named_locks.is_in_force() {
+            true => Err(errors::table_not_locked(table)),
+            false => Ok(()),
+        }
     }
 
     /// The default database, or 1046.

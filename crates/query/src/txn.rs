@@ -30,6 +30,12 @@ pub struct TransactionState {
 /// A savepoint of a session.
 struct SavepointHere {
     name: String,
+    place: Place,
+}
+
+/// A place within a transaction to which it can be undone.
+#[derive(Clone, Copy)]
+pub struct Place {
     point: Savepoint,
     /// Metadata locks kept when it was set.
     locks: usize,
@@ -85,6 +91,37 @@ impl Database {
         session.transaction.read_only = how.read_only.or(next).unwrap_or(session.vars.read_only);
         if how.consistent_snapshot {
             self.ensure_txn(session).take_snapshot();
+        }
+        Ok(())
+    }
+
+    /// Opens a transaction for several statements that are done together, where none is open; true where the caller is to
+    /// end it. Unlike START TRANSACTION it leaves the locks of LOCK TABLES alone.
+    pub fn open_for_statements(&self, session: &mut Session) -> bool {
+        if session.in_transaction() {
+            return false;
+        }
+        self.open_now(session);
+        session.vars.autocommit
+    }
+
+    /// A place to which what follows can be undone, as by a savepoint without a name.
+    pub fn place(&self, session: &mut Session) -> SqlResult<Place> {
+        session.refuse_in_closed_branch()?;
+        let point = self.ensure_txn(session).savepoint_of_session();
+        Ok(Place { point, locks: session.transaction.locks.len() })
+    }
+
+    /// Undoes what came after a place, unless the transaction is gone: a failure may have ended it.
+    pub fn undo_to(&self, session: &mut Session, place: Place) -> SqlResult<()> {
+        let Some(txn) = &mut session.txn else { return Ok(()) };
+        if let Err(error) = txn.rollback_to(place.point) {
+            // What is half undone must never be committed: the whole transaction goes, in the background if need be.
+            let _ = self.rollback(session);
+            return Err(engine_error(error));
+        }
+        if !txn.holds_locks() {
+            session.transaction.locks.drain(place.locks..).for_each(|(lock, writes)| lock.unshare(writes));
         }
         Ok(())
     }
@@ -164,21 +201,17 @@ impl Database {
 
     /// SAVEPOINT: one of the same name moves.
     pub fn savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
-        if !session.vars.autocommit {
-            session.transaction.open = true;
-        }
+        self.open_if_needed(session);
         if !session.transaction.open {
             return Ok(());
         }
-        session.refuse_in_closed_branch()?;
         if session.transaction.savepoints.len() >= SAVEPOINTS_MAX {
             return Err(errors::unknown_error("Too many savepoints"));
         }
-        let point = self.ensure_txn(session).savepoint_of_session();
-        let locks = session.transaction.locks.len();
+        let place = self.place(session)?;
         let savepoints = &mut session.transaction.savepoints;
         savepoints.retain(|other| !crate::catalog::names::same(&other.name, name));
-        savepoints.push(SavepointHere { name: name.to_string(), point, locks });
+        savepoints.push(SavepointHere { name: name.to_string(), place });
         Ok(())
     }
 
@@ -186,22 +219,12 @@ impl Database {
     pub fn rollback_to_savepoint(&self, session: &mut Session, name: &str) -> SqlResult<()> {
         let place = find(session, name)?;
         session.refuse_in_closed_branch()?;
-        let SavepointHere { point, locks, .. } = &session.transaction.savepoints[place];
-        let (point, locks) = (*point, *locks);
+        let here = session.transaction.savepoints[place].place;
         session.transaction.savepoints.truncate(place + 1);
         if session.transaction.temporary {
             session.warn(errors::warning_not_complete_rollback());
         }
-        let Some(txn) = &mut session.txn else { return Ok(()) };
-        if let Err(error) = txn.rollback_to(point) {
-            // What is half undone must never be committed: the whole transaction goes, in the background if need be.
-            let _ = self.rollback(session);
-            return Err(engine_error(error));
-        }
-        if !txn.holds_locks() {
-            session.transaction.locks.drain(locks..).for_each(|(lock, writes)| lock.unshare(writes));
-        }
-        Ok(())
+        self.undo_to(session, here)
     }
 
     /// RELEASE SAVEPOINT: it and those set later are forgotten.
@@ -232,10 +255,14 @@ impl Database {
     /// Opens a transaction for a statement under `autocommit=0`.
     pub(crate) fn open_if_needed(&self, session: &mut Session) {
         if !session.vars.autocommit && !session.transaction.open {
-            session.transaction.open = true;
-            let next = session.vars.next_read_only.take();
-            session.transaction.read_only = next.unwrap_or(session.vars.read_only);
+            self.open_now(session);
         }
+    }
+
+    fn open_now(&self, session: &mut Session) {
+        session.transaction.open = true;
+        let next = session.vars.next_read_only.take();
+        session.transaction.read_only = next.unwrap_or(session.vars.read_only);
     }
 }
 

@@ -433,6 +433,7 @@ fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
     core.state.swap(RUNNING, Ordering::AcqRel);
     core.deadline.set(0);
     let end = time::now();
+    worker::note_time(end.0);
     let nanos = end.0.saturating_sub(start.0);
     core.waited_nanos.set(core.waited_nanos.get() + nanos);
     if event.is_lock() {
@@ -498,6 +499,7 @@ pub fn tick() {
 fn look_at_slice() {
     let Some(core) = CURRENT.get() else { return };
     let now = time::now().0;
+    worker::note_time(now);
     match core.slice_start.get() {
         0 => core.slice_start.set(now),
         start if now - start > SLICE_NANOS => yield_now(),

@@ -22,6 +22,7 @@ use crate::{Config, ReactorChoice, time};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -227,7 +228,16 @@ pub(crate) fn report_panic(panic: &(dyn Any + Send)) {
             return world.fiber_panicked(panic);
         }
     }
-    eprintln!("keel: a fiber ended by a panic; the process goes on");
+    // It may be a pipe that nobody reads, or a file on a full disk.
+    let _ = writeln!(std::io::stderr(), "keel: a fiber ended by a panic; the process goes on");
+}
+
+/// A fiber has looked at the clock: [`crate::time::recent`] is not earlier.
+#[inline]
+pub(crate) fn note_time(nanos: u64) {
+    if let Some(worker) = own() {
+        worker.now.set(nanos);
+    }
 }
 
 pub(crate) fn spawn(worker: Option<usize>, job: Job) {
@@ -450,6 +460,7 @@ impl Worker {
                 self.reactor.poll(self);
             }
             self.shared.wake_up();
+            self.now.set(time::now().0);
         }
         self.end();
     }

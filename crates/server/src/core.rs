@@ -52,6 +52,9 @@ const LONG_TEXT: usize = 64 << 10;
 /// How much less a text takes whose rows stay text.
 const ROWS_SHARE: u64 = 20;
 
+/// What a parameter of a batch takes: its value, its node in the tree and what it is bound to.
+const CELL_BYTES: u64 = 400;
+
 /// What the tree and the plan of a text take, about: what stands between quotes is copied, all else becomes nodes.
 fn tree_bytes(text: &[u8]) -> u64 {
     let (mut nodes, mut quote, mut skip) = (0u64, None, false);
@@ -83,9 +86,22 @@ impl Core {
         if text.len() <= LONG_TEXT {
             return Ok(());
         }
-        let bytes = text.len() as u64 / if stays_text { ROWS_SHARE } else { 1 };
+        let share = if stays_text { ROWS_SHARE } else { 1 };
+        self.admit(text.len() as u64 / share, tree_bytes(text) / share)
+    }
+
+    /// The same for rows of parameters in a packet that become a tree.
+    pub fn admit_rows(&mut self, cells: usize, packet_bytes: usize) -> SqlResult<()> {
+        let needed = cells as u64 * CELL_BYTES + packet_bytes as u64;
+        match needed / memory::TEXT_FACTOR {
+            bytes if bytes <= LONG_TEXT as u64 => Ok(()),
+            bytes => self.admit(bytes, needed),
+        }
+    }
+
+    /// Waits for room for so many octets of text, whose tree takes `needed`.
+    fn admit(&mut self, bytes: u64, needed: u64) -> SqlResult<()> {
         let state = &self.state;
-        let needed = tree_bytes(text) / if stays_text { ROWS_SHARE } else { 1 };
         if needed > state.keeper.budget(state).limit / 2 {
             return Err(errors::outofmemory(needed));
         }

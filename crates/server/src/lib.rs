@@ -33,6 +33,7 @@ pub mod state;
 pub mod statement;
 pub mod timeouts;
 pub mod tls;
+mod tokens;
 mod upload;
 pub mod usage;
 pub mod variables;

@@ -2,46 +2,53 @@
 
 use std::borrow::Cow;
 
+use crate::tokens::{Kind, token};
+
 /// Words of statements whose literals may be passwords.
 const WORDS: &[&[u8]] = &[b"password", b"identified"];
 
 /// What stands for a literal.
 const HIDDEN: &[u8] = b"<secret>";
 
-/// A statement's text as others may see it: without its literals where it is about passwords.
+/// A statement's text as others may see it: without its literals where it is about passwords. Behind what may end in
+/// another place than it seems, by the `sql_mode` or as it was cut off, nothing is shown at all.
 pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
-    let says = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    if !WORDS.iter().any(|word| says(word)) {
+    if !WORDS.iter().any(|word| says(text, word)) {
         return Cow::Borrowed(text);
     }
+    // Octets of quotes may be parts of characters there.
+    let is_utf8 = std::str::from_utf8(text).is_ok();
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        at += 1;
-        out.push(byte);
-        if matches!(byte, b'\'' | b'"') {
-            at = end_of_literal(text, at, byte);
-            out.extend_from_slice(HIDDEN);
-            out.push(byte);
+    while at < text.len() {
+        let token = token(text, at);
+        let part = &text[at..token.end];
+        let is_sure = token.is_sure && is_utf8;
+        match token.kind {
+            Kind::Literal => {
+                let quote = &part[..1];
+                out.extend_from_slice(&[quote, HIDDEN, quote].concat());
+            }
+            Kind::Name if !is_sure => out.extend_from_slice(HIDDEN),
+            Kind::Opening => {
+                out.extend_from_slice(HIDDEN);
+                break;
+            }
+            Kind::Name | Kind::Comment | Kind::Other => out.extend_from_slice(part),
         }
+        if !is_sure && matches!(token.kind, Kind::Literal | Kind::Name) {
+            break;
+        }
+        at = token.end;
     }
     Cow::Owned(out)
 }
 
-/// Where a literal ends that begins at `at`, its quote included.
-fn end_of_literal(text: &[u8], mut at: usize, quote: u8) -> usize {
-    while let Some(&byte) = text.get(at) {
-        at += 1;
-        if byte == b'\\' {
-            at += 1;
-        } else if byte == quote {
-            if text.get(at) != Some(&quote) {
-                break;
-            }
-            at += 1;
-        }
-    }
-    at.min(text.len())
+/// Whether a text has a word, in capitals or not.
+fn says(text: &[u8], word: &[u8]) -> bool {
+    let begins = |place: &usize| text[*place..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word));
+    let mut places = text.iter().enumerate().filter(|(_, byte)| **byte | 0x20 == word[0]).map(|(place, _)| place);
+    places.any(|place| begins(&place))
 }
 
 #[cfg(test)]
@@ -60,5 +67,29 @@ mod tests {
             shown("SET PASSWORD = PASSWORD(\"x\"), @a='y"),
             "SET PASSWORD = PASSWORD(\"<secret>\"), @a='<secret>'"
         );
+    }
+
+    #[test]
+    fn quotes_that_open_nothing_hide_nothing_less() {
+        for text in [
+            "CREATE USER `o'brien` IDENTIFIED BY 'pw'",
+            "/* it's me */ CREATE USER a IDENTIFIED BY 'pw'",
+            "-- don't \n ALTER USER a IDENTIFIED BY 'pw'",
+            "--\tdon't \n ALTER USER a IDENTIFIED BY 'pw'",
+            "# don't \n ALTER USER a IDENTIFIED BY 'pw'",
+            "CREATE USER 'a\\' IDENTIFIED BY 'pw'",
+            "CREATE USER 'a\\'' IDENTIFIED BY 'pw'",
+            "CREATE USER \"a\\\" IDENTIFIED BY 'pw'",
+            "CREATE USER a /*! IDENTIFIED BY 'pw' */",
+            "/*!99999 it's */ CREATE USER a IDENTIFIED BY 'pw'",
+            "CREATE USER `a IDENTIFIED BY 'pw'",
+            "CREATE USER 'a' IDENTIFIED BY 'pw",
+            "CREATE USER a IDENTIFIED BY 'x''pw'",
+        ] {
+            let shown = hidden(text.as_bytes());
+            assert!(!shown.windows(2).any(|part| part == b"pw"), "{}", String::from_utf8_lossy(&shown));
+        }
+        let odd = hidden(b"CREATE USER `\x81` IDENTIFIED BY `', 'pw'");
+        assert!(!odd.windows(2).any(|part| part == b"pw"));
     }
 }

@@ -347,10 +347,12 @@ pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     if schema != Some(crate::schema::MYSQL) || !logs::tables::NAMES.contains(&&*table.name) {
         return Ok(false);
     }
-    let catalog = core.state.database().catalog();
-    see::require_mysql(&core.sql, &catalog.accounts, Privileges::DROP)?;
+    see::expired(&core.sql)?;
+    core.sql.refuse_in_branch()?;
     let database = core.state.database().clone();
     database.commit(&mut core.sql)?;
+    see::require_mysql(&core.sql, &database.catalog().accounts, Privileges::DROP)?;
+    core.sql.refuse_unlocked(&table.name)?;
     core.sql.diagnostics.clear();
     core.state.logs.tables.truncate(&table.name);
     Ok(true)
@@ -442,10 +444,10 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         FlushKind::Other(what) => {
             match what.as_str() {
                 "USER_RESOURCES" => core.state.usage.flush(),
-                "LOGS" => core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]),
-                "GENERAL LOGS" => core.state.logs.flush(&[Which::General]),
-                "SLOW LOGS" => core.state.logs.flush(&[Which::Slow]),
-                "ERROR LOGS" => core.state.logs.flush(&[Which::Error]),
+                "LOGS" => flush_logs(core, &[Which::General, Which::Slow, Which::Error])?,
+                "GENERAL LOGS" => flush_logs(core, &[Which::General])?,
+                "SLOW LOGS" => flush_logs(core, &[Which::Slow])?,
+                "ERROR LOGS" => flush_logs(core, &[Which::Error])?,
                 "SSL" => core.state.tls.reload().map_err(|error| {
                     errors::unknown_error(format!("Failed to refresh SSL, error: {}", error.what))
                 })?,
@@ -458,6 +460,11 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
             Ok(())
         }
     }
+}
+
+fn flush_logs(core: &Core, which: &[Which]) -> SqlResult<()> {
+    let failed = || errors::unknown_error("The logs could not be written");
+    core.state.logs.flush(which).then_some(()).ok_or_else(failed)
 }
 
 fn flush_status(core: &Core) {
@@ -488,7 +495,7 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
         database.flush_tables(&mut core.sql, &[])?;
     }
     if what & REFRESH_LOG != 0 {
-        core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]);
+        flush_logs(core, &[Which::General, Which::Slow, Which::Error])?;
     }
     if what & REFRESH_STATUS != 0 {
         flush_status(core);

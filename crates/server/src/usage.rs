@@ -1,6 +1,6 @@
 //! What accounts with limits have used: connections at once, and what they did within an hour.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -25,12 +25,24 @@ struct Used {
     updates: u32,
 }
 
+/// Wrong passwords for an account as it was then: a change of it, or another one of its name, begins anew.
+struct Wrong {
+    account: Weak<Account>,
+    count: u64,
+}
+
+impl Wrong {
+    fn is_of(&self, account: &Arc<Account>) -> bool {
+        std::ptr::eq(self.account.as_ptr(), Arc::as_ptr(account))
+    }
+}
+
 /// What accounts have used.
 #[derive(Clone, Default)]
 pub struct Usage {
     accounts: Arc<Mutex<HashMap<Key, Used>>>,
     /// Wrong passwords in a row; only of accounts that there are.
-    wrong_passwords: Arc<Mutex<HashMap<Key, u64>>>,
+    wrong_passwords: Arc<Mutex<HashMap<Key, Wrong>>>,
 }
 
 /// A connection of an account that has limits; it ends with this value.
@@ -72,19 +84,29 @@ impl Usage {
         Ok(Some(Limited { key, limits, usage: self.clone() }))
     }
 
-    /// Whether there were `max` wrong passwords in a row; who may end others' connections is never shut out.
-    pub fn is_blocked(&self, account: &Account, max: u64) -> bool {
+    /// Whether there were `max` wrong passwords in a row.
+    pub fn is_blocked(&self, account: &Arc<Account>, max: u64) -> bool {
         let known = self.wrong_passwords.lock();
         !known.is_empty()
-            && known.get(&key_of(account)).is_some_and(|count| *count >= max)
+            && known.get(&key_of(account)).is_some_and(|wrong| wrong.is_of(account) && wrong.count >= max)
             && is_bounded(account, max)
     }
 
     /// Counts a wrong password.
-    pub fn password_failed(&self, account: &Account, max: u64) {
-        if is_bounded(account, max) {
-            *self.wrong_passwords.lock().entry(key_of(account)).or_default() += 1;
+    pub fn password_failed(&self, account: &Arc<Account>, max: u64) {
+        if !is_bounded(account, max) {
+            return;
         }
+        let mut known = self.wrong_passwords.lock();
+        if known.len() >= IDLE_MAX {
+            known.retain(|_, wrong| wrong.account.strong_count() > 0);
+        }
+        let new = || Wrong { account: Arc::downgrade(account), count: 0 };
+        let wrong = known.entry(key_of(account)).or_insert_with(new);
+        if !wrong.is_of(account) {
+            *wrong = new();
+        }
+        wrong.count += 1;
     }
 
     /// The password was right: begins to count anew.
@@ -112,10 +134,12 @@ fn key_of(account: &Account) -> Key {
     (account.user.clone(), account.host.clone())
 }
 
-/// Whether `max_password_errors` concerns an account; its greatest value is no bound.
+/// Whether `max_password_errors` concerns an account; its greatest value is no bound. Who may end others' connections from
+/// the server's own machine is never shut out.
 fn is_bounded(account: &Account, max: u64) -> bool {
     let rules = Privileges::CONNECTION_ADMIN.and(Privileges::SUPER);
-    max < u64::from(u32::MAX) && !account.global.has_any(rules)
+    let is_near = matches!(&*account.host, "localhost" | "127.0.0.1" | "::1");
+    max < u64::from(u32::MAX) && !(is_near && account.global.has_any(rules))
 }
 
 impl Used {

@@ -52,9 +52,23 @@ impl<'a> BulkExecute<'a> {
         Ok(BulkExecute { statement, flags, rest: reader.take_rest() })
     }
 
-    /// Reads the rows of `count` parameters each; there is one at least. `types` holds what an earlier execution declared
-    /// and is replaced where this one declares anew.
-    pub fn rows(&self, count: usize, types: &mut Vec<ParamType>) -> Result<Rows, Malformed> {
+    /// How many values and marks the rows have, with `types` from an earlier execution: costs no memory.
+    pub fn cells(&self, count: usize, types: &[ParamType]) -> Result<usize, Malformed> {
+        let mut types = types.to_vec();
+        let mut reader = self.begin(count, &mut types)?;
+        let mut cells = 0;
+        while !reader.is_empty() {
+            for ty in &types {
+                if reader.u8()? == 0 {
+                    rows::skip_binary(&mut reader, ty.code)?;
+                }
+                cells += 1;
+            }
+        }
+        Ok(cells)
+    }
+
+    fn begin(&self, count: usize, types: &mut Vec<ParamType>) -> Result<Reader<'a>, Malformed> {
         let mut reader = Reader::new(self.rest);
         if self.flags & SEND_TYPES != 0 {
             types.clear();
@@ -66,6 +80,13 @@ impl<'a> BulkExecute<'a> {
         if count == 0 || types.len() != count || reader.is_empty() {
             return Err(Malformed);
         }
+        Ok(reader)
+    }
+
+    /// Reads the rows of `count` parameters each; there is one at least. `types` holds what an earlier execution declared
+    /// and is replaced where this one declares anew.
+    pub fn rows(&self, count: usize, types: &mut Vec<ParamType>) -> Result<Rows, Malformed> {
+        let mut reader = self.begin(count, types)?;
         let mut read = Rows::default();
         while !reader.is_empty() {
             for ty in types.iter() {
@@ -111,7 +132,12 @@ mod tests {
     use super::*;
 
     fn read(packet: &[u8], count: usize) -> Result<Rows, Malformed> {
-        BulkExecute::decode(&packet[1..])?.rows(count, &mut Vec::new())
+        let bulk = BulkExecute::decode(&packet[1..])?;
+        let (cells, rows) = (bulk.cells(count, &[]), bulk.rows(count, &mut Vec::new()));
+        if let Ok(rows) = &rows {
+            assert_eq!(cells, Ok(rows.values.len()));
+        }
+        rows
     }
 
     #[test]
@@ -135,6 +161,17 @@ mod tests {
         *packet.last_mut().unwrap() = 0;
         packet.push(4);
         assert!(read(&packet, 2).is_err(), "no such indicator");
+    }
+
+    #[test]
+    fn cells_are_counted_as_they_are_read() {
+        for code in 0..=255u8 {
+            for size in 0..24u8 {
+                let mut packet = vec![0, 1, 0, 0, 0, SEND_TYPES as u8, 0, code, 0, 1, 0];
+                packet.extend((0..size).map(|at| if at == 0 { size - 1 } else { at % 3 }));
+                let _ = read(&packet, 1);
+            }
+        }
     }
 
     #[test]

@@ -194,6 +194,24 @@ pub fn decode_binary(payload: &[u8], columns: &[Column]) -> Result<Vec<Value>, M
     if reader.is_empty() { Ok(row) } else { Err(Malformed) }
 }
 
+/// Passes over one value in the binary form of a type code.
+pub(crate) fn skip_binary(reader: &mut Reader<'_>, code: u8) -> Result<(), Malformed> {
+    let bytes = match code {
+        type_code::NULL => 0,
+        type_code::TINY => 1,
+        type_code::SHORT | type_code::YEAR => 2,
+        type_code::LONG | type_code::INT24 | type_code::FLOAT => 4,
+        type_code::LONGLONG | type_code::DOUBLE => 8,
+        type_code::DATE
+        | type_code::NEWDATE
+        | type_code::DATETIME
+        | type_code::TIMESTAMP
+        | type_code::TIME => usize::from(reader.u8()?),
+        _ => return reader.lenenc_bytes().map(|_| ()),
+    };
+    reader.take(bytes).map(|_| ())
+}
+
 /// Reads one value in the binary form of a type code, as both rows and parameters have it.
 pub(crate) fn read_binary(reader: &mut Reader<'_>, code: u8, unsigned: bool) -> Result<Value, Malformed> {
     let integer = |signed: i64, raw: u64| if unsigned { Value::UInt(raw) } else { Value::Int(signed) };

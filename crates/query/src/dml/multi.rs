@@ -370,7 +370,7 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
     let warnings = session.diagnostics.warning_count;
     let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
     let last_insert_id = session.statement_insert_id;
-    Ok(Completion { affected_rows, last_insert_id, info: Some(info), had_rows: false })
+    Ok(Completion { affected_rows, last_insert_id, info: Some(info), ..Completion::default() })
 }
 
 /// A row to change: its target, its clustered key, and the values assigned.

@@ -155,7 +155,7 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
     let info =
         (!is_never).then(|| format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
     let last_insert_id = session.statement_insert_id;
-    Ok(Completion { affected_rows, last_insert_id, info, had_rows: false })
+    Ok(Completion { affected_rows, last_insert_id, info, ..Completion::default() })
 }
 
 struct Work<'p> {

@@ -3,6 +3,8 @@
 use keel_value::types::TypeKind;
 use keel_value::{SqlType, Value};
 
+use crate::tokens::token;
+
 /// Longest text that is made; what would be longer keeps its `?`.
 const BYTES_MAX: usize = 1 << 20;
 
@@ -12,7 +14,7 @@ pub fn expand(text: &[u8], values: &[Value]) -> Vec<u8> {
     let mut values = values.iter();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
-        let end = end_of_token(text, at);
+        let end = token(text, at).end;
         match byte {
             b'?' if out.len() < BYTES_MAX => match values.next() {
                 Some(value) => append(&mut out, value),
@@ -23,27 +25,6 @@ pub fn expand(text: &[u8], values: &[Value]) -> Vec<u8> {
         at = end;
     }
     out
-}
-
-/// Where what begins at `at` ends: a quoted part, a comment, or one octet.
-fn end_of_token(text: &[u8], at: usize) -> usize {
-    let rest = &text[at..];
-    let through = |mark: &[u8], from: usize| {
-        let found = rest[from.min(rest.len())..].windows(mark.len()).position(|part| part == mark);
-        at + found.map_or(rest.len(), |found| from + found + mark.len())
-    };
-    match rest {
-        [quote @ (b'\'' | b'"' | b'`'), ..] => {
-            let mut end = 1;
-            while end < rest.len() && rest[end] != *quote {
-                end += if rest[end] == b'\\' && *quote != b'`' { 2 } else { 1 };
-            }
-            (at + end + 1).min(text.len())
-        }
-        [b'/', b'*', ..] => through(b"*/", 2),
-        [b'#', ..] | [b'-', b'-', b' ', ..] => through(b"\n", 1),
-        _ => at + 1,
-    }
 }
 
 fn append(out: &mut Vec<u8>, value: &Value) {
@@ -103,6 +84,7 @@ mod tests {
             shown("SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n ?", &values[..1]),
             "SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n -1"
         );
+        assert_eq!(shown("SELECT --\t?\n /*! ? */ 'a''?', ?", &values[..1]), "SELECT --\t?\n /*! -1 */ 'a''?', ?");
         assert_eq!(shown("SELECT ?, 'open ?", &[]), "SELECT ?, 'open ?");
     }
 }

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use keel_runtime::sync::Mutex;
 use keel_runtime::time;
+use keel_runtime::wait::WaitEvent;
 use keel_value::DateTime;
-use parking_lot::Mutex;
 
 use crate::variables::Globals;
 
@@ -48,8 +49,8 @@ pub struct Logs {
     writer: Arc<Writer>,
     /// What is kept of log tables.
     pub tables: Tables,
-    general_stamp: Mutex<i64>,
-    slow_stamp: Mutex<slow::Stamp>,
+    /// Held while a variable of the logs changes, so that files and variables fit.
+    pub changing: Mutex<()>,
 }
 
 /// Who is logged.
@@ -72,8 +73,7 @@ impl Logs {
             has_error_file: error_log.is_some(),
             writer: Arc::new(Writer::new(error_log)),
             tables: Tables::default(),
-            general_stamp: Mutex::new(-1),
-            slow_stamp: Mutex::default(),
+            changing: Mutex::new(()),
         }
     }
 
@@ -133,23 +133,16 @@ impl Logs {
 
     /// Opens the files of the logs that are on, and closes the others.
     fn open_files(&self) {
-        // A file that begins anew begins with a time and a database.
-        self.forget_stamps();
         let has_files = self.outputs.load(Ordering::Relaxed) & FILE != 0;
         for (bit, which) in [(GENERAL, Which::General), (SLOW, Which::Slow)] {
             self.writer.set_open(which, has_files && self.on() & bit != 0);
         }
     }
 
-    fn forget_stamps(&self) {
-        *self.general_stamp.lock() = -1;
-        *self.slow_stamp.lock() = slow::Stamp::default();
-    }
-
-    /// FLUSH LOGS and its kind: what is pending is written, and the files are opened anew by their names. Waits.
-    pub fn flush(&self, which: &[Which]) {
-        self.forget_stamps();
-        self.writer.reopen(which);
+    /// FLUSH LOGS and its kind: what is pending is written, and the files are opened anew by their names. Waits; false where
+    /// the disk takes too long or does not take it.
+    pub fn flush(&self, which: &[Which]) -> bool {
+        self.writer.reopen(which)
     }
 
     /// A command in the general log.
@@ -159,14 +152,16 @@ impl Logs {
         let text = crate::secrets::hidden(text);
         if outputs & FILE != 0 {
             let second = now.div_euclid(1_000_000);
-            let mut line = match std::mem::replace(&mut *self.general_stamp.lock(), second) {
-                last if last == second => b"\t".to_vec(),
-                _ => short_time(now).into_bytes(),
-            };
-            line.extend_from_slice(format!("\t{:6} {command}\t", who.id).as_bytes());
-            line.extend_from_slice(&text);
-            line.push(b'\n');
-            self.writer.append(Which::General, &line);
+            self.writer.append(Which::General, |stamp| {
+                let mut line = match std::mem::replace(&mut stamp.second, second) {
+                    last if last == second => b"\t".to_vec(),
+                    _ => short_time(now).into_bytes(),
+                };
+                line.extend_from_slice(format!("\t{:6} {command}\t", who.id).as_bytes());
+                line.extend_from_slice(&text);
+                line.push(b'\n');
+                line
+            });
         }
         if outputs & TABLE != 0 {
             self.tables.general.push(GeneralRow {
@@ -183,8 +178,7 @@ impl Logs {
     pub fn slow(&self, who: &Who<'_>, record: &SlowRecord<'_>) {
         let outputs = self.outputs.load(Ordering::Relaxed);
         if outputs & FILE != 0 {
-            let text = record.text(who, &mut self.slow_stamp.lock());
-            self.writer.append(Which::Slow, &text);
+            self.writer.append(Which::Slow, |stamp| record.text(who, stamp));
         }
         if outputs & TABLE != 0 {
             self.tables.slow.push(record.row(who));
@@ -197,7 +191,7 @@ impl Logs {
         if severity == Severity::Note && !self.has_error_file {
             return;
         }
-        self.writer.append(Which::Error, error::line(severity, thread, text).as_bytes());
+        self.writer.append(Which::Error, |_| error::line(severity, thread, text).into_bytes());
     }
 
     /// The same where `log_warnings` is above `level`.
@@ -210,12 +204,20 @@ impl Logs {
 
 /// Whether the general log or the slow log can be written to a file of that name: 1231 where not.
 pub fn can_be_log(folder: &Path, name: &str) -> bool {
-    use keel_runtime::fs;
     let path = folder.join(name);
-    if name.is_empty() || name.ends_with("my.cnf") || name.ends_with("my.ini") || fs::is_dir(&path) {
+    if name.is_empty() || name.ends_with("my.cnf") || name.ends_with("my.ini") || is_no_log(&path) {
         return false;
     }
-    path.parent().is_some_and(fs::is_dir)
+    path.parent().is_some_and(keel_runtime::fs::is_dir)
+}
+
+/// Whether a path is a folder, a device, a pipe or a socket, or may not be written.
+fn is_no_log(path: &Path) -> bool {
+    let path = path.to_path_buf();
+    keel_runtime::fiber::blocking(WaitEvent::FileSystem, || match std::fs::metadata(&path) {
+        Ok(known) => !known.is_file() || std::fs::OpenOptions::new().append(true).open(&path).is_err(),
+        Err(_) => false,
+    })
 }
 
 /// A moment in the server's own zone.
@@ -244,7 +246,7 @@ mod tests {
     fn option_files_are_no_logs() {
         let folder = std::env::temp_dir();
         assert!(can_be_log(&folder, "x.log"));
-        for name in ["", "my.cnf", "x/my.ini", "/nosuch/dir/x.log"] {
+        for name in ["", "my.cnf", "x/my.ini", "/nosuch/dir/x.log", "/dev/null", "/tmp"] {
             assert!(!can_be_log(&folder, name), "{name}");
         }
     }

@@ -3,20 +3,8 @@
 use keel_base::Warning;
 
 use super::tables::{self, SlowRow};
+use super::writer::Stamp;
 use super::{Who, short_time};
-
-/// What the last record said; the next one leaves it out where it is the same.
-#[derive(Debug)]
-pub struct Stamp {
-    second: i64,
-    database: String,
-}
-
-impl Default for Stamp {
-    fn default() -> Self {
-        Stamp { second: -1, database: String::new() }
-    }
-}
 
 /// A statement that was slow.
 pub struct SlowRecord<'a> {
@@ -38,7 +26,7 @@ pub struct SlowRecord<'a> {
     pub database: &'a str,
     /// LAST_INSERT_ID() of the statement, or 0.
     pub last_insert_id: u64,
-    /// Its text.
+    /// Its text, without passwords.
     pub text: &'a [u8],
     /// `log_slow_verbosity` asks for the plan: whether a table was read without an index.
     pub full_scan: Option<bool>,
@@ -89,7 +77,7 @@ impl SlowRecord<'_> {
         }
         out.push_str(&format!("timestamp={second};\n"));
         let mut bytes = out.into_bytes();
-        bytes.extend_from_slice(&crate::secrets::hidden(self.text));
+        bytes.extend_from_slice(self.text);
         bytes.extend_from_slice(b";\n");
         bytes
     }
@@ -105,7 +93,7 @@ impl SlowRecord<'_> {
             rows_examined: self.rows_examined,
             database: self.database.into(),
             last_insert_id: self.last_insert_id,
-            text: tables::kept(&crate::secrets::hidden(self.text)),
+            text: tables::kept(self.text),
             thread: who.id,
             rows_affected: self.rows_affected,
         }

@@ -1,11 +1,15 @@
 //! Log files: what sessions append is written by one fiber.
 //!
-//! 1. A file has [`PENDING_BYTES_MAX`] octets at most that are not written. Who has more to say waits for room, a second
-//!    at most; then its text is left out, and the error log tells how many were.
+//! 1. A file has [`PENDING_BYTES_MAX`] octets that are not written, and one text, at most. Who has more to say waits for
+//!    room, a second at most; then its text is left out, and so are all others until there is room. The error log tells
+//!    how many were.
 //! 2. Octets go behind the end that the file has at that time, so that a file that was emptied is written from its
 //!    beginning; one that was renamed is written until it is opened anew.
-//! 3. A file that cannot be written loses what was pending for it, once told in the error log.
+//! 3. A file that cannot be written loses what was pending for it, once told in the error log; how much that was is told
+//!    when it can be written again.
+//! 4. What was said before a file is opened anew goes to the file as it was.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +17,7 @@ use std::time::Duration;
 use keel_runtime::fs::{File, OpenOptions, Sync};
 use keel_runtime::sync::Event;
 use keel_runtime::wait::WaitEvent;
+use keel_runtime::time::Instant;
 use keel_runtime::{fiber, time};
 use parking_lot::Mutex;
 
@@ -24,6 +29,8 @@ const PENDING_BYTES_MAX: usize = 4 << 20;
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 /// How long somebody waits for room.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long somebody waits before it looks again whether a round has ended.
+const ROUND_WAIT_MAX: Duration = Duration::from_millis(50);
 /// How long FLUSH LOGS and a stop wait for the disk.
 const SETTLE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -48,8 +55,40 @@ struct Target {
     /// Goes up when the file is to be opened anew.
     generation: u64,
     pending: Vec<u8>,
+    /// Texts in it.
+    texts: u64,
+    /// How much of it belongs to the file before the one to be opened.
+    before: usize,
     /// Texts left out for want of room.
     left_out: u64,
+    /// Nobody waits for room any more.
+    is_stuck: bool,
+    /// What the last text said of itself.
+    stamp: Stamp,
+}
+
+impl Target {
+    /// What comes from here on belongs to a file opened anew.
+    fn begin_anew(&mut self) {
+        self.generation += 1;
+        self.before = self.pending.len();
+        self.stamp = Stamp::default();
+    }
+}
+
+/// What the last text of a file said; the next one leaves out what is the same.
+#[derive(Debug)]
+pub struct Stamp {
+    /// Its time.
+    pub second: i64,
+    /// Its database.
+    pub database: String,
+}
+
+impl Default for Stamp {
+    fn default() -> Self {
+        Stamp { second: -1, database: String::new() }
+    }
 }
 
 #[derive(Default)]
@@ -59,6 +98,8 @@ struct Inner {
     /// Rounds of the fiber that have begun, and that have ended.
     begun: u64,
     ended: u64,
+    /// Which could not be written in the last round.
+    has_failed: [bool; 3],
     stopped: bool,
 }
 
@@ -77,6 +118,8 @@ struct Opened {
     file: Option<File>,
     generation: u64,
     has_failed: bool,
+    /// Texts lost since it failed.
+    lost: u64,
 }
 
 impl Writer {
@@ -112,7 +155,7 @@ impl Writer {
             let target = &mut inner.targets[which as usize];
             if target.path.as_deref() != Some(path) {
                 target.path = Some(path.to_path_buf());
-                target.generation += 1;
+                target.begin_anew();
             }
         }
         self.work.set();
@@ -134,59 +177,74 @@ impl Writer {
             let mut inner = self.inner.lock();
             let target = &mut inner.targets[which as usize];
             target.is_open = open;
-            target.generation += 1;
+            target.begin_anew();
         }
         self.work.set();
     }
 
-    /// Writes what is pending and opens the files anew. Waits until that is done.
-    pub fn reopen(&self, which: &[Which]) {
-        self.settle();
+    /// Writes what is pending and opens the files anew. Waits until that is done; false where it is not.
+    pub fn reopen(&self, which: &[Which]) -> bool {
         {
             let mut inner = self.inner.lock();
-            which.iter().for_each(|which| inner.targets[*which as usize].generation += 1);
+            which.iter().for_each(|which| inner.targets[*which as usize].begin_anew());
         }
-        self.settle();
+        self.settle() && which.iter().all(|which| !self.inner.lock().has_failed[*which as usize])
     }
 
-    /// Waits for a round of the fiber that begins from now on.
-    fn settle(&self) {
+    /// Waits for a round of the fiber that begins from now on; false where the disk takes too long.
+    fn settle(&self) -> bool {
         let deadline = time::now() + SETTLE_WAIT_MAX;
         let wanted = self.inner.lock().begun + 1;
-        while self.inner.lock().ended < wanted && time::now() < deadline {
-            self.done.clear();
-            self.work.set();
-            if self.inner.lock().ended < wanted {
-                self.done.wait_until(WaitEvent::FileSystem, deadline);
+        while self.inner.lock().ended < wanted {
+            if time::now() >= deadline {
+                return false;
             }
+            self.wait_for_round(deadline);
+        }
+        true
+    }
+
+    /// Waits until a round has ended, or for a while.
+    fn wait_for_round(&self, deadline: Instant) {
+        let ended = self.inner.lock().ended;
+        self.done.clear();
+        self.work.set();
+        if self.inner.lock().ended == ended {
+            // Others clear it too: it is no more than a hint.
+            self.done.wait_until(WaitEvent::FileSystem, deadline.min(time::now() + ROUND_WAIT_MAX));
         }
     }
 
-    /// Appends to a log.
-    pub fn append(&self, which: Which, text: &[u8]) {
-        if !self.try_append(which, text) {
-            self.done.clear();
-            self.work.set();
-            self.done.wait_until(WaitEvent::FileSystem, time::now() + ROOM_WAIT_MAX);
-            if !self.try_append(which, text) {
-                self.inner.lock().targets[which as usize].left_out += 1;
+    /// Appends to a log what `make` makes behind what the file's last text said of itself.
+    pub fn append(&self, which: Which, make: impl Fn(&mut Stamp) -> Vec<u8>) {
+        let deadline = time::now() + ROOM_WAIT_MAX;
+        while !self.try_append(which, &make) {
+            let is_stuck = self.inner.lock().targets[which as usize].is_stuck;
+            if is_stuck || time::now() >= deadline {
+                let target = &mut self.inner.lock().targets[which as usize];
+                target.left_out += 1;
+                target.is_stuck = true;
+                return;
             }
+            self.wait_for_round(deadline);
         }
     }
 
     /// False where there is no room.
-    fn try_append(&self, which: Which, text: &[u8]) -> bool {
+    fn try_append(&self, which: Which, make: &impl Fn(&mut Stamp) -> Vec<u8>) -> bool {
         let was_empty = {
             let mut inner = self.inner.lock();
             let target = &mut inner.targets[which as usize];
             if !target.is_open {
                 return true;
             }
-            if !target.pending.is_empty() && target.pending.len() + text.len() > PENDING_BYTES_MAX {
+            if target.pending.len() >= PENDING_BYTES_MAX {
                 return false;
             }
             let was_empty = target.pending.is_empty();
-            target.pending.extend_from_slice(text);
+            let text = make(&mut target.stamp);
+            target.pending.extend_from_slice(&text);
+            target.texts += 1;
             was_empty
         };
         if was_empty {
@@ -222,44 +280,80 @@ impl Writer {
         if buffer.capacity() > BUFFER_BYTES_KEPT {
             *buffer = Vec::new();
         }
-        let (path, generation, left_out, header) = {
+        let (path, generation, before, texts, left_out, header) = {
             let mut inner = self.inner.lock();
             let header = inner.header.clone();
             let target = &mut inner.targets[which as usize];
             std::mem::swap(&mut target.pending, buffer);
+            target.is_stuck = false;
             let path = if target.is_open { target.path.clone() } else { None };
-            (path, target.generation, std::mem::take(&mut target.left_out), header)
+            let [before, texts] = [std::mem::take(&mut target.before), std::mem::take(&mut target.texts) as usize];
+            (path, target.generation, before, texts as u64, std::mem::take(&mut target.left_out), header)
         };
         if left_out > 0 {
-            let text = format!("{left_out} entries of a log were left out: its file is written too slowly");
-            self.tell(&error::line(Severity::Warning, 0, &text));
+            self.tell(
+                Severity::Warning,
+                &format!("{left_out} entries of a log were left out: its file is written too slowly"),
+            );
         }
-        let Some(path) = path else {
-            if which == Which::Error && !buffer.is_empty() {
-                eprint!("{}", String::from_utf8_lossy(buffer));
+        let mut result = Ok(());
+        let mut now = &buffer[..];
+        if opened.generation != generation
+            && let Some(file) = opened.file.take()
+        {
+            result = append_to(&file, &buffer[..before]);
+            now = &buffer[before..];
+        }
+        match &path {
+            None => {
+                if which == Which::Error {
+                    to_stderr(now);
+                }
+                opened.generation = generation;
             }
-            *opened = Opened { generation, ..Opened::default() };
-            return;
-        };
-        if let Err(error) = write(which, opened, &path, generation, &header, buffer) {
-            opened.file = None;
-            if !std::mem::replace(&mut opened.has_failed, true) {
-                let text = format!("Could not use {} for logging: {error}", path.display());
-                match which {
-                    Which::Error => eprint!("{}", error::line(Severity::Error, 0, &text)),
-                    _ => self.tell(&error::line(Severity::Error, 0, &text)),
+            Some(path) => {
+                result = result.and(write(which, opened, path, generation, &header, now));
+            }
+        }
+        self.inner.lock().has_failed[which as usize] = result.is_err();
+        match result {
+            Err(error) => {
+                opened.file = None;
+                opened.lost += texts;
+                if !std::mem::replace(&mut opened.has_failed, true) {
+                    let name = path.unwrap_or_default();
+                    let text = format!("Could not use {} for logging: {error}", name.display());
+                    match which {
+                        Which::Error => to_stderr(error::line(Severity::Error, 0, &text).as_bytes()),
+                        _ => self.tell(Severity::Error, &text),
+                    }
                 }
             }
-            return;
+            Ok(()) if std::mem::take(&mut opened.has_failed) => {
+                let lost = std::mem::take(&mut opened.lost);
+                self.tell(Severity::Warning, &format!("{lost} entries of a log were lost: its file could not be written"));
+            }
+            Ok(()) => {}
         }
-        opened.has_failed = false;
     }
 
     /// A line of the fiber's own in the error log; it does not wait for itself.
-    fn tell(&self, line: &str) {
-        self.try_append(Which::Error, line.as_bytes());
+    fn tell(&self, severity: Severity, text: &str) {
+        self.try_append(Which::Error, &|_: &mut Stamp| error::line(severity, 0, text).into_bytes());
         self.work.set();
     }
+}
+
+/// Writes to the standard error, which may be a pipe that nobody reads, or a file on a full disk.
+fn to_stderr(text: &[u8]) {
+    if !text.is_empty() {
+        // Nobody is left who could be told.
+        fiber::blocking(WaitEvent::FileSystem, || drop(std::io::stderr().write_all(text)));
+    }
+}
+
+fn append_to(file: &File, text: &[u8]) -> std::io::Result<()> {
+    if text.is_empty() { Ok(()) } else { file.write_at(text, file.len()?, Sync::None) }
 }
 
 /// Writes behind the file's end, having opened it where it is not open.
@@ -283,5 +377,5 @@ fn write(
             opened.file.insert(file)
         }
     };
-    if text.is_empty() { Ok(()) } else { file.write_at(text, file.len()?, Sync::None) }
+    append_to(file, text)
 }

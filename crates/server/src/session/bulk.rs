@@ -5,17 +5,18 @@
 //! before a failure did stays done, but for an INSERT, which is undone as a whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView, StatementKind};
 use keel_runtime::net::{After, Connection};
-use keel_sql::ast::{Assignment, Expr, InsertSource, StartTransaction, Statement};
+use keel_sql::ast::{Assignment, Expr, InsertSource, Statement};
 use keel_wire::bulk::{BulkExecute, Mark, Rows, SEND_TYPES};
 use keel_wire::capability::Capabilities;
 
 use super::ClientSession;
-use super::execute::{BINARY, execute};
+use super::execute::BINARY;
 use super::logging::Text;
 use crate::counters::Counter;
 use crate::prepared::Source;
@@ -23,9 +24,6 @@ use crate::sink::ResultSink;
 
 /// How errors name the command.
 const NAME: &str = "mysqld_stmt_bulk_execute";
-
-/// The savepoint of an INSERT that runs row by row; no client can say this name.
-const SAVEPOINT: &str = "\u{0}bulk";
 
 /// Plans for rows of other marks that are kept while the command runs.
 const PATTERNS_MAX: usize = 64;
@@ -64,11 +62,12 @@ impl ClientSession {
         let Some(prepared) = self.core.statements.get(bulk.statement) else { return Ok(()) };
         prepared.reset();
         let mut types = std::mem::take(&mut prepared.types);
-        // The rows become values and, as those of a text, nodes.
-        let rows = self
-            .core
-            .admit_text(rest, false)
-            .and_then(|()| bulk.rows(count, &mut types).map_err(|_| errors::wrong_arguments(NAME)));
+        let wrong = |_| errors::wrong_arguments(NAME);
+        let rows = bulk
+            .cells(count, &types)
+            .map_err(wrong)
+            .and_then(|cells| self.core.admit_rows(cells, rest.len()))
+            .and_then(|()| bulk.rows(count, &mut types).map_err(wrong));
         if let Some(prepared) = self.core.statements.get(bulk.statement) {
             prepared.types = types;
         }
@@ -110,6 +109,9 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
+        if let Some(limited) = &self.core.limited {
+            limited.count(true)?;
+        }
         let manner = self.manner(BINARY, None);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
@@ -119,39 +121,55 @@ impl ClientSession {
             true => self.all_or_none(|session| session.each_row(plan, count, rows, &mut once)),
             false => self.each_row(plan, count, rows, &mut once),
         };
+        self.core.sql.rows_before = 0;
         self.core.count(Counter::BytesSent, sink.bytes_sent);
         let had_rows = sink.into_columns().is_some();
         self.sequence = sequence;
         self.core.count_handlers();
-        let mut totals = result?;
-        if is_insert {
-            let duplicates = totals.doubled;
-            let (records, warnings) = (totals.records, self.core.sql.diagnostics.warning_count);
-            totals.done.info =
-                Some(format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}"));
-        }
-        self.finish_plan(conn, plan, &totals.done, had_rows, BINARY);
+        let totals = result?;
+        let done = Completion { info: self.info_of(plan, &totals), ..totals };
+        self.finish_plan(conn, plan, &done, had_rows, BINARY);
         Ok(())
     }
 
+    /// What the answer tells of all executions. MariaDB counts rows that a batch changes, not those that it matches.
+    fn info_of(&self, plan: &Plan, totals: &Completion) -> Option<String> {
+        let warnings = self.core.warning_count();
+        match plan.kind {
+            StatementKind::Insert | StatementKind::Replace => {
+                let [records, duplicates] = totals.given;
+                let one = records == 1;
+                (!one).then(|| format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}"))
+            }
+            StatementKind::Update | StatementKind::UpdateMulti => {
+                let rows = totals.affected_rows;
+                Some(format!("Rows matched: {rows}  Changed: {rows}  Warnings: {warnings}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs the statement for each row, under one limit of time; a kill ends it between rows too.
     fn each_row(
         &mut self,
         plan: &Arc<Plan>,
         count: usize,
         rows: &Rows,
         sink: &mut dyn RowSink,
-    ) -> SqlResult<Totals> {
-        let mut totals = Totals::default();
+    ) -> SqlResult<Completion> {
+        let mut totals = Completion::default();
         let mut kept: HashMap<Vec<(usize, Mark)>, Arc<Plan>> = HashMap::new();
         let mut marks = rows.marks.iter().peekable();
-        let database = self.core.state.database().clone();
+        let state = self.core.state.clone();
+        let database = state.database();
+        let limit = self.core.sql.vars.max_statement_time;
+        let interrupt = self.core.client.interrupt.clone();
+        let _limit = (limit > 0).then(|| state.timeouts.limit(&interrupt, Duration::from_micros(limit)));
+        self.core.sql.diagnostics.clear();
         for (number, values) in rows.values.chunks(count).enumerate() {
             let mut own = Vec::new();
             while let Some((place, mark)) = marks.next_if(|(place, _)| *place < (number + 1) * count) {
                 own.push((place - number * count, *mark));
-            }
-            if let Some(limited) = &self.core.limited {
-                limited.count(true)?;
             }
             let plan = match kept.get(&own) {
                 _ if own.is_empty() => plan.clone(),
@@ -165,63 +183,38 @@ impl ClientSession {
                     made
                 }
             };
-            totals.add(execute(&mut self.core, &plan, values, sink)?);
+            self.core.sql.rows_before = totals.given[0];
+            add(&mut totals, &database.execute_next(&mut self.core.sql, &plan, values, sink)?);
         }
         Ok(totals)
     }
 
     /// Runs statements that are undone together where one fails.
-    fn all_or_none(&mut self, run: impl FnOnce(&mut Self) -> SqlResult<Totals>) -> SqlResult<Totals> {
+    fn all_or_none(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> SqlResult<Completion>,
+    ) -> SqlResult<Completion> {
         let database = self.core.state.database().clone();
-        let within = self.core.sql.in_transaction() || !self.core.sql.vars.autocommit;
-        match within {
-            true => database.savepoint(&mut self.core.sql, SAVEPOINT)?,
-            false => database.begin(&mut self.core.sql, StartTransaction::default())?,
+        if database.open_for_statements(&mut self.core.sql) {
+            let result = run(self);
+            let ended = match result {
+                Ok(_) => database.commit(&mut self.core.sql),
+                Err(_) => database.rollback(&mut self.core.sql),
+            };
+            return result.and_then(|done| ended.map(|()| done));
         }
-        let result = run(self);
-        let sql = &mut self.core.sql;
-        let ended = match (within, result.is_ok()) {
-            (false, true) => database.commit(sql),
-            (false, false) => database.rollback(sql),
-            (true, true) => database.release_savepoint(sql, SAVEPOINT),
-            // The failure may have ended the transaction, and the savepoint with it.
-            (true, false) => {
-                let _ = database.rollback_to_savepoint(sql, SAVEPOINT);
-                let _ = database.release_savepoint(sql, SAVEPOINT);
-                Ok(())
-            }
-        };
-        result.and_then(|totals| ended.map(|()| totals))
+        let before = database.place(&mut self.core.sql)?;
+        run(self).or_else(|error| database.undo_to(&mut self.core.sql, before).and(Err(error)))
     }
 }
 
-/// What the executions have done together.
-#[derive(Default)]
-struct Totals {
-    done: Completion,
-    records: u64,
-    /// Rows that were there already.
-    doubled: u64,
-    matched: u64,
-    changed: u64,
-}
-
-impl Totals {
-    fn add(&mut self, one: Completion) {
-        self.records += 1;
-        self.doubled += u64::from(one.affected_rows > 1);
-        self.done.affected_rows += one.affected_rows;
-        self.done.had_rows |= one.had_rows;
-        if one.last_insert_id != 0 {
-            self.done.last_insert_id = one.last_insert_id;
-        }
-        // `Rows matched: 1  Changed: 1  Warnings: 0`
-        let Some(info) = &one.info else { return };
-        let mut numbers = info.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
-        self.matched += numbers.next().unwrap_or(0);
-        self.changed += numbers.next().unwrap_or(0);
-        let (matched, changed) = (self.matched, self.changed);
-        self.done.info = Some(format!("Rows matched: {matched}  Changed: {changed}  Warnings: 0"));
+/// Adds what one execution has done to what all have done.
+fn add(totals: &mut Completion, one: &Completion) {
+    totals.given = std::array::from_fn(|place| totals.given[place] + one.given[place]);
+    totals.affected_rows += one.affected_rows;
+    totals.had_rows |= one.had_rows;
+    if one.last_insert_id != 0 {
+        totals.last_insert_id = one.last_insert_id;
     }
 }
 

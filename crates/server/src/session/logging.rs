@@ -92,9 +92,13 @@ impl ClientSession {
     pub(super) fn end_statement(&mut self, conn: &mut Connection, text: &Text<'_>) {
         let tally = &self.core.tally;
         let limit = self.core.sql.vars.long_query_micros;
-        let may_be_slow = time::recent().since(tally.began).as_micros() as u64 >= limit;
+        let now = time::recent();
+        let may_be_slow = now.since(tally.began).as_micros() as u64 >= limit;
         if may_be_slow || self.core.state.logs.on() & SLOW != 0 {
             self.end_measured(conn, text);
+        } else {
+            // The next statement of the same text begins here.
+            self.core.tally.began = now.max(tally.began);
         }
     }
 
@@ -176,7 +180,7 @@ impl ClientSession {
             bytes_sent: sent.saturating_sub(tally.bytes_before),
             database: sql.database.as_deref().unwrap_or(""),
             last_insert_id: 0,
-            text: &text,
+            text: &crate::secrets::hidden(&text),
             full_scan: tells("query_plan").then_some(sql.no_index_used),
             warnings: &warnings[..warnings.len().min(warnings_max)],
         };

@@ -429,6 +429,8 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
         Change::Results(collation) => core.sql.vars.results_collation = collation,
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
+            let state = core.state.clone();
+            let _in_order = variable.name.contains("log").then(|| state.logs.changing.lock());
             let setting = apply::global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
             note_without_effect(core, variable);

@@ -40,7 +40,7 @@ impl Work<'_> {
             Rows::Values { rows, reads_target: false } => {
                 let count = if session.rows_come_in_batch { 0 } else { rows.len() as u64 };
                 for (number, row) in rows.iter().enumerate() {
-                    session.current_row = number as u64 + 1;
+                    session.current_row = session.rows_before + number as u64 + 1;
                     self.values_of(session, row)?;
                     self.write(session, count)?;
                 }
@@ -73,12 +73,12 @@ impl Work<'_> {
         let layout = Layout::new(&columns.collect::<Vec<_>>());
         let mut kept = RowList::new(session.vars.tmp_memory_bytes, session.host.clone());
         for (number, row) in rows.iter().enumerate() {
-            session.current_row = number as u64 + 1;
+            session.current_row = session.rows_before + number as u64 + 1;
             self.values_of(session, row)?;
             kept.push(|out| row::encode_values(&layout, &self.values, out))?;
         }
         let mut kept = kept.finish()?;
-        session.current_row = 0;
+        session.current_row = session.rows_before;
         while let Some(row) = kept.next_row()? {
             session.current_row += 1;
             let row = RowRef::new(&layout, row);
