@@ -94,8 +94,13 @@ const OF_BINLOG: &[&str] = &[
 ];
 
 /// Session variables that not everybody may set.
-const GUARDED_IN_SESSION: &[&str] =
-    &["binlog_format", "sql_log_bin", "sql_log_off", "binlog_row_image", "binlog_direct_non_transactional_updates"];
+const GUARDED_IN_SESSION: &[&str] = &[
+    "binlog_format",
+    "sql_log_bin",
+    "sql_log_off",
+    "binlog_row_image",
+    "binlog_direct_non_transactional_updates",
+];
 
 /// Whether the session may set a variable.
 pub fn check_variable(core: &Core, variable: &Variable, global: bool) -> SqlResult<()> {

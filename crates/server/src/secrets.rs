@@ -46,8 +46,10 @@ pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether a text has a word, in capitals or not.
 fn says(text: &[u8], word: &[u8]) -> bool {
-    let begins = |place: &usize| text[*place..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word));
-    let mut places = text.iter().enumerate().filter(|(_, byte)| **byte | 0x20 == word[0]).map(|(place, _)| place);
+    let begins =
+        |place: &usize| text[*place..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word));
+    let mut places =
+        text.iter().enumerate().filter(|(_, byte)| **byte | 0x20 == word[0]).map(|(place, _)| place);
     places.any(|place| begins(&place))
 }
 

@@ -89,11 +89,10 @@ mod tests {
     #[test]
     fn parts_end_where_the_parser_sees_it() {
         use Kind::{Comment, Literal, Name, Opening};
-        assert_eq!(parts("a 'it''s\\\\' `o'b``` /* ' */"), [
-            (Literal, "'it''s\\\\'"),
-            (Name, "`o'b```"),
-            (Comment, "/* ' */")
-        ]);
+        assert_eq!(
+            parts("a 'it''s\\\\' `o'b``` /* ' */"),
+            [(Literal, "'it''s\\\\'"), (Name, "`o'b```"), (Comment, "/* ' */")]
+        );
         assert_eq!(parts("--\t'\n--x '' #'"), [(Comment, "--\t'\n"), (Literal, "''"), (Comment, "#'")]);
         assert_eq!(parts("/*!50000 'x' */ \"y"), [(Opening, "/*!"), (Literal, "'x'"), (Literal, "\"y")]);
         assert_eq!(parts("/* x"), [(Comment, "/* x")]);

@@ -588,9 +588,109 @@ fn a_batch_of_rows_is_one_command() {
     let after = client.rows(all).unwrap();
     assert_eq!(after, [["u", "5"], ["dflt", "2"], ["dflt", "9"], ["dflt", "7"]]);
     assert_eq!(code(bulk(&mut client, update.id, &[vec![Ok(None), Ok(None), Err(Mark::Default)]])), 4032);
+    // MariaDB tells the rows that a batch changes, also where it matches more.
+    let same = [
+        vec![Ok(Some("u")), Ok(Some("6")), Ok(Some("1"))],
+        vec![Ok(Some("u")), Ok(Some("6")), Ok(Some("1"))],
+    ];
+    assert_eq!(bulk(&mut client, update.id, &same).unwrap().info, "Rows matched: 1  Changed: 1  Warnings: 0");
     let delete = client.prepare("DELETE FROM test.b WHERE i = ?").unwrap();
     let rows = [vec![Ok(Some("1"))], vec![Ok(Some("99"))], vec![Ok(Some("2"))]];
     assert_eq!(bulk(&mut client, delete.id, &rows).unwrap().affected_rows, 2);
+    running.stop();
+}
+
+/// What MariaDB 10.11 answers to the same batches.
+#[test]
+fn a_batch_that_runs_row_by_row_tells_of_all_its_rows() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.b (k INT PRIMARY KEY, v TINYINT)").unwrap();
+    let mut told = |sql: &str, rows: &[&[&str]]| {
+        let statement = client.prepare(sql).unwrap();
+        let rows: Vec<Vec<_>> =
+            rows.iter().map(|row| row.iter().map(|cell| Ok(Some(*cell))).collect()).collect();
+        match bulk(&mut client, statement.id, &rows) {
+            Ok(ok) => (ok.affected_rows, ok.warnings, ok.info),
+            Err(ClientError::Server(error)) => (0, error.code, error.message),
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    let info = |text: &str| text.to_string();
+    let two = "INSERT INTO test.b VALUES (? + 0, 1), (? + 0, 1)";
+    assert_eq!(told(two, &[&["4", "5"]]), (2, 0, info("Records: 2  Duplicates: 0  Warnings: 0")));
+    assert_eq!(told(two, &[&["6", "7"], &["8", "9"]]).2, "Records: 4  Duplicates: 0  Warnings: 0");
+    let one = "INSERT INTO test.b VALUES (? + 0, ?)";
+    assert_eq!(told(one, &[&["10", "1"]]), (1, 0, info("")));
+    let ignore = "INSERT IGNORE INTO test.b VALUES (? + 0, 1)";
+    let said = told(ignore, &[&["10"], &["11"], &["10"]]);
+    assert_eq!(said, (1, 2, info("Records: 3  Duplicates: 2  Warnings: 2")));
+    let upsert = "INSERT INTO test.b VALUES (?, 1) ON DUPLICATE KEY UPDATE v = v + ?";
+    let said = told(upsert, &[&["10", "1"], &["11", "1"], &["13", "1"]]);
+    assert_eq!(said, (5, 0, info("Records: 3  Duplicates: 2  Warnings: 0")));
+    let said = told(one, &[&["41", "1"], &["42", "300"]]);
+    assert_eq!(said, (0, 1264, info("Out of range value for column 'v' at row 2")));
+    let said =
+        told("INSERT IGNORE INTO test.b VALUES (? + 0, ?)", &[&["21", "300"], &["22", "300"], &["23", "1"]]);
+    assert_eq!(said, (3, 2, info("Records: 3  Duplicates: 0  Warnings: 2")));
+    let warnings = client.rows("SHOW WARNINGS").unwrap();
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[1][2].ends_with("at row 2"), "{warnings:?}");
+    running.stop();
+}
+
+#[test]
+fn a_batch_leaves_locks_and_transactions_as_they_were() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.b (k INT PRIMARY KEY, v INT)").unwrap();
+    let upsert = "INSERT INTO test.b VALUES (?, 1) ON DUPLICATE KEY UPDATE v = v + ?";
+    let upsert = client.prepare(upsert).unwrap();
+    let good = [vec![Ok(Some("1")), Ok(Some("1"))], vec![Ok(Some("2")), Ok(Some("1"))]];
+    let bad = [vec![Ok(Some("3")), Ok(Some("1"))], vec![Ok(Some("1")), Ok(Some("x"))]];
+    client.query("LOCK TABLES test.b WRITE").unwrap();
+    bulk(&mut client, upsert.id, &good).unwrap();
+    let mut other = running.client();
+    other.query("SET lock_wait_timeout = 1").unwrap();
+    assert_eq!(code(other.query("INSERT INTO test.b VALUES (9, 9)")), 1205);
+    client.query("UNLOCK TABLES").unwrap();
+    other.query("INSERT INTO test.b VALUES (9, 9)").unwrap();
+    // Within a transaction a batch that fails undoes itself alone.
+    client.query("SET autocommit = 0").unwrap();
+    client.query("INSERT INTO test.b VALUES (5, 5)").unwrap();
+    assert_eq!(code(bulk(&mut client, upsert.id, &bad)), 1366);
+    client.query("COMMIT").unwrap();
+    let keys = client.rows("SELECT k FROM test.b ORDER BY k").unwrap();
+    assert_eq!(keys, [["1"], ["2"], ["5"], ["9"]]);
+    client.query("COMMIT").unwrap();
+    // READ ONLY holds for the first statement too.
+    client.query("SET SESSION TRANSACTION READ ONLY").unwrap();
+    assert_eq!(code(bulk(&mut client, upsert.id, &good)), 1792);
+    client.query("ROLLBACK").unwrap();
+    client.query("SAVEPOINT a").unwrap();
+    assert_eq!(code(client.query("INSERT INTO test.b VALUES (6, 6)")), 1792);
+    running.stop();
+}
+
+#[test]
+fn a_batch_ends_by_kill_and_by_time() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.b (k INT PRIMARY KEY, v INT)").unwrap();
+    client.query("INSERT INTO test.b VALUES (1, 0)").unwrap();
+    let update = client.prepare("UPDATE test.b SET v = v + 1 WHERE k = ? + SLEEP(0.05)").unwrap();
+    let rows: Vec<_> = (0..200).map(|_| vec![Ok(Some("1"))]).collect();
+    client.query("SET max_statement_time = 0.5").unwrap();
+    assert_eq!(code(bulk(&mut client, update.id, &rows)), 1969);
+    client.query("SET max_statement_time = 0").unwrap();
+    let id = client.rows("SELECT CONNECTION_ID()").unwrap()[0][0].clone();
+    let mut other = running.client();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        other.query(&format!("KILL QUERY {id}")).unwrap();
+    });
+    assert_eq!(code(bulk(&mut client, update.id, &rows)), 1317);
+    killer.join().unwrap();
     running.stop();
 }
 

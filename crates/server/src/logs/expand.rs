@@ -84,7 +84,10 @@ mod tests {
             shown("SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n ?", &values[..1]),
             "SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n -1"
         );
-        assert_eq!(shown("SELECT --\t?\n /*! ? */ 'a''?', ?", &values[..1]), "SELECT --\t?\n /*! -1 */ 'a''?', ?");
+        assert_eq!(
+            shown("SELECT --\t?\n /*! ? */ 'a''?', ?", &values[..1]),
+            "SELECT --\t?\n /*! -1 */ 'a''?', ?"
+        );
         assert_eq!(shown("SELECT ?, 'open ?", &[]), "SELECT ?, 'open ?");
     }
 }

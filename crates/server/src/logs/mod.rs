@@ -10,6 +10,7 @@ mod slow;
 pub mod tables;
 mod writer;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -202,13 +203,37 @@ impl Logs {
     }
 }
 
+/// Characters of what clients say of themselves in a line.
+const LINE_CHARS_MAX: usize = 1000;
+
+/// A text that clients have a part in, as one line: what they send cannot begin another one.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if text.len() <= LINE_CHARS_MAX && !text.contains(char::is_control) {
+        return text.into();
+    }
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().take(LINE_CHARS_MAX).map(shown).collect()
+}
+
 /// Whether the general log or the slow log can be written to a file of that name: 1231 where not.
 pub fn can_be_log(folder: &Path, name: &str) -> bool {
     let path = folder.join(name);
-    if name.is_empty() || name.ends_with("my.cnf") || name.ends_with("my.ini") || is_no_log(&path) {
+    if name.is_empty()
+        || name.ends_with("my.cnf")
+        || name.ends_with("my.ini")
+        || is_of_engine(folder, &path)
+        || is_no_log(&path)
+    {
         return false;
     }
     path.parent().is_some_and(keel_runtime::fs::is_dir)
+}
+
+/// Whether a path is of the server's own files: nothing may be written behind those.
+fn is_of_engine(folder: &Path, path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let ends = [".kt", ".kd", ".pem", ".lock"].iter().any(|end| name.ends_with(end));
+    path.starts_with(folder) && (ends || name.starts_with("redo.") || matches!(name, "FORMAT" | "LOCK"))
 }
 
 /// Whether a path is a folder, a device, a pipe or a socket, or may not be written.
@@ -243,10 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn names_make_no_lines() {
+        assert_eq!(one_line("a'b"), "a'b");
+        assert_eq!(one_line("a\nb\u{1b}c"), "a?b?c");
+        assert_eq!(one_line(&"x".repeat(70_000)).len(), LINE_CHARS_MAX);
+    }
+
+    #[test]
     fn option_files_are_no_logs() {
         let folder = std::env::temp_dir();
         assert!(can_be_log(&folder, "x.log"));
-        for name in ["", "my.cnf", "x/my.ini", "/nosuch/dir/x.log", "/dev/null", "/tmp"] {
+        for name in [
+            "redo.0",
+            "trees/t1.kt",
+            "FORMAT",
+            "",
+            "my.cnf",
+            "x/my.ini",
+            "/nosuch/dir/x.log",
+            "/dev/null",
+            "/tmp",
+        ] {
             assert!(!can_be_log(&folder, name), "{name}");
         }
     }

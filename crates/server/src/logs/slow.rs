@@ -24,8 +24,6 @@ pub struct SlowRecord<'a> {
     pub bytes_sent: u64,
     /// The default database.
     pub database: &'a str,
-    /// LAST_INSERT_ID() of the statement, or 0.
-    pub last_insert_id: u64,
     /// Its text, without passwords.
     pub text: &'a [u8],
     /// `log_slow_verbosity` asks for the plan: whether a table was read without an index.
@@ -71,11 +69,7 @@ impl SlowRecord<'_> {
             stamp.database = self.database.to_string();
             out.push_str(&format!("use `{}`;\n", self.database.replace('`', "``")));
         }
-        out.push_str("SET ");
-        if self.last_insert_id != 0 {
-            out.push_str(&format!("last_insert_id={},", self.last_insert_id));
-        }
-        out.push_str(&format!("timestamp={second};\n"));
+        out.push_str(&format!("SET timestamp={second};\n"));
         let mut bytes = out.into_bytes();
         bytes.extend_from_slice(self.text);
         bytes.extend_from_slice(b";\n");
@@ -92,7 +86,6 @@ impl SlowRecord<'_> {
             rows_sent: self.rows_sent,
             rows_examined: self.rows_examined,
             database: self.database.into(),
-            last_insert_id: self.last_insert_id,
             text: tables::kept(self.text),
             thread: who.id,
             rows_affected: self.rows_affected,
@@ -121,7 +114,6 @@ mod tests {
             rows_affected: 0,
             bytes_sent: 96,
             database: "t",
-            last_insert_id: 0,
             text: b"select * from a where j='x'",
             full_scan: None,
             warnings: &[],

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use keel_runtime::fs::{File, OpenOptions, Sync};
 use keel_runtime::sync::Event;
-use keel_runtime::wait::WaitEvent;
 use keel_runtime::time::Instant;
+use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, time};
 use parking_lot::Mutex;
 
@@ -287,7 +287,8 @@ impl Writer {
             std::mem::swap(&mut target.pending, buffer);
             target.is_stuck = false;
             let path = if target.is_open { target.path.clone() } else { None };
-            let [before, texts] = [std::mem::take(&mut target.before), std::mem::take(&mut target.texts) as usize];
+            let [before, texts] =
+                [std::mem::take(&mut target.before), std::mem::take(&mut target.texts) as usize];
             (path, target.generation, before, texts as u64, std::mem::take(&mut target.left_out), header)
         };
         if left_out > 0 {
@@ -331,7 +332,10 @@ impl Writer {
             }
             Ok(()) if std::mem::take(&mut opened.has_failed) => {
                 let lost = std::mem::take(&mut opened.lost);
-                self.tell(Severity::Warning, &format!("{lost} entries of a log were lost: its file could not be written"));
+                self.tell(
+                    Severity::Warning,
+                    &format!("{lost} entries of a log were lost: its file could not be written"),
+                );
             }
             Ok(()) => {}
         }

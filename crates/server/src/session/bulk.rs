@@ -190,10 +190,7 @@ impl ClientSession {
     }
 
     /// Runs statements that are undone together where one fails.
-    fn all_or_none(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> SqlResult<Completion>,
-    ) -> SqlResult<Completion> {
+    fn all_or_none(&mut self, run: impl FnOnce(&mut Self) -> SqlResult<Completion>) -> SqlResult<Completion> {
         let database = self.core.state.database().clone();
         if database.open_for_statements(&mut self.core.sql) {
             let result = run(self);

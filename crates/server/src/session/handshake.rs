@@ -347,7 +347,9 @@ impl ClientSession {
                 return Err(errors::must_change_password_login());
             }
             let max_all = state.globals.named("max_connections").as_u64();
-            if state.registry.len() as u64 > max_all
+            // Who is in already and becomes another user takes no other place.
+            if !self.is_known
+                && state.registry.len() as u64 > max_all
                 && !access.global.has_any(Privileges::CONNECTION_ADMIN.and(Privileges::SUPER))
             {
                 state.counters.add(Counter::ErrorsMaxConnections, 1);

@@ -74,7 +74,8 @@ impl ClientSession {
             Peer::Unix => String::new(),
             Peer::Tcp(address) => address.ip().to_canonical().to_string(),
         };
-        format!("{}[{}] @ {} [{address}]", sql.access.user, sql.user, sql.client_host)
+        let text = format!("{}[{}] @ {} [{address}]", sql.access.user, sql.user, sql.client_host);
+        logs::one_line(&text).into_owned()
     }
 
     fn text_of(&mut self, text: &Text<'_>) -> Vec<u8> {
@@ -179,7 +180,6 @@ impl ClientSession {
             rows_affected: tally.rows_affected,
             bytes_sent: sent.saturating_sub(tally.bytes_before),
             database: sql.database.as_deref().unwrap_or(""),
-            last_insert_id: 0,
             text: &crate::secrets::hidden(&text),
             full_scan: tells("query_plan").then_some(sql.no_index_used),
             warnings: &warnings[..warnings.len().min(warnings_max)],
@@ -201,15 +201,15 @@ impl ClientSession {
         };
         let database = sql.database.as_deref().unwrap_or("");
         let text = format!("{}@{} on {database} using {by}", sql.user, sql.client_host);
-        self.log_command(conn, command, text.as_bytes());
+        self.log_command(conn, command, logs::one_line(&text).as_bytes());
     }
 
     /// A client that was refused, in the general log and the error log.
     pub(super) fn log_refusal(&self, conn: &Connection, error: &SqlError) {
-        self.log_command(conn, "Connect", error.message.as_bytes());
+        self.log_command(conn, "Connect", logs::one_line(&error.message).as_bytes());
         if matches!(error.code, code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD) {
             let logs = &self.core.state.logs;
-            logs.error_above(1, Severity::Warning, self.core.client.id, &error.message);
+            logs.error_above(1, Severity::Warning, self.core.client.id, &logs::one_line(&error.message));
         }
     }
 
@@ -217,16 +217,16 @@ impl ClientSession {
     pub(super) fn log_lost(&self) {
         let sql = &self.core.sql;
         let idle = self.core.client.activity.lock().since.elapsed();
-        let reason = match self.core.client.is_killed() {
-            true => "KILLED",
-            false if idle >= self.idle_timeout => "Got timeout reading communication packets",
-            false => "Got an error reading communication packets",
+        let (level, reason) = match self.core.client.is_killed() {
+            true => (2, "KILLED"),
+            false if idle >= self.idle_timeout => (1, "Got timeout reading communication packets"),
+            false => (1, "Got an error reading communication packets"),
         };
         let (id, user, host) = (self.core.client.id, &sql.user, &sql.client_host);
         let database = sql.database.as_deref().unwrap_or("unconnected");
         let text =
             format!("Aborted connection {id} to db: '{database}' user: '{user}' host: '{host}' ({reason})");
-        self.core.state.logs.error_above(1, Severity::Warning, id, &text);
+        self.core.state.logs.error_above(level, Severity::Warning, id, &logs::one_line(&text));
     }
 }
 
