@@ -197,7 +197,7 @@ catalogue! {
     NET_PACKETS_OUT_OF_ORDER net_packets_out_of_order(1156, "08S01") "Got packets out of order";
     TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
     WRONG_COLUMN_NAME wrong_column_name(1166, "42000", column) "Incorrect column name '{column}'";
-    WRONG_KEY_COLUMN wrong_key_column(1167, "HY000", engine, column) "The storage engine {engine} can't index column `{column}`";
+    WRONG_KEY_COLUMN wrong_key_column(1167, "42000", engine, column) "The storage engine {engine} can't index column `{column}`";
     DUP_UNIQUE dup_unique(1169, "23000") "Can't write, because of unique constraint, to table";
     BLOB_KEY_WITHOUT_LENGTH blob_key_without_length(1170, "42000", column) "BLOB/TEXT column '{column}' used in key specification without a key length";
     PRIMARY_CANT_HAVE_NULL primary_cant_have_null(1171, "42000") "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
@@ -265,6 +265,7 @@ catalogue! {
     UNSUPPORTED_PS unsupported_ps(1295, "HY000") "This command is not supported in the prepared statement protocol yet";
     GET_ERRMSG get_errmsg(1296, "HY000", errno, text, engine) "Got error {errno} '{text}' from {engine}";
     UNKNOWN_TIME_ZONE unknown_time_zone(1298, "HY000", zone) "Unknown or incorrect time zone: '{zone}'";
+    WARN_INVALID_TIMESTAMP warn_invalid_timestamp(1299, "HY000", column, row) "Invalid TIMESTAMP value in column '{column}' at row {row}";
     INVALID_CHARACTER_STRING invalid_character_string(1300, "HY000", charset, value) "Invalid {charset} character string: '{value}'";
     WARN_ALLOWED_PACKET_OVERFLOWED warn_allowed_packet_overflowed(1301, "HY000", function, max) "Result of {function}() was larger than max_allowed_packet ({max}) - truncated";
     SP_DOES_NOT_EXIST sp_does_not_exist(1305, "42000", kind, name) "{kind} {name} does not exist";
@@ -339,6 +340,7 @@ catalogue! {
     NON_ASCII_SEPARATOR non_ascii_separator(1638, "HY000") "Non-ASCII separator arguments are not fully supported";
     UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
     TOO_LONG_TABLE_COMMENT too_long_table_comment(1628, "HY000", table, max) "Comment for table '{table}' is too long (max = {max})";
+    TOO_LONG_INDEX_COMMENT too_long_index_comment(1688, "HY000", index, max) "Comment for index '{index}' is too long (max = {max})";
     TOO_LONG_FIELD_COMMENT too_long_field_comment(1629, "HY000", field, max) "Comment for field '{field}' is too long (max = {max})";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     ACCESS_DENIED_NO_PASSWORD access_denied_no_password(1698, "28000", user, host) "Access denied for user '{user}'@'{host}'";
@@ -392,9 +394,21 @@ catalogue! {
     JSON_ONE_OR_ALL json_one_or_all(4046, "HY000", function) "Argument 2 to function '{function}' must be \"one\" or \"all\".";
     JSON_PATH_EMPTY json_path_empty(4051, "HY000", argument, function) "Path expression '$' is not allowed in argument {argument} to function '{function}'.";
     UNKNOWN_STRUCTURED_VARIABLE unknown_structured_variable(4081, "HY000", name) "Unknown structured system variable or ROW routine variable '{name}'";
+    INTERNAL_ERROR internal_error(1815, "HY000", text) "Internal error: {text}";
+    ILLEGAL_HA_CREATE_OPTION illegal_ha_create_option(1478, "HY000", engine, option) "Table storage engine '{engine}' does not support the create option '{option}'";
+    SEQUENCE_RUN_OUT sequence_run_out(4084, "HY000", db, name) "Sequence '{db}.{name}' has run out";
+    SEQUENCE_INVALID_DATA sequence_invalid_data(4085, "HY000", db, name) "Sequence '{db}.{name}' has out of range value for options";
+    SEQUENCE_INVALID_TABLE_STRUCTURE sequence_invalid_table_structure(4086, "HY000", db, name, reason) "Sequence '{db}.{name}' table structure is invalid ({reason})";
+    SEQUENCE_ACCESS_ERROR sequence_access_error(4087, "HY000", db, name) "Sequence '{db}.{name}' access error";
+    NOT_SEQUENCE not_sequence(4089, "42S02", db, name) "'{db}.{name}' is not a SEQUENCE";
+    NOT_SEQUENCE2 not_sequence2(4090, "42S02", name) "'{name}' is not a SEQUENCE";
+    UNKNOWN_SEQUENCES unknown_sequences(4091, "42S02", names) "Unknown SEQUENCE: '{names}'";
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    INVISIBLE_NOT_NULL_WITHOUT_DEFAULT invisible_not_null_without_default(4108, "HY000", column) "Invisible column `{column}` must have a default value";
+    TOO_LONG_DATABASE_COMMENT too_long_database_comment(4160, "HY000", database, max) "Comment for database '{database}' is too long (max = {max})";
+    PK_INDEX_CANT_BE_IGNORED pk_index_cant_be_ignored(4174, "HY000") "A primary key cannot be marked as IGNORE";
     JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
     JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";
     JSON_TABLE_SCALAR_EXPECTED json_table_scalar_expected(4178, "HY000", column, table) "Can't store an array or an object in the scalar column '{column}' of JSON_TABLE '{table}'.";
@@ -429,6 +443,7 @@ catalogue! {
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
     ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";
+    WITH_TIES_NEEDS_ORDER with_ties_needs_order(4180, "HY000") "FETCH ... WITH TIES requires ORDER BY clause to be present";
     SFORMAT_ERROR sformat_error(4183, "HY000", what) "SFORMAT error: {what}";
 }
 

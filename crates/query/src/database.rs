@@ -457,6 +457,9 @@ impl Database {
         if let Some(table) = cx.catalog.table(schema, &name.name) {
             return Ok(table.clone());
         }
+        if let Some(series) = crate::series::table(schema, &name.name) {
+            return Ok(Arc::new(series));
+        }
         self.host.virtual_table(schema, &name.name).ok_or_else(|| {
             cx.session.named_locks.unknown(&name.name, errors::no_such_table(schema, &name.name))
         })
@@ -615,13 +618,14 @@ fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
     };
     let tied = families.into_iter().flat_map(|family| family.dependencies());
     let read = notes.tables.iter().map(|table| (table, false));
+    let counted = notes.sequences.iter().map(|(table, writes)| (table, *writes));
     let written = written.into_iter().map(|table| (table, true));
     let dependency = |(table, written): (&Arc<TableDef>, bool)| Dependency {
         table: table.clone(),
         written,
         named: is_named(table),
     };
-    let mut all: Vec<Dependency> = read.chain(written).chain(tied).map(dependency).collect();
+    let mut all: Vec<Dependency> = read.chain(counted).chain(written).chain(tied).map(dependency).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));
     all.dedup_by_key(|d| (d.table.id, d.table.name.clone()));
     all
@@ -690,6 +694,7 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::CreateTable(_) => K::CreateTable,
         Statement::DropTable(_) => K::DropTable,
         Statement::AlterTable(_) => K::AlterTable,
+        Statement::AlterSequence(_) => K::AlterSequence,
         Statement::RenameTable { .. } => K::RenameTable,
         Statement::Truncate { .. } => K::Truncate,
         Statement::CreateIndex(_) => K::CreateIndex,

@@ -41,6 +41,8 @@ mod point;
 mod read_lock;
 pub mod result;
 pub mod select;
+pub mod sequence;
+pub mod series;
 pub mod session;
 mod sort;
 mod temporary;

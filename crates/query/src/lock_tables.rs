@@ -267,7 +267,11 @@ impl Database {
         let named = &session.named_locks;
         if tables.is_empty() {
             let refused = named.names.iter().rfind(|name| !named.owns(&name.lock));
-            return refused.map_or(Ok(()), |name| Err(refusal(true, &name.alias)));
+            if let Some(name) = refused {
+                return Err(refusal(true, &name.alias));
+            }
+            self.forget_sequences();
+            return Ok(());
         }
         for name in tables {
             let table = match self.find_table(session, name) {
@@ -276,6 +280,9 @@ impl Database {
             };
             if table.is_temporary() {
                 continue;
+            }
+            if let Some(sequence) = &table.sequence {
+                sequence.forget();
             }
             if named.is_in_force() {
                 named.check_owned(&table)?;
@@ -429,6 +436,7 @@ impl Database {
             Statement::CreateTable(create) => return Err(errors::table_not_locked(&create.name.name)),
             Statement::DropTable(drop) => &drop.tables[..],
             Statement::AlterTable(alter) => std::slice::from_ref(&alter.table),
+            Statement::AlterSequence(alter) => std::slice::from_ref(&alter.name),
             Statement::CreateIndex(create) => std::slice::from_ref(&create.table),
             Statement::DropIndex(drop) => std::slice::from_ref(&drop.table),
             Statement::Truncate { table, .. } => std::slice::from_ref(table),

@@ -111,6 +111,16 @@ fn report(
             ]);
         }
     };
+    let unsupported = table.is_sequence() || table.series.is_some();
+    let word = match op {
+        MaintainOp::Check if unsupported => "check",
+        MaintainOp::Analyze if unsupported => "analyze",
+        MaintainOp::Optimize if unsupported => "optimize",
+        _ => "",
+    };
+    if !word.is_empty() {
+        return Ok(vec![("note", format!("The storage engine for the table doesn't support {word}"))]);
+    }
     Ok(match op {
         MaintainOp::Check => {
             let problems = check_table(database, session, &table)?;

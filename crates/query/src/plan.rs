@@ -70,6 +70,7 @@ pub enum StatementKind {
     CreateTemporaryTable,
     DropTemporaryTable,
     AlterTable,
+    AlterSequence,
     RenameTable,
     Truncate,
     CreateIndex,
@@ -96,6 +97,7 @@ impl StatementKind {
                 | CreateTable
                 | DropTable
                 | AlterTable
+                | AlterSequence
                 | RenameTable
                 | Truncate
                 | CreateIndex
@@ -219,6 +221,8 @@ pub(crate) struct Notes {
     pub views: Vec<Arc<View>>,
     /// The tables that it names itself, not through a view.
     pub named: Vec<Arc<TableDef>>,
+    /// The sequences that it asks for something, and whether they may move on.
+    pub sequences: Vec<(Arc<TableDef>, bool)>,
 }
 
 impl Notes {
@@ -232,6 +236,16 @@ impl Notes {
         let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
         let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
         self.uses.extend(real.map(TableUse::by_query));
+        for sequence in &binder.sequences {
+            let (table, writes) = (&sequence.table, sequence.writes);
+            self.sequences.push((table.clone(), writes));
+            if !sequence.in_view {
+                self.named.push(table.clone());
+            }
+            if !sequence.in_view && !table.is_temporary() {
+                self.uses.push(TableUse::of(table, writes));
+            }
+        }
         for named in &binder.views {
             if !named.in_view {
                 let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
@@ -341,6 +355,10 @@ impl Plan {
     /// Whether it changes, or locks for that, rows that last.
     pub(crate) fn writes_lasting(&self) -> bool {
         let lasts = |dependency: &Dependency| !dependency.table.is_temporary();
+        let moves_on = |dependency: &Dependency| dependency.written && dependency.table.is_sequence();
+        if self.dependencies.iter().any(|dependency| moves_on(dependency) && lasts(dependency)) {
+            return true;
+        }
         match self.kind.changes_rows() {
             // MariaDB counts every table of an UPDATE of several.
             true if self.kind == StatementKind::UpdateMulti => self.dependencies.iter().any(lasts),
@@ -424,6 +442,8 @@ impl Plan {
             return true;
         }
         let tables = self.dependencies.iter().all(|d| match d.named {
+            // A table that has been made since then comes before numbers.
+            _ if d.table.series.is_some() => catalog.table(&d.table.schema, &d.table.name).is_none(),
             true => d.table.is_virtual() || catalog.has(&d.table),
             false => d.table.is_virtual() || catalog.has_lasting(&d.table),
         });

@@ -263,6 +263,9 @@ pub struct UserVariables {
     memory: Allowance,
 }
 
+/// Sequences whose last value a session keeps; beyond that it forgets all and begins anew.
+const LAST_VALUES_MAX: usize = 16_384;
+
 /// What a variable takes beside name and text.
 const VARIABLE_BYTES: usize = 128;
 
@@ -339,6 +342,8 @@ pub struct Session {
     pub last_insert_id: u64,
     /// The first AUTO_INCREMENT value of the running statement; 0 is none.
     pub statement_insert_id: u64,
+    /// `LASTVAL()` of each sequence, by whether it is temporary and its number.
+    pub(crate) last_values: HashMap<(bool, u64), i64>,
     /// `@name`, names in lower case.
     pub user_variables: UserVariables,
     /// What statements did with rows.
@@ -403,6 +408,7 @@ impl Session {
             found_rows: 0,
             last_insert_id: 0,
             statement_insert_id: 0,
+            last_values: HashMap::new(),
             user_variables: UserVariables::new(host.clone()),
             handler: HandlerCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
@@ -418,6 +424,14 @@ impl Session {
             statement_clock: None,
             scratch: Scratch::default(),
         }
+    }
+
+    /// Keeps what a sequence gave it last.
+    pub(crate) fn keep_last_value(&mut self, sequence: (bool, u64), value: i64) {
+        if self.last_values.len() >= LAST_VALUES_MAX && !self.last_values.contains_key(&sequence) {
+            self.last_values.clear();
+        }
+        self.last_values.insert(sequence, value);
     }
 
     /// User and host of the account.

@@ -36,7 +36,6 @@ pub mod tls;
 mod upload;
 pub mod usage;
 pub mod variables;
-pub mod zone;
 
 pub use options::{OptionError, Options};
 pub use start::{Ended, Server, StartError, start, start_on_fiber};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_query::account::{Privileges, see};
-use keel_sql::ParseOptions;
 use keel_sql::ast::{
     Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement, Xa,
 };
-use keel_value::collation::{self, Charset};
+use keel_sql::{AsSent, ParseOptions};
+use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
 
@@ -57,14 +57,17 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
-        as_sent: matches!(core.sql.vars.client_collation.charset(), Charset::Latin1).then_some(in_latin1),
+        as_sent: as_sent(core.sql.vars.client_collation),
         ..ParseOptions::default()
     }
 }
 
-/// UTF-8 as a client with latin1 sent it.
-fn in_latin1(text: &[u8]) -> Vec<u8> {
-    collation::convert(Charset::Utf8mb4, Charset::Latin1, text).0.into_owned()
+/// How a client of that collation sent what is UTF-8 here.
+fn as_sent(client: CollationId) -> Option<AsSent> {
+    let convert = |text: &[u8], client| {
+        collation::convert(Charset::Utf8mb4, CollationId(client).charset(), text).0.into_owned()
+    };
+    (!client.charset().is_utf8()).then_some(AsSent { collation: client.0, convert })
 }
 
 /// Whether the server answers it, not the executor.
@@ -237,8 +240,8 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
 fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
     let Evaluated { value, ty } = core.evaluate(source, params)?;
     match value {
-        Value::Bytes(bytes) if ty.is_text() && ty.collation.charset() == Charset::Latin1 => {
-            Ok(collation::convert(Charset::Latin1, Charset::Utf8mb4, &bytes).0.into_owned())
+        Value::Bytes(bytes) if ty.is_text() && !ty.collation.charset().is_utf8() => {
+            Ok(collation::convert(ty.collation.charset(), Charset::Utf8mb4, &bytes).0.into_owned())
         }
         Value::Bytes(bytes) => Ok(bytes.into_vec()),
         other => Ok(crate::variables::value::shown(&other).into_bytes()),

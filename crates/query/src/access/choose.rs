@@ -122,8 +122,9 @@ const COUNTED_MAX: usize = 16;
 /// The cheapest way to a table's rows.
 pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let table = request.table;
-    if table.is_virtual() {
-        return Ok(plain(AccessPath::Virtual, AccessKind::All, 100.0));
+    if table.is_made_up() {
+        let rows = if table.is_sequence() { 1.0 } else { 100.0 };
+        return Ok(plain(AccessPath::Virtual, AccessKind::All, rows));
     }
     let target = Target { table, slot: request.slot, known: request.known, once: request.once };
     let mut found = Vec::new();
@@ -141,7 +142,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let mut offers = Vec::with_capacity(table.indexes.len());
     let mut forced = false;
     for (position, index) in table.indexes.iter().enumerate() {
-        match hint(request.hints, &index.name) {
+        match hint(request.hints, index) {
             Hint::Ignored => continue,
             Hint::Forced => forced = true,
             Hint::None => {}
@@ -261,7 +262,9 @@ fn union_of(
 
 /// Rows of a table, as the engine guesses.
 pub fn table_rows(table: &TableDef) -> SqlResult<f64> {
-    let Some(engine) = &table.engine else { return Ok(100.0) };
+    let Some(engine) = &table.engine else {
+        return Ok(table.series.map_or(100.0, |series| series.rows() as f64));
+    };
     Ok(engine.row_estimate(table.rows(), ScanRange::ALL).map_err(engine_error)? as f64)
 }
 
@@ -295,10 +298,13 @@ enum Hint {
 }
 
 /// What hints say about an index.
-fn hint(hints: &[IndexHint], name: &str) -> Hint {
+fn hint(hints: &[IndexHint], index: &IndexDef) -> Hint {
+    if index.options.ignored {
+        return Hint::Ignored;
+    }
     let mut said = Hint::None;
     for hint in hints {
-        let named = hint.indexes.iter().any(|i| names::same(i, name));
+        let named = hint.indexes.iter().any(|i| names::same(i, &index.name));
         match (hint.kind, named) {
             (IndexHintKind::Ignore, true) => return Hint::Ignored,
             (IndexHintKind::Use | IndexHintKind::Force, false) => said = Hint::Ignored,
@@ -547,6 +553,10 @@ fn rows_in(
     total: f64,
 ) -> SqlResult<f64> {
     let known = bounds::sampled_ranges(index, lists, request.session, request.sample)?;
+    if let (Some(ranges), Some(series)) = (&known, &request.table.series) {
+        let rows = ranges.iter().take(COUNTED_MAX).map(|range| series.within(range, false).rows() as f64);
+        return Ok(rows.sum::<f64>().max(1.0).min(total));
+    }
     let (Some(ranges), Some(engine)) = (known, &request.table.engine) else {
         let per_value = request.table.rows_per_value(index, total)?;
         return Ok(lists.iter().map(|l| guessed(&per_value, l, total)).sum::<f64>().min(total));

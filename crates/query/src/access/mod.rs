@@ -120,5 +120,5 @@ pub fn path_indexes(path: &AccessPath) -> impl Iterator<Item = usize> {
 
 /// Reads every row of a table in its own order.
 pub fn full_scan(table: &TableDef) -> AccessPath {
-    if table.is_virtual() { AccessPath::Virtual } else { AccessPath::Scan { index: None, reverse: false } }
+    if table.is_made_up() { AccessPath::Virtual } else { AccessPath::Scan { index: None, reverse: false } }
 }

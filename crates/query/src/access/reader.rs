@@ -18,6 +18,8 @@ use super::bounds::{self, KeyRange, Point};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
+use crate::sequence;
+use crate::series::Rest;
 use crate::session::{HandlerCounts, Session};
 use crate::sort::{Distinct, RowCursor, RowList};
 
@@ -68,8 +70,10 @@ enum State {
     Ranges { scan: Option<Scan>, next: usize, reverse: bool },
     /// The rows of a union that memory did not tell from others, by their clustered keys.
     SetAside(RowCursor),
-    /// Rows that the host made.
+    /// Rows that the host made, or a sequence's.
     Virtual(std::vec::IntoIter<Vec<Value>>),
+    /// Numbers that no table holds: what is left of a range, then the ranges from `next` on.
+    Series { rest: Rest, next: usize, reverse: bool },
 }
 
 /// One way of a union.
@@ -103,6 +107,8 @@ pub struct TableReader {
     unique: bool,
     /// The rows are to be changed.
     changes: bool,
+    /// Rows come with their hidden numbers, behind the columns.
+    numbered: bool,
     /// Locked rows are looked at as last committed, where the isolation level lets them be.
     semi_consistent: bool,
 }
@@ -127,6 +133,7 @@ impl TableReader {
             exact: true,
             unique: false,
             changes: false,
+            numbered: false,
             semi_consistent: false,
         }
     }
@@ -135,6 +142,12 @@ impl TableReader {
     /// which compares it before it knows.
     pub fn for_change(mut self) -> TableReader {
         self.changes = true;
+        self
+    }
+
+    /// The same with the hidden row numbers behind the columns, where they are asked for.
+    pub fn numbered(mut self, numbered: bool) -> TableReader {
+        self.numbered = numbered;
         self
     }
 
@@ -147,6 +160,11 @@ impl TableReader {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
                 session.no_index_used = true;
+                if self.table.is_sequence() {
+                    let row = sequence::values(session, &self.table)?.row();
+                    self.state = State::Virtual(vec![row].into_iter());
+                    return Ok(());
+                }
                 let host = session.host.clone();
                 State::Virtual(host.virtual_rows(session, &self.table)?.into_iter())
             }
@@ -196,7 +214,37 @@ impl TableReader {
                 }
             }
         };
+        if self.table.series.is_some() {
+            self.open_series();
+        }
         Ok(())
+    }
+
+    /// Reads numbers where a table would be read.
+    fn open_series(&mut self) {
+        let reverse = match &self.state {
+            State::Point => {
+                self.ranges.clear();
+                self.ranges.push(bounds::whole(self.key.clone()));
+                false
+            }
+            State::Ranges { reverse, .. } => *reverse,
+            _ => return,
+        };
+        self.state = State::Series { rest: Rest::default(), next: 0, reverse };
+    }
+
+    /// The next number of the ranges.
+    fn next_number(&mut self) -> Option<u64> {
+        let State::Series { rest, next, reverse } = &mut self.state else { return None };
+        let series = self.table.series.as_ref()?;
+        loop {
+            if let Some(number) = rest.next() {
+                return Some(number);
+            }
+            *rest = series.within(self.ranges.get(*next)?, *reverse);
+            *next += 1;
+        }
     }
 
     /// Whether every row fulfils the predicates that the choice called exact.
@@ -216,6 +264,27 @@ impl TableReader {
 
     /// The next row, into `slot`; false at the end.
     pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        if self.numbered {
+            return self.next_numbered(session, slot);
+        }
+        self.next_row(session, slot)
+    }
+
+    /// The next row decoded, its number behind the columns.
+    #[cold]
+    fn next_numbered(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        if !self.next_row(session, slot)? {
+            return Ok(false);
+        }
+        let number =
+            self.primary.as_slice().try_into().map_or(Value::Null, |n| Value::UInt(u64::from_be_bytes(n)));
+        let columns = 0..self.table.columns.len() as u16;
+        let values = columns.map(|column| slot.get(column).to_owned()).chain([number]).collect();
+        *slot = RowSlot::Values(values);
+        Ok(true)
+    }
+
+    fn next_row(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         // Warnings about the row's values say which row it was.
         session.current_row += 1;
         match &mut self.state {
@@ -223,6 +292,15 @@ impl TableReader {
             State::Virtual(rows) => match rows.next() {
                 Some(row) => {
                     *slot = RowSlot::Values(row);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            State::Series { .. } => match self.next_number() {
+                Some(number) => {
+                    session.let_others_run()?;
+                    session.handler.rows_read += 1;
+                    *slot = RowSlot::Values(vec![Value::UInt(number)]);
                     Ok(true)
                 }
                 None => Ok(false),

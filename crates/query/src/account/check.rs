@@ -341,6 +341,7 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
             new(&create.name, wanted)
         }
         Statement::DropView { names, .. } => names.iter().try_for_each(|name| new(name, P::DROP)),
+        Statement::AlterSequence(alter) => on(&alter.name, P::ALTER),
         Statement::DropTable(drop) if drop.temporary => Ok(()),
         Statement::DropTable(drop) => drop.tables.iter().try_for_each(|name| on(name, P::DROP)),
         Statement::AlterTable(alter) => {

@@ -14,15 +14,16 @@ mod expr;
 pub(crate) mod generated;
 pub(crate) mod literal;
 mod scope;
+mod sequence;
 mod subquery;
 mod whole_names;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub(crate) use scope::OUTSIDE;
-pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
+pub(crate) use sequence::NamedSequence;
 pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::counts::{Counting, Counts};
 use crate::expr::{Expr, Node, typing};
+use crate::series;
 use crate::session::Session;
 
 /// Where an execution's parameters come from.
@@ -206,6 +208,8 @@ pub struct Binder<'a> {
     pub(crate) changing: Option<usize>,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
+    /// Subqueries that were tried as joins.
+    pub(crate) joins_tried: u32,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
     /// What is wanted of them.
@@ -232,6 +236,10 @@ pub struct Binder<'a> {
     pub(crate) recursions: u32,
     /// Recursive tables that the part being bound names, by their numbers.
     pub(crate) working_uses: Vec<u32>,
+    /// Every call of a sequence so far.
+    pub(crate) sequences: Vec<NamedSequence>,
+    /// A column's DEFAULT is being bound.
+    pub(crate) of_default: bool,
     /// Every naming of a view so far.
     pub(crate) views: Vec<NamedView>,
     /// The views whose queries are being bound, innermost last.
@@ -270,6 +278,7 @@ impl<'a> Binder<'a> {
             rows_change: false,
             changing: None,
             in_keyed: false,
+            joins_tried: 0,
             assigned: Vec::new(),
             needs: Vec::new(),
             names_only: false,
@@ -278,6 +287,8 @@ impl<'a> Binder<'a> {
             later_common: Vec::new(),
             recursions: 0,
             working_uses: Vec::new(),
+            sequences: Vec::new(),
+            of_default: false,
             views: Vec::new(),
             within_views: Vec::new(),
             subquery_depth: 0,
@@ -361,7 +372,13 @@ impl<'a> Binder<'a> {
                 // No temporary table hides what a view names.
                 false => self.cx.catalog.require_lasting_table(db, name),
             };
-            found.map_err(|error| session.named_locks.unknown(alias.unwrap_or(name), error))?.clone()
+            match (found, series::table(db, name)) {
+                (Ok(table), _) => table.clone(),
+                (Err(_), Some(series)) => Arc::new(series),
+                (Err(error), None) => {
+                    return Err(session.named_locks.unknown(alias.unwrap_or(name), error));
+                }
+            }
         };
         if !table.is_temporary() {
             let need = Need::of(&table.schema, &table.name, Privileges::SELECT);

@@ -47,12 +47,37 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
         push_quoted(&mut out, &check.name);
         push(&mut out, format_args!(" CHECK ({})", check.condition));
     }
-    out.push_str("\n) ENGINE=InnoDB");
+    out.push_str(if table.series.is_some() { "\n) ENGINE=SEQUENCE" } else { "\n) ENGINE=InnoDB" });
     if next_auto > 1 {
         push(&mut out, format_args!(" AUTO_INCREMENT={next_auto}"));
     }
-    push_charset(&mut out, " DEFAULT CHARSET=", " COLLATE=", table.options.collation);
+    if !table.is_sequence() {
+        push_charset(&mut out, " DEFAULT CHARSET=", " COLLATE=", table.options.collation);
+    }
     push_options(&mut out, table);
+    out
+}
+
+/// SHOW CREATE SEQUENCE.
+pub fn sequence(table: &TableDef, values: &crate::sequence::Values) -> String {
+    let mut out = String::from("CREATE SEQUENCE ");
+    push_quoted(&mut out, &table.name);
+    let cache = if values.cache == 0 { "nocache".to_string() } else { format!("cache {}", values.cache) };
+    push(
+        &mut out,
+        format_args!(
+            " start with {} minvalue {} maxvalue {} increment by {} {cache} {} ENGINE=InnoDB",
+            values.start,
+            values.minimum,
+            values.maximum,
+            values.increment,
+            if values.cycle != 0 { "cycle" } else { "nocycle" },
+        ),
+    );
+    if !table.options.comment.is_empty() {
+        out.push_str(" COMMENT=");
+        push_string(&mut out, table.options.comment.as_bytes());
+    }
     out
 }
 
@@ -73,8 +98,12 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a String takes all text");
 }
 
+/// `binary` has one collation, which is not named.
 fn push_charset(out: &mut String, charset: &str, collate: &str, collation: CollationId) {
-    push(out, format_args!("{charset}{}{collate}{}", collation.charset().name(), collation.name()));
+    push(out, format_args!("{charset}{}", collation.charset().name()));
+    if collation != CollationId::BINARY {
+        push(out, format_args!("{collate}{}", collation.name()));
+    }
 }
 
 fn push_options(out: &mut String, table: &TableDef) {
@@ -89,6 +118,9 @@ fn push_options(out: &mut String, table: &TableDef) {
     }
     if let Some((_, value)) = others.iter().find(|(n, _)| n == "KEY_BLOCK_SIZE") {
         push(out, format_args!(" KEY_BLOCK_SIZE={value}"));
+    }
+    if table.is_sequence() {
+        out.push_str(" SEQUENCE=1");
     }
     if !table.options.comment.is_empty() {
         out.push_str(" COMMENT=");
@@ -238,9 +270,15 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
     if let Some(using) = &index.using {
         push(out, format_args!(" USING {using}"));
     }
+    if index.options.block_size != 0 {
+        push(out, format_args!(" KEY_BLOCK_SIZE={}", index.options.block_size));
+    }
     if !index.comment.is_empty() {
         out.push_str(" COMMENT ");
         push_string(out, index.comment.as_bytes());
+    }
+    if index.options.ignored {
+        out.push_str(" IGNORED");
     }
 }
 

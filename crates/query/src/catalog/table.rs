@@ -14,6 +14,8 @@ use super::density::Densities;
 use super::{EntryShape, ForeignKey};
 use crate::engine_error;
 use crate::mdl::TableLock;
+use crate::sequence::Sequence;
+use crate::series::Series;
 
 /// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
 pub struct TableDef {
@@ -51,6 +53,10 @@ pub struct TableDef {
     pub(crate) engine: Option<Arc<Engine>>,
     /// What outlives a change of the definition.
     pub(crate) shared: Arc<Shared>,
+    /// What memory knows of it where it is a sequence.
+    pub(crate) sequence: Option<Box<Sequence>>,
+    /// Its numbers, where its rows are nothing else.
+    pub(crate) series: Option<Series>,
 }
 
 /// State of a table that stays when its definition changes.
@@ -171,6 +177,8 @@ pub struct IndexDef {
     pub comment: String,
     /// USING, where given: `BTREE` or `HASH` (which is a tree too).
     pub using: Option<String>,
+    /// What else was said of it.
+    pub options: IndexOptions,
     /// Its tree; the table's own for the clustered key.
     pub tree_id: TreeId,
     /// Open handle of its tree; none in virtual tables.
@@ -181,6 +189,15 @@ pub struct IndexDef {
     pub entry: Arc<EntryShape>,
     /// See [`super::IndexRecord::lean`].
     pub lean: bool,
+}
+
+/// What may be said of an index beside its columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexOptions {
+    /// IGNORED: no plan uses it.
+    pub ignored: bool,
+    /// KEY_BLOCK_SIZE, which is only shown; 0 where not given.
+    pub block_size: u32,
 }
 
 /// One column of an index.
@@ -213,9 +230,20 @@ impl TableDef {
         columns.filter_map(|(place, column)| Some((place, column.generated.as_ref()?)))
     }
 
+    /// The place of the hidden row number behind the columns, for statements that find rows by it; none of a table with a
+    /// clustered key.
+    pub fn row_number_column(&self) -> Option<usize> {
+        (self.clustered.is_none() && !self.is_virtual()).then_some(self.columns.len())
+    }
+
     /// The index of that name.
     pub fn index_position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|i| super::names::same(&i.name, name))
+    }
+
+    /// The index of that name, unless it is IGNORED.
+    pub fn usable_index(&self, name: &str) -> Option<usize> {
+        self.index_position(name).filter(|position| !self.indexes[*position].options.ignored)
     }
 
     /// The clustered key, unless rows have hidden numbers.
@@ -232,7 +260,7 @@ impl TableDef {
     pub fn row_estimate(&self) -> SqlResult<u64> {
         match (&self.engine, &self.tree) {
             (Some(engine), Some(tree)) => engine.row_estimate(tree, ScanRange::ALL).map_err(engine_error),
-            _ => Ok(0),
+            _ => Ok(self.series.map_or(0, |series| series.rows())),
         }
     }
 
@@ -241,6 +269,7 @@ impl TableDef {
     pub fn rows_per_value(&self, index: &IndexDef, rows: f64) -> SqlResult<Vec<f64>> {
         match &self.engine {
             Some(engine) => self.shared.densities.of(engine, index, rows),
+            None if self.series.is_some() => Ok(vec![1.0]),
             None => Ok(vec![rows.max(1.0).sqrt(); index.parts.len()]),
         }
     }
@@ -286,7 +315,58 @@ impl TableDef {
             created: 0,
             engine: None,
             shared: Arc::default(),
+            sequence: None,
+            series: None,
         }
+    }
+
+    /// Makes a virtual table one of consecutive numbers, whose one column is its primary key.
+    pub(crate) fn make_series(&mut self, series: Series, column: ColumnDef) {
+        let part = KeyPart { column: 0, prefix: None, descending: series.falls };
+        let encoder = key::KeyPart {
+            descending: series.falls,
+            ..key::KeyPart::new(column.ty.clone(), column.nullable)
+        };
+        self.columns = vec![column];
+        self.layout = layout_of(&self.columns);
+        self.indexes = vec![IndexDef {
+            name: "PRIMARY".into(),
+            kind: IndexKind::Primary,
+            parts: vec![part],
+            comment: String::new(),
+            using: None,
+            options: IndexOptions::default(),
+            tree_id: TreeId(0),
+            tree: None,
+            encoders: vec![encoder],
+            entry: Arc::new(EntryShape::of_rows(&self.layout)),
+            lean: true,
+        }];
+        self.clustered = Some(0);
+        self.series = Some(series);
+    }
+
+    /// Whether it is a sequence.
+    #[inline]
+    pub fn is_sequence(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// Whether it has nothing but consecutive numbers, which no tree keeps.
+    #[inline]
+    pub fn is_series(&self) -> bool {
+        self.series.is_some()
+    }
+
+    /// What memory knows of it; only asked of sequences.
+    pub(crate) fn sequence(&self) -> &Sequence {
+        self.sequence.as_deref().expect("a plan calls sequences only")
+    }
+
+    /// Whether its rows are made up as they are read, all of them each time: those of the server's own tables and the one of a
+    /// sequence.
+    pub fn is_made_up(&self) -> bool {
+        self.is_virtual() && self.series.is_none() || self.is_sequence()
     }
 }
 

@@ -20,6 +20,8 @@ use crate::catalog::{
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
+use crate::sequence;
+use crate::series;
 use crate::session::Session;
 
 /// Engines of MariaDB whose tables Keel keeps in its own, whatever `sql_mode` says: a dump that names them is restored.
@@ -93,11 +95,19 @@ impl Database {
                 return Err(errors::table_exists(&create.name.name));
             }
         }
+        if home.table(&create.name.name).is_none() && series::parse(&create.name.name).is_some() {
+            if !create.if_not_exists {
+                return Err(errors::table_exists(&create.name.name));
+            }
+            session.note(errors::table_exists(&create.name.name));
+            return Ok(Completion::default());
+        }
         let (record, next_auto) = match &create.like {
             Some(like) => (self.like(session, home, &create.name, like)?, 1),
             None => self.record_of(session, home, create, params)?,
         };
-        let table = self.make_table(session, record)?;
+        let first = self.first_row(session, create, &record)?;
+        let table = self.make_table(session, record, first.as_ref())?;
         if next_auto > 1 {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
@@ -241,7 +251,12 @@ impl Database {
     }
 
     /// Makes the trees of a new table and shows it.
-    fn make_table(&self, session: &mut Session, mut record: TableRecord) -> SqlResult<Arc<TableDef>> {
+    fn make_table(
+        &self,
+        session: &mut Session,
+        mut record: TableRecord,
+        first: Option<&sequence::Values>,
+    ) -> SqlResult<Arc<TableDef>> {
         let catalog = self.catalog();
         let parents = record.foreign_keys.iter();
         let parents = parents.filter_map(|key| catalog.table(&key.ref_schema, &key.ref_table));
@@ -258,9 +273,27 @@ impl Database {
         let id = record.id;
         record.make_trees(|| definition.create_tree(id))?;
         let table = definition.put_table(record, Arc::new(Shared::default()))?;
+        if let Some(first) = first {
+            definition.write_sequence(&table, first)?;
+        }
         definition.tell_relatives(&table)?;
         definition.commit()?;
         Ok(table)
+    }
+
+    /// The row that a new sequence begins with; none of a table that is none.
+    pub(super) fn first_row(
+        &self,
+        session: &Session,
+        create: &ast::CreateTable,
+        record: &TableRecord,
+    ) -> SqlResult<Option<sequence::Values>> {
+        if !record.options.is_sequence() {
+            return Ok(None);
+        }
+        sequence::check_shape(record)?;
+        let options = create.sequence.as_deref().cloned().unwrap_or_default();
+        sequence::made(session, (&record.schema, &record.name), &options).map(Some)
     }
 
     /// Makes `last` the greatest AUTO_INCREMENT value so far, if the table has such a column.
@@ -281,7 +314,13 @@ impl Database {
         create: &ast::CreateTable,
         params: &[Value],
     ) -> SqlResult<(TableRecord, u64)> {
-        let (options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
+        if create.sequence.is_some() {
+            refuse_sequence_engine(&create.options)?;
+        }
+        let (mut options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
+        if create.sequence.is_some() && !options.is_sequence() {
+            options.others.push((sequence::OPTION.to_string(), "1".to_string()));
+        }
         let catalog = self.catalog();
         let mut cx =
             ColumnContext { session: &mut *session, catalog: &catalog, collation: options.collation };
@@ -289,6 +328,7 @@ impl Database {
             generated::check_names(&home.name, &create.name.name, column)?;
         }
         let mut columns = match (&create.select, create.columns.is_empty()) {
+            _ if create.sequence.is_some() => sequence::columns(),
             (Some(_), true) => Vec::new(),
             _ => columns::define(&mut cx, &create.columns)?,
         };
@@ -330,6 +370,8 @@ impl Database {
             foreign_keys: Vec::new(),
             checks: Vec::new(),
         };
+        keys::check_ignored(&record)?;
+        columns::check_invisible(&record.columns)?;
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
             generated::check_key(&record.columns, &made)?;
@@ -431,6 +473,23 @@ pub(super) fn column_key(column: &ast::ColumnDef) -> Option<KeyDef> {
     })
 }
 
+/// Characters of a table's comment.
+const TABLE_COMMENT_CHARS_MAX: usize = 2048;
+/// What MAX_ROWS and MIN_ROWS say at most.
+const ROWS_SHOWN_MAX: u64 = u32::MAX as u64;
+/// 1478 for engines of MariaDB that keep no sequences.
+fn refuse_sequence_engine(options: &[TableOption]) -> SqlResult<()> {
+    const WITHOUT: [&str; 4] = ["MEMORY", "HEAP", "CSV", "ARCHIVE"];
+    for option in options {
+        let TableOption::Engine(name) = option else { continue };
+        if let Some(engine) = WITHOUT.iter().find(|without| without.eq_ignore_ascii_case(name)) {
+            let engine = if *engine == "HEAP" { "MEMORY" } else { engine };
+            return Err(errors::illegal_ha_create_option(engine, sequence::OPTION));
+        }
+    }
+    Ok(())
+}
+
 /// Reads table options: what is kept, and AUTO_INCREMENT.
 pub(super) fn options(
     session: &mut Session,
@@ -456,14 +515,17 @@ pub(super) fn options(
         }
     }
     options.collation = choose_collation(charset, collate, home, home)?;
-    if options.comment.chars().count() > 2048 {
-        return Err(errors::too_long_table_comment(table, 2048));
-    }
+    let comment = std::mem::take(&mut options.comment);
+    let too_long = |max| errors::too_long_table_comment(table, max);
+    options.comment = columns::fitting_comment(session, comment, TABLE_COMMENT_CHARS_MAX, too_long)?;
     Ok((options, next_auto))
 }
 
 fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
-    let text = value.to_text();
+    let mut text = value.to_text();
+    if matches!(name, "MAX_ROWS" | "MIN_ROWS") && text.parse().is_ok_and(|rows: u64| rows > ROWS_SHOWN_MAX) {
+        text = ROWS_SHOWN_MAX.to_string();
+    }
     let says_nothing = matches!(text.as_str(), "" | "0" | "DEFAULT") && name != "PACK_KEYS";
     options.others.retain(|(n, _)| n != name);
     if !says_nothing && text != "DEFAULT" {

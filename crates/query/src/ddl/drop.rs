@@ -27,14 +27,22 @@ impl Database {
             for name in &drop.tables {
                 let schema = schema_of(session, name)?;
                 self.refuse_virtual(session, schema)?;
-                if let Some(table) = session.temporary.get(schema, &name.name) {
+                let hidden = drop.sequence && !drop.temporary;
+                let other = |table: &Arc<TableDef>| drop.sequence && !table.is_sequence();
+                let own = session.temporary.get(schema, &name.name);
+                if let Some(table) = own.filter(|table| !other(table)) {
                     if temporary.iter().any(|t| Arc::ptr_eq(t, table)) {
                         return Err(errors::nonuniq_table(&name.name));
                     }
                     temporary.push(table.clone());
                     continue;
                 }
-                match catalog.table(schema, &name.name) {
+                match catalog.table(schema, &name.name).filter(|_| hidden || own.is_none() || !drop.sequence)
+                {
+                    Some(table) if hidden && other(table) => {
+                        let name = format!("{}.{}", table.schema, table.name);
+                        views.push(errors::not_sequence2(name));
+                    }
                     Some(table) if drop.temporary => missing.push(format!("{}.{}", table.schema, table.name)),
                     Some(table) if tables.iter().any(|t| Arc::ptr_eq(t, table)) => {
                         return Err(errors::nonuniq_table(&name.name));
@@ -53,7 +61,10 @@ impl Database {
         }
         temporary.iter().for_each(|table| session.temporary.drop_table(self.engine(), table));
         let referenced = refused.then(foreign::is_referenced);
-        let unknown = (!missing.is_empty()).then(|| errors::bad_table(missing.join(",")));
+        let unknown = (!missing.is_empty()).then(|| match drop.sequence {
+            true => errors::unknown_sequences(missing.join(",")),
+            false => errors::bad_table(missing.join(",")),
+        });
         let unknown: Vec<_> = views.into_iter().chain(unknown).collect();
         if drop.if_exists {
             unknown.iter().for_each(|note| session.note(note.clone()));
@@ -118,6 +129,9 @@ impl Database {
             return Err(errors::no_such_table(schema, &name.name));
         }
         let (table, _owned) = self.own_table(session, name, wait)?;
+        if table.is_sequence() {
+            return Err(errors::illegal_ha("SEQUENCE", &table.schema, &table.name));
+        }
         if table.is_temporary() {
             self.truncate_temporary(session, &table)?;
             return Ok(Completion::default());

@@ -191,6 +191,7 @@ impl Known<'_> {
                     let shown = if function.name == "now" { "current_timestamp" } else { function.name };
                     Some(not_allowed(format!("{shown}()"), name))
                 }
+                Node::Sequence(call) => Some(not_allowed(format!("{}()", call.function()), name)),
                 Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
                     Some(not_allowed(format!("@{variable}"), name))
                 }

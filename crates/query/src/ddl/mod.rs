@@ -18,6 +18,7 @@ mod foreign;
 mod generated;
 mod index;
 mod keys;
+mod sequences;
 mod temporary;
 mod view;
 mod view_expr;
@@ -37,6 +38,7 @@ use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};
 use crate::memory::FilePlace;
 use crate::result::Completion;
+use crate::sequence;
 use crate::session::Session;
 use crate::{Database, engine_error};
 
@@ -58,6 +60,7 @@ impl Database {
             Statement::DropDatabase { name, if_exists } => self.drop_database(session, name, *if_exists),
             Statement::CreateTable(create) => self.create_table(session, create, params),
             Statement::DropTable(drop) => self.drop_tables(session, drop),
+            Statement::AlterSequence(alter) => self.alter_sequence(session, alter),
             Statement::AlterTable(alter) => self.alter_table(session, alter),
             Statement::CreateIndex(create) => self.create_index(session, create),
             Statement::DropIndex(drop) => self.drop_index(session, drop),
@@ -249,6 +252,11 @@ impl Definition<'_> {
         self.catalog.put_table(table.clone());
         self.put.push(table.clone());
         Ok(table)
+    }
+
+    /// Writes the row of a new sequence.
+    fn write_sequence(&mut self, table: &TableDef, values: &sequence::Values) -> SqlResult<()> {
+        sequence::write_first(&mut self.txn, table, values)
     }
 
     /// Writes a table's record where nothing changes that readers of its rows would notice.

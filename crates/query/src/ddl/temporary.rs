@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, KeyKind};
+use keel_storage::TxnOptions;
 
 use super::{foreign, schema_of};
-use crate::Database;
 use crate::catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use crate::result::Completion;
 use crate::session::Session;
 use crate::temporary::TemporaryTables;
+use crate::{Database, engine_error, sequence};
 
 /// The old name and the new one.
 type Rename = (ast::ObjectName, ast::ObjectName);
@@ -65,13 +66,25 @@ impl Database {
             Some(like) => (self.like(session, &home, &create.name, like)?, 1),
             None => self.record_of(session, &home, create, params)?,
         };
+        let first = self.first_row(session, create, &record)?;
         let table = self.make_temporary(session, record)?;
+        if let Some(first) = &first {
+            self.write_temporary_sequence(&table, first)?;
+        }
         let made = self.fill_temporary(session, create, &table, next_auto, params);
         match &made {
             Ok(_) => session.temporary.put(table),
             Err(_) => session.temporary.drop_trees(self.engine(), &table.record().trees()),
         }
         made
+    }
+
+    /// The row of a new temporary sequence; no transaction of the session's takes it back.
+    fn write_temporary_sequence(&self, table: &TableDef, first: &sequence::Values) -> SqlResult<()> {
+        let mut txn = self.engine().begin(TxnOptions::default());
+        sequence::write_first(&mut txn, table, first)?;
+        txn.commit().map_err(engine_error)?;
+        Ok(())
     }
 
     /// What is to be in a new table at once; it stays there, whatever becomes of the transaction.
@@ -135,6 +148,7 @@ impl Database {
         let tables = match definition {
             Statement::DropTable(drop) => &drop.tables[..],
             Statement::AlterTable(alter) => std::slice::from_ref(&alter.table),
+            Statement::AlterSequence(alter) => std::slice::from_ref(&alter.name),
             Statement::CreateIndex(create) => std::slice::from_ref(&create.table),
             Statement::DropIndex(drop) => std::slice::from_ref(&drop.table),
             Statement::Truncate { table, .. } => std::slice::from_ref(table),

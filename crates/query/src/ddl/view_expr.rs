@@ -196,6 +196,11 @@ impl Rewriter<'_> {
             Expr::Default(Some(name)) => {
                 Expr::Default(Some(self.names.column(name).cloned().unwrap_or_else(|| name.clone())))
             }
+            Expr::Sequence(call) => {
+                let mut whole = call.clone();
+                whole.name.db = self.names.database(&**call).cloned().or(whole.name.db);
+                Expr::Sequence(whole)
+            }
             Expr::Literal(_)
             | Expr::Param(_)
             | Expr::UserVar(_)

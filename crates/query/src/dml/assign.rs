@@ -241,8 +241,10 @@ pub(super) fn default_source(
     // What it keeps for the execution lies beside what the statement keeps.
     inner.scope_mut().once = binder.once_count();
     let Some(tree) = list.first() else { return Ok(Source::Default) };
+    inner.of_default = true;
     let value = inner.bind(tree, Clause::Fields)?;
     binder.scope_mut().once = inner.once_count();
+    binder.take_sequences(&inner);
     Ok(Source::Expr(value))
 }
 

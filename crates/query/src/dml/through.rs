@@ -44,6 +44,7 @@ pub(super) fn bind(
 ) -> SqlResult<Changed> {
     let Some(view) = binder.find_view(name.db.as_deref(), &name.name) else {
         let table = find(name)?;
+        refuse_sequence(&table, verb)?;
         if table.is_virtual() {
             return Err(errors::non_updatable_table(&table.name, verb));
         }
@@ -62,11 +63,20 @@ pub(super) fn bind(
     let Target { tables, conditions, checks, hints } = target(binder, &view, alias)?.ok_or_else(refused)?;
     match &tables[..] {
         [Some(table)] => {
+            refuse_sequence(table, verb)?;
             forget(binder, table);
             Ok(Changed { table: table.clone(), through: Some(view), conditions, checks, hints })
         }
         [None] => Err(refused()),
         _ => Err(errors::view_delete_merge_view(&view.schema, &view.name)),
+    }
+}
+
+/// 1031: a sequence's row is put in place by INSERT, and neither updated nor deleted; numbers that no table holds stay.
+pub(super) fn refuse_sequence(table: &TableDef, verb: &str) -> SqlResult<()> {
+    match table.is_sequence() && verb != "INSERT" || table.series.is_some() {
+        true => Err(errors::illegal_ha("SEQUENCE", &table.schema, &table.name)),
+        false => Ok(()),
     }
 }
 

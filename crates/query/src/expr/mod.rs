@@ -277,6 +277,8 @@ pub enum Node {
     AssignUserVar(Arc<str>, Box<Expr>),
     /// A system variable.
     SysVar(VarScope, Arc<str>),
+    /// NEXTVAL(), LASTVAL() or SETVAL() of a sequence.
+    Sequence(Arc<crate::sequence::Call>),
     /// A subquery: scalar, EXISTS, IN, ANY, ALL.
     Subquery(Box<Subquery>),
     /// A row of values: only as operand of a comparison that binding has taken apart, or of a subquery's test.

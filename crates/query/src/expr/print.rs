@@ -4,7 +4,7 @@
 use keel_sql::ast::VarScope;
 use keel_value::{Value, text};
 
-use super::{BitOp, ColumnRef, Expr, Node, TruthTest};
+use super::{BitOp, ColumnRef, CompareOp, Expr, Node, TruthTest};
 use crate::select::{Subquery, SubqueryTest};
 
 /// The name of a column that is an aggregate of the grouped row.
@@ -99,6 +99,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(&column.name)
         }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
+        Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),
         Node::Or(parts) => joined(parts, " or ", out),
@@ -237,8 +238,9 @@ fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
         SubqueryTest::Exists => "exists",
         SubqueryTest::In { negated: false, .. } => " in ",
         SubqueryTest::In { negated: true, .. } => " not in ",
-        SubqueryTest::Row { negated: false, .. } => " = ",
-        SubqueryTest::Row { negated: true, .. } => " <> ",
+        SubqueryTest::Row { op: CompareOp::Eq, .. } => " = ",
+        SubqueryTest::Row { op: CompareOp::Ne, .. } => " <> ",
+        SubqueryTest::Row { op, .. } => op.symbol(),
         SubqueryTest::Quantified { .. } => " ",
     };
     match subquery.test.operands() {

@@ -42,6 +42,7 @@ macro_rules! each_operand {
             | Node::Outer { .. }
             | Node::UserVar(..)
             | Node::SysVar(..)
+            | Node::Sequence(_)
             | Node::Aggregate(_)
             | Node::Window(_) => {}
             Node::Once(_, a)
@@ -150,6 +151,7 @@ pub fn facts(expr: &Expr) -> Facts {
         Node::Window(_) => facts.windows = true,
         Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
         Node::Call(function, _) if !function.pure => facts.volatile = true,
+        Node::Sequence(_) => facts.volatile = true,
         Node::Subquery(subquery) => {
             facts.subquery = true;
             for column in &subquery.reads {

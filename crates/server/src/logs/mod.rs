@@ -19,7 +19,6 @@ use keel_value::DateTime;
 use parking_lot::Mutex;
 
 use crate::variables::Globals;
-use crate::zone;
 
 pub use error::Severity;
 pub use expand::expand;
@@ -223,7 +222,7 @@ pub fn can_be_log(folder: &Path, name: &str) -> bool {
 fn local(unix_micros: i64) -> DateTime {
     let utc =
         DateTime::from_unix(unix_micros.div_euclid(1_000_000), unix_micros.rem_euclid(1_000_000) as u32);
-    keel_value::convert::timestamp_to_local(utc, &*zone::system())
+    keel_value::convert::timestamp_to_local(utc, &keel_value::temporal::Utc)
 }
 
 /// `261123  4:03:36`

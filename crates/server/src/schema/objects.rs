@@ -142,7 +142,7 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ("TABLE_CATALOG", text("def")),
         ("TABLE_SCHEMA", text(&table.schema)),
         ("TABLE_NAME", text(&table.name)),
-        ("TABLE_TYPE", text("BASE TABLE")),
+        ("TABLE_TYPE", text(if table.is_sequence() { "SEQUENCE" } else { "BASE TABLE" })),
         ("ENGINE", text("InnoDB")),
         ("VERSION", number(10)),
         ("ROW_FORMAT", text(row_format(table))),
@@ -164,6 +164,9 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
 }
 
 fn row_format(table: &TableDef) -> String {
+    if table.is_sequence() {
+        return "Fixed".into();
+    }
     let Some(format) = &table.options.row_format else { return "Dynamic".into() };
     let mut name = format.to_ascii_lowercase();
     if let Some(first) = name.get_mut(..1) {
@@ -346,7 +349,7 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("INDEX_TYPE", text("BTREE")),
             ("COMMENT", text("")),
             ("INDEX_COMMENT", text(&index.comment)),
-            ("IGNORED", text("NO")),
+            ("IGNORED", text(if index.options.ignored { "YES" } else { "NO" })),
         ]);
     }
     Ok(())

@@ -100,12 +100,8 @@ impl ClientSession {
     /// The text in UTF-8, where the client's character set is another.
     pub(super) fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
         let from = self.core.sql.vars.client_collation.charset();
-        match from {
-            Charset::Latin1 if !text.is_ascii() => {
-                Some(collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
-            }
-            _ => None,
-        }
+        let converts = !from.is_utf8() && !text.is_ascii();
+        converts.then(|| collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
     }
 
     /// Runs the first statement of a text; gives where the next one begins.
@@ -442,7 +438,7 @@ impl ClientSession {
         let read = execute.params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values);
         if read.is_err() {
             prepared.long.clear();
-            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+            return Err(errors::malformed_packet());
         }
         {
             let mut activity = self.core.client.activity.lock();

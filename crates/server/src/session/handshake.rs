@@ -147,8 +147,8 @@ impl ClientSession {
         let given = collation.and_then(CollationId::for_client);
         let from = given.unwrap_or(self.core.sql.vars.client_collation).charset();
         let utf8 = match from {
-            Charset::Latin1 => collation::convert(from, Charset::Utf8mb4, text).0,
-            _ => text.into(),
+            _ if from.is_utf8() => text.into(),
+            _ => collation::convert(from, Charset::Utf8mb4, text).0,
         };
         String::from_utf8_lossy(&utf8).into_owned()
     }

@@ -143,7 +143,7 @@ fn counter(what: &ShowKind) -> Option<Counter> {
         ShowKind::Processlist { .. } => Counter::ShowProcesslist,
         ShowKind::Warnings(_) | ShowKind::CountWarnings => Counter::ShowWarnings,
         ShowKind::Errors(_) | ShowKind::CountErrors => Counter::ShowErrors,
-        ShowKind::CreateTable(_) => Counter::ShowCreateTable,
+        ShowKind::CreateTable(_) | ShowKind::CreateSequence(_) => Counter::ShowCreateTable,
         ShowKind::CreateDatabase { .. } => Counter::ShowCreateDatabase,
         ShowKind::TableStatus { .. } => Counter::ShowTableStatus,
         ShowKind::Engines => Counter::ShowEngines,
@@ -167,6 +167,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
             tables::create_view(core, table)
         }
         ShowKind::CreateTable(table) => tables::create_table(core, table),
+        ShowKind::CreateSequence(name) => tables::create_sequence(core, name),
         ShowKind::CreateDatabase { name, if_not_exists } => {
             tables::create_database(core, name, *if_not_exists)
         }

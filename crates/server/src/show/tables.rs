@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
 use keel_query::account::see::{self, Denied};
@@ -247,8 +247,38 @@ pub fn indexes(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
 
 /// SHOW CREATE TABLE.
 pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
+    let numbers = |error: SqlError| {
+        let db = database_of(core, name.db.as_deref())?;
+        let series = Some(()).filter(|()| error.code == code::NO_SUCH_TABLE);
+        let mut table = series.and_then(|()| keel_query::series::table(&db, &name.name)).ok_or(error)?;
+        if let Some(home) = core.state.database().catalog().schema(&db) {
+            table.options.collation = home.collation;
+        }
+        Ok(Arc::new(table))
+    };
+    let table = find(core, name, SHOW).or_else(numbers)?;
+    let sql = match table.is_series() {
+        true => keel_query::catalog::show_create::table(&table, 0),
+        false => core.state.database().show_create_table(&table),
+    };
+    let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
+    Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
+}
+
+/// SHOW CREATE SEQUENCE.
+pub fn create_sequence(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
+    let not = || -> SqlResult<Rows> {
+        Err(errors::not_sequence(database_of(core, name.db.as_deref())?, &name.name))
+    };
+    if view_of(core, name).is_some() {
+        return not();
+    }
     let table = find(core, name, SHOW)?;
-    let sql = core.state.database().show_create_table(&table);
+    if !table.is_sequence() {
+        return not();
+    }
+    let values = keel_query::sequence::values(&core.sql, &table)?;
+    let sql = keel_query::catalog::show_create::sequence(&table, &values);
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
 }
@@ -265,11 +295,11 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
         sql.push_str("/*!32312 IF NOT EXISTS*/ ");
     }
     names::push_quoted(&mut sql, &name);
-    sql.push_str(&format!(
-        " /*!40100 DEFAULT CHARACTER SET {} COLLATE {} */",
-        collation.charset().name(),
-        collation.name()
-    ));
+    sql.push_str(&format!(" /*!40100 DEFAULT CHARACTER SET {}", collation.charset().name()));
+    if collation != CollationId::BINARY {
+        sql.push_str(&format!(" COLLATE {}", collation.name()));
+    }
+    sql.push_str(" */");
     if let Some(comment) = found.map(|s| &*s.comment).filter(|c| !c.is_empty()) {
         sql.push_str(&format!(" COMMENT '{}'", comment.replace('\'', "''")));
     }

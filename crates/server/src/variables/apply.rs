@@ -1,16 +1,18 @@
 //! What changing a variable does: typed copies in the session that statements read, and switches of the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
 use keel_query::SessionVars;
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::Utc;
+use keel_value::temporal::named::{self, SharedZone};
 use keel_value::{CollationId, SqlMode};
 
 use super::{SessionSettings, Setting, size};
 use crate::core::Core;
-use crate::zone;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
@@ -96,7 +98,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "sql_notes" => vars.sql_notes = setting.is_on(),
         "sql_safe_updates" => vars.safe_updates = setting.is_on(),
         "sql_select_limit" => vars.select_limit = setting.as_u64(),
-        "time_zone" => vars.time_zone = zone::named(setting.as_text()).unwrap_or_else(zone::system),
+        "time_zone" => vars.time_zone = zone_of(setting.as_text()),
         "tmp_memory_table_size" | "tmp_table_size" => vars.tmp_memory_bytes = setting.as_u64(),
         "tx_isolation" => vars.isolation = isolation(setting.as_text()),
         "tx_read_only" => vars.read_only = setting.is_on(),
@@ -193,4 +195,9 @@ mod tests {
     fn copied_variables_are_in_the_table() {
         assert!(COPIED.iter().all(|name| table().find(name).is_some()));
     }
+}
+
+/// The zone of an accepted value of `time_zone`.
+fn zone_of(name: &str) -> SharedZone {
+    named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
 }

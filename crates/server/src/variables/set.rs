@@ -5,6 +5,7 @@ use std::time::Duration;
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::named;
 use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
@@ -15,7 +16,6 @@ use super::{
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
 use crate::privileges;
-use crate::zone;
 
 /// A change that has been checked.
 enum Change {
@@ -253,8 +253,8 @@ fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 
 fn zone_setting(value: &Value) -> SqlResult<Setting> {
     let text = shown(value);
-    let canonical = zone::canonical(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
-    Ok(Setting::text(&canonical))
+    let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
+    Ok(Setting::text(&name))
 }
 
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {

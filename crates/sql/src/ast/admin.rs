@@ -148,7 +148,9 @@ pub enum ShowKind {
     CreateTable(ObjectName),
     /// CREATE VIEW
     CreateView(ObjectName),
-    /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT, SEQUENCE, PACKAGE
+    /// CREATE SEQUENCE
+    CreateSequence(ObjectName),
+    /// CREATE PROCEDURE, FUNCTION, TRIGGER, EVENT, PACKAGE
     CreateOther {
         /// Upper-case kind.
         kind: String,

@@ -49,6 +49,8 @@ pub struct CreateTable {
     pub options: Vec<TableOption>,
     /// AS SELECT.
     pub select: Option<CreateSelect>,
+    /// CREATE SEQUENCE: what it is to count.
+    pub sequence: Option<Box<super::SequenceOptions>>,
 }
 
 /// The query of CREATE TABLE ... SELECT.
@@ -337,6 +339,8 @@ pub enum TableOption {
 pub struct DropTable {
     /// TEMPORARY.
     pub temporary: bool,
+    /// DROP SEQUENCE.
+    pub sequence: bool,
     /// IF EXISTS.
     pub if_exists: bool,
     /// The tables.
@@ -451,6 +455,8 @@ pub enum AlterAction {
     },
     /// ALTER INDEX name IGNORED (true), NOT IGNORED (false).
     IgnoreKey {
+        /// IF EXISTS.
+        if_exists: bool,
         /// The index.
         name: String,
         /// IGNORED.

@@ -7,6 +7,8 @@ use super::{ByteStr, OrderItem, Query, SourceText, WindowSpec};
 pub enum Expr {
     /// A number, string, NULL, TRUE, FALSE, ...
     Literal(Literal),
+    /// NEXTVAL(), LASTVAL() or SETVAL() of a sequence.
+    Sequence(Box<super::SequenceCall>),
     /// `?`, counted from 0 in order of appearance.
     Param(u32),
     /// `a`, `t.a`, `db.t.a`.

@@ -11,6 +11,7 @@ pub mod ddl;
 pub mod dml;
 pub mod expr;
 pub mod query;
+pub mod sequence;
 pub mod walk;
 
 pub use admin::*;
@@ -18,6 +19,7 @@ pub use ddl::*;
 pub use dml::*;
 pub use expr::*;
 pub use query::*;
+pub use sequence::*;
 
 use std::fmt;
 use std::ops::Deref;
@@ -216,6 +218,8 @@ pub enum Statement {
     CreateTable(Box<CreateTable>),
     /// DROP TABLE.
     DropTable(DropTable),
+    /// ALTER SEQUENCE.
+    AlterSequence(Box<AlterSequence>),
     /// ALTER TABLE.
     AlterTable(Box<AlterTable>),
     /// RENAME TABLE a TO b, ...

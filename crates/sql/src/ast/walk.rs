@@ -24,6 +24,7 @@ impl Expr {
             | Expr::UserVar(_)
             | Expr::SysVar(_)
             | Expr::Default(_)
+            | Expr::Sequence(_)
             | Expr::Values(_)
             | Expr::Ignore => {}
             Expr::AssignUserVar { value: expr, .. }
@@ -140,7 +141,7 @@ impl QueryBody {
                     body = left;
                 }
                 QueryBody::Select(select) => return select.reads(is_it),
-                QueryBody::Values(rows) => return rows.iter().flatten().any(|expr| expr.reads(is_it)),
+                QueryBody::Values(rows, _) => return rows.iter().flatten().any(|expr| expr.reads(is_it)),
                 QueryBody::Nested(query) => return query.reads(is_it),
             }
         }

@@ -37,13 +37,16 @@ impl Parser<'_> {
             }
             Kw::USER => self.create_user(false),
             Kw::VIEW | Kw::ALGORITHM => self.create_view(true, false),
+            Kw::SEQUENCE => {
+                self.advance();
+                self.alter_sequence()
+            }
             Kw::DEFINER
             | Kw::SQL
             | Kw::PROCEDURE
             | Kw::FUNCTION
             | Kw::EVENT
             | Kw::SERVER
-            | Kw::SEQUENCE
             | Kw::TABLESPACE => Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()) }),
             _ => Err(self.unexpected()),
         }
@@ -237,11 +240,11 @@ impl Parser<'_> {
     /// Behind ALTER: a column's default, or an index's use.
     fn alter_column(&mut self) -> SqlResult<AlterAction> {
         if self.accept_any(&[Kw::INDEX, Kw::KEY]).is_some() {
-            self.if_exists()?;
+            let if_exists = self.if_exists()?;
             let name = self.ident()?;
             let ignored = !self.accept_kw(Kw::NOT);
             self.expect_kw(Kw::IGNORED)?;
-            return Ok(AlterAction::IgnoreKey { name, ignored });
+            return Ok(AlterAction::IgnoreKey { if_exists, name, ignored });
         }
         self.accept_kw(Kw::COLUMN);
         let if_exists = self.if_exists()?;

@@ -29,13 +29,16 @@ impl Parser<'_> {
             Kw::VIEW => self.create_view(false, or_replace),
             Kw::ALGORITHM => self.create_view(false, or_replace),
             Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(false, or_replace),
-            Kw::TEMPORARY if self.peek_at(1).kw != Some(Kw::SEQUENCE) => {
+            Kw::TEMPORARY => {
                 self.advance();
-                Err(self.unexpected())
+                self.expect_kw(Kw::SEQUENCE)?;
+                self.create_sequence(or_replace, true)
             }
-            Kw::TEMPORARY
-            | Kw::SEQUENCE
-            | Kw::PROCEDURE
+            Kw::SEQUENCE => {
+                self.advance();
+                self.create_sequence(or_replace, false)
+            }
+            Kw::PROCEDURE
             | Kw::FUNCTION
             | Kw::TRIGGER
             | Kw::EVENT
@@ -97,12 +100,13 @@ impl Parser<'_> {
     }
 
     /// Behind TABLE.
-    fn create_table(&mut self, or_replace: bool, temporary: bool) -> SqlResult<Statement> {
+    /// A new table or sequence of which the name is read.
+    pub(super) fn new_table(&mut self, or_replace: bool, temporary: bool) -> SqlResult<CreateTable> {
         let if_not_exists = self.if_not_exists()?;
         if or_replace && if_not_exists {
             return Err(errors::wrong_usage("OR REPLACE", "IF NOT EXISTS"));
         }
-        let mut table = CreateTable {
+        Ok(CreateTable {
             or_replace,
             temporary,
             if_not_exists,
@@ -113,7 +117,12 @@ impl Parser<'_> {
             checks: Vec::new(),
             options: Vec::new(),
             select: None,
-        };
+            sequence: None,
+        })
+    }
+
+    fn create_table(&mut self, or_replace: bool, temporary: bool) -> SqlResult<Statement> {
+        let mut table = self.new_table(or_replace, temporary)?;
         if self.accept_kw(Kw::LIKE) {
             table.like = Some(self.object_name()?);
             return Ok(Statement::CreateTable(Box::new(table)));
@@ -536,7 +545,14 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Statement::DropDatabase { name: self.ident()?, if_exists })
             }
-            Kw::TEMPORARY if self.peek_at(1).kw == Some(Kw::SEQUENCE) => Ok(self.unsupported(2)),
+            Kw::TEMPORARY if self.peek_at(1).kw == Some(Kw::SEQUENCE) => {
+                self.pos += 2;
+                self.drop_sequence(true)
+            }
+            Kw::SEQUENCE => {
+                self.advance();
+                self.drop_sequence(false)
+            }
             Kw::TEMPORARY | Kw::TABLE | Kw::TABLES => self.drop_table(),
             Kw::INDEX => self.drop_index(),
             Kw::VIEW => {
@@ -560,13 +576,9 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Statement::Deallocate(self.ident()?))
             }
-            Kw::PROCEDURE
-            | Kw::FUNCTION
-            | Kw::TRIGGER
-            | Kw::EVENT
-            | Kw::SEQUENCE
-            | Kw::SERVER
-            | Kw::PACKAGE => Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) }),
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::SERVER | Kw::PACKAGE => {
+                Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) })
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -578,7 +590,7 @@ impl Parser<'_> {
         let tables = self.list(Self::object_name)?;
         let wait = self.lock_wait()?;
         self.accept_any(&[Kw::RESTRICT, Kw::CASCADE]);
-        Ok(Statement::DropTable(DropTable { temporary, if_exists, tables, wait }))
+        Ok(Statement::DropTable(DropTable { temporary, sequence: false, if_exists, tables, wait }))
     }
 
     fn drop_index(&mut self) -> SqlResult<Statement> {

@@ -2,12 +2,12 @@
 
 use super::Parser;
 use crate::ast::{
-    CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SourceText, TrimSide,
-    WindowSpec,
+    CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SequenceOp, SourceText,
+    TrimSide, WindowSpec,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
-use keel_base::{SqlResult, errors};
+use keel_base::SqlResult;
 
 /// How many arguments the functions take that stand in MariaDB's grammar, where a wrong count is a syntax error. The others are
 /// checked when bound.
@@ -217,9 +217,9 @@ impl Parser<'_> {
                 self.advance();
                 Err(self.unexpected())
             }
-            Kw::NEXT | Kw::PREVIOUS if self.peek_at(1).kw == Some(Kw::VALUE) => {
-                Err(errors::not_supported_yet("sequences"))
-            }
+            Kw::NEXT if self.peek_at(1).kw == Some(Kw::VALUE) => self.value_for(SequenceOp::Next),
+            Kw::PREVIOUS if self.peek_at(1).kw == Some(Kw::VALUE) => self.value_for(SequenceOp::Last),
+            Kw::NEXTVAL | Kw::LASTVAL | Kw::SETVAL if paren => self.sequence_call(kw),
             _ => self.column_or_call(),
         }
     }

@@ -121,6 +121,10 @@ impl Parser<'_> {
                 self.advance();
                 ShowKind::CreateTable(self.object_name()?)
             }
+            Kw::SEQUENCE => {
+                self.advance();
+                ShowKind::CreateSequence(self.object_name()?)
+            }
             Kw::VIEW => {
                 self.advance();
                 ShowKind::CreateView(self.object_name()?)
@@ -130,7 +134,7 @@ impl Parser<'_> {
                 let account = if self.at(Tok::End) { None } else { Some(self.account()?) };
                 ShowKind::CreateUser(account)
             }
-            Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::SEQUENCE | Kw::PACKAGE => {
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::PACKAGE => {
                 self.advance();
                 let mut kind = kw.name().to_owned();
                 if kw == Kw::PACKAGE && self.accept_kw(Kw::BODY) {

@@ -4,7 +4,7 @@ use super::Printer;
 use crate::ast::{
     AlterAction, CheckDef, ColumnDef, ColumnKey, CreateIndex, CreateTable, DataType, DataTypeKind,
     IndexAlgorithm, KeyDef, KeyKind, KeyOptions, KeyPart, LockWait, OnDuplicate, ReferenceAction, References,
-    TableOption,
+    SequenceOptions, TableOption,
 };
 
 fn type_name(kind: DataTypeKind) -> &'static str {
@@ -53,13 +53,33 @@ fn type_name(kind: DataTypeKind) -> &'static str {
 }
 
 impl Printer {
+    fn sequence_options(&mut self, options: &SequenceOptions) {
+        let number = |name: &str, value: Option<i64>| value.map(|value| format!(" {name} {value}"));
+        let bound = |name: &str, value: Option<Option<i64>>| match value {
+            Some(None) => Some(format!(" no {name}")),
+            value => number(name, value.flatten()),
+        };
+        let all = [
+            number("start with", options.start),
+            bound("minvalue", options.minimum),
+            bound("maxvalue", options.maximum),
+            number("increment by", options.increment),
+            number("cache", options.cache),
+            options.cycle.map(|cycle| if cycle { " cycle" } else { " nocycle" }.to_string()),
+        ];
+        all.iter().flatten().for_each(|option| self.word(option));
+    }
+
     pub(super) fn create_table(&mut self, table: &CreateTable) {
         self.word("create ");
         self.flag(table.or_replace, "or replace ");
         self.flag(table.temporary, "temporary ");
-        self.word("table ");
+        self.word(if table.sequence.is_some() { "sequence " } else { "table " });
         self.flag(table.if_not_exists, "if not exists ");
         self.object(&table.name);
+        if let Some(options) = &table.sequence {
+            self.sequence_options(options);
+        }
         if let Some(like) = &table.like {
             self.word(" like ");
             self.object(like);

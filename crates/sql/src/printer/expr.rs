@@ -3,7 +3,8 @@
 use super::Printer;
 use crate::ast::{
     BinaryOp, CastType, Expr, FrameBound, FrameExclude, FunctionCall, IntervalUnit, IsTest, Literal,
-    LiteralValue, MatchMode, SysVar, TrimSide, UnaryOp, VarScope, WindowFrame, WindowSpec,
+    LiteralValue, MatchMode, SequenceCall, SequenceOp, SysVar, TrimSide, UnaryOp, VarScope, WindowFrame,
+    WindowSpec,
 };
 use crate::keyword::Kw;
 
@@ -286,9 +287,28 @@ impl Printer {
                 self.parens(|printer| printer.column(column));
             }
             Expr::Ignore => self.word("ignore"),
+            Expr::Sequence(call) => self.sequence(call),
             Expr::Function(call) => self.call(call),
             other => self.special_call(other),
         }
+    }
+
+    fn sequence(&mut self, call: &SequenceCall) {
+        self.word(match call.op {
+            SequenceOp::Next => "nextval(",
+            SequenceOp::Last => "lastval(",
+            SequenceOp::Set { .. } => "setval(",
+        });
+        // Its database is said even where others are left out.
+        if let Some(database) = call.name.db.clone().or_else(|| self.home.clone()) {
+            self.ident(&database);
+            self.out.push('.');
+        }
+        self.ident(&call.name.name);
+        if let SequenceOp::Set { value, used, round } = call.op {
+            self.out.push_str(&format!(",{value},{},{round}", u8::from(used)));
+        }
+        self.word(")");
     }
 
     fn case(&mut self, operand: Option<&Expr>, whens: &[(Expr, Expr)], otherwise: Option<&Expr>) {

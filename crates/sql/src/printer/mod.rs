@@ -75,6 +75,13 @@ pub fn statement(statement: &Statement) -> Option<String> {
     Some(printer.out)
 }
 
+/// Text of an expression in which sequences without a database are of that one.
+pub fn expr_in(expr: &Expr, database: Option<&str>) -> String {
+    let mut printer = Printer { home: database.map(str::to_string), ..Printer::default() };
+    printer.expr(expr, 0);
+    printer.out
+}
+
 /// `name` in backticks.
 pub fn ident(name: &str) -> String {
     let mut printer = Printer::default();
@@ -98,6 +105,8 @@ struct Printer {
     omit: Option<String>,
     /// In names of columns too.
     omits_in_columns: bool,
+    /// The database of sequences that are named without one.
+    home: Option<String>,
 }
 
 impl Printer {

@@ -15,6 +15,7 @@ use super::{Work, transaction};
 use crate::catalog::TableDef;
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
+use crate::sequence;
 use crate::session::Session;
 
 impl Work<'_> {
@@ -33,6 +34,10 @@ impl Work<'_> {
         let table = self.plan.table.clone();
         self.row.clear();
         row::encode_values(&table.layout, &self.values, &mut self.row);
+        if table.is_sequence() {
+            sequence::store(session, &table, &self.values)?;
+            return self.stored(session, &table);
+        }
         let goes_on = self.plan.ignore || self.plan.replace || self.plan.on_duplicate.is_some();
         if !goes_on {
             let txn = transaction(session);
