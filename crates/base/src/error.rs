@@ -197,7 +197,7 @@ catalogue! {
     NET_PACKETS_OUT_OF_ORDER net_packets_out_of_order(1156, "08S01") "Got packets out of order";
     TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
     WRONG_COLUMN_NAME wrong_column_name(1166, "42000", column) "Incorrect column name '{column}'";
-    WRONG_KEY_COLUMN wrong_key_column(1167, "HY000", engine, column) "The storage engine {engine} can't index column `{column}`";
+    WRONG_KEY_COLUMN wrong_key_column(1167, "42000", engine, column) "The storage engine {engine} can't index column `{column}`";
     DUP_UNIQUE dup_unique(1169, "23000") "Can't write, because of unique constraint, to table";
     BLOB_KEY_WITHOUT_LENGTH blob_key_without_length(1170, "42000", column) "BLOB/TEXT column '{column}' used in key specification without a key length";
     PRIMARY_CANT_HAVE_NULL primary_cant_have_null(1171, "42000") "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
@@ -265,6 +265,7 @@ catalogue! {
     UNSUPPORTED_PS unsupported_ps(1295, "HY000") "This command is not supported in the prepared statement protocol yet";
     GET_ERRMSG get_errmsg(1296, "HY000", errno, text, engine) "Got error {errno} '{text}' from {engine}";
     UNKNOWN_TIME_ZONE unknown_time_zone(1298, "HY000", zone) "Unknown or incorrect time zone: '{zone}'";
+    WARN_INVALID_TIMESTAMP warn_invalid_timestamp(1299, "HY000", column, row) "Invalid TIMESTAMP value in column '{column}' at row {row}";
     INVALID_CHARACTER_STRING invalid_character_string(1300, "HY000", charset, value) "Invalid {charset} character string: '{value}'";
     WARN_ALLOWED_PACKET_OVERFLOWED warn_allowed_packet_overflowed(1301, "HY000", function, max) "Result of {function}() was larger than max_allowed_packet ({max}) - truncated";
     SP_DOES_NOT_EXIST sp_does_not_exist(1305, "42000", kind, name) "{kind} {name} does not exist";
@@ -339,6 +340,7 @@ catalogue! {
     NON_ASCII_SEPARATOR non_ascii_separator(1638, "HY000") "Non-ASCII separator arguments are not fully supported";
     UNKNOWN_LOCALE unknown_locale(1649, "HY000", name) "Unknown locale: '{name}'";
     TOO_LONG_TABLE_COMMENT too_long_table_comment(1628, "HY000", table, max) "Comment for table '{table}' is too long (max = {max})";
+    TOO_LONG_INDEX_COMMENT too_long_index_comment(1688, "HY000", index, max) "Comment for index '{index}' is too long (max = {max})";
     TOO_LONG_FIELD_COMMENT too_long_field_comment(1629, "HY000", field, max) "Comment for field '{field}' is too long (max = {max})";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     ACCESS_DENIED_NO_PASSWORD access_denied_no_password(1698, "28000", user, host) "Access denied for user '{user}'@'{host}'";
@@ -404,6 +406,9 @@ catalogue! {
     UNKNOWN_VIEW unknown_view(4092, "42S02", names) "Unknown VIEW: '{names}'";
     LOAD_INFILE_CAPABILITY_DISABLED load_infile_capability_disabled(4166, "HY000") "The used command is not allowed because the MariaDB server or client has disabled the local infile capability";
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
+    INVISIBLE_NOT_NULL_WITHOUT_DEFAULT invisible_not_null_without_default(4108, "HY000", column) "Invisible column `{column}` must have a default value";
+    TOO_LONG_DATABASE_COMMENT too_long_database_comment(4160, "HY000", database, max) "Comment for database '{database}' is too long (max = {max})";
+    PK_INDEX_CANT_BE_IGNORED pk_index_cant_be_ignored(4174, "HY000") "A primary key cannot be marked as IGNORE";
     JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
     JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";
     JSON_TABLE_SCALAR_EXPECTED json_table_scalar_expected(4178, "HY000", column, table) "Can't store an array or an object in the scalar column '{column}' of JSON_TABLE '{table}'.";
@@ -429,13 +434,16 @@ catalogue! {
     ARGUMENT_NOT_CONSTANT argument_not_constant(4102, "HY000", name) "Argument to the {name} function is not a constant for a partition";
     ARGUMENT_OUT_OF_RANGE argument_out_of_range(4103, "HY000", name) "Argument to the {name} function does not belong to the range [0,1]";
     WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
+    USER_IS_BLOCKED user_is_blocked(4150, "HY000") "User is blocked because of too many credential errors; unblock with 'ALTER USER / FLUSH PRIVILEGES'";
     ACCOUNT_HAS_BEEN_LOCKED account_has_been_locked(4151, "HY000") "Access denied, this account is locked";
     QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
     STD_INVALID_ARGUMENT std_invalid_argument(3047, "HY000", what, function) "Invalid argument error: {what} in function {function}.";
     RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
+    INVALID_DEFAULT_PARAM invalid_default_param(4032, "HY000") "Default/ignore value is not supported for such parameter usage";
     NOT_STANDARD_COMPLIANT_RECURSIVE not_standard_compliant_recursive(4008, "HY000", name) "Restrictions imposed on recursive definitions are violated for table '{name}'";
     ILLEGAL_PARAMETER_DATA_TYPES2_FOR_OPERATION illegal_parameter_data_types2_for_operation(4078, "HY000", a, b, op) "Illegal parameter data types {a} and {b} for operation '{op}'";
     ILLEGAL_PARAMETER_DATA_TYPE_FOR_OPERATION illegal_parameter_data_type_for_operation(4079, "HY000", a, op) "Illegal parameter data type {a} for operation '{op}'";
+    WITH_TIES_NEEDS_ORDER with_ties_needs_order(4180, "HY000") "FETCH ... WITH TIES requires ORDER BY clause to be present";
     SFORMAT_ERROR sformat_error(4183, "HY000", what) "SFORMAT error: {what}";
 }
 

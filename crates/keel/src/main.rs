@@ -92,6 +92,7 @@ fn serve(args: &[String]) -> Result<(), String> {
     });
     let ended = runtime.block_on(|| wait(&server, &asked));
     if let Ended::Failed(reason) = ended {
+        runtime.block_on(|| server.note_failure(&reason));
         return Err(format!("stopped: {reason}; nothing was acknowledged after that"));
     }
     say!("keel: stopping");

@@ -81,6 +81,10 @@ pub struct SessionVars {
     pub group_concat_max_len: u64,
     /// `max_statement_time`, microseconds; 0 is none.
     pub max_statement_time: u64,
+    /// `long_query_time`, microseconds: what takes longer is slow.
+    pub long_query_micros: u64,
+    /// `idle_transaction_timeout`, `idle_readonly_transaction_timeout`, `idle_write_transaction_timeout`, seconds; 0 is none.
+    pub idle_transaction_timeouts: [u64; 3],
     /// `max_allowed_packet`, bytes.
     pub max_allowed_packet: u64,
     /// `auto_increment_increment`.
@@ -142,6 +146,8 @@ impl Default for SessionVars {
             div_precision_increment: 4,
             max_recursive_iterations: 1000,
             group_concat_max_len: 1 << 20,
+            long_query_micros: 10_000_000,
+            idle_transaction_timeouts: [0; 3],
             max_statement_time: 0,
             max_allowed_packet: 16 << 20,
             auto_increment_increment: 1,
@@ -360,6 +366,8 @@ pub struct Session {
     pub(crate) locks_reads: bool,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
+    /// The rows of the running INSERT came as a batch: AUTO_INCREMENT values are taken as if nobody knew how many there are.
+    pub rows_come_in_batch: bool,
     /// When the running statement began, microseconds since 1970; read from the clock when first asked.
     statement_clock: Option<i64>,
     /// Scratch that statements reuse, so that the point path allocates nothing.
@@ -412,6 +420,7 @@ impl Session {
             abort_on_warning: false,
             locks_reads: false,
             no_index_used: false,
+            rows_come_in_batch: false,
             statement_clock: None,
             scratch: Scratch::default(),
         }

@@ -22,7 +22,9 @@ fn plan(client: &mut Client, sql: &str) -> String {
         cells.map(|(_, cell)| cell).collect::<Vec<_>>().join("|") + "\n"
     };
     // Rows are told apart by `; ` as well as the notes of the last column.
-    text.replace("; Using", ", Using").split("; ").map(line).collect()
+    let notes = ["Using", "FirstMatch", "LooseScan", "Not exists"];
+    let text = notes.iter().fold(text, |text, note| text.replace(&format!("; {note}"), &format!(", {note}")));
+    text.split("; ").map(line).collect()
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub(crate) struct Core {
     /// First clock reading of `tick` since it was resumed, 0 for none yet.
     slice_start: Cell<u64>,
     pub waited_nanos: Cell<u64>,
+    /// The part of it that was spent on locks of others.
+    pub locked_nanos: Cell<u64>,
     local: Cell<u64>,
     /// Its place in its worker's list.
     pub place: Cell<usize>,
@@ -138,6 +140,7 @@ impl Core {
             event: Cell::new(WaitEvent::Idle),
             slice_start: Cell::new(0),
             waited_nanos: Cell::new(0),
+            locked_nanos: Cell::new(0),
             local: Cell::new(0),
             place: Cell::new(0),
             sequence: Cell::new(0),
@@ -202,6 +205,7 @@ impl Core {
     pub fn assign(&self, job: Job) {
         self.state.swap(RUNNING, Ordering::AcqRel);
         self.waited_nanos.set(0);
+        self.locked_nanos.set(0);
         self.local.set(0);
         self.job.set(Some(job));
     }
@@ -431,6 +435,9 @@ fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
     let end = time::now();
     let nanos = end.0.saturating_sub(start.0);
     core.waited_nanos.set(core.waited_nanos.get() + nanos);
+    if event.is_lock() {
+        core.locked_nanos.set(core.locked_nanos.get() + nanos);
+    }
     worker::count_wait(event, nanos);
     deadline.is_none_or(|d| end < d)
 }

@@ -70,6 +70,15 @@ pub fn now() -> Instant {
         nanos => Instant(nanos),
     }
 }
+/// The time at which this thread's worker last looked at the clock: not later than now, and not earlier than the calling
+/// fiber's last wait or pause. Costs nothing.
+#[inline]
+pub fn recent() -> Instant {
+    match (VIRTUAL.get(), crate::worker::own()) {
+        (0, Some(worker)) => Instant(worker.now.get()),
+        _ => now(),
+    }
+}
 /// Microseconds since 1970 in UTC; may jump with the machine's clock.
 pub fn unix_micros() -> i64 {
     match VIRTUAL.get() {

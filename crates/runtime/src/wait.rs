@@ -88,6 +88,11 @@ wait_events! {
 impl WaitEvent {
     /// Number of kinds.
     pub const COUNT: usize = WaitEvent::Other as usize + 1;
+
+    /// Whether it is a lock on rows or tables that others have.
+    pub fn is_lock(self) -> bool {
+        matches!(self, WaitEvent::RowLock | WaitEvent::MetadataLock | WaitEvent::BackupLock)
+    }
 }
 
 /// Waits of one kind over the process's life.
@@ -117,4 +122,9 @@ pub fn totals() -> Vec<Total> {
 /// Nanoseconds the current fiber has been parked since its job began.
 pub fn of_current_fiber() -> u64 {
     crate::fiber::current_core().map_or(0, |core| core.waited_nanos.get())
+}
+
+/// The part of it that was spent on locks of rows and tables.
+pub fn on_locks_of_current_fiber() -> u64 {
+    crate::fiber::current_core().map_or(0, |core| core.locked_nanos.get())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::account::see::{self, Denied};
 use keel_query::{Collect, InterruptState, Session, UserVariable};
+use keel_runtime::time;
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, SqlType, Value};
@@ -16,6 +17,7 @@ use crate::counters::Counter;
 use crate::memory;
 use crate::prepared::Statements;
 use crate::registry::Client;
+use crate::session::Tally;
 use crate::state::ServerState;
 use crate::usage::Limited;
 use crate::variables::{SessionSettings, Setting};
@@ -38,6 +40,8 @@ pub struct Core {
     pub text_room: Option<Share>,
     /// The limits of its account, where it has some.
     pub limited: Option<Limited>,
+    /// What the running statement has done so far.
+    pub tally: Tally,
     /// A database was dropped by the running statement.
     pub database_dropped: bool,
 }
@@ -113,6 +117,8 @@ impl Core {
         status.set(Status::ANSI_QUOTES, mode.has(keel_value::SqlMode::ANSI_QUOTES));
         status.set(Status::DB_DROPPED, self.database_dropped);
         status.set(Status::NO_INDEX_USED, self.sql.no_index_used);
+        let took = time::recent().since(self.tally.began).as_micros() as u64;
+        status.set(Status::QUERY_WAS_SLOW, took >= self.sql.vars.long_query_micros);
         status
     }
 
@@ -164,6 +170,7 @@ impl Core {
     #[inline]
     pub fn count_handlers(&mut self) {
         let done = std::mem::take(&mut self.sql.handler);
+        self.tally.rows_examined = done.rows_read;
         for (counter, amount) in [
             (Counter::RowsRead, done.rows_read),
             (Counter::HandlerCommit, done.commit),

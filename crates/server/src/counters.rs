@@ -30,6 +30,7 @@ counters! {
     Connections "Connections",
     AbortedClients "Aborted_clients",
     AbortedConnects "Aborted_connects",
+    SlowQueries "Slow_queries",
     AccessDenied "Access_denied_errors",
     ErrorsMaxConnections "Connection_errors_max_connections",
     Running "Threads_running",

@@ -15,6 +15,7 @@ pub mod core;
 pub mod counters;
 pub mod host;
 pub mod inspect;
+pub mod logs;
 pub mod memory;
 pub mod monitor;
 pub mod options;
@@ -35,7 +36,6 @@ pub mod tls;
 mod upload;
 pub mod usage;
 pub mod variables;
-pub mod zone;
 
 pub use options::{OptionError, Options};
 pub use start::{Ended, Server, StartError, start, start_on_fiber};

@@ -118,6 +118,8 @@ pub struct Statements {
     numbered: HashMap<u32, Prepared>,
     named: HashMap<String, Prepared>,
     last: u32,
+    /// The last one could not be prepared, so that its execution, which may be on its way, finds nothing.
+    last_failed: bool,
 }
 
 impl Statements {
@@ -130,6 +132,7 @@ impl Statements {
                 break;
             }
         }
+        self.last_failed = false;
         self.numbered.insert(self.last, statement);
         state.counters.add(Counter::PreparedStatements, 1);
         Ok(self.last)
@@ -146,8 +149,17 @@ impl Statements {
     /// The statement of that number; `u32::MAX` stands for the last one.
     #[inline]
     pub fn get(&mut self, number: u32) -> Option<&mut Prepared> {
-        let number = if number == u32::MAX { self.last } else { number };
+        let number = match number {
+            u32::MAX if self.last_failed => return None,
+            u32::MAX => self.last,
+            number => number,
+        };
         self.numbered.get_mut(&number)
+    }
+
+    /// A statement could not be prepared: `u32::MAX` stands for nothing until another one is.
+    pub fn note_failure(&mut self) {
+        self.last_failed = true;
     }
 
     /// Forgets the statement of that number.

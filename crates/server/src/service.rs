@@ -63,6 +63,7 @@ impl SqlService {
             statements: Statements::default(),
             text_room: None,
             limited: None,
+            tally: Default::default(),
             database_dropped: false,
         };
         ClientSession::new(core)

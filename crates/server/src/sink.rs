@@ -12,6 +12,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::named::SharedZone;
 use keel_value::types::{Format, flags};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, ValueRef};
 use keel_wire::capability::{Capabilities, Status, type_code};
@@ -20,7 +21,6 @@ use keel_wire::reply::{self, Column, Extended};
 use keel_wire::{packet, rows};
 
 use crate::upload::Upload;
-use crate::zone::SharedZone;
 
 /// Output is handed to the kernel in pieces of about this size.
 const FLUSH_BYTES: usize = 64 * 1024;
@@ -97,9 +97,9 @@ pub fn message_in_results(message: &str, results: CollationId) -> Option<Vec<u8>
 
 fn send_column(ty: &SqlType, to: Charset) -> SendColumn {
     let from = ty.collation.charset();
-    let converts = ty.is_text() && to != Charset::Binary && from != Charset::Binary && !holds(to, from);
-    let from = converts.then_some(if ty.has_members() { Charset::Utf8mb4 } else { from });
-    let from = from.filter(|from| !holds(to, *from));
+    let is_text = ty.is_text() || ty.has_members();
+    let converts = is_text && to != Charset::Binary && from != Charset::Binary && !holds(to, from);
+    let from = converts.then_some(from);
     SendColumn { ty: ty.clone(), plain: from.is_none() && ty.kind != TypeKind::Timestamp, from }
 }
 

@@ -18,6 +18,7 @@ use keel_runtime::{Runtime, fiber, system, time};
 use keel_storage::Engine;
 
 use crate::host::ServerHost;
+use crate::logs::{Logs, Severity};
 use crate::memory::{self, Budget, Keeper};
 use crate::monitor::deadlocks::Watch;
 use crate::options::{OptionError, Options};
@@ -143,7 +144,8 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
     let globals = options.globals(facts(&options, &folder, &addresses, &tls));
     let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
-    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper, tls));
+    let state =
+        Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(&options, &folder)));
     let server_host = Arc::new(ServerHost::default());
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;
@@ -154,9 +156,15 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.set_database(database);
     Watch::start(&state);
     state.timeouts.start();
+    state.logs.start(&state.globals, log_header(&state));
     state.keeper.apply(&state);
     let budget = state.keeper.budget(&state);
-    let notes = fit_connections(&state, &options, &budget).into_iter().chain(budget.note()).collect();
+    let notes: Vec<String> =
+        fit_connections(&state, &options, &budget).into_iter().chain(budget.note()).collect();
+    for note in &notes {
+        state.logs.error(Severity::Note, 0, note);
+    }
+    state.logs.error(Severity::Note, 0, &ready(&state));
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
     Ok(Server { state, net, addresses, notes, _lock: lock })
@@ -233,6 +241,40 @@ pub fn shown(address: &Address) -> String {
     }
 }
 
+/// The logs; the error log has a file where one is named, `--log-error` alone names the host's.
+fn open_logs(options: &Options, folder: &Path) -> Logs {
+    let error_log = options.is_set("log_error").then(|| folder.join(error_log(options)));
+    Logs::new(folder, error_log)
+}
+
+fn error_log(options: &Options) -> String {
+    let name = match options.named("log_error") {
+        none if none.is_empty() => system::host_name(),
+        given => given,
+    };
+    if Path::new(&name).extension().is_some() { name } else { format!("{name}.err") }
+}
+
+/// The line by which tools see that a server has started.
+fn ready(state: &ServerState) -> String {
+    let shown = |name: &str| state.globals.named(name).show();
+    let (socket, port) = (shown("socket"), shown("port"));
+    format!("keel: ready for connections.\nVersion: '{VERSION}'  socket: '{socket}'  port: {port}  Keel")
+}
+
+/// What the general log and the slow log begin with.
+fn log_header(state: &ServerState) -> String {
+    let shown = |name: &str| state.globals.named(name).show();
+    // Tools know the line by the path that it begins with.
+    let program = std::env::current_exe().map_or("/keel".into(), |path| path.display().to_string());
+    format!(
+        "{program}, Version: {VERSION} (Keel). started with:\nTcp port: {}  Unix socket: {}\n\
+         Time\t\t    Id Command\tArgument\n",
+        shown("port"),
+        shown("socket")
+    )
+}
+
 /// Variables that describe this server.
 fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> Vec<(&'static str, Setting)> {
     let port = addresses.iter().find_map(|address| match address {
@@ -255,6 +297,19 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> 
         ("version_compile_machine", Setting::text(std::env::consts::ARCH)),
         ("thread_pool_size", Setting::UInt(keel_runtime::worker_count() as u64)),
     ];
+    let host = system::host_name();
+    for (name, file) in [
+        ("general_log_file", format!("{host}.log")),
+        ("slow_query_log_file", format!("{host}-slow.log")),
+        ("log_slow_query_file", format!("{host}-slow.log")),
+    ] {
+        if !options.is_set(name) {
+            facts.push((name, Setting::text(&file)));
+        }
+    }
+    if options.is_set("log_error") {
+        facts.push(("log_error", Setting::text(&error_log(options))));
+    }
     if let Some(files) = tls.files() {
         facts.push(("have_ssl", Setting::text("YES")));
         for (name, path) in [
@@ -306,6 +361,12 @@ impl Server {
         }
     }
 
+    /// Tells the error log on a fiber why the server ends without a stop.
+    pub fn note_failure(&self, reason: &str) {
+        self.state.logs.error(Severity::Error, 0, reason);
+        self.state.logs.stop();
+    }
+
     /// Stops on a fiber: no new connections, sessions end and roll back, everything is flushed.
     pub fn stop(self) -> Result<(), StartError> {
         self.net.stop_accepting();
@@ -318,6 +379,8 @@ impl Server {
             fiber::sleep(Duration::from_millis(5));
         }
         self.state.timeouts.stop();
+        self.state.logs.error(Severity::Note, 0, "keel: Shutdown complete");
+        self.state.logs.stop();
         self.state.keeper.stop();
         for address in &self.addresses {
             if let Address::Unix(path) = address {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::admission::Room;
 use crate::counters::Counters;
+use crate::logs::Logs;
 use crate::memory::Keeper;
 use crate::monitor::deadlocks::Deadlocks;
 use crate::monitor::figures::LastReport;
@@ -66,6 +67,8 @@ pub struct ServerState {
     pub stage: Mutex<HashMap<String, Staged>>,
     /// What accounts with limits have used.
     pub usage: Usage,
+    /// The general, slow and error log.
+    pub logs: Logs,
     /// How connections are encrypted.
     pub tls: Tls,
     /// Digests of passwords that have been proven.
@@ -84,7 +87,7 @@ pub struct ServerState {
 
 impl ServerState {
     /// The state of a server that starts over `engine`; its keeper says later who gets how much memory.
-    pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper, tls: Tls) -> ServerState {
+    pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper, tls: Tls, logs: Logs) -> ServerState {
         ServerState {
             engine,
             globals,
@@ -102,6 +105,7 @@ impl ServerState {
             last_report: Mutex::default(),
             stage: Mutex::default(),
             usage: Usage::default(),
+            logs,
             tls,
             digests: Digests::default(),
             proofs: Semaphore::new(2),

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_query::account::{Privileges, see};
-use keel_sql::ParseOptions;
 use keel_sql::ast::{
     Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement, Xa,
 };
-use keel_value::collation::{self, Charset};
+use keel_sql::{AsSent, ParseOptions};
+use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
 use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
+use crate::logs::{self, Which};
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::registry::Client;
@@ -56,14 +57,17 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
-        as_sent: matches!(core.sql.vars.client_collation.charset(), Charset::Latin1).then_some(in_latin1),
+        as_sent: as_sent(core.sql.vars.client_collation),
         ..ParseOptions::default()
     }
 }
 
-/// UTF-8 as a client with latin1 sent it.
-fn in_latin1(text: &[u8]) -> Vec<u8> {
-    collation::convert(Charset::Utf8mb4, Charset::Latin1, text).0.into_owned()
+/// How a client of that collation sent what is UTF-8 here.
+fn as_sent(client: CollationId) -> Option<AsSent> {
+    let convert = |text: &[u8], client| {
+        collation::convert(Charset::Utf8mb4, CollationId(client).charset(), text).0.into_owned()
+    };
+    (!client.charset().is_utf8()).then_some(AsSent { collation: client.0, convert })
 }
 
 /// Whether the server answers it, not the executor.
@@ -236,8 +240,8 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
 fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
     let Evaluated { value, ty } = core.evaluate(source, params)?;
     match value {
-        Value::Bytes(bytes) if ty.is_text() && ty.collation.charset() == Charset::Latin1 => {
-            Ok(collation::convert(Charset::Latin1, Charset::Utf8mb4, &bytes).0.into_owned())
+        Value::Bytes(bytes) if ty.is_text() && !ty.collation.charset().is_utf8() => {
+            Ok(collation::convert(ty.collation.charset(), Charset::Utf8mb4, &bytes).0.into_owned())
         }
         Value::Bytes(bytes) => Ok(bytes.into_vec()),
         other => Ok(crate::variables::value::shown(&other).into_bytes()),
@@ -336,6 +340,22 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
     *core.client.settings.lock() = before;
 }
 
+/// TRUNCATE of a log's table; false where it is another table.
+pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
+    let Statement::Truncate { table, .. } = statement else { return Ok(false) };
+    let schema = table.db.as_deref().or(core.sql.database.as_deref());
+    if schema != Some(crate::schema::MYSQL) || !logs::tables::NAMES.contains(&&*table.name) {
+        return Ok(false);
+    }
+    let catalog = core.state.database().catalog();
+    see::require_mysql(&core.sql, &catalog.accounts, Privileges::DROP)?;
+    let database = core.state.database().clone();
+    database.commit(&mut core.sql)?;
+    core.sql.diagnostics.clear();
+    core.state.logs.tables.truncate(&table.name);
+    Ok(true)
+}
+
 /// KILL id, or KILL QUERY id.
 pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
     let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
@@ -416,11 +436,16 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         }
         FlushKind::Privileges => {
             core.state.digests.forget();
+            core.state.usage.forget_passwords();
             database.check_grants()
         }
         FlushKind::Other(what) => {
             match what.as_str() {
                 "USER_RESOURCES" => core.state.usage.flush(),
+                "LOGS" => core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]),
+                "GENERAL LOGS" => core.state.logs.flush(&[Which::General]),
+                "SLOW LOGS" => core.state.logs.flush(&[Which::Slow]),
+                "ERROR LOGS" => core.state.logs.flush(&[Which::Error]),
                 "SSL" => core.state.tls.reload().map_err(|error| {
                     errors::unknown_error(format!("Failed to refresh SSL, error: {}", error.what))
                 })?,
@@ -447,7 +472,8 @@ fn commit_before_flush(core: &mut Core) -> SqlResult<()> {
     database.commit(&mut core.sql)
 }
 
-/// Bits of COM_REFRESH: FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+/// Bits of COM_REFRESH: FLUSH LOGS, FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+const REFRESH_LOG: u8 = 0x02;
 const REFRESH_TABLES: u8 = 0x04;
 const REFRESH_STATUS: u8 = 0x10;
 const REFRESH_MASTER: u8 = 0x80;
@@ -460,6 +486,9 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
     if what & REFRESH_TABLES != 0 {
         let database = core.state.database().clone();
         database.flush_tables(&mut core.sql, &[])?;
+    }
+    if what & REFRESH_LOG != 0 {
+        core.state.logs.flush(&[Which::General, Which::Slow, Which::Error]);
     }
     if what & REFRESH_STATUS != 0 {
         flush_status(core);

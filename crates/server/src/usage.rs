@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
-use keel_query::account::{Account, Limits};
+use keel_query::account::{Account, Limits, Privileges};
 use keel_runtime::time::{self, Instant};
 use parking_lot::Mutex;
 
@@ -29,6 +29,8 @@ struct Used {
 #[derive(Clone, Default)]
 pub struct Usage {
     accounts: Arc<Mutex<HashMap<Key, Used>>>,
+    /// Wrong passwords in a row; only of accounts that there are.
+    wrong_passwords: Arc<Mutex<HashMap<Key, u64>>>,
 }
 
 /// A connection of an account that has limits; it ends with this value.
@@ -70,12 +72,50 @@ impl Usage {
         Ok(Some(Limited { key, limits, usage: self.clone() }))
     }
 
+    /// Whether there were `max` wrong passwords in a row; who may end others' connections is never shut out.
+    pub fn is_blocked(&self, account: &Account, max: u64) -> bool {
+        let known = self.wrong_passwords.lock();
+        !known.is_empty()
+            && known.get(&key_of(account)).is_some_and(|count| *count >= max)
+            && is_bounded(account, max)
+    }
+
+    /// Counts a wrong password.
+    pub fn password_failed(&self, account: &Account, max: u64) {
+        if is_bounded(account, max) {
+            *self.wrong_passwords.lock().entry(key_of(account)).or_default() += 1;
+        }
+    }
+
+    /// The password was right: begins to count anew.
+    pub fn password_proven(&self, account: &Account) {
+        let mut known = self.wrong_passwords.lock();
+        if !known.is_empty() {
+            known.remove(&key_of(account));
+        }
+    }
+
+    /// FLUSH PRIVILEGES: nobody has said a wrong password.
+    pub fn forget_passwords(&self) {
+        self.wrong_passwords.lock().clear();
+    }
+
     /// FLUSH USER_RESOURCES: nobody has done anything within this hour.
     pub fn flush(&self) {
         let mut accounts = self.accounts.lock();
         accounts.retain(|_, used| used.now > 0);
         accounts.values_mut().for_each(|used| *used = Used { now: used.now, ..Used::new() });
     }
+}
+
+fn key_of(account: &Account) -> Key {
+    (account.user.clone(), account.host.clone())
+}
+
+/// Whether `max_password_errors` concerns an account; its greatest value is no bound.
+fn is_bounded(account: &Account, max: u64) -> bool {
+    let rules = Privileges::CONNECTION_ADMIN.and(Privileges::SUPER);
+    max < u64::from(u32::MAX) && !account.global.has_any(rules)
 }
 
 impl Used {

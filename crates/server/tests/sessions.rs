@@ -7,11 +7,12 @@ use std::net::TcpStream;
 
 use common::{code, eventually, start};
 use keel_value::Value;
+use keel_wire::bulk::Mark;
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::client::{ClientError, ClientResult, ConnectOptions, Connection, Reply};
 use keel_wire::command::byte;
 use keel_wire::packet;
-use keel_wire::reply::StateChange;
+use keel_wire::reply::{OkReply, StateChange};
 
 #[test]
 fn simple_commands_are_answered() {
@@ -533,5 +534,104 @@ fn parameters_in_pieces_fail_until_the_statement_is_reset() {
     }
     let (code, message) = text(client.execute(&statement, &values));
     assert!(code == 1105 && message.ends_with("longer than 'max_allowed_packet' bytes"), "{code} {message}");
+    running.stop();
+}
+
+/// What the packet is answered by.
+fn bulk(
+    client: &mut Connection<TcpStream>,
+    statement: u32,
+    rows: &[Vec<Result<Option<&str>, Mark>>],
+) -> ClientResult<OkReply> {
+    let mut packet = Vec::new();
+    keel_wire::bulk::encode_texts(&mut packet, statement, rows);
+    client.simple(packet[0], &packet[1..])
+}
+
+#[test]
+fn a_batch_of_rows_is_one_command() {
+    let running = start();
+    let mut client = running.client();
+    let table = "CREATE TABLE test.b (i INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(10) DEFAULT 'dflt', \
+                 n INT NOT NULL DEFAULT 7)";
+    client.query(table).unwrap();
+    let insert = client.prepare("INSERT INTO test.b (v, n) VALUES (?, ?)").unwrap();
+    let rows = [
+        vec![Ok(Some("a")), Ok(Some("1"))],
+        vec![Ok(None), Ok(Some("2"))],
+        vec![Err(Mark::Default), Err(Mark::Default)],
+        vec![Err(Mark::Ignore), Err(Mark::Ignore)],
+    ];
+    let ok = bulk(&mut client, insert.id, &rows).unwrap();
+    assert_eq!((ok.affected_rows, ok.last_insert_id), (4, 1));
+    assert_eq!(ok.info, "Records: 4  Duplicates: 0  Warnings: 0");
+    let all = "SELECT COALESCE(v, 'NULL'), n FROM test.b ORDER BY i";
+    let before = client.rows(all).unwrap();
+    assert_eq!(before, [["a", "1"], ["NULL", "2"], ["dflt", "7"], ["dflt", "7"]]);
+    // All rows or none.
+    let too_long = [vec![Ok(Some("b")), Ok(Some("1"))], vec![Ok(Some("12345678901")), Ok(Some("2"))]];
+    assert_eq!(code(bulk(&mut client, insert.id, &too_long)), 1406);
+    client.query("BEGIN").unwrap();
+    assert_eq!(code(bulk(&mut client, insert.id, &too_long)), 1406);
+    client.query("COMMIT").unwrap();
+    assert_eq!(client.rows(all).unwrap(), before);
+    // Row by row: the counts are those of all.
+    let update = client.prepare("UPDATE test.b SET v = ?, n = ? WHERE i = ?").unwrap();
+    let rows = [
+        vec![Ok(Some("u")), Ok(Some("5")), Ok(Some("1"))],
+        vec![Err(Mark::Default), Err(Mark::Ignore), Ok(Some("2"))],
+        vec![Err(Mark::Ignore), Ok(Some("9")), Ok(Some("3"))],
+        vec![Ok(Some("q")), Ok(Some("1")), Ok(Some("99"))],
+    ];
+    let ok = bulk(&mut client, update.id, &rows).unwrap();
+    assert_eq!((ok.affected_rows, &*ok.info), (3, "Rows matched: 3  Changed: 3  Warnings: 0"));
+    let after = client.rows(all).unwrap();
+    assert_eq!(after, [["u", "5"], ["dflt", "2"], ["dflt", "9"], ["dflt", "7"]]);
+    assert_eq!(code(bulk(&mut client, update.id, &[vec![Ok(None), Ok(None), Err(Mark::Default)]])), 4032);
+    let delete = client.prepare("DELETE FROM test.b WHERE i = ?").unwrap();
+    let rows = [vec![Ok(Some("1"))], vec![Ok(Some("99"))], vec![Ok(Some("2"))]];
+    assert_eq!(bulk(&mut client, delete.id, &rows).unwrap().affected_rows, 2);
+    running.stop();
+}
+
+#[test]
+fn a_batch_that_cannot_be_one_is_refused() {
+    let running = start();
+    let mut client = running.client();
+    client.query("CREATE TABLE test.b (i INT PRIMARY KEY, v INT)").unwrap();
+    let row = [vec![Ok(Some("1"))]];
+    for sql in ["SELECT ?", "SET @a = ?", "INSERT INTO test.b SELECT ?, 1"] {
+        let statement = client.prepare(sql).unwrap();
+        assert_eq!(code(bulk(&mut client, statement.id, &row)), 1295, "{sql}");
+    }
+    assert_eq!(code(bulk(&mut client, 999, &row)), 1243);
+    let insert = client.prepare("INSERT INTO test.b VALUES (?, 1)").unwrap();
+    assert_eq!(code(bulk(&mut client, insert.id, &[])), 1210);
+    assert_eq!(code(client.simple(byte::STMT_BULK_EXECUTE, &[1, 0])), 1835);
+    let head = [&insert.id.to_le_bytes()[..], &[0xc0, 0, 253, 0, 0, 1, b'1']].concat();
+    assert_eq!(code(client.simple(byte::STMT_BULK_EXECUTE, &head)), 1295);
+    // Values that differ by row keep their own duplicates apart, and fail together.
+    let upsert = "INSERT INTO test.b VALUES (?, 1) ON DUPLICATE KEY UPDATE v = ?";
+    let upsert = client.prepare(upsert).unwrap();
+    let rows = [vec![Ok(Some("1")), Ok(Some("8"))], vec![Ok(Some("1")), Ok(Some("9"))]];
+    let ok = bulk(&mut client, upsert.id, &rows).unwrap();
+    assert_eq!((ok.affected_rows, &*ok.info), (3, "Records: 2  Duplicates: 1  Warnings: 0"));
+    let fails = [vec![Ok(Some("2")), Ok(Some("8"))], vec![Ok(Some("1")), Ok(Some("x"))]];
+    assert_eq!(code(bulk(&mut client, upsert.id, &fails)), 1366);
+    assert_eq!(client.rows("SELECT i, v FROM test.b").unwrap(), [["1", "9"]]);
+    running.stop();
+}
+
+#[test]
+fn the_last_statement_is_none_after_one_that_could_not_be_prepared() {
+    let running = start();
+    let mut client = running.client();
+    client.prepare("DO 1").unwrap();
+    let last = [&u32::MAX.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat();
+    client.simple(byte::STMT_EXECUTE, &last).unwrap();
+    assert_eq!(code(client.prepare("SELECT nothing")), 1054);
+    assert_eq!(code(client.simple(byte::STMT_EXECUTE, &last)), 1243);
+    client.prepare("DO 2").unwrap();
+    client.simple(byte::STMT_EXECUTE, &last).unwrap();
     running.stop();
 }

@@ -101,7 +101,7 @@ flags! { Capabilities(u64) {
 } }
 
 impl Capabilities {
-    /// What a Keel server offers: as MariaDB 10.11 without progress reports and bulk execution. TLS comes to it where there is a certificate.
+    /// What a Keel server offers: as MariaDB 10.11 without progress reports. TLS comes to it where there is a certificate.
     pub const SERVER: Capabilities = Capabilities::FOUND_ROWS
         .with(Capabilities::LONG_FLAG)
         .with(Capabilities::CONNECT_WITH_DB)
@@ -126,6 +126,7 @@ impl Capabilities {
         .with(Capabilities::SESSION_TRACK)
         .with(Capabilities::DEPRECATE_EOF)
         .with(Capabilities::REMEMBER_OPTIONS)
+        .with(Capabilities::STMT_BULK)
         .with(Capabilities::CACHE_METADATA)
         .with(Capabilities::EXTENDED_METADATA);
 

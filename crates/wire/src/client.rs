@@ -89,7 +89,8 @@ impl Default for ConnectOptions {
                 .with(Capabilities::PLUGIN_AUTH)
                 .with(Capabilities::PLUGIN_AUTH_LENENC)
                 .with(Capabilities::CONNECT_ATTRS)
-                .with(Capabilities::SESSION_TRACK),
+                .with(Capabilities::SESSION_TRACK)
+                .with(Capabilities::STMT_BULK),
         }
     }
 }

@@ -38,6 +38,8 @@ pub enum Command<'a> {
     StmtPrepare(&'a [u8]),
     /// Executes a prepared statement; see [`crate::params`].
     StmtExecute(&'a [u8]),
+    /// Executes a prepared statement for several rows of parameters; see [`crate::bulk`].
+    StmtBulkExecute(&'a [u8]),
     /// A piece of one parameter; has no answer.
     StmtSendLongData {
         /// The statement.
@@ -92,6 +94,7 @@ pub mod byte {
     pub const SET_OPTION: u8 = 0x1b;
     pub const STMT_FETCH: u8 = 0x1c;
     pub const RESET_CONNECTION: u8 = 0x1f;
+    pub const STMT_BULK_EXECUTE: u8 = 0xfa;
 }
 
 impl<'a> Command<'a> {
@@ -103,6 +106,7 @@ impl<'a> Command<'a> {
         Ok(match command {
             byte::QUERY => Command::Query(reader.take_rest()),
             byte::STMT_EXECUTE => Command::StmtExecute(reader.take_rest()),
+            byte::STMT_BULK_EXECUTE => Command::StmtBulkExecute(reader.take_rest()),
             byte::STMT_PREPARE => Command::StmtPrepare(reader.take_rest()),
             byte::STMT_CLOSE => Command::StmtClose(reader.u32()?),
             byte::STMT_RESET => Command::StmtReset(reader.u32()?),

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod bulk;
 pub mod capability;
 pub mod client;
 pub mod codec;

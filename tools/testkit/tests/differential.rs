@@ -12,6 +12,7 @@ fn keel_answers_as_mariadb_does() {
     let keel = Server::start(Engine::Keel, &[]).expect("keel starts");
     let options = ["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"];
     let maria = Server::start(Engine::MariaDb, &options).expect("mariadb starts");
+    maria.load_zones().expect("mariadb takes time zones");
     let mut scripts: Vec<_> =
         fs::read_dir(folder).expect("tests/sql").map(|entry| entry.expect("entry").path()).collect();
     scripts.sort();

@@ -21,7 +21,7 @@ usage: cargo x tidy
        cargo x mtr [--only NAME,NAME*,...] [--score]
        cargo x queries [--seed N] [--minutes M] [--only compare|partitions]
        cargo x clients [--only NAME,NAME,...]
-       cargo x collations";
+       cargo x collations [code_page]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -30,7 +30,9 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "engine" => engine::run(rest),
         Some((command, rest)) if command == "fuzz" => fuzz::run(rest),
-        Some((command, rest)) if command == "collations" && rest.is_empty() => collations::run(),
+        Some((command, rest)) if command == "collations" && matches!(rest, [] | [_]) => {
+            collations::run(rest.first().map(String::as_str))
+        }
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
         Some((command, rest)) if command == "queries" => queries::run(rest),
         Some((command, rest)) if command == "clients" => clients::run(rest),

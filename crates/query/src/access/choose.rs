@@ -142,7 +142,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let mut offers = Vec::with_capacity(table.indexes.len());
     let mut forced = false;
     for (position, index) in table.indexes.iter().enumerate() {
-        match hint(request.hints, &index.name) {
+        match hint(request.hints, index) {
             Hint::Ignored => continue,
             Hint::Forced => forced = true,
             Hint::None => {}
@@ -298,10 +298,13 @@ enum Hint {
 }
 
 /// What hints say about an index.
-fn hint(hints: &[IndexHint], name: &str) -> Hint {
+fn hint(hints: &[IndexHint], index: &IndexDef) -> Hint {
+    if index.options.ignored {
+        return Hint::Ignored;
+    }
     let mut said = Hint::None;
     for hint in hints {
-        let named = hint.indexes.iter().any(|i| names::same(i, name));
+        let named = hint.indexes.iter().any(|i| names::same(i, &index.name));
         match (hint.kind, named) {
             (IndexHintKind::Ignore, true) => return Hint::Ignored,
             (IndexHintKind::Use | IndexHintKind::Force, false) => said = Hint::Ignored,

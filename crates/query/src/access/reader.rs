@@ -107,6 +107,8 @@ pub struct TableReader {
     unique: bool,
     /// The rows are to be changed.
     changes: bool,
+    /// Rows come with their hidden numbers, behind the columns.
+    numbered: bool,
     /// Locked rows are looked at as last committed, where the isolation level lets them be.
     semi_consistent: bool,
 }
@@ -131,6 +133,7 @@ impl TableReader {
             exact: true,
             unique: false,
             changes: false,
+            numbered: false,
             semi_consistent: false,
         }
     }
@@ -139,6 +142,12 @@ impl TableReader {
     /// which compares it before it knows.
     pub fn for_change(mut self) -> TableReader {
         self.changes = true;
+        self
+    }
+
+    /// The same with the hidden row numbers behind the columns, where they are asked for.
+    pub fn numbered(mut self, numbered: bool) -> TableReader {
+        self.numbered = numbered;
         self
     }
 
@@ -255,6 +264,27 @@ impl TableReader {
 
     /// The next row, into `slot`; false at the end.
     pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        if self.numbered {
+            return self.next_numbered(session, slot);
+        }
+        self.next_row(session, slot)
+    }
+
+    /// The next row decoded, its number behind the columns.
+    #[cold]
+    fn next_numbered(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        if !self.next_row(session, slot)? {
+            return Ok(false);
+        }
+        let number =
+            self.primary.as_slice().try_into().map_or(Value::Null, |n| Value::UInt(u64::from_be_bytes(n)));
+        let columns = 0..self.table.columns.len() as u16;
+        let values = columns.map(|column| slot.get(column).to_owned()).chain([number]).collect();
+        *slot = RowSlot::Values(values);
+        Ok(true)
+    }
+
+    fn next_row(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         // Warnings about the row's values say which row it was.
         session.current_row += 1;
         match &mut self.state {

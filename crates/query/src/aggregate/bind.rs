@@ -116,7 +116,17 @@ impl Binder<'_> {
 
     /// The expression of an aggregate: the one met before, if it is the same.
     pub(super) fn keep_aggregate(&mut self, call: AggregateCall) -> Expr {
-        let derivation = if call.ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let derivation = match (call.kind, call.args.as_slice()) {
+            _ if !call.ty.is_string() => Derivation::Numeric,
+            (
+                AggregateKind::Min
+                | AggregateKind::Max
+                | AggregateKind::AnyValue
+                | AggregateKind::GroupConcat,
+                [of],
+            ) if of.ty.is_string() => of.derivation,
+            _ => Derivation::Implicit,
+        };
         let (ty, nullable) = (call.ty.clone(), call.nullable);
         let known = self.scope().aggregates.iter().position(|other| same_call(other, &call));
         let index = known.unwrap_or_else(|| {

@@ -146,7 +146,7 @@ impl Binder<'_> {
             T::Char { args, charset } => self.char_function(args, charset.as_deref()),
             T::Match { .. } => Err(errors::not_supported_yet("MATCH ... AGAINST")),
             T::Row(parts) => {
-                let parts = parts.iter().map(|p| self.scalar(p)).collect::<SqlResult<Vec<_>>>()?;
+                let parts = parts.iter().map(|p| self.expr(p)).collect::<SqlResult<Vec<_>>>()?;
                 Ok(Expr::new(Node::Row(parts), SqlType::null(), true))
             }
             T::Default(Some(name)) => self.default_of(name),
@@ -228,7 +228,11 @@ impl Binder<'_> {
     }
 
     fn unary(&mut self, op: UnaryOp, tree: &ast::Expr) -> SqlResult<Expr> {
-        let value = self.scalar(tree)?;
+        let value = match op {
+            UnaryOp::BitNot => self.expr(tree)?,
+            _ => self.scalar(tree)?,
+        };
+        refuse_row(&value, "~")?;
         match op {
             UnaryOp::Plus => Ok(value),
             UnaryOp::Not => {
@@ -301,7 +305,11 @@ impl Binder<'_> {
     }
 
     fn bit_operation(&mut self, op: BitOp, left: &ast::Expr, right: &ast::Expr) -> SqlResult<Expr> {
-        let (l, r) = (as_number(self.scalar(left)?), as_number(self.scalar(right)?));
+        let (l, r) = (self.expr(left)?, self.expr(right)?);
+        for operand in [&l, &r] {
+            refuse_row(operand, op.symbol())?;
+        }
+        let (l, r) = (as_number(l), as_number(r));
         for operand in [&l, &r] {
             typing::refuse_fixed(operand, op.symbol())?;
         }
@@ -343,9 +351,6 @@ impl Binder<'_> {
     pub(crate) fn compare(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
         match (left.node, right.node) {
             (Node::Row(l), Node::Row(r)) => self.compare_rows(op, l, r),
-            (Node::Row(l), Node::Subquery(_)) | (Node::Subquery(_), Node::Row(l)) => {
-                Err(errors::operand_columns(l.len()))
-            }
             (Node::Row(_), _) => Err(illegal_types("row".into(), type_word(&right.ty), op.symbol())),
             (_, Node::Row(_)) => Err(illegal_types(type_word(&left.ty), "row".into(), op.symbol())),
             (l, r) => {
@@ -383,13 +388,23 @@ impl Binder<'_> {
             CompareOp::Eq | CompareOp::NullSafeEq | CompareOp::Ne => {
                 let parts = pairs
                     .into_iter()
-                    .map(|(l, r)| self.compare_scalars(op, l, r))
+                    .map(|(l, r)| self.compare_parts(op, l, r))
                     .collect::<SqlResult<Vec<_>>>()?;
                 let nullable = parts.iter().any(|p| p.nullable);
                 let node = if op == CompareOp::Ne { Node::Or(parts) } else { Node::And(parts) };
                 Ok(Expr::boolean(node, nullable))
             }
             _ => self.order_rows(op, pairs),
+        }
+    }
+
+    /// A comparison of two parts of rows, which may be rows.
+    fn compare_parts(&mut self, op: CompareOp, left: Expr, right: Expr) -> SqlResult<Expr> {
+        match (&left.node, &right.node) {
+            (Node::Row(_), Node::Row(_)) => self.compare(op, left, right),
+            (Node::Row(parts), _) => Err(errors::operand_columns(parts.len())),
+            (_, Node::Row(_)) => Err(errors::operand_columns(1)),
+            _ => self.compare_scalars(op, left, right),
         }
     }
 
@@ -404,11 +419,11 @@ impl Binder<'_> {
         let mut result: Option<Expr> = None;
         for (index, (l, r)) in pairs.into_iter().enumerate().rev() {
             let here = if index == last { op } else { strict };
-            let less = self.compare_scalars(here, l.clone(), r.clone())?;
+            let less = self.compare_parts(here, l.clone(), r.clone())?;
             result = Some(match result {
                 None => less,
                 Some(rest) => {
-                    let equal = self.compare_scalars(CompareOp::Eq, l, r)?;
+                    let equal = self.compare_parts(CompareOp::Eq, l, r)?;
                     let nullable = less.nullable || rest.nullable;
                     let both = Expr::boolean(Node::And(vec![equal, rest]), nullable);
                     Expr::boolean(Node::Or(vec![less, both]), nullable)
@@ -919,6 +934,14 @@ fn negate(value: Expr) -> Expr {
 
 fn illegal_types(left: String, right: String, operation: &str) -> SqlError {
     errors::illegal_parameter_data_types2_for_operation(left, right, operation)
+}
+
+/// 4079 for a row where a number is asked for.
+fn refuse_row(value: &Expr, operation: &str) -> SqlResult<()> {
+    match value.node {
+        Node::Row(_) => Err(errors::illegal_parameter_data_type_for_operation("row", operation)),
+        _ => Ok(()),
+    }
 }
 
 fn row_in_arithmetic(left: &Expr, op: ArithOp, right: &Expr) -> SqlError {

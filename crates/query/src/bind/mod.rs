@@ -21,9 +21,8 @@ mod whole_names;
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;
 pub(crate) use literal::octets_as_number;
-pub(crate) use scope::OUTSIDE;
-pub(crate) use scope::display;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;
 pub(crate) use whole_names::WholeNames;
 
@@ -209,6 +208,8 @@ pub struct Binder<'a> {
     pub(crate) changing: Option<usize>,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
+    /// Subqueries that were tried as joins.
+    pub(crate) joins_tried: u32,
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
     /// What is wanted of them.
@@ -277,6 +278,7 @@ impl<'a> Binder<'a> {
             rows_change: false,
             changing: None,
             in_keyed: false,
+            joins_tried: 0,
             assigned: Vec::new(),
             needs: Vec::new(),
             names_only: false,

@@ -64,6 +64,14 @@ pub enum ViewPart {
     Function,
 }
 
+/// The name by which statements that change rows find a table's hidden row number; no statement can write it.
+pub(crate) const ROW_NUMBER: &str = "\0row";
+
+/// The type of hidden row numbers.
+pub(crate) fn row_number_type() -> SqlType {
+    SqlType { unsigned: true, ..SqlType::bigint() }
+}
+
 /// The slot of a merged view, which is none.
 pub const NO_SLOT: u16 = u16::MAX;
 
@@ -247,6 +255,14 @@ impl ScopeTable {
         Expr { node, ty: column.ty.clone(), nullable: column.nullable || self.outer_joined, derivation }
     }
 
+    /// The hidden number of its row, where it has one.
+    fn row_number(&self) -> Option<Expr> {
+        let def = self.def.as_ref().filter(|_| self.slot != NO_SLOT)?;
+        let column = def.row_number_column()? as u16;
+        let node = Node::Column(ColumnRef { slot: self.slot, column, name: ROW_NUMBER.into() });
+        Some(Expr::new(node, row_number_type(), true))
+    }
+
     /// What a merged view's column stands for, as seen from here.
     fn of_view(&self, meaning: &Expr) -> Expr {
         let mut expr = meaning.clone();
@@ -352,6 +368,10 @@ impl Scope {
                     return Found::Ambiguous;
                 }
                 found = Found::One(table.column(index));
+            } else if name.column == ROW_NUMBER
+                && let Some(number) = table.row_number()
+            {
+                return Found::One(number);
             }
         }
         found

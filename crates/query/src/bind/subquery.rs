@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
 
 use super::scope::Place;
-use super::{Binder, SubqueryReads};
+use super::{Binder, Clause, SubqueryReads};
 use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
 use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
 
@@ -35,7 +35,7 @@ impl Binder<'_> {
     }
 
     /// Binds and plans what stands within a subquery; also what was read of enclosing queries.
-    fn within<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> (T, Vec<(u16, u16, u16)>) {
+    pub(crate) fn within<T>(&mut self, plan: impl FnOnce(&mut Self) -> T) -> (T, Vec<(u16, u16, u16)>) {
         self.reads.push(SubqueryReads { depth: self.scopes.len(), columns: Vec::new() });
         let clause = self.clause;
         let in_aggregate = std::mem::take(&mut self.in_aggregate);
@@ -91,7 +91,8 @@ impl Binder<'_> {
             _ => Err(errors::operand_columns(1)),
         })?;
         let (ty, _) = subquery.plan.types()[0].clone();
-        let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let own = subquery.plan.derivations[0];
+        let derivation = if ty.is_string() { own } else { Derivation::Numeric };
         Ok(Expr { node: Node::Subquery(Box::new(subquery)), ty, nullable: true, derivation })
     }
 
@@ -142,20 +143,28 @@ impl Binder<'_> {
             (ast::Expr::Subquery(query), row @ ast::Expr::Row(_)) => (row, query, op.swapped()),
             _ => return Ok(None),
         };
-        if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
-            return Err(errors::not_supported_yet("ordering a row against a subquery"));
-        }
         let operands = self.operands(row)?;
         let subquery = self.subquery(query, |binder, plan| {
             let (operands, by) = binder.match_columns(operands, plan)?;
-            Ok(SubqueryTest::Row { negated: op == CompareOp::Ne, operands, by })
+            Ok(SubqueryTest::Row { op, operands, by })
         })?;
-        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), true)))
+        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), op != CompareOp::NullSafeEq)))
+    }
+
+    /// The left side of IN, in a clause.
+    pub(crate) fn operands_in(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
+        let before = std::mem::replace(&mut self.clause, clause);
+        let operands = self.operands(tree);
+        self.clause = before;
+        operands
     }
 
     fn operands(&mut self, tree: &ast::Expr) -> SqlResult<Vec<Expr>> {
         let bound = self.expr(tree)?;
         Ok(match bound.node {
+            Node::Row(parts) if parts.iter().any(|part| matches!(part.node, Node::Row(_))) => {
+                return Err(errors::operand_columns(1));
+            }
             Node::Row(parts) => parts,
             node => vec![Expr { node, ..bound }],
         })
@@ -172,8 +181,9 @@ impl Binder<'_> {
         }
         let mut by = Vec::with_capacity(operands.len());
         let mut out = Vec::with_capacity(operands.len());
-        for (operand, (ty, nullable)) in operands.into_iter().zip(plan.types()) {
-            let derivation = if ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let columns = plan.types().iter().zip(&plan.derivations);
+        for (operand, ((ty, nullable), own)) in operands.into_iter().zip(columns) {
+            let derivation = if ty.is_string() { *own } else { Derivation::Numeric };
             let column = Expr { node: Node::Aggregate(0), ty: ty.clone(), nullable: *nullable, derivation };
             let mut pair = vec![operand, column];
             by.push(self.common_domain(&mut pair, "=")?);

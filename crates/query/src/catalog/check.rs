@@ -23,6 +23,16 @@ pub fn json_condition(column: &str) -> String {
     out
 }
 
+/// The columns that a condition names.
+pub fn columns_of(condition: &str) -> Vec<String> {
+    let named = std::cell::RefCell::new(Vec::new());
+    rename_columns(condition, |name| {
+        named.borrow_mut().push(name.to_owned());
+        None
+    });
+    named.into_inner()
+}
+
 /// A condition with names of columns changed: `rename` gives what stands for a name. Tables before columns go.
 pub fn rename_columns(condition: &str, rename: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(condition.len());

@@ -5,12 +5,13 @@
 //! view:   [format u8][id u64][created i64][text str][columns][algorithm u8][user str][host str][invoker u8][check u8]
 //!         [client u16][connection u16]
 //! table:  [format u8][id u64][version u64][created i64][tree u32][options][columns][indexes][foreign keys][checks]
-//!         [generated]
+//!         [generated][index options]
 //! ```
 //! Integers are little-endian; a string is a u32 length and its bytes; a list a u32 count and its items. A reader refuses
 //! formats that it does not know. Tables of format 1 end with their indexes; indexes of
 //! formats 1 and 2 do not say whether they are lean, and are not. CHECK constraints are a list of those of columns, each with the
-//! column's place, and one of the others. Generated columns are a list with each one's place, since format 4.
+//! column's place, and one of the others. Generated columns are a list with each one's place, since format 4,
+//! and so are the indexes that have options, since format 5.
 
 use std::sync::Arc;
 
@@ -22,11 +23,12 @@ use super::check::CheckConstraint;
 use super::record::{IndexRecord, TableRecord};
 use super::view::{CheckOption, ViewAlgorithm, ViewRecord};
 use super::{
-    ColumnDef, ColumnDefault, ForeignAction, ForeignKey, Generated, IndexKind, KeyPart, TableOptions,
+    ColumnDef, ColumnDefault, ForeignAction, ForeignKey, Generated, IndexKind, IndexOptions, KeyPart,
+    TableOptions,
 };
 
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 4;
+const TABLE_FORMAT: u8 = 5;
 const VIEW_FORMAT: u8 = 1;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
@@ -85,6 +87,12 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
         out.text(&generated.expression);
         out.flag(generated.stored);
     });
+    let special = table.indexes.iter().enumerate().filter(|(_, i)| i.options != IndexOptions::default());
+    out.list(&special.collect::<Vec<_>>(), |out, (place, index)| {
+        out.u32(*place as u32);
+        out.flag(index.options.ignored);
+        out.u32(index.options.block_size);
+    });
     out.0
 }
 
@@ -130,6 +138,16 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
     };
     for (place, generated) in input.list(generated)? {
         table.columns.get_mut(place as usize)?.generated = Some(generated);
+    }
+    if format < 5 {
+        return Some(table);
+    }
+    let options = |input: &mut Reader<'_>| {
+        let place = input.u32()?;
+        Some((place, IndexOptions { ignored: input.flag()?, block_size: input.u32()? }))
+    };
+    for (place, options) in input.list(options)? {
+        table.indexes.get_mut(place as usize)?.options = options;
     }
     Some(table)
 }
@@ -496,6 +514,7 @@ impl Reader<'_> {
             })?,
             comment: self.text()?,
             using: self.optional(Self::text)?,
+            options: IndexOptions::default(),
             tree_id: TreeId(self.u32()?),
             lean: format >= 3 && self.flag()?,
         })
@@ -546,6 +565,7 @@ mod tests {
                 parts: vec![KeyPart { column: 0, prefix: Some(4), descending: true }],
                 comment: "c".into(),
                 using: Some("BTREE".into()),
+                options: IndexOptions::default(),
                 tree_id: TreeId(12),
                 lean: true,
             }],
@@ -569,8 +589,8 @@ mod tests {
         let mut older = TableRecord { foreign_keys: Vec::new(), ..sample() };
         let mut bytes = encode_table(&older);
         older.indexes[0].lean = false;
-        // Behind the only index's flag four lists without items, of which older formats have three.
-        bytes.truncate(bytes.len() - 4);
+        // Behind the only index's flag five lists without items, of which older formats have three.
+        bytes.truncate(bytes.len() - 8);
         bytes.remove(bytes.len() - 13);
         bytes[0] = 2;
         assert_eq!(decode_table("test", "t", &bytes), Some(older.clone()));
@@ -581,6 +601,7 @@ mod tests {
         checked.columns[0].check = Some("json_valid(`name`)".into());
         checked.columns[0].settle_format();
         checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
+        checked.indexes[0].options = IndexOptions { ignored: true, block_size: 4 };
         assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked));
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));

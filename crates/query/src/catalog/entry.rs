@@ -91,7 +91,7 @@ impl EntryShape {
 
     /// Whether a column of the table can be had from an entry.
     pub fn holds(&self, column: usize) -> bool {
-        !matches!(self.places[column], Place::Nowhere)
+        self.places.get(column).is_some_and(|place| !matches!(place, Place::Nowhere))
     }
 
     /// The columns of the table that an entry holds, in their order there.

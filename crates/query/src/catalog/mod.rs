@@ -40,7 +40,8 @@ pub use foreign::{ForeignAction, ForeignKey};
 pub use record::{IndexRecord, TableRecord};
 pub(crate) use table::Shared;
 pub use table::{
-    AutoIncrement, ColumnDef, ColumnDefault, Generated, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
+    AutoIncrement, ColumnDef, ColumnDefault, Generated, IndexDef, IndexKind, IndexOptions, KeyPart, TableDef,
+    TableOptions,
 };
 pub(crate) use temporary::{MAKING, TableSet};
 pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};

@@ -10,7 +10,8 @@ use keel_value::row::Layout;
 use super::check::CheckConstraint;
 use super::table::{Shared, layout_of};
 use super::{
-    AutoIncrement, ColumnDef, EntryShape, ForeignKey, IndexDef, IndexKind, KeyPart, TableDef, TableOptions,
+    AutoIncrement, ColumnDef, EntryShape, ForeignKey, IndexDef, IndexKind, IndexOptions, KeyPart, TableDef,
+    TableOptions,
 };
 
 /// What of a table is kept on disk; what DDL edits.
@@ -53,6 +54,8 @@ pub struct IndexRecord {
     pub comment: String,
     /// USING.
     pub using: Option<String>,
+    /// What else was said of it.
+    pub options: IndexOptions,
     /// Its tree; the tree of the rows for the clustered key.
     pub tree_id: TreeId,
     /// Whether its entries leave out of their value what their key gives back: so are all that are made today.
@@ -189,6 +192,7 @@ fn open_index(
         parts: record.parts,
         comment: record.comment,
         using: record.using,
+        options: record.options,
         tree_id: record.tree_id,
         tree,
         encoders,
@@ -226,6 +230,7 @@ impl TableDef {
                     parts: i.parts.clone(),
                     comment: i.comment.clone(),
                     using: i.using.clone(),
+                    options: i.options,
                     tree_id: i.tree_id,
                     lean: i.lean,
                 })

@@ -98,8 +98,12 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a String takes all text");
 }
 
+/// `binary` has one collation, which is not named.
 fn push_charset(out: &mut String, charset: &str, collate: &str, collation: CollationId) {
-    push(out, format_args!("{charset}{}{collate}{}", collation.charset().name(), collation.name()));
+    push(out, format_args!("{charset}{}", collation.charset().name()));
+    if collation != CollationId::BINARY {
+        push(out, format_args!("{collate}{}", collation.name()));
+    }
 }
 
 fn push_options(out: &mut String, table: &TableDef) {
@@ -266,9 +270,15 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
     if let Some(using) = &index.using {
         push(out, format_args!(" USING {using}"));
     }
+    if index.options.block_size != 0 {
+        push(out, format_args!(" KEY_BLOCK_SIZE={}", index.options.block_size));
+    }
     if !index.comment.is_empty() {
         out.push_str(" COMMENT ");
         push_string(out, index.comment.as_bytes());
+    }
+    if index.options.ignored {
+        out.push_str(" IGNORED");
     }
 }
 

@@ -177,6 +177,8 @@ pub struct IndexDef {
     pub comment: String,
     /// USING, where given: `BTREE` or `HASH` (which is a tree too).
     pub using: Option<String>,
+    /// What else was said of it.
+    pub options: IndexOptions,
     /// Its tree; the table's own for the clustered key.
     pub tree_id: TreeId,
     /// Open handle of its tree; none in virtual tables.
@@ -187,6 +189,15 @@ pub struct IndexDef {
     pub entry: Arc<EntryShape>,
     /// See [`super::IndexRecord::lean`].
     pub lean: bool,
+}
+
+/// What may be said of an index beside its columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexOptions {
+    /// IGNORED: no plan uses it.
+    pub ignored: bool,
+    /// KEY_BLOCK_SIZE, which is only shown; 0 where not given.
+    pub block_size: u32,
 }
 
 /// One column of an index.
@@ -219,9 +230,20 @@ impl TableDef {
         columns.filter_map(|(place, column)| Some((place, column.generated.as_ref()?)))
     }
 
+    /// The place of the hidden row number behind the columns, for statements that find rows by it; none of a table with a
+    /// clustered key.
+    pub fn row_number_column(&self) -> Option<usize> {
+        (self.clustered.is_none() && !self.is_virtual()).then_some(self.columns.len())
+    }
+
     /// The index of that name.
     pub fn index_position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|i| super::names::same(&i.name, name))
+    }
+
+    /// The index of that name, unless it is IGNORED.
+    pub fn usable_index(&self, name: &str) -> Option<usize> {
+        self.index_position(name).filter(|position| !self.indexes[*position].options.ignored)
     }
 
     /// The clustered key, unless rows have hidden numbers.
@@ -313,6 +335,7 @@ impl TableDef {
             parts: vec![part],
             comment: String::new(),
             using: None,
+            options: IndexOptions::default(),
             tree_id: TreeId(0),
             tree: None,
             encoders: vec![encoder],

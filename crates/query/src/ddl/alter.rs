@@ -58,8 +58,13 @@ impl Database {
         };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
-        for action in &alter.actions {
+        let mut actions: Vec<&AlterAction> = alter.actions.iter().collect();
+        actions.sort_by_key(|action| rank(action));
+        for action in actions {
             self.apply(session, &table, &mut alteration, action)?;
+        }
+        if alteration.record.columns.is_empty() {
+            return Err(errors::cant_remove_all_fields());
         }
         if alteration.record.options.is_sequence()
             && alter.actions.iter().any(|action| matches!(action, AlterAction::OrderBy(_)))
@@ -193,9 +198,20 @@ impl Database {
             AlterAction::DropConstraint { if_exists, name } => {
                 alteration.drop_constraint(session, name, *if_exists)
             }
-            AlterAction::IgnoreKey { .. } => Err(errors::not_supported_yet("IGNORED indexes")),
+            AlterAction::IgnoreKey { if_exists, name, ignored } => {
+                alteration.ignore_key(session, name, *ignored, *if_exists)
+            }
             AlterAction::Unsupported(what) => Err(errors::not_supported_yet(what)),
         }
+    }
+}
+
+/// What goes, goes first, wherever it is written: so the same name can come again.
+fn rank(action: &AlterAction) -> u8 {
+    match action {
+        AlterAction::DropKey { .. } | AlterAction::DropPrimaryKey { .. } => 0,
+        AlterAction::DropColumn { .. } | AlterAction::IgnoreKey { .. } => 1,
+        _ => 2,
     }
 }
 
@@ -261,6 +277,24 @@ impl Alteration {
     fn copy_all(&mut self) {
         self.copies = true;
         self.converts = true;
+    }
+
+    /// Whether its AUTO_INCREMENT column was there before.
+    pub fn keeps_auto_increment(&self, old: &TableDef) -> bool {
+        let column = self.record.columns.iter().position(|column| column.auto_increment);
+        let origin = column.map(|place| self.column_origin[place]);
+        origin.is_none_or(|origin| origin.is_some() || old.auto_increment.is_none())
+    }
+
+    /// Takes away the conditions of the table that name only columns which are gone.
+    pub fn drop_checks(&mut self, old: &TableDef) {
+        let columns = &self.record.columns;
+        let is_there = |name: &str| columns.iter().any(|column| names::same(&column.name, name));
+        let is_gone = |name: &str| old.column_index(name).is_some() && !is_there(name);
+        self.record.checks.retain(|check| {
+            let named = check::columns_of(&check.condition);
+            named.is_empty() || !named.iter().all(|name| is_gone(name))
+        });
     }
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
@@ -338,21 +372,11 @@ impl Alteration {
         Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
-    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where nothing else is to be done to rows or columns,
-    /// ORDER BY where rows lie in the order of a key.
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where rows lie in the order of a key.
     fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
         let (schema, name) = (&self.record.schema, &self.record.name);
-        let harmless = |action: &AlterAction| {
-            matches!(
-                action,
-                AlterAction::EnableKeys(_)
-                    | AlterAction::Option(_)
-                    | AlterAction::Rename(_)
-                    | AlterAction::Algorithm(_)
-                    | AlterAction::Lock(_)
-            )
-        };
-        if actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) && actions.iter().all(harmless) {
+        let has_keys = self.record.indexes.iter().any(|index| index.kind == IndexKind::Plain);
+        if has_keys && actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
             session.note(errors::illegal_ha("InnoDB", schema, name));
         }
         if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {
@@ -386,6 +410,7 @@ impl Alteration {
         if at_end
             && !stored
             && !made.auto_increment
+            && !matches!(made.default, ColumnDefault::Expression(_))
             && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
         {
             made.added_with = columns::value_for_old_rows(cx.session, &made)?;
@@ -438,9 +463,6 @@ impl Alteration {
             session.note(error);
             return Ok(());
         };
-        if self.record.columns.len() == 1 {
-            return Err(errors::cant_remove_all_fields());
-        }
         self.take_column(place);
         for index in &mut self.record.indexes {
             index.parts.retain(|p| p.column != usize::MAX);
@@ -649,6 +671,30 @@ impl Alteration {
         }
         self.record.indexes[place].name = new.into();
         Ok(())
+    }
+
+    fn ignore_key(
+        &mut self,
+        session: &mut Session,
+        name: &str,
+        ignored: bool,
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        let mut old = self.record.indexes.iter_mut().filter(|index| self.kept_indexes.contains(&index.name));
+        match old.find(|index| names::same(&index.name, name)) {
+            Some(index) => {
+                index.options.ignored = ignored;
+                Ok(())
+            }
+            None => {
+                let error = errors::key_does_not_exist(name, &*self.record.name);
+                if !if_exists {
+                    return Err(error);
+                }
+                session.note(error);
+                Ok(())
+            }
+        }
     }
 
     fn option(&mut self, session: &mut Session, option: &TableOption) -> SqlResult<()> {

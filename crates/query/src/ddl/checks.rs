@@ -39,7 +39,9 @@ pub(super) fn name_all(record: &mut TableRecord) {
         let name = loop {
             number += 1;
             let name = format!("CONSTRAINT_{number}");
-            if check::position(&record.checks, &name).is_none() {
+            let is_of_column =
+                record.columns.iter().any(|c| c.check.is_some() && names::same(&c.name, &name));
+            if check::position(&record.checks, &name).is_none() && !is_of_column {
                 break name;
             }
         };
@@ -79,6 +81,10 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &mut TableRec
         return Ok(());
     }
     name_all(record);
+    let is_taken = |name: &str| check::position(&record.checks, name).is_some();
+    if let Some(column) = record.columns.iter().find(|c| c.check.is_some() && is_taken(&c.name)) {
+        return Err(errors::dup_constraint_name("CHECK", &column.name));
+    }
     let of_columns = record.columns.iter().filter_map(|c| Some((&*c.name, c.check.as_deref()?)));
     let of_table = record.checks.iter().map(|check| (&*check.name, check.condition.as_str()));
     for (name, condition) in of_columns.chain(of_table) {

@@ -1,11 +1,11 @@
 //! Column definitions of CREATE and ALTER TABLE: types, defaults, attributes, and what MariaDB refuses.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::Charset;
 use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
-use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert};
+use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::database::choose_collation;
 use super::generated;
@@ -21,7 +21,7 @@ const COLUMNS_MAX: usize = 1017;
 const ROW_OCTETS_MAX: u64 = 65_535;
 /// Octets of a VARCHAR's or VARBINARY's longest value.
 const VARIABLE_OCTETS_MAX: u64 = 65_532;
-const COMMENT_CHARS_MAX: usize = 1024;
+pub(super) const COMMENT_CHARS_MAX: usize = 1024;
 
 /// What column definitions depend on.
 pub(super) struct ColumnContext<'a> {
@@ -77,6 +77,66 @@ fn row_octets(column: &ColumnDef) -> u64 {
     }
 }
 
+/// A comment within its bound: what is longer is refused where the session is strict, and cut elsewhere.
+pub(super) fn fitting_comment(
+    session: &mut Session,
+    mut comment: String,
+    chars_max: usize,
+    too_long: impl FnOnce(usize) -> SqlError,
+) -> SqlResult<String> {
+    let Some((end, _)) = comment.char_indices().nth(chars_max) else { return Ok(comment) };
+    let error = too_long(chars_max);
+    if session.is_strict() {
+        return Err(error);
+    }
+    session.warn(error);
+    comment.truncate(end);
+    Ok(comment)
+}
+
+/// 1291 for each member of ENUM and SET that comes again: an error where the session is strict, else a note.
+fn check_members(session: &mut Session, ty: &SqlType, column: &ast::ColumnDef) -> SqlResult<()> {
+    if !ty.has_members() {
+        return Ok(());
+    }
+    let kind = if ty.kind == TypeKind::Enum { "ENUM" } else { "SET" };
+    let members = ty.members();
+    // By the weights of their collation, so that many members cost no more than sorting them.
+    let mut keyed: Vec<(Vec<u8>, usize)> = Vec::with_capacity(members.len());
+    for (place, member) in members.iter().enumerate() {
+        let mut key = Vec::new();
+        let text = SqlType::varchar(u32::MAX, ty.collation);
+        keel_value::key::encode(&mut key, &text, ValueRef::Bytes(member.as_bytes()), false);
+        keyed.push((key, place));
+    }
+    keyed.sort();
+    let mut twice: Vec<usize> = keyed.windows(2).filter(|w| w[0].0 == w[1].0).map(|w| w[0].1).collect();
+    twice.sort_unstable();
+    for place in twice {
+        let error = errors::duplicated_value_in_type(&column.name, &members[place], kind);
+        if session.is_strict() {
+            return Err(error);
+        }
+        session.note(error);
+    }
+    Ok(())
+}
+
+/// What INVISIBLE asks of a table: a column that is seen (1113), and values for those that are not (4108).
+pub(super) fn check_invisible(columns: &[ColumnDef]) -> SqlResult<()> {
+    if columns.iter().all(|column| column.invisible) {
+        return Err(errors::table_must_have_columns());
+    }
+    let lacks = |c: &&ColumnDef| {
+        let has_value = c.auto_increment || c.generated.is_some() || c.default != ColumnDefault::None;
+        c.invisible && !c.nullable && !has_value
+    };
+    match columns.iter().find(lacks) {
+        Some(column) => Err(errors::invisible_not_null_without_default(&column.name)),
+        None => Ok(()),
+    }
+}
+
 /// Makes one column.
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
@@ -88,10 +148,10 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         return Err(errors::invalid_default(&column.name));
     }
     let nullable = column.nullable.unwrap_or(true) && !column.auto_increment;
+    check_members(cx.session, &ty, column)?;
     let comment = column.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    if comment.chars().count() > COMMENT_CHARS_MAX {
-        return Err(errors::too_long_field_comment(&column.name, COMMENT_CHARS_MAX));
-    }
+    let too_long = |max| errors::too_long_field_comment(&column.name, max);
+    let comment = fitting_comment(cx.session, comment, COMMENT_CHARS_MAX, too_long)?;
     let check = match &column.check {
         Some(tree) => Some(keel_sql::printer::expr(tree)),
         None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
@@ -309,16 +369,11 @@ fn by_octets(octets: Option<u64>, kinds: [TypeKind; 4]) -> SqlType {
 
 fn members(kind: TypeKind, default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
     let collation = text_collation(default, column)?.unwrap_or(CollationId::BINARY);
-    let name = if kind == TypeKind::Enum { "ENUM" } else { "SET" };
     let mut texts: Vec<String> = Vec::with_capacity(column.data_type.members.len());
     for member in &column.data_type.members {
         let text = member.to_text().trim_end_matches(' ').to_string();
         if kind == TypeKind::Set && text.contains(',') {
             return Err(errors::illegal_value_for_type("set", text));
-        }
-        let same = |t: &&String| collation::compare(collation, t.as_bytes(), text.as_bytes()).is_eq();
-        if let Some(earlier) = texts.iter().find(same) {
-            return Err(errors::duplicated_value_in_type(&column.name, earlier, name));
         }
         texts.push(text);
     }
@@ -486,7 +541,7 @@ fn is_constant(tree: &Expr) -> bool {
     }
 }
 
-/// What rows that exist already show in a column added to their table; 1235 where that is not one value.
+/// What rows that exist already show in a column added to their table, where that is one value.
 pub(super) fn value_for_old_rows(session: &mut Session, column: &ColumnDef) -> SqlResult<Value> {
     Ok(match &column.default {
         ColumnDefault::Value(value) => value.clone(),
@@ -503,9 +558,8 @@ pub(super) fn value_for_old_rows(session: &mut Session, column: &ColumnDef) -> S
                 Err(_) => Value::Null,
             }
         }
-        ColumnDefault::Expression(_) => {
-            return Err(errors::not_supported_yet("ADD COLUMN with an expression"));
-        }
+        // Worked out for each row by whoever copies them.
+        ColumnDefault::Expression(_) => Value::Null,
         ColumnDefault::None => implicit_default(&column.ty),
     })
 }

@@ -370,6 +370,8 @@ impl Database {
             foreign_keys: Vec::new(),
             checks: Vec::new(),
         };
+        keys::check_ignored(&record)?;
+        columns::check_invisible(&record.columns)?;
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
             generated::check_key(&record.columns, &made)?;
@@ -471,6 +473,10 @@ pub(super) fn column_key(column: &ast::ColumnDef) -> Option<KeyDef> {
     })
 }
 
+/// Characters of a table's comment.
+const TABLE_COMMENT_CHARS_MAX: usize = 2048;
+/// What MAX_ROWS and MIN_ROWS say at most.
+const ROWS_SHOWN_MAX: u64 = u32::MAX as u64;
 /// 1478 for engines of MariaDB that keep no sequences.
 fn refuse_sequence_engine(options: &[TableOption]) -> SqlResult<()> {
     const WITHOUT: [&str; 4] = ["MEMORY", "HEAP", "CSV", "ARCHIVE"];
@@ -509,14 +515,17 @@ pub(super) fn options(
         }
     }
     options.collation = choose_collation(charset, collate, home, home)?;
-    if options.comment.chars().count() > 2048 {
-        return Err(errors::too_long_table_comment(table, 2048));
-    }
+    let comment = std::mem::take(&mut options.comment);
+    let too_long = |max| errors::too_long_table_comment(table, max);
+    options.comment = columns::fitting_comment(session, comment, TABLE_COMMENT_CHARS_MAX, too_long)?;
     Ok((options, next_auto))
 }
 
 fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
-    let text = value.to_text();
+    let mut text = value.to_text();
+    if matches!(name, "MAX_ROWS" | "MIN_ROWS") && text.parse().is_ok_and(|rows: u64| rows > ROWS_SHOWN_MAX) {
+        text = ROWS_SHOWN_MAX.to_string();
+    }
     let says_nothing = matches!(text.as_str(), "" | "0" | "DEFAULT") && name != "PACK_KEYS";
     options.others.retain(|(n, _)| n != name);
     if !says_nothing && text != "DEFAULT" {

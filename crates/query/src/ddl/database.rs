@@ -7,6 +7,7 @@ use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 
+use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use super::foreign;
 use crate::Database;
 use crate::catalog::{Schema, names};
@@ -35,6 +36,7 @@ impl Database {
             return Ok(Completion::default());
         }
         let comment = create.options.comment.as_ref().map(|c| c.to_text()).unwrap_or_default();
+        let comment = fitting(session, &create.name, comment)?;
         let schema = Schema::new(&create.name, collation, &comment);
         self.catalog_tree().put_schema(&mut definition.txn, &schema)?;
         definition.catalog.put_schema(schema);
@@ -57,7 +59,7 @@ impl Database {
         let mut schema = Schema::clone(definition.catalog.require_schema(&name)?);
         schema.collation = schema_collation(session, options, schema.collation)?;
         if let Some(comment) = &options.comment {
-            schema.comment = comment.to_text().into();
+            schema.comment = fitting(session, &name, comment.to_text())?.into();
         }
         self.catalog_tree().put_schema(&mut definition.txn, &schema)?;
         definition.catalog.put_schema(schema);
@@ -154,4 +156,10 @@ pub(super) fn choose_collation(
             }
         }
     }
+}
+
+/// A database's comment within its bound.
+fn fitting(session: &mut Session, name: &str, comment: String) -> SqlResult<String> {
+    let too_long = |max| errors::too_long_database_comment(name, max);
+    fitting_comment(session, comment, COMMENT_CHARS_MAX, too_long)
 }

@@ -50,11 +50,14 @@ impl Database {
             sequence::check_rows(session, table)?;
         }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        alteration.drop_checks(table);
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
+        keys::check_ignored(&alteration.record)?;
+        columns::check_invisible(&alteration.record.columns)?;
         let added: Vec<ForeignKey> = {
             let keys = alteration.record.foreign_keys.iter();
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
@@ -70,7 +73,9 @@ impl Database {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
-        let last_auto = self.next_auto_increment(table).saturating_sub(1);
+        // A column that is new counts anew.
+        let counts_on = alteration.keeps_auto_increment(table);
+        let last_auto = if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
         let mut pending = PendingTrees::new(self, table.is_temporary());
         let (rows, last_auto) = if copies {
             let copied = self.copy(session, table, &mut alteration, &mut pending)?;
@@ -227,8 +232,10 @@ impl Database {
         let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let copy = Arc::new(copy);
         let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let generated = Generated::bind(&self.catalog(), session, &copy)?;
+        let mut generated = Generated::bind(&self.catalog(), session, &copy)?;
         let origin = &alteration.column_origin;
+        let added = (0..origin.len()).filter(|place| origin[*place].is_none());
+        generated.add_defaults(&self.catalog(), session, &copy, added)?;
         let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto: 0 };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })

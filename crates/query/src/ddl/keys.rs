@@ -5,7 +5,8 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 
-use crate::catalog::{ColumnDef, IndexKind, IndexRecord, KeyPart, names};
+use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
+use crate::catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
 use crate::session::Session;
 
 /// Octets of a key.
@@ -27,7 +28,7 @@ pub(super) fn add(
     let kind = kind_of(indexes, key)?;
     let parts = parts(session, columns, kind, &key.columns)?;
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
-    let index = record(indexes, columns, kind, key, parts)?;
+    let index = record(session, indexes, columns, kind, key, parts)?;
     if kind == IndexKind::Primary {
         if index.parts.iter().any(|p| columns[p.column].generated.is_some()) {
             return Err(errors::primary_key_based_on_generated_column());
@@ -61,7 +62,7 @@ pub(super) fn add_made(
         return Ok(());
     }
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
-    let index = record(indexes, columns, kind, key, parts)?;
+    let index = record(session, indexes, columns, kind, key, parts)?;
     made.push(index.name.clone());
     indexes.push(index);
     Ok(())
@@ -90,6 +91,7 @@ fn kind_of(indexes: &[IndexRecord], key: &ast::KeyDef) -> SqlResult<IndexKind> {
 
 /// The record of a key with its name.
 fn record(
+    session: &mut Session,
     indexes: &[IndexRecord],
     columns: &[ColumnDef],
     kind: IndexKind,
@@ -103,7 +105,11 @@ fn record(
         IndexAlgorithm::RTree => "RTREE".to_string(),
     });
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
-    Ok(IndexRecord { name, kind, parts, comment, using, tree_id: TreeId(0), lean: true })
+    let too_long = |max| errors::too_long_index_comment(&name, max);
+    let comment = fitting_comment(session, comment, COMMENT_CHARS_MAX, too_long)?;
+    let block_size = key.options.block_size.map_or(0, |size| u32::try_from(size).unwrap_or(u32::MAX));
+    let options = IndexOptions { ignored: key.options.ignored, block_size };
+    Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true })
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {
@@ -195,6 +201,9 @@ fn prefix(
     }
     let per_char = if ty.is_text() { ty.collation.charset().max_bytes() } else { 1 };
     let whole = if ty.is_blob() { u32::MAX } else { ty.length };
+    if whole == 0 && (!column.nullable || kind == IndexKind::Primary) {
+        return Err(errors::wrong_key_column("InnoDB", &column.name));
+    }
     let asked = match part.length {
         Some(0) => return Err(errors::key_part_0(&column.name)),
         Some(n) if !ty.is_blob() && n > u64::from(whole) => return Err(errors::wrong_sub_key()),
@@ -228,6 +237,14 @@ pub(super) fn sort(columns: &[ColumnDef], indexes: &mut [IndexRecord]) {
         IndexKind::Unique => 2,
         IndexKind::Plain => 3,
     });
+}
+
+/// 4174 where the key that orders the rows is not to be used.
+pub(super) fn check_ignored(record: &TableRecord) -> SqlResult<()> {
+    match record.clustered().is_some_and(|key| record.indexes[key].options.ignored) {
+        true => Err(errors::pk_index_cant_be_ignored()),
+        false => Ok(()),
+    }
 }
 
 /// At most one AUTO_INCREMENT column, and a key that begins with it.

@@ -325,7 +325,7 @@ fn refuse_clauses(query: &ast::Query) -> SqlResult<()> {
             QueryBody::Nested(query) => refuse_clauses(query),
             QueryBody::SetOp { left, right, .. } => of_body(left).and_then(|()| of_body(right)),
             QueryBody::Select(select) => check_aliases(select),
-            QueryBody::Values(_) => Ok(()),
+            QueryBody::Values(..) => Ok(()),
         }
     }
     if query.into.is_some() {

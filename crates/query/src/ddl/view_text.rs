@@ -71,10 +71,11 @@ impl Rewriter<'_> {
     fn body(&self, body: &QueryBody, named: bool, columns: Option<&[String]>) -> QueryBody {
         match body {
             QueryBody::Select(select) => QueryBody::Select(Box::new(self.select(select, named, columns))),
-            QueryBody::Values(rows) => QueryBody::Values(
+            QueryBody::Values(rows, names) => QueryBody::Values(
                 rows.iter()
                     .map(|row| row.iter().map(|e| self.expr(e, Around::default())).collect())
                     .collect(),
+                names.clone(),
             ),
             QueryBody::SetOp { op, all, left, right } => QueryBody::SetOp {
                 op: *op,
@@ -162,7 +163,7 @@ impl Rewriter<'_> {
                     };
                     return select.items.iter().map(name).collect();
                 }
-                QueryBody::Values(_) => return Vec::new(),
+                QueryBody::Values(..) => return Vec::new(),
             };
         }
     }

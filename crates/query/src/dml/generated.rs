@@ -7,7 +7,7 @@ use keel_base::{SqlResult, errors};
 use keel_value::row::RowRef;
 use keel_value::{SqlType, Value};
 
-use super::assign::may_wait;
+use super::assign::{Source, default_source, may_wait};
 use super::convert::{Strictness, into_column};
 use crate::bind::generated::parse;
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
@@ -39,6 +39,28 @@ impl Generated {
         }
         generated.once = binder.once_count();
         Ok(generated)
+    }
+
+    /// Takes the defaults of columns that are expressions before those that it has: for rows that get these columns anew.
+    pub fn add_defaults(
+        &mut self,
+        catalog: &Catalog,
+        session: &Session,
+        table: &Arc<TableDef>,
+        columns: impl Iterator<Item = usize>,
+    ) -> SqlResult<()> {
+        let params = ParamSource::default();
+        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
+        binder.scope_mut().once = self.once;
+        let mut defaults = Vec::new();
+        for column in columns {
+            if let Source::Expr(bound) = default_source(&mut binder, table, column)? {
+                defaults.push((column, bound));
+            }
+        }
+        self.once = binder.once_count();
+        self.list.splice(0..0, defaults);
+        Ok(())
     }
 
     /// Whether there are none.

@@ -20,7 +20,7 @@ use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::{is_ignored, warn_ignored};
-use crate::bind::{BindContext, Binder};
+use crate::bind::{BindContext, Binder, ROW_NUMBER};
 use crate::catalog::{TableDef, names};
 use crate::engine_error;
 use crate::plan::Notes;
@@ -41,7 +41,7 @@ struct Target {
     table: Arc<TableDef>,
     /// Its name in the statement.
     alias: Box<str>,
-    /// First item of its clustered key.
+    /// First item of its clustered key; its hidden row number where it has none.
     key_start: usize,
     /// Columns assigned, and the items of their values; none for DEFAULT.
     assigned: Vec<(usize, Option<usize>)>,
@@ -216,25 +216,21 @@ fn push(items: &mut Vec<Expr>, item: Expr) -> usize {
     items.len() - 1
 }
 
-/// A target whose clustered key stands among the items.
+/// A target whose clustered key, or hidden row number, stands among the items.
 fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Target> {
     let table = &named.table;
     super::through::refuse_sequence(table, verb)?;
     if table.is_virtual() {
         return Err(errors::non_updatable_table(&named.alias, verb));
     }
-    let Some(index) = table.clustered_index() else {
-        return Err(errors::not_supported_yet(format!(
-            "multi-table {verb} of a table without a primary key"
-        )));
-    };
     let key_start = items.len();
-    for part in &index.parts {
-        items.push(Expr::Column(ColumnName {
-            db: None,
-            table: Some(named.alias.clone()),
-            column: table.columns[part.column].name.to_string(),
-        }));
+    let item = |column: &str| {
+        let table = Some(named.alias.clone());
+        Expr::Column(ColumnName { db: None, table, column: column.to_owned() })
+    };
+    match table.clustered_index() {
+        Some(index) => items.extend(index.parts.iter().map(|part| item(&table.columns[part.column].name))),
+        None => items.push(item(ROW_NUMBER)),
     }
     Ok(Target {
         table: table.clone(),
@@ -430,7 +426,7 @@ impl RowOutput for Kept<'_> {
     }
 }
 
-/// Appends a target's clustered key in a row of the query; false where an outer join gave it no row.
+/// Appends a target's clustered key or row number in a row of the query; false where an outer join gave it no row.
 fn clustered_key(
     session: &mut Session,
     target: &Target,
@@ -438,7 +434,11 @@ fn clustered_key(
     key: &mut Vec<u8>,
 ) -> SqlResult<bool> {
     let table = &target.table;
-    let Some(index) = table.clustered_index() else { return Ok(false) };
+    let Some(index) = table.clustered_index() else {
+        let Value::UInt(number) = items[target.key_start] else { return Ok(false) };
+        key.extend_from_slice(&number.to_be_bytes());
+        return Ok(true);
+    };
     let lenient = Strictness { strict: false, null_is_error: false };
     for (place, part) in index.parts.iter().enumerate() {
         let value = items[target.key_start + place].clone();

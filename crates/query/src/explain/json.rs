@@ -62,6 +62,14 @@ impl Object {
         Object(vec![(key, Json::Object(value))])
     }
 
+    /// Its last member, where that is an object.
+    pub fn last_object(&mut self) -> Option<&mut Object> {
+        match self.0.last_mut() {
+            Some((_, Json::Object(object))) => Some(object),
+            _ => None,
+        }
+    }
+
     /// Takes all members of another one.
     pub fn extend(&mut self, other: Object) {
         self.0.extend(other.0);

@@ -7,11 +7,13 @@ use keel_sql::ast;
 use keel_value::Value;
 
 use super::Shown;
-use super::query::{Child, children, groups_by_index, joined_share, references, without_tables};
+use super::query::{
+    Child, children, groups_by_index, has_tests, joined_share, last_alias, references, without_tables,
+};
 use crate::access::{AccessKind, AccessPath};
 use crate::counts::{Counts, Figures};
 use crate::join::order::FUNCTION_ROWS;
-use crate::join::{JoinSource, Source, TableSource};
+use crate::join::{JoinSource, Matching, Source, TableSource};
 use crate::select::{Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
 
 /// What a line of INSERT and REPLACE says they are.
@@ -120,7 +122,7 @@ impl Lines {
     fn explain(&mut self, plan: &SelectPlan) {
         match &plan.body {
             Body::Block(block) => {
-                let simple = children(block).is_empty();
+                let simple = children(block).is_empty() && !has_tests(&block.source);
                 self.queries = 1;
                 self.block(block, 1, if simple { "SIMPLE" } else { "PRIMARY" });
             }
@@ -268,7 +270,21 @@ impl Lines {
     ) {
         let mut line = match source {
             Source::One => return,
-            Source::Join(join) => return self.join(join, id, select_type, derived),
+            Source::Join(join) => {
+                let from = self.done.len();
+                self.join(join, id, select_type, derived);
+                if let Some(line) = self.done.get_mut(from).filter(|_| buffered) {
+                    push_buffered(line);
+                }
+                return;
+            }
+            Source::Distinct(distinct) => {
+                self.source(&distinct.source, id, select_type, false, derived);
+                if let Some(line) = self.done.last_mut() {
+                    push(line.extra.get_or_insert_default(), "LooseScan");
+                }
+                return;
+            }
             Source::Table(table) => table_line(table),
             Source::Function(function) => Line {
                 table: Some(function.alias.to_string()),
@@ -296,11 +312,7 @@ impl Lines {
         line.id = Some(id);
         line.select_type = select_type;
         if buffered {
-            let extra = line.extra.get_or_insert_default();
-            if !extra.contains("Using where") {
-                push(extra, "Using where");
-            }
-            push(extra, "Using join buffer (flat, BNL join)");
+            push_buffered(&mut line);
         }
         self.done.push(line);
     }
@@ -321,7 +333,24 @@ impl Lines {
                 push(extra, "Using where");
             }
         }
+        let test = match (join.kind, last_alias(&join.left)) {
+            (Matching::Semi, Some(alias)) => format!("FirstMatch({alias})"),
+            (Matching::Anti, _) => "Not exists".to_string(),
+            _ => return,
+        };
+        if let Some(line) = self.done.last_mut() {
+            push(line.extra.get_or_insert_default(), &test);
+        }
     }
+}
+
+/// What a table says that is read once, into a hash table; of several that are the first says it.
+fn push_buffered(line: &mut Line) {
+    let extra = line.extra.get_or_insert_default();
+    if !extra.contains("Using where") {
+        push(extra, "Using where");
+    }
+    push(extra, "Using join buffer (flat, BNL join)");
 }
 
 fn push(extra: &mut String, words: &str) {

@@ -144,6 +144,32 @@ fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec
             gather(&join.right, out, conditions);
             conditions.extend(join.on.iter().chain(&join.filter));
         }
+        Source::Distinct(distinct) => {
+            gather(&distinct.source, out, conditions);
+            conditions.extend(&distinct.filter);
+        }
+    }
+}
+
+/// The table that a test goes back to when it has found a match: the last one before it.
+pub(super) fn last_alias(source: &Source) -> Option<&str> {
+    match source {
+        Source::One => None,
+        Source::Table(table) => Some(&table.alias),
+        Source::Derived(derived) => Some(&derived.alias),
+        Source::Function(function) => Some(&function.alias),
+        Source::Join(join) if join.kind.is_test() => last_alias(&join.left),
+        Source::Join(join) => last_alias(&join.right),
+        Source::Distinct(distinct) => last_alias(&distinct.source),
+    }
+}
+
+/// Whether subqueries became joins of it.
+pub(super) fn has_tests(source: &Source) -> bool {
+    match source {
+        Source::Distinct(_) => true,
+        Source::Join(join) => join.kind.is_test() || has_tests(&join.left) || has_tests(&join.right),
+        _ => false,
     }
 }
 

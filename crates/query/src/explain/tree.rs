@@ -7,14 +7,14 @@ use keel_value::Value;
 
 use super::Shown;
 use super::json::{Json, Object};
-use super::query::{Child, children, groups_by_index, joined_share, references, without_tables};
+use super::query::{Child, children, groups_by_index, joined_share, last_alias, references, without_tables};
 use crate::access::{AccessKind, AccessPath, path_index};
 use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::counts::{Counts, Figures};
 use crate::expr::Expr;
 use crate::expr::print::{self, PlanNames};
 use crate::join::order::FUNCTION_ROWS;
-use crate::join::{DerivedSource, FunctionSource, JoinSource, Source, TableSource};
+use crate::join::{DerivedSource, FunctionSource, JoinSource, Matching, Source, TableSource};
 use crate::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
 
 /// What a statement that was run took, in nanoseconds.
@@ -341,14 +341,31 @@ impl<'p> Tree<'p> {
             Source::Table(table) => out.push(Object::of("table", self.table(table, None))),
             Source::Function(table) => out.push(Object::of("table", self.function(table, None))),
             Source::Derived(table) => out.push(Object::of("table", self.derived(table, derived, None))),
-            Source::Join(join) => self.join(join, derived, out),
+            Source::Join(join) => {
+                self.join(join, derived, out);
+                self.test(join, out);
+            }
+            Source::Distinct(distinct) => {
+                self.source(&distinct.source, derived, out);
+                innermost(out, |table| table.set("loose_scan", Json::True));
+            }
+        }
+    }
+
+    /// What ends a test, at its last table.
+    fn test(&self, join: &JoinSource, out: &mut [Object]) {
+        match (join.kind, last_alias(&join.left)) {
+            (Matching::Semi, Some(alias)) => innermost(out, |table| table.text("first_match", alias)),
+            (Matching::Anti, _) => innermost(out, |table| table.set("not_exists", Json::True)),
+            _ => {}
         }
     }
 
     fn join(&self, join: &JoinSource, derived: &mut BTreeMap<u16, (u64, Object)>, out: &mut Vec<Object>) {
         self.source(&join.left, derived, out);
+        let is_outer = join.kind == Matching::Outer;
         let rest = self.all(join.on.iter().chain(&join.filter));
-        let rest = rest.map(|text| if join.outer { format!("trigcond({text})") } else { text });
+        let rest = rest.map(|text| if is_outer { format!("trigcond({text})") } else { text });
         let Some(hash) = &join.hash else {
             match &join.right {
                 Source::Table(table) => out.push(Object::of("table", self.table(table, rest))),
@@ -384,7 +401,7 @@ impl<'p> Tree<'p> {
             .collect();
         let keys = pairs.join(" and ");
         buffered.set("hash_keys", Json::Words(pairs));
-        let keys = if join.outer { format!("trigcond({keys})") } else { keys };
+        let keys = if is_outer { format!("trigcond({keys})") } else { keys };
         buffered.text("attached_condition", rest.map_or(keys.clone(), |rest| format!("{keys} and {rest}")));
         if let (Some(counts), Some(left)) = (&join.counts, join.left.counts()) {
             buffered.number("r_loops", left.figures().passed as f64);
@@ -510,6 +527,13 @@ impl<'p> Tree<'p> {
 
     fn text(&self, expr: &Expr) -> String {
         print::text_in_plan(expr, self.params, &self.names)
+    }
+}
+
+/// Adds to the table that was told last.
+fn innermost(tables: &mut [Object], add: impl FnOnce(&mut Object)) {
+    if let Some(table) = tables.last_mut().and_then(Object::last_object) {
+        add(table);
     }
 }
 

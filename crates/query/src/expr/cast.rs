@@ -360,7 +360,7 @@ pub(crate) fn same_representation(to: &SqlType, from: &SqlType) -> bool {
 }
 
 /// Midnight of a day.
-fn midnight(date: Date) -> DateTime {
+pub(super) fn midnight(date: Date) -> DateTime {
     DateTime { date, ..DateTime::default() }
 }
 

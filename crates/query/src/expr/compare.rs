@@ -70,6 +70,39 @@ fn dates_of_text(
     Ok(Some(a.cmp(&b)))
 }
 
+/// Compares two values of the shapes that conditions on columns mostly have, which nothing needs to be converted for. None
+/// for all others, NULL among them.
+#[inline]
+pub(super) fn plain(
+    by: Comparison,
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+) -> Option<Ordering> {
+    let shows_all = |v: &Decimal, ty: &SqlType| v.scale() <= ty.decimals || ty.kind != TypeKind::Decimal;
+    match (by, l, r) {
+        (Comparison::Int | Comparison::Decimal, ValueRef::Int(a), ValueRef::Int(b)) => Some(a.cmp(&b)),
+        (Comparison::Decimal, ValueRef::Decimal(a), ValueRef::Decimal(b))
+            if shows_all(&a, lt) && shows_all(&b, rt) =>
+        {
+            Some(a.cmp(&b))
+        }
+        (Comparison::Decimal, ValueRef::Decimal(a), ValueRef::Int(b)) if shows_all(&a, lt) => {
+            Some(a.cmp(&Decimal::from_i64(b)))
+        }
+        (Comparison::Date | Comparison::DateTime, ValueRef::Date(a), ValueRef::Date(b)) => Some(a.cmp(&b)),
+        (Comparison::Date | Comparison::DateTime, ValueRef::Date(a), ValueRef::DateTime(b)) => {
+            Some(cast::midnight(a).cmp(&b))
+        }
+        (Comparison::Date | Comparison::DateTime, ValueRef::DateTime(a), ValueRef::DateTime(b)) => {
+            Some(a.cmp(&b))
+        }
+        (Comparison::Text(by), ValueRef::Bytes(a), ValueRef::Bytes(b)) => Some(collation::compare(by, a, b)),
+        _ => None,
+    }
+}
+
 /// Compares two values of given types; None if either is NULL.
 #[inline]
 pub fn values(

@@ -91,6 +91,7 @@ pub fn problem_error(problem: Problem) -> SqlError {
             }
         }
         Problem::Incorrect { kind, value } => errors::truncated_wrong_value(kind, value),
+        Problem::SkippedTime { value } => errors::truncated_wrong_value("datetime", value),
         Problem::CannotCast { from, to } => {
             errors::illegal_parameter_data_types2_for_operation(from, to, "cast")
         }
@@ -110,6 +111,23 @@ fn of_truth(truth: Option<bool>) -> Cell<'static> {
 }
 
 impl Expr {
+    /// The value of a column, or of what the execution knows already: nothing is worked out. None for anything else.
+    #[inline]
+    fn at_hand<'f>(&'f self, frame: &Frame<'f>) -> Option<ValueRef<'f>> {
+        match &self.node {
+            Node::Column(column) if self.ty.kind != TypeKind::Timestamp => {
+                Some(frame.slots[column.slot as usize].get(column.column))
+            }
+            Node::Constant(value) => Some(value.as_ref()),
+            Node::Param(index) => frame.params.get(*index as usize).map(Value::as_ref),
+            Node::Once(cell, _) => match frame.once.get(*cell as usize)?.get()? {
+                Kept::Value(value) => Some(value.as_ref()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The value over the context's frame.
     pub fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
         match &self.node {
@@ -209,6 +227,11 @@ impl Expr {
                 }))
             }
             Node::Compare { op, by, left, right } => {
+                if let (Some(l), Some(r)) = (left.at_hand(&cx.frame), right.at_hand(&cx.frame))
+                    && let Some(ordering) = compare::plain(*by, l, &left.ty, r, &right.ty)
+                {
+                    return Ok(Some(op.holds(ordering)));
+                }
                 Ok(compare::operands(*by, left, right, cx)?.map(|ordering| op.holds(ordering)))
             }
             Node::And(parts) => {
@@ -239,6 +262,13 @@ impl Expr {
             }
             Node::Not(value) => Ok(value.truth(cx)?.map(|t| !t)),
             Node::Between { negated, by, value, low, high } => {
+                if let Some(v) = value.at_hand(&cx.frame)
+                    && let (Some(l), Some(h)) = (low.at_hand(&cx.frame), high.at_hand(&cx.frame))
+                    && let Some(above) = compare::plain(*by, v, &value.ty, l, &low.ty)
+                    && let Some(below) = compare::plain(*by, v, &value.ty, h, &high.ty)
+                {
+                    return Ok(Some((above.is_ge() && below.is_le()) != *negated));
+                }
                 let truth = compare::between(*by, value, low, high, cx)?;
                 Ok(truth.map(|t| t != *negated))
             }

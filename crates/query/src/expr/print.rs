@@ -4,7 +4,7 @@
 use keel_sql::ast::VarScope;
 use keel_value::{Value, text};
 
-use super::{BitOp, ColumnRef, Expr, Node, TruthTest};
+use super::{BitOp, ColumnRef, CompareOp, Expr, Node, TruthTest};
 use crate::select::{Subquery, SubqueryTest};
 
 /// The name of a column that is an aggregate of the grouped row.
@@ -238,8 +238,9 @@ fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
         SubqueryTest::Exists => "exists",
         SubqueryTest::In { negated: false, .. } => " in ",
         SubqueryTest::In { negated: true, .. } => " not in ",
-        SubqueryTest::Row { negated: false, .. } => " = ",
-        SubqueryTest::Row { negated: true, .. } => " <> ",
+        SubqueryTest::Row { op: CompareOp::Eq, .. } => " = ",
+        SubqueryTest::Row { op: CompareOp::Ne, .. } => " <> ",
+        SubqueryTest::Row { op, .. } => op.symbol(),
         SubqueryTest::Quantified { .. } => " ",
     };
     match subquery.test.operands() {

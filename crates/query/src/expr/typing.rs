@@ -420,7 +420,7 @@ pub fn text_collation(
         let next = (part.ty.collation, part.derivation);
         result = Some(match result {
             None => next,
-            Some(before) => agree(before, next).ok_or_else(|| illegal_mix(before, next, op))?,
+            Some(before) => agree(before, next).ok_or_else(|| illegal_mixes(parts, op))?,
         });
     }
     Ok(result.unwrap_or((connection, Derivation::Coercible)))
@@ -436,8 +436,7 @@ pub fn compared_collation(
     if found.1 != Derivation::None {
         return Ok(found);
     }
-    let texts = parts.iter().filter(|e| is_text(e)).map(|e| (e.ty.collation, e.derivation));
-    Err(illegal_mixes(&texts.collect::<Vec<_>>(), op))
+    Err(illegal_mixes(parts, op))
 }
 
 /// How strong the collation of texts together is.
@@ -450,8 +449,10 @@ pub fn joined_derivation<'a>(parts: impl Iterator<Item = &'a Expr>) -> Derivatio
 }
 
 /// The error for several operands.
-fn illegal_mixes(parts: &[(CollationId, Derivation)], op: &str) -> keel_base::SqlError {
-    match *parts {
+#[cold]
+fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
+    let texts = parts.iter().filter(|e| is_text(e)).map(|e| (e.ty.collation, e.derivation));
+    match *texts.collect::<Vec<_>>() {
         [a, b] => illegal_mix(a, b, op),
         [a, b, c] => errors::cant_aggregate_3collations(
             a.0.name(),

@@ -2,7 +2,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
-use keel_value::temporal::{self, DateRules, Interval};
+use keel_value::temporal::{self, DateRules, Interval, named};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
@@ -183,7 +183,7 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     if !local.date.is_real() {
         return Ok(Value::Null);
     }
-    let utc = given!(cx.session.vars.time_zone.to_utc(local));
+    let (utc, _) = cx.session.vars.time_zone.to_utc(local);
     let seconds = utc.to_unix();
     if !(0..=UNIX_TIME_MAX).contains(&seconds) {
         return Ok(Value::Null);
@@ -453,27 +453,21 @@ fn convert_tz_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType
     Ok((SqlType::temporal(TypeKind::DateTime, fraction_of(&args[0])), true))
 }
 
-/// Seconds east of Greenwich of `+hh:mm`; other zones need the session's tables.
-fn offset(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    if text.eq_ignore_ascii_case("utc") {
-        return Some(0);
-    }
-    let (sign, rest) = match text.as_bytes().first()? {
-        b'+' => (1, &text[1..]),
-        b'-' => (-1, &text[1..]),
-        _ => return None,
-    };
-    let (hours, minutes) = rest.split_once(':')?;
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-}
-
 fn convert_tz<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].datetime(cx)?);
-    let from = given!(offset(&given!(args[1].text(cx)?)));
-    let to = given!(offset(&given!(args[2].text(cx)?)));
-    Ok(or_null(calendar::add_micros(v, (to - from) * 1_000_000), Value::DateTime))
+    if !v.date.is_real() {
+        return Ok(Value::Null);
+    }
+    let from = given!(zone(&given!(args[1].text(cx)?)));
+    let to = given!(zone(&given!(args[2].text(cx)?)));
+    // What a TIMESTAMP could not hold stays as it is.
+    let (utc, _) = from.to_utc(v);
+    let is_held = (1..=UNIX_TIME_MAX).contains(&utc.to_unix());
+    Ok(Value::DateTime(if is_held { to.to_local(utc) } else { v }))
+}
+
+fn zone(name: &[u8]) -> Option<named::SharedZone> {
+    Some(named::find(std::str::from_utf8(name).ok()?)?.1)
 }
 
 /// The last period that counts.

@@ -5,11 +5,12 @@
 //! references, linear time.
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_value::collation::Charset;
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::string::too_long;
-use super::{Function, any_nullable, function, given, int, known_integer, text_value, unify};
+use super::{Function, any_nullable, function, given, int, known_integer, unify};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing::{string_type, text_chars};
@@ -26,25 +27,50 @@ pub const FUNCTIONS: &[Function] = &[
 /// Bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
+/// Gives the first `count` arguments one collation, and its name. Patterns and texts of sets that are not UTF-8 are converted to it.
+fn unify_patterns(cx: &BindContext<'_>, args: &mut [Expr], count: usize, op: &str) -> SqlResult<CollationId> {
+    let collation = unify(cx, args, 0..count, op)?;
+    if !collation.charset().is_utf8() {
+        let by = match collation::is_case_sensitive(collation) {
+            true => CollationId::UTF8MB4_BIN,
+            false => CollationId::UTF8MB4_GENERAL_CI,
+        };
+        for arg in &mut args[..count] {
+            let taken = std::mem::replace(arg, Expr::null());
+            *arg = crate::bind::to_charset(taken, by);
+        }
+    }
+    Ok(collation)
+}
+
+/// A result that was found in UTF-8 in the character set of its type.
+fn in_charset(ty: &SqlType, text: Vec<u8>) -> Value {
+    let charset = ty.collation.charset();
+    if charset.is_utf8() {
+        return Value::Bytes(text.into());
+    }
+    Value::bytes(&collation::convert(Charset::Utf8mb4, charset, &text).0)
+}
+
 fn regexp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(&args[..2]);
-    unify(cx, args, 0..2, "regexp")?;
+    unify_patterns(cx, args, 2, "regexp")?;
     Ok((crate::expr::boolean_type(), nullable))
 }
 
 fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(&args[..2]);
-    unify(cx, args, 0..2, "regexp_instr")?;
+    unify_patterns(cx, args, 2, "regexp_instr")?;
     Ok((int(11), nullable))
 }
 
 fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let collation = unify(cx, args, 0..2, "regexp_substr")?;
+    let collation = unify_patterns(cx, args, 2, "regexp_substr")?;
     Ok((string_type(u64::from(text_chars(&args[0].ty)), collation), true))
 }
 
 fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let collation = unify(cx, args, 0..3, "regexp_replace")?;
+    let collation = unify_patterns(cx, args, 3, "regexp_replace")?;
     let kind = if collation == CollationId::BINARY { TypeKind::MediumBlob } else { TypeKind::MediumText };
     Ok((SqlType::new(kind).with_collation(collation), true))
 }
@@ -101,13 +127,13 @@ fn regexp_instr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(Value::Int(place.map_or(0, |at| collation::char_len(by, &text[..at]) as i64 + 1)))
 }
 
-fn regexp_substr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn regexp_substr<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let found = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.range()))?);
-    Ok(text_value(found.map_or(&[][..], |range| &text[range])))
+    Ok(in_charset(ty, found.map_or(Vec::new(), |range| text[range].to_vec())))
 }
 
-fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let with = given!(args[2].text(cx)?);
     // MariaDB writes groups as \1; `$` has no meaning in its replacements.
@@ -146,5 +172,5 @@ fn regexp_replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     if too_long("regexp_replace", replaced.len() as u64, cx)? {
         return Ok(Value::Null);
     }
-    Ok(Value::Bytes(replaced.into()))
+    Ok(in_charset(ty, replaced))
 }

@@ -30,6 +30,8 @@ pub(crate) struct HashPlan {
     pub by: Vec<Comparison>,
     /// What is kept of right rows.
     pub carry: Carry,
+    /// One row of each key says all: nothing but the key makes a match of a semi-join or anti-join.
+    pub once: bool,
 }
 
 /// Memory that rows may take whatever the variable says.
@@ -149,6 +151,23 @@ impl Table {
         found.map_or(END, |(first, _)| *first)
     }
 
+    /// Whether the key that stands at `start` of the store's tail, and ends it, is there already.
+    fn has(&mut self, start: usize) -> SqlResult<bool> {
+        let mut entry = self.first(&self.store.tail[start..]);
+        if entry == END {
+            return Ok(false);
+        }
+        let key = self.store.tail[start..].to_vec();
+        while entry != END {
+            let (row, next) = self.row(entry, &key)?;
+            if row.is_some() {
+                return Ok(true);
+            }
+            entry = next;
+        }
+        Ok(false)
+    }
+
     /// The row of an entry if it has the key; and the next entry of the hash.
     fn row(&mut self, entry: u32, key: &[u8]) -> SqlResult<(Option<&[u8]>, u32)> {
         let entry = &self.entries[entry as usize];
@@ -224,6 +243,11 @@ impl<'p> HashRun<'p> {
                 continue;
             }
             let middle = tail.len();
+            if self.plan.once && table.has(start)? {
+                table.store.tail.truncate(start);
+                continue;
+            }
+            let tail = &mut table.store.tail;
             self.plan.carry.save(&frame.slots, tail);
             if !table.insert(start, middle) {
                 drop(table);
@@ -276,7 +300,7 @@ impl<'p> HashRun<'p> {
 }
 
 /// Appends the encoded key; false where a part is NULL, which equals nothing.
-fn encode(
+pub(super) fn encode(
     exprs: &[Expr],
     by: &[Comparison],
     session: &mut Session,

@@ -4,10 +4,15 @@
 //! are nested loops: the right side is opened anew for each left row, its access path taking values from the slots that
 //! are filled already. Where that would read a whole table each time, the right side is read once into a hash table by
 //! its join columns. Conditions stand at the first place where all their tables have a row.
+//!
+//! A subquery that became a semi-join or anti-join is the right side of a join that ends at its first match; a semi-join's
+//! may also be read first, each of its keys once ([`distinct`]).
 
 mod disjunct;
+mod distinct;
 mod hash;
 pub(crate) mod order;
+mod semi;
 mod stored;
 
 use std::sync::Arc;
@@ -25,6 +30,8 @@ use crate::json_table::{JsonRun, JsonTable};
 use crate::select::{FrameBuffer, SelectPlan};
 use crate::session::Session;
 
+use distinct::DistinctRun;
+pub(crate) use distinct::DistinctSource;
 use hash::HashRun;
 pub(crate) use hash::{HashPlan, encode_in_domain};
 pub(crate) use stored::Keeper;
@@ -36,6 +43,8 @@ pub(crate) struct TableSource {
     pub slot: u16,
     /// Its definition.
     pub table: Arc<TableDef>,
+    /// Whether its rows carry their hidden numbers, behind the columns.
+    pub numbered: bool,
     /// The name it has in the query.
     pub alias: Arc<str>,
     /// The way to its rows.
@@ -84,17 +93,37 @@ pub(crate) struct FunctionSource {
     pub counts: Option<Arc<Counts>>,
 }
 
+/// Which rows a join gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matching {
+    /// Every pair that matches.
+    Inner,
+    /// The same, and left rows without a match with NULLs: LEFT JOIN.
+    Outer,
+    /// Left rows that have a match, once: IN and EXISTS.
+    Semi,
+    /// Left rows that have none: NOT EXISTS.
+    Anti,
+}
+
+impl Matching {
+    /// Whether only the left side's rows come out.
+    pub fn is_test(self) -> bool {
+        matches!(self, Matching::Semi | Matching::Anti)
+    }
+}
+
 /// A join of two sources.
 pub(crate) struct JoinSource {
-    /// LEFT JOIN: left rows without a match appear with NULLs.
-    pub outer: bool,
+    /// Which rows it gives.
+    pub kind: Matching,
     /// What is read first.
     pub left: Source,
     /// What is read for each left row.
     pub right: Source,
     /// Slots of the right side.
     pub right_slots: Vec<u16>,
-    /// For outer joins: what makes a match, beyond the right side's own conditions.
+    /// For all but inner joins: what makes a match, beyond the right side's own conditions.
     pub on: Vec<Expr>,
     /// Conditions on joined rows.
     pub filter: Vec<Expr>,
@@ -116,6 +145,8 @@ pub(crate) enum Source {
     Function(Box<FunctionSource>),
     /// A join.
     Join(Box<JoinSource>),
+    /// One row for each key of another source.
+    Distinct(Box<DistinctSource>),
 }
 
 impl Source {
@@ -126,7 +157,9 @@ impl Source {
             Source::Table(table) => table.choice.rows.max(1.0),
             Source::Derived(derived) => derived.plan.expected_rows(),
             Source::Function(_) => order::FUNCTION_ROWS,
+            Source::Join(join) if join.kind.is_test() => join.left.expected_rows(),
             Source::Join(join) => join.left.expected_rows() * join.right.expected_rows().max(1.0),
+            Source::Distinct(distinct) => distinct.source.expected_rows(),
         }
     }
 
@@ -138,6 +171,7 @@ impl Source {
             Source::Derived(derived) => derived.counts.as_ref(),
             Source::Function(function) => function.counts.as_ref(),
             Source::Join(join) => join.counts.as_ref(),
+            Source::Distinct(_) => None,
         }
     }
 
@@ -150,6 +184,7 @@ impl Source {
                 matches!(*table.path, AccessPath::Scan { .. }) && table.choice.rows > FEW_ROWS
             }
             Source::Join(join) => join.left.scans() || join.right.scans(),
+            Source::Distinct(distinct) => distinct.source.scans(),
         }
     }
 }
@@ -192,6 +227,7 @@ pub(crate) enum Runner<'p> {
         run: Box<JsonRun<'p>>,
     },
     Join(Box<JoinRun<'p>>),
+    Distinct(Box<DistinctRun<'p>>),
     /// Any of the others in a plan for ANALYZE.
     Counted {
         counts: &'p Counts,
@@ -231,13 +267,17 @@ impl<'p> Runner<'p> {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
                 source: table,
-                reader: TableReader::new(&table.table, &table.path, table.covering, read),
+                reader: TableReader::new(&table.table, &table.path, table.covering, read)
+                    .numbered(table.numbered),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
             Source::Function(function) => Runner::Function {
                 source: function,
                 run: Box::new(JsonRun::new(&function.table, &function.needed)),
             },
+            Source::Distinct(plan) => {
+                Runner::Distinct(Box::new(DistinctRun::new(plan, Runner::new(&plan.source, read))))
+            }
             Source::Join(join) => {
                 let right = Runner::new(&join.right, read);
                 let right = match &join.hash {
@@ -268,6 +308,7 @@ impl<'p> Runner<'p> {
                 inner.open(session, frame)?;
                 counts.spend(began);
             }
+            Runner::Distinct(distinct) => distinct.open(session, frame)?,
             Runner::Join(join) => {
                 join.has_left = false;
                 join.left.open(session, frame)?;
@@ -335,6 +376,7 @@ impl<'p> Runner<'p> {
                 }
                 Ok(found)
             }
+            Runner::Distinct(distinct) => distinct.next(session, frame),
             Runner::Counted { counts, inner } => counted(counts, inner, session, frame),
         }
     }
@@ -395,14 +437,27 @@ impl JoinRun<'_> {
                 if !all_hold(&self.plan.on, session, frame)? {
                     continue;
                 }
-                self.matched = true;
+                match self.plan.kind {
+                    Matching::Inner | Matching::Outer => self.matched = true,
+                    // One match says all.
+                    Matching::Semi => self.has_left = false,
+                    Matching::Anti => {
+                        self.has_left = false;
+                        continue;
+                    }
+                }
                 if all_hold(&self.plan.filter, session, frame)? {
                     return Ok(true);
                 }
                 continue;
             }
             self.has_left = false;
-            if self.plan.outer && !self.matched {
+            let alone = match self.plan.kind {
+                Matching::Inner | Matching::Semi => false,
+                Matching::Outer => !self.matched,
+                Matching::Anti => true,
+            };
+            if alone {
                 for slot in &self.plan.right_slots {
                     frame.slots[*slot as usize] = RowSlot::Null;
                 }

@@ -8,19 +8,24 @@
 //! The cost of an order is the rows read: those of each step times the rows of the steps before.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::IndexHint;
-use keel_value::Value;
 use keel_value::row::Layout;
+use keel_value::{SqlType, Value};
 
-use super::{DerivedSource, FunctionSource, HashPlan, JoinSource, Source, TableSource, disjunct};
+use super::semi::{self, Lead};
+use super::{
+    DerivedSource, DistinctSource, FunctionSource, HashPlan, JoinSource, Matching, Source, TableSource,
+    disjunct,
+};
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
+use crate::bind::row_number_type;
 use crate::catalog::TableDef;
 use crate::counts::{Counting, Counts};
-use crate::expr::{CompareOp, Expr, Node, walk};
+use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
 use crate::json_table::JsonTable;
 use crate::select::{Carry, SelectPlan, SlotColumns};
 use crate::session::Session;
@@ -35,6 +40,8 @@ pub(crate) struct Leaf {
     pub kind: LeafKind,
     /// Which of its columns anybody reads.
     pub needed: Vec<bool>,
+    /// It is of a subquery that became a join: nothing above the joins reads it.
+    pub merged: bool,
 }
 
 /// What a table of FROM is.
@@ -47,14 +54,15 @@ pub(crate) enum LeafKind {
     Function(Arc<JsonTable>),
 }
 
-/// FROM as written, conditions bound.
+/// FROM as written, conditions bound; and subqueries of WHERE that became joins.
+#[derive(Clone)]
 pub(crate) enum FromTree {
     /// A table, by slot.
     Leaf(u16),
     /// A join.
     Join {
-        /// LEFT JOIN (RIGHT JOIN has its sides exchanged).
-        outer: bool,
+        /// Which rows it gives (RIGHT JOIN has its sides exchanged).
+        kind: Matching,
         /// STRAIGHT_JOIN.
         straight: bool,
         left: Box<FromTree>,
@@ -96,6 +104,8 @@ pub(crate) struct Joined {
 pub(crate) const TABLES_MAX: usize = 61;
 /// Partial orders looked at before the best found so far is taken.
 const STEPS_MAX: usize = 4000;
+/// The same within a semi-join's right side, while orders around it are compared.
+const STEPS_WITHIN_MAX: usize = 200;
 /// Rows expected of a derived table.
 const DERIVED_ROWS: f64 = 100.0;
 /// Rows expected of JSON_TABLE.
@@ -103,14 +113,21 @@ pub(crate) const FUNCTION_ROWS: f64 = 40.0;
 /// Price of sorting a row, per doubling of their number.
 const SORT: f64 = 0.2;
 /// Price of finding a row in a hash table, in rows read.
-const PROBE: f64 = 0.3;
+pub(super) const PROBE: f64 = 0.3;
 
 /// Plans the joins of a query block. Conditions that name no table are the caller's to ask.
 pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
     if request.leaves.len() > TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
     }
-    let mut planner = Planner { request, choices: HashMap::new(), steps: 0, limited: false };
+    let mut planner = Planner {
+        request,
+        choices: HashMap::new(),
+        tests: HashMap::new(),
+        steps: 0,
+        steps_max: STEPS_MAX,
+        limited: false,
+    };
     let conditions = disjunct::refine(conditions);
     let tree = to_inner(tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
@@ -118,17 +135,21 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
 }
 
 /// One thing to be joined.
-struct Item {
-    slots: u64,
+#[derive(Clone)]
+pub(super) struct Item {
+    pub slots: u64,
     /// Slots that must be there before.
-    requires: u64,
-    kind: ItemKind,
+    pub requires: u64,
+    pub kind: ItemKind,
 }
 
-enum ItemKind {
+#[derive(Clone)]
+pub(super) enum ItemKind {
     Leaf(u16),
-    /// The right side of an outer join, and its ON.
-    Outer(Option<FromTree>, Vec<Expr>),
+    /// The right side of a join that is no inner one, and its ON.
+    Right(Matching, Box<FromTree>, Vec<Expr>),
+    /// The right side of a semi-join that comes first of all.
+    Lead(Box<Lead>),
 }
 
 /// A group of items, planned.
@@ -139,29 +160,36 @@ struct Group {
     ordered: bool,
 }
 
+/// An order, and the items and conditions that it is for where those are not as given.
+type Chosen = (Vec<Step>, Option<(Vec<Item>, Vec<Expr>)>);
+
 /// One step of an order: an item's price and rows per row before it.
 #[derive(Clone)]
-struct Step {
-    item: usize,
-    cost: f64,
-    rows: f64,
-    hash: bool,
+pub(super) struct Step {
+    pub item: usize,
+    pub cost: f64,
+    pub rows: f64,
+    pub hash: bool,
 }
 
-struct Planner<'a> {
+pub(super) struct Planner<'a> {
     request: &'a JoinRequest<'a>,
     /// Choices made, by slot and those known slots that matter to it.
     choices: HashMap<(u16, u64, bool), Rc<AccessChoice>>,
+    /// What one run of a semi-join's right side costs and gives, by its first slot and those known slots that matter.
+    pub tests: HashMap<(u32, u64), (f64, f64)>,
     steps: usize,
+    /// Partial orders to look at.
+    steps_max: usize,
     /// The first table is read in the wished order, and no further than the limit needs.
     limited: bool,
 }
 
-fn bit(slot: u16) -> u64 {
+pub(super) fn bit(slot: u16) -> u64 {
     1 << slot
 }
 
-fn slots_of(tree: &FromTree) -> u64 {
+pub(super) fn slots_of(tree: &FromTree) -> u64 {
     match tree {
         FromTree::Leaf(slot) => bit(*slot),
         FromTree::Join { left, right, .. } => slots_of(left) | slots_of(right),
@@ -170,16 +198,18 @@ fn slots_of(tree: &FromTree) -> u64 {
 
 /// Turns outer joins inner where a condition above is never true for their NULL rows.
 fn to_inner(tree: FromTree, above: &[Expr]) -> FromTree {
-    let FromTree::Join { outer, straight, left, right, on } = tree else { return tree };
+    let FromTree::Join { kind, straight, left, right, on } = tree else { return tree };
     let right_slots = slots_of(&right);
-    let outer = outer && !above.iter().any(|c| rejects_null(c, right_slots));
-    let (left, right) = if outer {
-        (to_inner(*left, above), to_inner(*right, &on))
-    } else {
-        let both: Vec<Expr> = above.iter().chain(&on).cloned().collect();
-        (to_inner(*left, &both), to_inner(*right, &both))
+    let is_inner = kind == Matching::Outer && above.iter().any(|c| rejects_null(c, right_slots));
+    let kind = if is_inner { Matching::Inner } else { kind };
+    let (left, right) = match kind {
+        Matching::Outer | Matching::Anti => (to_inner(*left, above), to_inner(*right, &on)),
+        Matching::Inner | Matching::Semi => {
+            let both: Vec<Expr> = above.iter().chain(&on).cloned().collect();
+            (to_inner(*left, &both), to_inner(*right, &both))
+        }
     };
-    FromTree::Join { outer, straight, left: Box::new(left), right: Box::new(right), on }
+    FromTree::Join { kind, straight, left: Box::new(left), right: Box::new(right), on }
 }
 
 /// Whether a condition is never true when all columns of some slots are NULL.
@@ -206,6 +236,24 @@ fn null_in(expr: &Expr, slots: u64) -> bool {
         }
         _ => false,
     }
+}
+
+/// A condition, and the slots that it reads.
+#[derive(Clone, Copy)]
+struct Asked<'e> {
+    expr: &'e Expr,
+    slots: u64,
+}
+
+impl Asked<'_> {
+    /// Whether it says something about a slot and can be asked where others are known.
+    fn is_about(&self, slot: u16, known: u64) -> bool {
+        self.slots & bit(slot) != 0 && self.slots & !(known | bit(slot)) == 0
+    }
+}
+
+fn asked(conditions: &[Expr]) -> Vec<Asked<'_>> {
+    conditions.iter().map(|expr| Asked { expr, slots: walk::slots_read(expr) }).collect()
 }
 
 /// A guess at the share of rows that fulfil a condition.
@@ -235,7 +283,10 @@ impl Planner<'_> {
             conditions.into_iter().partition(|c| walk::slots_read(c) & own != 0);
         // What costs a query of its own is asked last.
         conditions.sort_by_key(|c| walk::facts(c).subquery);
-        let order = self.choose_order(&items, &conditions, known)?;
+        let (order, lead) = self.choose_order(&items, &conditions, known)?;
+        if let Some(turned) = lead {
+            (items, conditions) = turned;
+        }
         let mut placed = known;
         let mut source = Source::One;
         let mut ordered = false;
@@ -269,16 +320,29 @@ impl Planner<'_> {
         leaves.map(Leaf::requires).fold(0, |a, b| a | b)
     }
 
-    /// The cheapest order. Where a sort can be saved, and with it most of the rows behind a limit, that is weighed too.
-    fn choose_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Vec<Step>> {
-        let Some((cost, steps)) = self.best_order(items, conditions, known)? else {
+    /// The cheapest order; with the items and conditions that it is for, where a semi-join's right side comes first. Where
+    /// a sort can be saved, and with it most of the rows behind a limit, that is weighed too.
+    fn choose_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Chosen> {
+        let Some((mut cost, mut steps)) = self.best_order(items, conditions, known)? else {
             // A document that would be read from a row that stands behind it.
             return Err(errors::not_supported_yet("JSON_TABLE within nested RIGHT JOINs"));
         };
-        let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else { return Ok(steps) };
+        let mut lead = None;
+        if known == 0 && !self.request.straight {
+            for turned in semi::leads(items, conditions) {
+                if let Some((price, order)) = self.best_order(&turned.0, &turned.1, known)?
+                    && price < cost
+                {
+                    (cost, steps, lead) = (price, order, Some(turned));
+                }
+            }
+        }
+        let (Some(_), Some(limit)) = (&self.request.order, self.request.limit) else {
+            return Ok((steps, lead));
+        };
         let own: u64 = items.iter().map(|i| i.slots).fold(0, |a, b| a | b);
         if self.request.leaves.len() == 1 || own.count_ones() as usize != self.request.leaves.len() {
-            return Ok(steps);
+            return Ok((steps, lead));
         }
         let sorted: f64 = steps.iter().map(|s| s.rows).product();
         let cost = cost + sorted * SORT * (sorted + 2.0).log2();
@@ -287,12 +351,26 @@ impl Planner<'_> {
         if let Some((part, in_order)) = self.best_order(items, conditions, known)? {
             let found: f64 = in_order.iter().map(|s| s.rows).product();
             if part * (limit as f64 / found.max(0.001)).max(1.0) < cost {
-                return Ok(in_order);
+                return Ok((in_order, None));
             }
         }
         self.choices.clear();
         self.limited = false;
-        Ok(steps)
+        Ok((steps, lead))
+    }
+
+    /// The cheapest order of what stands within a test, found in few steps: its cost and the rows that it gives.
+    pub fn cost_within(
+        &mut self,
+        items: &[Item],
+        conditions: &[Expr],
+        known: u64,
+    ) -> SqlResult<Option<(f64, f64)>> {
+        let before = (self.steps, self.steps_max, self.limited);
+        (self.steps_max, self.limited) = (STEPS_WITHIN_MAX.min(before.1), false);
+        let best = self.best_order(items, conditions, known);
+        (self.steps, self.steps_max, self.limited) = before;
+        Ok(best?.map(|(cost, steps)| (cost, steps.iter().map(|s| s.rows).product())))
     }
 
     /// The cheapest order found, with its cost; none where no order is allowed.
@@ -305,7 +383,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, Vec<Step>)> = None;
         let mut path = Vec::with_capacity(items.len());
         self.steps = 0;
-        self.search(items, conditions, known, known, 1.0, 0.0, &mut path, &mut best)?;
+        self.search(items, &asked(conditions), known, known, 1.0, 0.0, &mut path, &mut best)?;
         Ok(best)
     }
 
@@ -319,7 +397,7 @@ impl Planner<'_> {
     fn search(
         &mut self,
         items: &[Item],
-        conditions: &[Expr],
+        conditions: &[Asked<'_>],
         known: u64,
         placed: u64,
         rows: f64,
@@ -334,7 +412,11 @@ impl Planner<'_> {
             return Ok(());
         }
         let mut candidates = Vec::new();
+        let lead = items.iter().position(|item| matches!(item.kind, ItemKind::Lead(_)));
         for (index, item) in items.iter().enumerate() {
+            if path.is_empty() && lead.is_some_and(|lead| lead != index) {
+                continue;
+            }
             let ready = placed & item.slots == 0 && item.requires & !placed == 0;
             let in_order = !self.request.straight || index == path.len();
             let begins = !path.is_empty() || placed != 0 || self.may_begin(item);
@@ -342,9 +424,11 @@ impl Planner<'_> {
                 candidates.push(self.step(items, index, conditions, placed, known, rows)?);
             }
         }
-        candidates.sort_by(|a, b| (a.cost * 1e3 + a.rows * rows).total_cmp(&(b.cost * 1e3 + b.rows * rows)));
+        // Rows that a step leaves are read by the next one at least.
+        let promise = |step: &Step| step.cost + step.rows * rows;
+        candidates.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
         for step in candidates {
-            if best.is_some() && self.steps > STEPS_MAX {
+            if best.is_some() && self.steps > self.steps_max {
                 return Ok(());
             }
             self.steps += 1;
@@ -365,37 +449,38 @@ impl Planner<'_> {
         &mut self,
         items: &[Item],
         index: usize,
-        conditions: &[Expr],
+        conditions: &[Asked<'_>],
         placed: u64,
         known: u64,
         rows: f64,
     ) -> SqlResult<Step> {
         let (slot, own): (u16, Vec<Expr>) = match &items[index].kind {
             ItemKind::Leaf(slot) => (*slot, Vec::new()),
-            ItemKind::Outer(tree, on) => (items[index].slots.trailing_zeros() as u16, {
+            ItemKind::Lead(lead) => return self.lead_step(index, lead),
+            ItemKind::Right(kind, tree, on) if kind.is_test() => {
+                return self.test_step(index, *kind, tree, on, placed, rows);
+            }
+            ItemKind::Right(_, tree, on) => (items[index].slots.trailing_zeros() as u16, {
                 let mut all = on.clone();
-                if let Some(tree) = tree {
-                    inner_conditions(tree, &mut all);
-                }
+                inner_conditions(tree, &mut all);
                 all
             }),
         };
-        let outer = matches!(items[index].kind, ItemKind::Outer(..));
-        let pool: &[Expr] = if outer { &own } else { conditions };
+        let outer = matches!(items[index].kind, ItemKind::Right(..));
+        let own = asked(&own);
+        let pool = if outer { &own[..] } else { conditions };
         let with = self.choice(slot, pool, placed, placed == known && !outer)?;
         // What reads rows of other tables is read anew for each of them.
         let slots = items[index].slots;
         let alone = self.read_by_functions(slots) & !slots == 0;
-        let joins = alone && pool.iter().any(|c| self.hash_key(c, slot, placed).is_some());
+        let keyed = |c: &Asked<'_>| c.is_about(slot, placed) && hash_key(c.expr, bit(slot), placed).is_some();
+        let joins = alone && pool.iter().any(keyed);
         let residual: f64 = pool
             .iter()
-            .filter(|c| {
-                let slots = walk::slots_read(c);
-                slots & bit(slot) != 0 && slots & !(placed | bit(slot)) == 0
-            })
+            .filter(|c| c.is_about(slot, placed))
             .enumerate()
             .filter(|(number, _)| !with.exact.contains(number))
-            .map(|(_, c)| selectivity(c))
+            .map(|(_, c)| selectivity(c.expr))
             .product();
         let mut found = (with.rows * residual).max(0.001);
         if self.limited && placed == 0 {
@@ -417,14 +502,15 @@ impl Planner<'_> {
     }
 
     /// The way to a slot's rows when some slots are known, for comparing orders: choices made before are remembered.
-    fn choice(&mut self, slot: u16, pool: &[Expr], known: u64, first: bool) -> SqlResult<Rc<AccessChoice>> {
-        let mut relevant = 0;
-        for condition in pool {
-            let slots = walk::slots_read(condition);
-            if slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0 {
-                relevant |= slots & known;
-            }
-        }
+    fn choice(
+        &mut self,
+        slot: u16,
+        pool: &[Asked<'_>],
+        known: u64,
+        first: bool,
+    ) -> SqlResult<Rc<AccessChoice>> {
+        let about = pool.iter().filter(|c| c.is_about(slot, known));
+        let relevant = about.fold(0, |relevant, c| relevant | c.slots & known);
         let key = (slot, relevant, first);
         if let Some(choice) = self.choices.get(&key) {
             return Ok(choice.clone());
@@ -435,17 +521,13 @@ impl Planner<'_> {
     }
 
     /// The way to a slot's rows; `exact` of the result counts the conditions of the pool that can be asked.
-    fn choose(&self, slot: u16, pool: &[Expr], known: u64, first: bool) -> SqlResult<AccessChoice> {
+    fn choose(&self, slot: u16, pool: &[Asked<'_>], known: u64, first: bool) -> SqlResult<AccessChoice> {
         let (table, hints) = match &self.request.leaves[slot as usize].kind {
             LeafKind::Table(table, hints) => (table, hints),
             LeafKind::Derived(..) => return Ok(gathered_choice(DERIVED_ROWS)),
             LeafKind::Function(_) => return Ok(gathered_choice(FUNCTION_ROWS)),
         };
-        let askable = |c: &&Expr| {
-            let slots = walk::slots_read(c);
-            slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0
-        };
-        let usable: Vec<&Expr> = pool.iter().filter(askable).collect();
+        let usable: Vec<&Expr> = pool.iter().filter(|c| c.is_about(slot, known)).map(|c| c.expr).collect();
         let order: &[KeyOrder] = match &self.request.order {
             Some((ordered, keys)) if *ordered == slot && first => keys,
             _ => &[],
@@ -467,19 +549,6 @@ impl Planner<'_> {
         })
     }
 
-    /// The sides of `left = right` where one side is about `slot` alone and the other about known slots.
-    fn hash_key<'e>(&self, condition: &'e Expr, slot: u16, known: u64) -> Option<(&'e Expr, &'e Expr)> {
-        let Node::Compare { op: CompareOp::Eq, left, right, .. } = &condition.node else { return None };
-        let (l, r) = (walk::slots_read(left), walk::slots_read(right));
-        if r == bit(slot) && l != 0 && l & !known == 0 {
-            Some((left, right))
-        } else if l == bit(slot) && r != 0 && r & !known == 0 {
-            Some((right, left))
-        } else {
-            None
-        }
-    }
-
     /// A leaf, with all conditions from the pool that can be asked of its rows.
     fn leaf(
         &mut self,
@@ -493,7 +562,7 @@ impl Planner<'_> {
             slots & bit(slot) != 0 && slots & !(known | bit(slot)) == 0
         };
         let all: Vec<Expr> = pool.iter().flatten().cloned().collect();
-        let choice = self.choose(slot, &all, known, first)?;
+        let choice = self.choose(slot, &asked(&all), known, first)?;
         let mut filter = Vec::new();
         let mut implied = Vec::new();
         let mut number = 0;
@@ -515,6 +584,7 @@ impl Planner<'_> {
             LeafKind::Table(table, _) => (
                 Source::Table(Box::new(TableSource {
                     slot,
+                    numbered: table.row_number_column().is_some_and(|n| leaf.needed.get(n) == Some(&true)),
                     table: table.clone(),
                     alias: leaf.alias.clone(),
                     path: Arc::new(choice.path.clone()),
@@ -558,10 +628,17 @@ impl Planner<'_> {
                 let (source, ordered) = self.leaf(slot, pool, known, first)?;
                 Ok((source, ordered, Vec::new()))
             }
-            ItemKind::Outer(tree, on) => {
-                let tree = tree.expect("taken once");
-                let group = self.group(tree, on, known)?;
+            ItemKind::Right(_, tree, on) => {
+                let group = self.group(*tree, on, known)?;
                 Ok((group.source, false, group.rest))
+            }
+            ItemKind::Lead(lead) => {
+                let group = self.group(lead.tree, lead.own, 0)?;
+                let (keys, by): (Vec<Expr>, Vec<Comparison>) = lead.keys.into_iter().unzip();
+                let carry = semi::carry(self.request.leaves, item.slots, &keys);
+                let (source, filter) = (group.source, group.rest);
+                let distinct = DistinctSource { source, filter, keys, by, carry };
+                Ok((Source::Distinct(Box::new(distinct)), false, Vec::new()))
             }
         }
     }
@@ -575,7 +652,10 @@ impl Planner<'_> {
         placed: u64,
         by_hash: bool,
     ) -> SqlResult<Source> {
-        let outer = matches!(item.kind, ItemKind::Outer(..));
+        let kind = match &item.kind {
+            ItemKind::Right(kind, ..) => *kind,
+            ItemKind::Leaf(_) | ItemKind::Lead(_) => Matching::Inner,
+        };
         let slots = item.slots;
         let right_slots: Vec<u16> = (0..64).filter(|s| slots & bit(*s) != 0).collect();
         let (right, on, hash) = if by_hash {
@@ -588,7 +668,7 @@ impl Planner<'_> {
         // WHERE may be asked of the joined rows now.
         let filter = take(pool, |c| walk::slots_read(c) & !now == 0);
         let counts = self.counts();
-        Ok(Source::Join(Box::new(JoinSource { outer, left, right, right_slots, on, filter, hash, counts })))
+        Ok(Source::Join(Box::new(JoinSource { kind, left, right, right_slots, on, filter, hash, counts })))
     }
 
     /// An item read once into a hash table. Its own conditions are asked when it is read, join columns are the keys, and
@@ -602,16 +682,22 @@ impl Planner<'_> {
         let slots = item.slots;
         let slot = slots.trailing_zeros() as u16;
         let mut own_pool: Vec<Option<Expr>>;
+        let mut kind = Matching::Inner;
         let (tree, joining): (Option<FromTree>, Vec<Expr>) = match item.kind {
-            ItemKind::Leaf(_) => (
+            ItemKind::Right(how, tree, on) => {
+                kind = how;
+                (Some(*tree), on)
+            }
+            ItemKind::Leaf(_) | ItemKind::Lead(_) => (
                 None,
                 take(pool, |c| {
                     let read = walk::slots_read(c);
                     read & slots != 0 && read & !(slots | placed) == 0 && read & placed != 0
                 }),
             ),
-            ItemKind::Outer(tree, on) => (tree, on),
         };
+        let given = tree.as_ref().map_or(slots, semi::given_slots);
+        let sides = if kind.is_test() { slots } else { bit(slot) };
         let (mut left, mut right, mut by, mut on, mut own) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for condition in joining {
@@ -619,7 +705,7 @@ impl Planner<'_> {
                 Node::Compare { by, .. } => Some(*by),
                 _ => None,
             };
-            match (self.hash_key(&condition, slot, placed), domain) {
+            match (hash_key(&condition, sides, placed), domain) {
                 (Some((l, r)), Some(domain)) => {
                     left.push(l.clone());
                     right.push(r.clone());
@@ -644,17 +730,41 @@ impl Planner<'_> {
             }
         };
         on.extend(own);
-        let carry =
-            Carry::new(self.request.leaves.iter().filter(|l| slots & bit(l.slot) != 0).map(Leaf::columns));
-        Ok((source, on, Some(HashPlan { left, right, by, carry })))
+        let once = kind.is_test() && on.is_empty();
+        let carry = if kind.is_test() {
+            semi::carry(self.request.leaves, slots, &on)
+        } else {
+            let kept = |leaf: &&Leaf| given & bit(leaf.slot) != 0;
+            Carry::new(self.request.leaves.iter().filter(kept).map(Leaf::columns))
+        };
+        Ok((source, on, Some(HashPlan { left, right, by, carry, once })))
     }
 }
+
+/// The sides of `left = right` where one side is about known slots and the other about some others alone.
+pub(crate) fn hash_key(condition: &Expr, slots: u64, known: u64) -> Option<(&Expr, &Expr)> {
+    let Node::Compare { op: CompareOp::Eq, left, right, .. } = &condition.node else { return None };
+    let (l, r) = (walk::slots_read(left), walk::slots_read(right));
+    let is_own = |read: u64| read != 0 && read & !slots == 0;
+    let is_known = |read: u64| read != 0 && read & !known == 0;
+    match () {
+        () if is_own(r) && is_known(l) => Some((left, right)),
+        () if is_own(l) && is_known(r) => Some((right, left)),
+        () => None,
+    }
+}
+
+/// The type of hidden row numbers.
+static ROW_NUMBER_TYPE: LazyLock<SqlType> = LazyLock::new(row_number_type);
 
 impl Leaf {
     /// Its columns, and which are needed.
     pub fn columns(&self) -> SlotColumns<'_> {
         let types = match &self.kind {
-            LeafKind::Table(table, _) => table.columns.iter().map(|c| &c.ty).collect(),
+            LeafKind::Table(table, _) => {
+                let number = (self.needed.len() > table.columns.len()).then_some(&*ROW_NUMBER_TYPE);
+                table.columns.iter().map(|c| &c.ty).chain(number).collect()
+            }
             LeafKind::Derived(plan, _) => plan.types.iter().map(|(ty, _)| ty).collect(),
             LeafKind::Function(table) => table.columns.iter().map(|column| &column.ty).collect(),
         };
@@ -692,7 +802,7 @@ fn gathered_choice(rows: f64) -> AccessChoice {
 
 /// The conditions of inner joins within a tree.
 fn inner_conditions(tree: &FromTree, out: &mut Vec<Expr>) {
-    if let FromTree::Join { outer: false, left, right, on, .. } = tree {
+    if let FromTree::Join { kind: Matching::Inner, left, right, on, .. } = tree {
         out.extend(on.iter().cloned());
         inner_conditions(left, out);
         inner_conditions(right, out);
@@ -700,12 +810,12 @@ fn inner_conditions(tree: &FromTree, out: &mut Vec<Expr>) {
 }
 
 /// Inner joins to a list of items; their ON joins the other conditions.
-fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
+pub(super) fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
     match tree {
         FromTree::Leaf(slot) => {
             items.push(Item { slots: bit(slot), requires: 0, kind: ItemKind::Leaf(slot) })
         }
-        FromTree::Join { outer: false, straight, left, right, on } => {
+        FromTree::Join { kind: Matching::Inner, straight, left, right, on } => {
             let left_slots = slots_of(&left);
             flatten(*left, items, conditions);
             let from = items.len();
@@ -715,15 +825,18 @@ fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
             }
             conditions.extend(on);
         }
-        FromTree::Join { outer: true, left, right, on, .. } => {
+        FromTree::Join { kind, left, mut right, mut on, .. } => {
             let left_slots = slots_of(&left);
             let slots = slots_of(&right);
             flatten(*left, items, conditions);
+            if kind.is_test() {
+                semi::lift(&mut right, slots, &mut on);
+            }
             let mut all = on.clone();
-            inner_conditions(&right, &mut all);
+            semi::all_conditions(&right, &mut all);
             let named = all.iter().map(walk::slots_read).fold(0, |a, b| a | b) & left_slots;
             let requires = if named == 0 { left_slots } else { named };
-            items.push(Item { slots, requires, kind: ItemKind::Outer(Some(*right), on) });
+            items.push(Item { slots, requires, kind: ItemKind::Right(kind, right, on) });
         }
     }
 }

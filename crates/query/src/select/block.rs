@@ -62,6 +62,8 @@ pub(crate) struct Block {
     pub unprojected: Option<Carry>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// FETCH ... WITH TIES: rows that are equal by the order to the last one go out too.
+    pub ties: bool,
     /// How sorted results are kept.
     pub layout: Arc<Layout>,
     pub calc_found_rows: bool,
@@ -76,9 +78,23 @@ struct Window {
     seen: u64,
     /// SQL_CALC_FOUND_ROWS: rows are counted beyond the limit.
     counts_all: bool,
+    /// The key of the last row within the bounds, for WITH TIES.
+    last: Option<Vec<u8>>,
 }
 
 impl Window {
+    /// Tells the key of the row that is asked for next: one like the last within the bounds moves them.
+    fn meet(&mut self, key: &[u8]) {
+        let end = self.offset.saturating_add(self.count);
+        let Some(last) = &mut self.last else { return };
+        if self.seen + 1 == end {
+            last.clear();
+            last.extend_from_slice(key);
+        } else if self.seen == end && self.count > 0 && last == key {
+            self.count += 1;
+        }
+    }
+
     /// Whether the next row goes out; None when no further row needs to be made.
     fn admit(&mut self) -> Option<bool> {
         let end = self.offset.saturating_add(self.count);
@@ -237,7 +253,10 @@ impl Block {
         let count = number(&self.limit, &mut cx)?;
         let offset = number(&self.offset, &mut cx)?.unwrap_or(0);
         let count = count.unwrap_or(limits.default_count).min(limits.most);
-        Ok(Window { offset, count, seen: 0, counts_all: self.calc_found_rows })
+        // Where nothing orders them, all rows are alike.
+        let count = if self.ties && self.order.is_empty() && count > 0 { limits.most } else { count };
+        let last = self.ties.then(Vec::new);
+        Ok(Window { offset, count, seen: 0, counts_all: self.calc_found_rows, last })
     }
 
     /// Rows straight from the source to the output.
@@ -324,7 +343,7 @@ impl Block {
                 None => Ok(()),
             };
         }
-        let most = (!window.counts_all).then(|| window.offset.saturating_add(window.count));
+        let most = (!window.counts_all && !self.ties).then(|| window.offset.saturating_add(window.count));
         let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         while next(session, frame)? {
@@ -350,9 +369,12 @@ impl Block {
             return self.project_sorted(sorted, carry, session, frame, window, output);
         }
         let mut packed = PackedRows::new(self);
-        while let Some((_, row)) = sorted.next()?
-            && packed.emit(row, session, window, output)?
-        {}
+        while let Some((key, row)) = sorted.next()? {
+            window.meet(key);
+            if !packed.emit(row, session, window, output)? {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -426,7 +448,8 @@ impl Block {
         output: &mut dyn RowOutput,
     ) -> SqlResult<()> {
         let mut projector = Projector::new(self);
-        while let Some((_, row)) = sorted.next()? {
+        while let Some((key, row)) = sorted.next()? {
+            window.meet(key);
             carry.load(row, &mut frame.slots);
             match window.admit() {
                 None => return Ok(()),

@@ -17,7 +17,7 @@ use super::group::{
     carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
 };
 use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
@@ -113,6 +113,8 @@ pub(super) struct Bound {
     pub order: Vec<(Expr, bool)>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// FETCH ... WITH TIES.
+    pub ties: bool,
 }
 
 /// Plans one SELECT.
@@ -125,23 +127,31 @@ pub(super) fn plan_select(
 ) -> SqlResult<SelectPlan> {
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
     binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
-    let bound = bind_parts(binder, select, order, limit);
+    let bound = bind_parts(binder, select, order, limit, lock.is_none());
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
     Ok(plan)
 }
 
+/// Binds the parts of a SELECT; its subqueries may become joins, except where what it reads itself is locked.
 pub(super) fn bind_parts(
     binder: &mut Binder<'_>,
     select: &Select,
     order: &[OrderItem],
     limit: Option<&Limit>,
+    may_join: bool,
 ) -> SqlResult<Bound> {
     if select.rollup && !order.is_empty() {
         return Err(errors::wrong_usage("CUBE/ROLLUP", "ORDER BY"));
     }
+    let ties = limit.is_some_and(|limit| limit.with_ties);
+    if ties && order.is_empty() {
+        return Err(errors::with_ties_needs_order());
+    }
     let mut from = from::bind(binder, &select.from)?;
-    binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
+    let room = if may_join { semi::room(binder, select, &from) } else { 0 };
+    let group_slot = from.leaves.len() as u16 + room;
+    binder.scope_mut().group_slot = Some(group_slot);
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let items = bind_items(binder, &select.items, Clause::Fields);
     binder.pins_literals = pins;
@@ -151,11 +161,14 @@ pub(super) fn bind_parts(
     }
     let mut conditions = std::mem::take(&mut from.conditions);
     if let Some(tree) = &select.filter {
-        conditions.extend(binder.bind_condition(tree, Clause::Where)?);
+        let tables = from.tree.take();
+        let (tables, own) = semi::bind_filter(binder, &mut from, tables, tree, group_slot)?;
+        from.tree = tables;
+        conditions.extend(own);
     }
     binder.pins_literals = true;
     let rest = bind_grouping(binder, select, order, &items).and_then(|rest| {
-        let windows = binder.bind_windows(&select.windows, window_slot(&from) + 1)?;
+        let windows = binder.bind_windows(&select.windows, window_slot(group_slot) + 1)?;
         Ok((rest, windows))
     });
     binder.pins_literals = pins;
@@ -166,12 +179,12 @@ pub(super) fn bind_parts(
     }
     recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
-    Ok(Bound { from, items, conditions, group_by, having, windows, order, limit, offset })
+    Ok(Bound { ties, from, items, conditions, group_by, having, windows, order, limit, offset })
 }
 
-/// The slot of window functions' results, behind the tables' and the groups'; the next one takes their keys.
-fn window_slot(from: &From) -> u16 {
-    from.leaves.len() as u16 + 1
+/// The slot of window functions' results, behind the groups'; the next one takes their keys.
+fn window_slot(group_slot: u16) -> u16 {
+    group_slot + 1
 }
 
 /// Binds a list of expressions over the binder's tables that is not a query's; describes them.
@@ -323,9 +336,6 @@ pub(super) fn bind_limit(
     limit: Option<&Limit>,
 ) -> SqlResult<(Option<Expr>, Option<Expr>)> {
     let Some(limit) = limit else { return Ok((None, None)) };
-    if limit.with_ties {
-        return Err(errors::not_supported_yet("FETCH ... WITH TIES"));
-    }
     let mut bind = |tree: &Option<Tree>| tree.as_ref().map(|t| binder.bind(t, Clause::Order)).transpose();
     let offset = bind(&limit.offset)?;
     // OFFSET alone takes all the rest.
@@ -340,11 +350,12 @@ pub(super) fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset } = bound;
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties } =
+        bound;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
-    let group_slot = table_count as u16;
-    debug_assert_eq!(scope.group_slot, Some(group_slot));
+    let group_slot = scope.group_slot.unwrap_or(table_count as u16);
+    debug_assert!(table_count <= group_slot as usize);
     let of_views: Vec<Option<(usize, usize)>> = items.iter().map(|item| item.of_view).collect();
     let (mut project, names): (Vec<Expr>, Vec<Arc<str>>) =
         items.into_iter().map(|item| (item.expr, item.name)).unzip();
@@ -365,7 +376,7 @@ pub(super) fn assemble(
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
         place_aggregates(expr, group_slot);
-        window::place(expr, window_slot(&from));
+        window::place(expr, window_slot(group_slot));
     }
     let mut in_windows: Vec<&mut Expr> = windows.iter_mut().flat_map(BoundWindow::expressions_mut).collect();
     in_windows.iter_mut().for_each(|expr| place_aggregates(expr, group_slot));
@@ -409,7 +420,7 @@ pub(super) fn assemble(
     let kept = (!windows.is_empty()).then(|| carry_of(&from, &after));
     let windows = kept.map(|tables| {
         let grouped = is_grouped.then_some((group_slot, group_row));
-        WindowPlan::new(windows, tables, grouped, window_slot(&from))
+        WindowPlan::new(windows, tables, grouped, window_slot(group_slot))
     });
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
@@ -418,7 +429,7 @@ pub(super) fn assemble(
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
-    let known_rows = known_limit(binder, limit.as_ref(), offset.as_ref());
+    let known_rows = if ties { None } else { known_limit(binder, limit.as_ref(), offset.as_ref()) };
     let request = JoinRequest {
         session: binder.cx.session,
         leaves: &from.leaves,
@@ -434,7 +445,8 @@ pub(super) fn assemble(
         Some(plan) if plain && walk::only_reads(&project, group_slot) => extremes_of(plan, &request)?,
         _ => Vec::new(),
     };
-    let wished = if windows.is_some() { &[][..] } else { &order };
+    // Ties are told by the keys of a sort.
+    let wished = if windows.is_some() || ties { &[][..] } else { &order };
     let wishes = wishes(group.as_ref(), wished, &having, &request)?;
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
@@ -448,7 +460,7 @@ pub(super) fn assemble(
     let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let group = group.map(|plan| GroupPlan { streams, ..plan });
     let sorted_already =
-        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none();
+        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none() && !ties;
     let first_row_of = match &group {
         Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,
@@ -465,9 +477,9 @@ pub(super) fn assemble(
         && windows.is_none()
         && project.iter().any(assigns)
         && !order.iter().any(|(e, _)| assigns(e));
-    let unprojected = counts.then(|| Carry::new(from.leaves.iter().map(order::Leaf::columns)));
+    let unprojected = counts.then(|| Carry::new(from.lasting().map(order::Leaf::columns)));
     let block = Block {
-        slot_count: table_count + if windows.is_some() { 3 } else { 1 },
+        slot_count: group_slot as usize + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,
         row_filter,
@@ -483,6 +495,7 @@ pub(super) fn assemble(
         unprojected,
         limit,
         offset,
+        ties,
         layout: result_layout(project.iter().map(|e| &e.ty)),
         project,
         calc_found_rows: select.options.calc_found_rows,
@@ -490,6 +503,7 @@ pub(super) fn assemble(
     };
     Ok(SelectPlan {
         types: block.types(),
+        derivations: block.project.iter().map(|e| e.derivation).collect(),
         body: Body::Block(Box::new(block)),
         columns: ResultColumns::new(columns),
         tables: binder.tables.clone(),
@@ -626,7 +640,9 @@ fn wished_groups(
         let Some(column) = key.as_column().filter(|c| c.slot == leaf.slot) else { return Ok(None) };
         wished.push((column.column, descending));
     }
-    let begins = |index: &&crate::catalog::IndexDef| index.parts[0].column == wished[0].0 as usize;
+    let begins = |index: &&crate::catalog::IndexDef| {
+        !index.options.ignored && index.parts[0].column == wished[0].0 as usize
+    };
     let Some(index) = table.indexes.iter().find(begins) else { return Ok(None) };
     let per_value = table.rows_per_value(index, crate::access::table_rows(table)?)?;
     let rows = limit as f64 * per_value[wished.len().min(per_value.len()) - 1];

@@ -12,7 +12,8 @@ use super::natural::{self, Columns};
 use super::{Body, SelectPlan, build, function, merge, view};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::names;
-use crate::expr::{Derivation, Expr};
+use crate::expr::Expr;
+use crate::join::Matching;
 use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Tables met in FROM.
@@ -42,6 +43,11 @@ pub(super) struct From {
 }
 
 impl From {
+    /// Tables whose rows may be read above the joins.
+    pub fn lasting(&self) -> impl Iterator<Item = &Leaf> {
+        self.leaves.iter().filter(|leaf| !leaf.merged)
+    }
+
     /// The name of the recursive table whose own query reads it in a slot.
     pub fn working_name(&self, slot: u16) -> Option<&str> {
         match &self.leaves.get(slot as usize)?.kind {
@@ -109,7 +115,7 @@ fn operand(
 pub(super) fn crossed(before: Option<FromTree>, tree: FromTree) -> FromTree {
     let Some(left) = before else { return tree };
     FromTree::Join {
-        outer: false,
+        kind: Matching::Inner,
         straight: false,
         left: Box::new(left),
         right: Box::new(tree),
@@ -155,7 +161,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             }
             for hint in hints {
                 for index in &hint.indexes {
-                    if def.index_position(index).is_none() {
+                    if def.usable_index(index).is_none() {
                         return Err(errors::key_does_not_exist(
                             index,
                             alias.as_deref().unwrap_or(&name.name),
@@ -168,7 +174,8 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),
-                needed: vec![false; def.columns.len()],
+                needed: vec![false; def.columns.len() + usize::from(def.row_number_column().is_some())],
+                merged: false,
                 kind: LeafKind::Table(def, hints.clone()),
             });
             binder.scope_mut().add_table(entry)?;
@@ -253,7 +260,10 @@ fn join(
     let (left, right) =
         if *kind == JoinKind::Right { (right_tree, left_tree) } else { (left_tree, right_tree) };
     let joined = FromTree::Join {
-        outer: matches!(kind, JoinKind::Left | JoinKind::Right),
+        kind: match kind {
+            JoinKind::Left | JoinKind::Right => Matching::Outer,
+            JoinKind::Inner | JoinKind::Straight => Matching::Inner,
+        },
         straight: *kind == JoinKind::Straight,
         left: Box::new(left),
         right: Box::new(right),
@@ -334,7 +344,8 @@ pub(super) fn add_derived(
         return Err(errors::with_col_wrong_list());
     }
     let mut columns: Vec<ScopeColumn> = Vec::with_capacity(described.len());
-    for (index, (meta, (ty, nullable))) in described.iter().zip(&plan.types).enumerate() {
+    let typed = plan.types.iter().zip(&plan.derivations);
+    for (index, (meta, ((ty, nullable), derivation))) in described.iter().zip(typed).enumerate() {
         let name: Arc<str> = renamed.get(index).map_or_else(|| meta.name.clone(), |n| n.as_str().into());
         if columns.iter().any(|c| names::same(&c.name, &name)) {
             return Err(errors::dup_fieldname(name));
@@ -344,7 +355,7 @@ pub(super) fn add_derived(
             ty: local_type(ty),
             nullable: *nullable,
             invisible: false,
-            derivation: Derivation::Implicit,
+            derivation: *derivation,
         });
     }
     let slot = from.leaves.len() as u16;
@@ -353,6 +364,7 @@ pub(super) fn add_derived(
         slot,
         alias: title.alias.into(),
         needed: vec![false; columns.len()],
+        merged: false,
         kind: LeafKind::Derived(plan, layout),
     });
     binder.scope_mut().add_table(ScopeTable {

@@ -45,7 +45,7 @@ pub(super) fn add(binder: &mut Binder<'_>, from: &mut From, tree: &ast::JsonTabl
         worked_out: Vec::new(),
     })?;
     let needed = vec![false; table.columns.len()];
-    from.leaves.push(Leaf { slot, alias, needed, kind: LeafKind::Function(Arc::new(table)) });
+    from.leaves.push(Leaf { slot, alias, needed, merged: false, kind: LeafKind::Function(Arc::new(table)) });
     Ok(FromTree::Leaf(slot))
 }
 

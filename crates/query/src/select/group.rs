@@ -119,7 +119,8 @@ pub(super) fn carry_of(from: &From, exprs: &[&Expr]) -> Carry {
             }
         });
     }
-    Carry::new(from.leaves.iter().zip(&after).map(|(leaf, wanted)| {
+    let lasting = from.leaves.iter().zip(&after).filter(|(leaf, _)| !leaf.merged);
+    Carry::new(lasting.map(|(leaf, wanted)| {
         let mut columns = leaf.columns();
         columns.wanted = wanted;
         columns
@@ -140,7 +141,7 @@ pub(super) fn group_plan(
         keys,
         aggregates,
         carry: carry_of(from, after),
-        spill: Carry::new(from.leaves.iter().map(order::Leaf::columns)),
+        spill: Carry::new(from.lasting().map(order::Leaf::columns)),
         slot,
         keeps_arrival: distinct,
         streams: false,

@@ -36,7 +36,7 @@ pub(crate) fn plan_keyed(binder: &mut Binder<'_>, query: &Query, exists: bool) -
         return Ok(None);
     }
     binder.scopes.push(Scope { takes_aggregates: true, ..Scope::default() });
-    let bound = bind_parts(binder, select, &[], None);
+    let bound = bind_parts(binder, select, &[], None, true);
     let scope = binder.pop_scope();
     let Some((bound, pairs)) = turned(bound?, &scope, exists) else { return Ok(None) };
     let plan = assemble(binder, select, bound, scope, None)?;

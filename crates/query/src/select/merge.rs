@@ -111,7 +111,7 @@ fn try_derived(
     }
     let def = binder.table(plain.name.db.as_deref(), &plain.name.name, plain.alias)?;
     let inner = plain.alias.unwrap_or(&def.name).to_string();
-    let hints_hold = plain.hints.iter().flat_map(|h| &h.indexes).all(|i| def.index_position(i).is_some());
+    let hints_hold = plain.hints.iter().flat_map(|h| &h.indexes).all(|i| def.usable_index(i).is_some());
     let Some(named) = named(&plain, &def, &inner).filter(|_| hints_hold && !def.is_virtual()) else {
         return Ok(None);
     };
@@ -139,6 +139,7 @@ fn try_derived(
         slot,
         alias: table.alias.clone(),
         needed: vec![false; def.columns.len()],
+        merged: false,
         kind: LeafKind::Table(def, plain.hints.to_vec()),
     });
     binder.scope_mut().add_table(table)?;

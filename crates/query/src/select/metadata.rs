@@ -41,8 +41,8 @@ pub(super) fn shortened(mut name: String) -> String {
 /// A name made of the octets behind an introducer.
 fn introduced_name(octets: &[u8], charset: &str) -> String {
     match Charset::by_name(charset) {
-        Some(Charset::Latin1) => {
-            let text = collation::convert(Charset::Latin1, Charset::Utf8mb4, octets).0;
+        Some(charset) if !charset.is_utf8() => {
+            let text = collation::convert(charset, Charset::Utf8mb4, octets).0;
             String::from_utf8_lossy(&text).into_owned()
         }
         Some(Charset::Binary) => String::from_utf8(octets.to_vec()).unwrap_or_default(),
@@ -72,10 +72,13 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         meta.flags = computed_flags(expr);
         return meta;
     };
+    let place = column.column as usize;
+    if place >= table.columns.len() {
+        return meta;
+    }
     if table.is_hidden() {
         return describe_in_view(meta, table, column, tables);
     }
-    let place = column.column as usize;
     meta.table = table.alias.clone();
     meta.org_table = table.name.clone();
     meta.schema = table.schema.clone();

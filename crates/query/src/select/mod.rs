@@ -26,6 +26,7 @@ mod metadata;
 mod natural;
 mod recursive;
 mod run;
+mod semi;
 mod setop;
 mod subquery;
 pub(crate) mod view;
@@ -43,7 +44,7 @@ use keel_value::{SqlType, Value};
 use crate::bind::Binder;
 use crate::catalog::TableDef;
 use crate::counts::Counts;
-use crate::expr::{Frame, typing, walk};
+use crate::expr::{Derivation, Frame, typing, walk};
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -95,6 +96,8 @@ pub struct SelectPlan {
     columns: Arc<ResultColumns>,
     /// Types of the result's columns, and whether each may be NULL.
     pub(crate) types: Vec<(SqlType, bool)>,
+    /// How strongly the collation of each column binds.
+    pub(crate) derivations: Vec<Derivation>,
     /// Every real table read, once.
     pub(crate) tables: Vec<Arc<TableDef>>,
     /// How the rows are locked; none for plain reads.

@@ -24,7 +24,7 @@ use super::from::{self, local_type};
 use super::{Body, CommonTable, RowOutput, SelectPlan, build, run, setop};
 use crate::bind::Binder;
 use crate::catalog::names;
-use crate::expr::Frame;
+use crate::expr::{Derivation, Frame};
 use crate::result::{ResultColumns, RowView};
 use crate::session::Session;
 use crate::sort::{RowCursor, RowList, Seen};
@@ -208,6 +208,7 @@ fn plan_steps(
         body,
         columns: described.clone(),
         types: types.clone(),
+        derivations: vec![Derivation::Implicit; types.len()],
         tables: binder.tables.clone(),
         lock: None,
         into: Vec::new(),

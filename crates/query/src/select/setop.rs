@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp};
+use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp, SourceText};
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
 use keel_value::{SqlType, Value};
@@ -35,6 +35,8 @@ pub(crate) struct SetPlan {
     order: Vec<SortKey>,
     limit: Option<Expr>,
     offset: Option<Expr>,
+    /// FETCH ... WITH TIES, which asks for an order.
+    ties: bool,
     once: u32,
 }
 
@@ -116,7 +118,7 @@ pub(super) fn plan(
 ) -> SqlResult<SelectPlan> {
     let mut columns = Vec::new();
     let mut root = part(binder, body, &mut columns)?;
-    let types = common_types(binder, &root)?;
+    let (types, derivations) = common_types(binder, &root)?;
     convert(&mut root, &types);
     for (meta, (ty, nullable)) in columns.iter_mut().zip(&types) {
         meta.ty = ty.clone();
@@ -126,13 +128,15 @@ pub(super) fn plan(
         (meta.schema, meta.table, meta.org_table, meta.org_name) =
             (nothing.clone(), nothing.clone(), nothing, meta.name.clone());
     }
+    let ties = limit.is_some_and(|limit| limit.with_ties) && !order.is_empty();
     let (order, limit, offset, once) = bind_tail(binder, &columns, order, limit)?;
     let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();
     let layout = result_layout(plain.iter());
     Ok(SelectPlan {
-        body: Body::Set(Box::new(SetPlan { root, types: plain, layout, order, limit, offset, once })),
+        body: Body::Set(Box::new(SetPlan { root, types: plain, layout, order, limit, offset, ties, once })),
         columns: ResultColumns::new(columns),
         types,
+        derivations,
         tables: binder.tables.clone(),
         lock: None,
         into: Vec::new(),
@@ -161,7 +165,7 @@ fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>
 fn single(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
     let plan = match body {
         QueryBody::SetOp { .. } => return part(binder, body, columns),
-        QueryBody::Values(rows) => return values(binder, rows, columns),
+        QueryBody::Values(rows, names) => return values(binder, rows, names, columns),
         QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None)?,
         QueryBody::Nested(query) => build::plan_query(binder, query)?,
     };
@@ -196,7 +200,12 @@ fn operand(
     Ok(Part::Query(Box::new(plan)))
 }
 
-fn values(binder: &mut Binder<'_>, rows: &[Vec<Tree>], columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
+fn values(
+    binder: &mut Binder<'_>,
+    rows: &[Vec<Tree>],
+    names: &[SourceText],
+    columns: &mut Vec<ColumnMeta>,
+) -> SqlResult<Part> {
     binder.scopes.push(Scope::default());
     let pins = std::mem::replace(&mut binder.pins_literals, true);
     let bound: SqlResult<Vec<Vec<Expr>>> =
@@ -209,8 +218,8 @@ fn values(binder: &mut Binder<'_>, rows: &[Vec<Tree>], columns: &mut Vec<ColumnM
         return Err(errors::wrong_value_count_on_row(row + 1));
     }
     if columns.is_empty() {
-        for expr in &bound[0] {
-            let name = crate::expr::print::text(expr);
+        for ((expr, tree), text) in bound[0].iter().zip(&rows[0]).zip(names) {
+            let name = super::metadata::shortened(super::metadata::item_name(tree, text));
             columns.push(super::metadata::describe(expr, name.into(), &[]));
         }
     }
@@ -234,7 +243,10 @@ fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
     match part {
         Part::Query(plan) => match &plan.body {
             Body::Block(block) => add(block.project.clone()),
-            _ => add(plan.types.iter().map(|(ty, nullable)| stand_in(ty, *nullable)).collect()),
+            _ => {
+                let columns = plan.types.iter().zip(&plan.derivations);
+                add(columns.map(|((ty, nullable), by)| stand_in(ty, *nullable, *by)).collect())
+            }
         },
         Part::Rows(rows) => rows.iter().try_for_each(|row| add(row.clone())),
         Part::Both { left, right, .. } => {
@@ -244,11 +256,14 @@ fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
     }
 }
 
-fn stand_in(ty: &SqlType, nullable: bool) -> Expr {
-    Expr { derivation: Derivation::Implicit, ..Expr::new(Node::Aggregate(0), ty.clone(), nullable) }
+fn stand_in(ty: &SqlType, nullable: bool, derivation: Derivation) -> Expr {
+    Expr { derivation, ..Expr::new(Node::Aggregate(0), ty.clone(), nullable) }
 }
 
-fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Vec<(SqlType, bool)>> {
+/// Types of the results, whether each may be NULL, and how strongly its collation binds.
+type Common = (Vec<(SqlType, bool)>, Vec<Derivation>);
+
+fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Common> {
     let mut columns = Vec::new();
     collect(root, &mut columns)?;
     let connection = binder.cx.session.vars.connection_collation;
@@ -260,9 +275,10 @@ fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Vec<(SqlType, boo
             if derivation == Derivation::None {
                 return Err(errors::cant_aggregate_ncollations("UNION"));
             }
-            Ok((local_type(&ty), exprs.iter().any(|e| e.nullable)))
+            Ok(((local_type(&ty), exprs.iter().any(|e| e.nullable)), derivation))
         })
-        .collect()
+        .collect::<SqlResult<Vec<_>>>()
+        .map(|columns| columns.into_iter().unzip())
 }
 
 /// Has every part give the common types.
@@ -499,9 +515,9 @@ impl SetPlan {
         let count =
             self.number(&self.limit, session, &frame)?.unwrap_or(limits.default_count).min(limits.most);
         let offset = self.number(&self.offset, session, &frame)?.unwrap_or(0);
-        let end = offset.saturating_add(count);
+        let mut end = offset.saturating_add(count);
         let mut seen = 0;
-        let mut emit = |session: &mut Session, row: RowView<'_>| {
+        let emit = |session: &mut Session, row: RowView<'_>| {
             if seen >= end {
                 return Ok(false);
             }
@@ -517,7 +533,8 @@ impl SetPlan {
             self.root.run(run, session, &mut Each(emit))?;
             return Ok(seen.saturating_sub(offset));
         }
-        let mut sorter = Sorter::new(Some(end), session.vars.sort_buffer_bytes, session.host.clone());
+        let mut sorter =
+            Sorter::new((!self.ties).then_some(end), session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         self.root.run(
@@ -544,9 +561,20 @@ impl SetPlan {
         )?;
         let mut sorted = sorter.finish()?;
         let all: Vec<usize> = (0..self.types.len()).collect();
-        while let Some((_, row)) = sorted.next()? {
+        let mut last = Vec::new();
+        while let Some((key, row)) = sorted.next()? {
             session.check_interrupt()?;
-            if !emit(session, RowView::Stored { layout: &self.layout, bytes: row, projection: &all })? {
+            if seen == end && !(self.ties && last == key) {
+                break;
+            }
+            end += u64::from(seen == end);
+            seen += 1;
+            if self.ties && seen == end {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            let row = RowView::Stored { layout: &self.layout, bytes: row, projection: &all };
+            if seen > offset && !output.row(session, row)? {
                 break;
             }
         }

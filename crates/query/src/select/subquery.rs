@@ -49,10 +49,10 @@ pub enum SubqueryTest {
         /// How it is compared.
         by: Vec<Comparison>,
     },
-    /// `row = (subquery)` or `<>`: the subquery has one row at most.
+    /// `row = (subquery)`, or with another operator: the subquery has one row at most.
     Row {
-        /// `<>`.
-        negated: bool,
+        /// Which.
+        op: CompareOp,
         /// The left side.
         operands: Vec<Expr>,
         /// How each is compared.
@@ -315,15 +315,14 @@ impl Subquery {
                     Some(*all)
                 }
             }
-            SubqueryTest::Row { negated, operands, by } => {
+            SubqueryTest::Row { op, operands, by } => {
                 let wanted = values_of(operands, cx)?;
                 let mut only = OnlyRow::default();
                 self.run(cx, u64::MAX, &mut only)?;
                 match only.values {
+                    None if *op == CompareOp::NullSafeEq => Some(wanted.iter().all(Value::is_null)),
                     None => None,
-                    Some(values) => {
-                        self.equals(&wanted, by, cx.session, RowView::Values(&values))?.map(|t| t != *negated)
-                    }
+                    Some(values) => self.compares(*op, &wanted, by, cx.session, &values)?,
                 }
             }
         };
@@ -460,6 +459,37 @@ impl Subquery {
             }
         }
         Ok(if unknown { None } else { Some(true) })
+    }
+}
+
+impl Subquery {
+    /// `wanted op found`, column by column.
+    fn compares(
+        &self,
+        op: CompareOp,
+        wanted: &[Value],
+        by: &[Comparison],
+        session: &mut Session,
+        found: &[Value],
+    ) -> SqlResult<Option<bool>> {
+        let row = RowView::Values(found);
+        if let CompareOp::Eq | CompareOp::Ne = op {
+            return Ok(self.equals(wanted, by, session, row)?.map(|equal| equal == (op == CompareOp::Eq)));
+        }
+        for (column, (value, by)) in wanted.iter().zip(by).enumerate() {
+            let order = match (op, value.is_null(), found[column].is_null()) {
+                (CompareOp::NullSafeEq, true, true) => Some(Ordering::Equal),
+                (CompareOp::NullSafeEq, true, false) | (CompareOp::NullSafeEq, false, true) => {
+                    return Ok(Some(false));
+                }
+                _ => self.order(column, value, *by, session, row)?,
+            };
+            match order {
+                Some(Ordering::Equal) => {}
+                other => return Ok(other.map(|order| op.holds(order))),
+            }
+        }
+        Ok(Some(op.holds(Ordering::Equal)))
     }
 }
 

@@ -18,7 +18,9 @@ use keel_storage::EngineConfig;
 
 use crate::memory::{self, Budget};
 use crate::tls::{self, Files};
-use crate::variables::{Argument, Effect, Globals, Kind, Setting, VarId, apply, table, value};
+use crate::variables::{
+    Argument, Effect, Globals, Kind, OF_WORDS, Setting, VarId, alias, apply, table, value, with_word,
+};
 
 /// Why options cannot be used; one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +64,6 @@ const OBSOLETE: &[&str] = &[
     "innodb_thread_sleep",
     "innodb_undo_logs",
     "language",
-    "log_warnings",
     "max_long_data_size",
     "multi_range_count",
     "mysql56_temporal_format",
@@ -248,6 +249,7 @@ impl Options {
         let text = match value {
             Some(text) => text,
             None if variable.kind == Kind::Bool => "ON",
+            None if variable.name == "log_warnings" => "2",
             None if variable.argument == Argument::Optional => "",
             None => return Err(OptionError(format!("--{} needs a value", hyphens(variable.name)))),
         };
@@ -262,11 +264,30 @@ impl Options {
         if let Effect::None(why) = variable.effect {
             self.notes.push(format!("--{} has no effect: {why}", hyphens(variable.name)));
         }
-        self.changed.push((id, setting));
-        for (id, setting) in implied(variable.name, self.changed.last().map(|(_, s)| s.as_text())) {
-            self.changed.push((id, setting));
+        self.changed.push((id, setting.clone()));
+        self.imply(variable.name, &setting);
+        for (id, other) in implied(variable.name, Some(setting.as_text())) {
+            self.changed.push((id, other));
         }
         Ok(())
+    }
+
+    /// Sets what has the same meaning under another name.
+    fn imply(&mut self, name: &str, setting: &Setting) {
+        if let Some(other) = alias(name) {
+            self.changed.push((table().id(other), setting.clone()));
+        }
+        for (switch, list, word, when_in) in OF_WORDS {
+            let id = table().id(list);
+            if name == *switch {
+                let is_in = (setting.as_u64() != 0) == *when_in;
+                let words = with_word(table().get(id), &self.text(list), word, is_in);
+                self.changed.push((id, words));
+            } else if name == *list {
+                let has = setting.as_text().split(',').any(|own| own == *word);
+                self.changed.push((table().id(switch), Setting::Bool(has == *when_in)));
+            }
+        }
     }
 
     /// Sets a variable as the command line would; for tests and tools.
@@ -286,6 +307,11 @@ impl Options {
 
     fn number(&self, name: &str) -> u64 {
         self.setting(name).unwrap_or(&table().get(table().id(name)).default).as_u64()
+    }
+
+    /// The value of a variable as text.
+    pub fn named(&self, name: &str) -> String {
+        self.text(name)
     }
 
     /// The data folder.

@@ -13,6 +13,7 @@ pub mod objects;
 pub mod pages;
 pub mod server;
 pub mod views;
+pub mod zones;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -21,7 +22,7 @@ use keel_base::SqlResult;
 use keel_query::Session;
 use keel_query::account::{Privileges, see};
 use keel_query::catalog::TableDef;
-use keel_value::{CollationId, DateTime, SqlType, TypeKind, Value};
+use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 
 use crate::memory;
 use crate::state::ServerState;
@@ -106,7 +107,10 @@ fn read_type(text: &str) -> SqlType {
             let length = number.unwrap_or(LONGTEXT_CHARS);
             return SqlType::new(TypeKind::LongText).with_collation(COLLATION).with_length(length);
         }
-        "decimal" => return SqlType::decimal(number.unwrap_or(10), 6),
+        "decimal" => {
+            let digits = rest.split([')', ',']).nth(1).and_then(|n| n.parse().ok());
+            return SqlType::decimal(number.unwrap_or(10), digits.unwrap_or(0));
+        }
         "bigint" => SqlType::new(TypeKind::BigInt),
         "int" => SqlType::new(TypeKind::Int),
         "smallint" => SqlType::new(TypeKind::SmallInt),
@@ -115,7 +119,9 @@ fn read_type(text: &str) -> SqlType {
         "float" => SqlType::new(TypeKind::Float),
         "date" => SqlType::new(TypeKind::Date),
         "datetime" => SqlType::temporal(TypeKind::DateTime, number.unwrap_or(0) as u8),
-        "timestamp" => SqlType::new(TypeKind::DateTime),
+        "timestamp" => SqlType::temporal(TypeKind::DateTime, number.unwrap_or(0) as u8),
+        "time" => SqlType::temporal(TypeKind::Time, number.unwrap_or(0) as u8),
+        "mediumtext" => return SqlType::new(TypeKind::MediumText).with_collation(COLLATION),
         _ => return SqlType::varchar(64, COLLATION),
     };
     let ty = match number {
@@ -171,7 +177,9 @@ fn is_guarded(name: &str) -> bool {
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut maker = RowMaker::new(table);
     if *table.schema == *MYSQL {
-        accounts::fill_mysql(view, table, &mut maker);
+        if !zones::fill(&mut maker) && !crate::logs::tables::fill(view, &mut maker) {
+            accounts::fill_mysql(view, table, &mut maker);
+        }
         return Ok(maker.rows);
     }
     if is_guarded(&table.name) {
@@ -215,8 +223,11 @@ impl<'a> RowMaker<'a> {
             .iter()
             .map(|column| match column.ty.kind {
                 _ if column.nullable => Value::Null,
-                TypeKind::VarChar | TypeKind::LongText => Value::bytes(b""),
+                TypeKind::VarChar | TypeKind::MediumText | TypeKind::LongText => Value::bytes(b""),
                 TypeKind::Double | TypeKind::Float => Value::Double(0.0),
+                TypeKind::Decimal => {
+                    Value::Decimal(Decimal::from_i64(0).round(i32::from(column.ty.decimals)))
+                }
                 TypeKind::DateTime => Value::DateTime(keel_value::DateTime::default()),
                 _ => Value::Int(0),
             })

@@ -349,7 +349,7 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("INDEX_TYPE", text("BTREE")),
             ("COMMENT", text("")),
             ("INDEX_COMMENT", text(&index.comment)),
-            ("IGNORED", text("NO")),
+            ("IGNORED", text(if index.options.ignored { "YES" } else { "NO" })),
         ]);
     }
     Ok(())

@@ -35,7 +35,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
 }
 
 /// What the one engine is called, and what it can do.
-pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking and crash recovery";
+pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking, foreign keys and crash recovery";
 
 fn engines(rows: &mut RowMaker<'_>) {
     rows.row([
@@ -48,21 +48,12 @@ fn engines(rows: &mut RowMaker<'_>) {
     ]);
 }
 
-/// Character sets with the words that MariaDB describes them by.
-const CHARSETS: &[(Charset, &str)] = &[
-    (Charset::Latin1, "cp1252 West European"),
-    (Charset::Ascii, "US ASCII"),
-    (Charset::Utf8mb3, "UTF-8 Unicode"),
-    (Charset::Utf8mb4, "UTF-8 Unicode"),
-    (Charset::Binary, "Binary pseudo charset"),
-];
-
 fn character_sets(rows: &mut RowMaker<'_>) {
-    for (charset, description) in CHARSETS {
+    for charset in Charset::all() {
         rows.row([
             ("CHARACTER_SET_NAME", text(charset.name())),
             ("DEFAULT_COLLATE_NAME", text(charset.default_collation().name())),
-            ("DESCRIPTION", text(description)),
+            ("DESCRIPTION", text(charset.description())),
             ("MAXLEN", number(u64::from(charset.max_bytes()))),
         ]);
     }
@@ -70,8 +61,7 @@ fn character_sets(rows: &mut RowMaker<'_>) {
 
 fn sorted_collations() -> Vec<CollationId> {
     let mut all = collation::all().to_vec();
-    let place = |c: &CollationId| CHARSETS.iter().position(|(charset, _)| *charset == c.charset());
-    all.sort_by_key(|c| (place(c), c.0));
+    all.sort_by_key(|c| (c.charset().default_collation(), c.0));
     all
 }
 
@@ -108,6 +98,11 @@ fn applicability(rows: &mut RowMaker<'_>) {
     }
 }
 
+/// A statement as MariaDB shows it: without what stands behind its end.
+fn shown(statement: &[u8]) -> String {
+    String::from_utf8_lossy(statement).trim_end_matches([';', ' ', '\t', '\r', '\n']).to_string()
+}
+
 fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let sees_all = view.session.access.global.has(Privileges::PROCESS);
     for client in view.state.registry.all() {
@@ -121,7 +116,7 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
         let elapsed = activity.since.elapsed();
         let own = client.id == view.session.id;
         let running = !activity.text.is_empty();
-        let info = running.then(|| String::from_utf8_lossy(&hidden(&activity.text)).into_owned());
+        let info = running.then(|| shown(&hidden(&activity.text)));
         rows.row([
             ("ID", number(client.id)),
             ("USER", text(&activity.user)),
@@ -246,10 +241,12 @@ fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
 }
 
 fn plugins(rows: &mut RowMaker<'_>) {
-    for (name, kind) in [
-        ("mysql_native_password", "AUTHENTICATION"),
-        ("caching_sha2_password", "AUTHENTICATION"),
-        ("InnoDB", "STORAGE ENGINE"),
+    for (name, kind, description) in [
+        ("mysql_native_password", "AUTHENTICATION", "Native MySQL authentication"),
+        ("ed25519", "AUTHENTICATION", "Elliptic curve ED25519 based authentication"),
+        ("caching_sha2_password", "AUTHENTICATION", "Caching SHA-256 authentication of MySQL 8"),
+        ("unix_socket", "AUTHENTICATION", "Unix Socket based authentication"),
+        ("InnoDB", "STORAGE ENGINE", ENGINE_COMMENT),
     ] {
         rows.row([
             ("PLUGIN_NAME", text(name)),
@@ -258,7 +255,7 @@ fn plugins(rows: &mut RowMaker<'_>) {
             ("PLUGIN_TYPE", text(kind)),
             ("PLUGIN_TYPE_VERSION", text("1.0")),
             ("PLUGIN_AUTHOR", text("Keel")),
-            ("PLUGIN_DESCRIPTION", text("")),
+            ("PLUGIN_DESCRIPTION", text(description)),
             ("PLUGIN_LICENSE", text("Apache-2.0")),
             ("LOAD_OPTION", text("FORCE")),
             ("PLUGIN_MATURITY", text("Beta")),

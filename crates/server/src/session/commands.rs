@@ -25,10 +25,16 @@ impl ClientSession {
         {
             let sql = &self.core.sql;
             let mut activity = self.core.client.activity.lock();
-            activity.begin(name, text, time::now());
+            let now = time::now();
+            self.core.tally.began = now;
+            activity.begin(name, text, now);
             activity.is_autocommit = sql.vars.autocommit && !sql.in_transaction();
         }
-        let is_statement = matches!(command, Command::Query(_) | Command::StmtExecute(_));
+        if self.core.state.logs.on() != 0 {
+            self.log_begin(conn, &command, text);
+        }
+        let is_statement =
+            matches!(command, Command::Query(_) | Command::StmtExecute(_) | Command::StmtBulkExecute(_));
         self.core.client.interrupt.clear_query();
         self.core.sql.diagnostics.stale = true;
         self.core.sql.no_index_used = false;
@@ -45,7 +51,28 @@ impl ClientSession {
         self.core.text_room = None;
         state.counters.sub(Counter::Running, 1);
         self.end_activity(is_statement);
+        if self.has_transaction_timeouts() {
+            self.renew_timeouts(conn);
+        }
         after
+    }
+
+    /// A command begins while something is logged.
+    #[cold]
+    fn log_begin(&mut self, conn: &Connection, command: &Command<'_>, text: &[u8]) {
+        self.begin_tally();
+        let (name, _) = self.describe(command);
+        // Executions are logged once their parameters are read, another user once it is known.
+        let is_late = matches!(
+            command,
+            Command::StmtExecute(_)
+                | Command::StmtBulkExecute(_)
+                | Command::ChangeUser(_)
+                | Command::StmtPrepare(_)
+        );
+        if !is_late {
+            self.log_command(conn, name, super::execute::trim_end(text));
+        }
     }
 
     /// Notes that the command has ended, and what transaction stays open.
@@ -72,6 +99,7 @@ impl ClientSession {
         match command {
             Command::Query(text) => ("Query", text),
             Command::StmtExecute(_) => ("Execute", b""),
+            Command::StmtBulkExecute(_) => ("Execute", b""),
             Command::StmtPrepare(text) => ("Prepare", text),
             Command::InitDb(name) => ("Init DB", name),
             Command::FieldList { table, .. } => ("Field List", table),
@@ -100,6 +128,7 @@ impl ClientSession {
         match command {
             Command::Query(text) => return self.query(conn, text),
             Command::StmtExecute(rest) => return self.stmt_execute(conn, rest),
+            Command::StmtBulkExecute(rest) => return self.stmt_bulk_execute(conn, rest),
             Command::StmtPrepare(text) => self.stmt_prepare(conn, text),
             Command::StmtClose(number) => {
                 self.core.count(Counter::StatementClose, 1);

@@ -19,6 +19,7 @@ use keel_wire::reply::{self, Column, Extended, PrepareOk};
 use keel_wire::{packet, reply::append_column};
 
 use super::ClientSession;
+use super::logging::Text;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::prepared::Source;
@@ -70,12 +71,17 @@ impl ClientSession {
             self.core.text_room = None;
             match result {
                 Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
+                    self.end_statement(conn, &Text::Plain(trim_end(&rest[..next])));
                     rest = &rest[next..];
                     self.count_question();
                 }
-                Ok(_) => return self.after_statement(),
+                Ok(_) => {
+                    self.end_statement(conn, &Text::Plain(rest));
+                    return self.after_statement();
+                }
                 Err(error) => {
                     self.send_error(conn, &error);
+                    self.end_statement(conn, &Text::Plain(rest));
                     return self.after_statement();
                 }
             }
@@ -87,19 +93,15 @@ impl ClientSession {
         self.core.count(Counter::Questions, 1);
     }
 
-    fn after_statement(&self) -> After {
+    pub(super) fn after_statement(&self) -> After {
         if self.released || self.core.client.is_killed() { After::Close } else { After::Idle }
     }
 
     /// The text in UTF-8, where the client's character set is another.
     pub(super) fn in_utf8(&self, text: &[u8]) -> Option<Vec<u8>> {
         let from = self.core.sql.vars.client_collation.charset();
-        match from {
-            Charset::Latin1 if !text.is_ascii() => {
-                Some(collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
-            }
-            _ => None,
-        }
+        let converts = !from.is_utf8() && !text.is_ascii();
+        converts.then(|| collation::convert(from, Charset::Utf8mb4, text).0.into_owned())
     }
 
     /// Runs the first statement of a text; gives where the next one begins.
@@ -161,7 +163,7 @@ impl ClientSession {
     }
 
     /// Runs a plan and appends its answer; gives the result's columns.
-    fn run_plan(
+    pub(super) fn run_plan(
         &mut self,
         conn: &mut Connection,
         plan: &Arc<Plan>,
@@ -177,6 +179,13 @@ impl ClientSession {
         {
             limited.count(true)?;
         }
+        if plan.kind == keel_query::StatementKind::Truncate
+            && statement::truncate_log(&mut self.core, &plan.statement)?
+        {
+            self.send_ok(conn, reply::Ok::default(), form.more);
+            return Ok(None);
+        }
+        self.core.tally.kind = Some(plan.kind);
         self.core.client.tables.store(plan.table_count() as u32, Ordering::Relaxed);
         let manner = self.manner(form, known);
         let mut sequence = self.sequence;
@@ -205,9 +214,11 @@ impl ClientSession {
         form: Form,
     ) {
         if had_rows {
+            self.core.tally.rows_sent = completion.affected_rows;
             self.count_rows(completion.affected_rows);
             return self.end_rows(conn, form);
         }
+        self.core.tally.rows_affected = completion.affected_rows;
         if let Statement::Commit(how) | Statement::Rollback(how) = &*plan.statement {
             self.released = how.release.unwrap_or(self.core.sql.vars.completion_type == RELEASES);
         }
@@ -333,6 +344,7 @@ impl ClientSession {
         if self.core.sql.no_index_used && self.core.sql.diagnostics.stale {
             self.core.sql.diagnostics.clear();
         }
+        self.core.tally.rows_sent = rows.rows.len() as u64;
         let manner = self.manner(form, None);
         let mut sequence = self.sequence;
         let mut sink = ResultSink::new(conn, &mut sequence, manner);
@@ -349,8 +361,15 @@ impl ClientSession {
     pub(super) fn stmt_prepare(&mut self, conn: &mut Connection, text: &[u8]) {
         self.core.count(Counter::StatementPrepare, 1);
         let converted = self.in_utf8(text);
-        if let Err(error) = self.try_prepare(conn, converted.as_deref().unwrap_or(text)) {
-            self.send_error(conn, &error);
+        let text = converted.as_deref().unwrap_or(text);
+        let result = self.try_prepare(conn, text);
+        match result {
+            Ok(()) if self.core.state.logs.on() != 0 => self.log_command(conn, "Prepare", text),
+            Ok(()) => {}
+            Err(error) => {
+                self.core.statements.note_failure();
+                self.send_error(conn, &error);
+            }
         }
     }
 
@@ -419,7 +438,7 @@ impl ClientSession {
         let read = execute.params(prepared.params, &mut prepared.types, &mut prepared.long, &mut values);
         if read.is_err() {
             prepared.long.clear();
-            return Err(errors::wrong_arguments("mysqld_stmt_execute"));
+            return Err(errors::malformed_packet());
         }
         {
             let mut activity = self.core.client.activity.lock();
@@ -429,6 +448,10 @@ impl ClientSession {
             }
         }
         prepared.cursor = None;
+        if self.core.state.logs.on() != 0 {
+            self.log_execution(conn, execute.statement, &values);
+        }
+        let Some(prepared) = self.core.statements.get(execute.statement) else { return Ok(()) };
         let (source, known) = (prepared.source.clone(), prepared.sent.clone());
         let had_columns = known.clone();
         let reads = execute.cursor & CURSOR_READ_ONLY != 0;
@@ -441,6 +464,7 @@ impl ClientSession {
                 self.run_server_statement(conn, statement, &values, BINARY, 0).map(|()| None)
             }
         };
+        self.end_statement(conn, &Text::Prepared(execute.statement, &values));
         values.clear();
         self.params.values = values;
         if let Some(columns) = result?
@@ -508,7 +532,7 @@ fn param_column(capabilities: Capabilities) -> Column {
 }
 
 /// Without the blanks, semicolons and zero bytes that clients leave at the end.
-fn trim_end(text: &[u8]) -> &[u8] {
+pub(super) fn trim_end(text: &[u8]) -> &[u8] {
     let is_rest = |b: &u8| b.is_ascii_whitespace() || *b == b';' || *b == 0;
     let end = text.iter().rposition(|b| !is_rest(b)).map_or(0, |last| last + 1);
     &text[..end]

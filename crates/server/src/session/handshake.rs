@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::account::auth::{self as query_auth, Auth};
-use keel_query::account::{Access, Account, Lifetime, sha_crypt};
+use keel_query::account::{Access, Account, Lifetime, Privileges, sha_crypt};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time::Instant;
 use keel_runtime::wait::WaitEvent;
@@ -147,8 +147,8 @@ impl ClientSession {
         let given = collation.and_then(CollationId::for_client);
         let from = given.unwrap_or(self.core.sql.vars.client_collation).charset();
         let utf8 = match from {
-            Charset::Latin1 => collation::convert(from, Charset::Utf8mb4, text).0,
-            _ => text.into(),
+            _ if from.is_utf8() => text.into(),
+            _ => collation::convert(from, Charset::Utf8mb4, text).0,
         };
         String::from_utf8_lossy(&utf8).into_owned()
     }
@@ -168,10 +168,17 @@ impl ClientSession {
         let host = self.core.sql.client_host.clone();
         let address = address_of(&conn.peer());
         let account = accounts.of_client(&login.user, &host, address).cloned();
+        let errors_max = self.core.state.globals.named("max_password_errors").as_u64();
+        if let Some(account) = &account
+            && self.core.state.usage.is_blocked(account, errors_max)
+        {
+            return self.deny(conn, &errors::user_is_blocked());
+        }
         while let Some(way) = account.as_ref().and_then(|account| account.auth.get(login.way)) {
             match self.try_way(conn, &login, way) {
                 Proof::Good => {
                     let Some(account) = &account else { break };
+                    self.core.state.usage.password_proven(account);
                     let access = Access::of(accounts, account);
                     return self.enter(conn, &login, access, Some(account));
                 }
@@ -189,6 +196,11 @@ impl ClientSession {
             return self.ask(conn, login, auth::NATIVE_PASSWORD);
         }
         self.core.state.counters.add(Counter::AccessDenied, 1);
+        if let Some(account) = &account
+            && !login.answer.is_empty()
+        {
+            self.core.state.usage.password_failed(account, errors_max);
+        }
         let only_socket = account.is_some_and(|a| a.auth.iter().all(|way| !way.has_password()));
         let error = match only_socket {
             true => errors::access_denied_no_password(&login.user, &host),
@@ -297,7 +309,12 @@ impl ClientSession {
         account: Option<&Arc<Account>>,
     ) -> After {
         match self.admit(conn, login, access, account) {
-            Ok(()) => self.welcome(conn),
+            Ok(()) => {
+                let changes = self.is_known;
+                self.is_known = true;
+                self.log_connection(conn, if changes { "Change user" } else { "Connect" });
+                self.welcome(conn)
+            }
             Err(error) => self.deny(conn, &error),
         }
     }
@@ -328,6 +345,13 @@ impl ClientSession {
                 && !self.core.capabilities.has(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
             {
                 return Err(errors::must_change_password_login());
+            }
+            let max_all = state.globals.named("max_connections").as_u64();
+            if state.registry.len() as u64 > max_all
+                && !access.global.has_any(Privileges::CONNECTION_ADMIN.and(Privileges::SUPER))
+            {
+                state.counters.add(Counter::ErrorsMaxConnections, 1);
+                return Err(errors::con_count_error());
             }
             let max = state.globals.named("max_user_connections").as_u64();
             self.core.limited = state.usage.connect(account, max)?;
@@ -408,6 +432,7 @@ impl ClientSession {
     pub(super) fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {
         self.dismissed = true;
         self.core.state.counters.add(Counter::AbortedConnects, 1);
+        self.log_refusal(conn, error);
         self.send_error(conn, error);
         After::Close
     }

@@ -4,11 +4,13 @@
 //! copy's buffer stays with the session up to a kilobyte. A long packet takes room as its bytes come (admission.rs), and is
 //! moved, not copied.
 
+mod bulk;
 mod commands;
 mod cursor;
 pub mod digests;
 mod execute;
 mod handshake;
+mod logging;
 mod secure;
 
 use std::time::Duration;
@@ -26,6 +28,7 @@ use crate::core::Core;
 use crate::counters::Counter;
 use crate::sink;
 use handshake::Phase;
+pub use logging::Tally;
 
 /// A longer buffer is given back after its packet.
 const PACKET_BYTES_KEPT: usize = 1024;
@@ -54,10 +57,14 @@ pub struct ClientSession {
     room: Option<Share>,
     params: Params,
     idle_timeout: Duration,
+    /// That is the time-out of an open transaction.
+    idles_in_transaction: bool,
     /// Its packets are compressed.
     compressed: bool,
     /// COMMIT RELEASE was said: the connection ends behind the answer.
     released: bool,
+    /// The client has been let in once.
+    is_known: bool,
     /// The client has taken its leave, or was refused: its going is nothing to count.
     dismissed: bool,
 }
@@ -77,8 +84,10 @@ impl ClientSession {
             room: None,
             params: Params::default(),
             idle_timeout: Duration::ZERO,
+            idles_in_transaction: false,
             compressed: false,
             released: false,
+            is_known: false,
             dismissed: false,
         }
     }
@@ -216,13 +225,34 @@ impl ClientSession {
     /// Tells the connection how long it may be idle, and how long the network may take, now.
     fn renew_timeouts(&mut self, conn: &mut Connection) {
         let interactive = self.core.capabilities.has(keel_wire::capability::Capabilities::INTERACTIVE);
-        let timeout = crate::variables::set::idle_timeout(&self.core.client.settings.lock(), interactive);
+        let in_transaction = self.transaction_timeout();
+        self.idles_in_transaction = in_transaction.is_some();
+        let timeout = in_transaction.unwrap_or_else(|| {
+            crate::variables::set::idle_timeout(&self.core.client.settings.lock(), interactive)
+        });
         if timeout != self.idle_timeout {
             self.idle_timeout = timeout;
             conn.set_idle_timeout(Some(timeout));
         }
         conn.set_read_timeout(Some(self.seconds("net_read_timeout")));
         conn.set_write_timeout(Some(self.seconds("net_write_timeout")));
+    }
+
+    /// How long the session may be idle in its open transaction, where that is bounded.
+    fn transaction_timeout(&self) -> Option<Duration> {
+        let sql = &self.core.sql;
+        let [any, reading, writing] = sql.vars.idle_transaction_timeouts;
+        if !sql.in_transaction() {
+            return None;
+        }
+        let own = if sql.txn.as_ref().is_some_and(|txn| txn.has_writes()) { writing } else { reading };
+        [own, any].into_iter().find(|seconds| *seconds > 0).map(Duration::from_secs)
+    }
+
+    /// Whether the time-out of an idle session depends on its transaction.
+    #[inline]
+    fn has_transaction_timeouts(&self) -> bool {
+        self.idles_in_transaction || self.core.sql.vars.idle_transaction_timeouts != [0; 3]
     }
 
     /// A variable that is a time.
@@ -263,6 +293,9 @@ impl net::Session for ClientSession {
                 Counter::AbortedConnects
             };
             self.core.count(lost, 1);
+            if lost == Counter::AbortedClients {
+                self.log_lost();
+            }
         }
         self.core.limited = None;
         let database = self.core.state.database().clone();

@@ -78,7 +78,15 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
             ("Binlog_Do_DB", varchar(255)),
             ("Binlog_Ignore_DB", varchar(255)),
         ])),
-        ShowKind::BinaryLogs | ShowKind::BinlogEvents => Err(errors::no_binary_logging()),
+        ShowKind::BinaryLogs => Err(errors::no_binary_logging()),
+        ShowKind::BinlogEvents => Ok(empty(&[
+            ("Log_name", varchar(20)),
+            ("Pos", SqlType::new(TypeKind::BigInt).with_length(11)),
+            ("Event_type", varchar(20)),
+            ("Server_id", unsigned(TypeKind::Int, 10)),
+            ("End_log_pos", SqlType::new(TypeKind::BigInt).with_length(11)),
+            ("Info", varchar(20)),
+        ])),
         ShowKind::ReplicaStatus { .. } => Ok(replica_status()),
         ShowKind::ReplicaHosts => Ok(empty(&[
             ("Server_id", unsigned(TypeKind::Int, 10)),
@@ -96,7 +104,7 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         }
         ShowKind::CreateOther { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
         ShowKind::RoutineCode { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
-        ShowKind::Profile => Err(unsupported("PROFILE")),
+        ShowKind::Profile => Ok(empty(&[("Status", varchar(30)), ("Duration", SqlType::decimal(9, 6))])),
         ShowKind::Explain { .. } => Err(unsupported("EXPLAIN")),
         ShowKind::Plugin(name) => Err(unsupported(name)),
         _ => Err(unsupported("of this kind")),

@@ -295,11 +295,11 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
         sql.push_str("/*!32312 IF NOT EXISTS*/ ");
     }
     names::push_quoted(&mut sql, &name);
-    sql.push_str(&format!(
-        " /*!40100 DEFAULT CHARACTER SET {} COLLATE {} */",
-        collation.charset().name(),
-        collation.name()
-    ));
+    sql.push_str(&format!(" /*!40100 DEFAULT CHARACTER SET {}", collation.charset().name()));
+    if collation != CollationId::BINARY {
+        sql.push_str(&format!(" COLLATE {}", collation.name()));
+    }
+    sql.push_str(" */");
     if let Some(comment) = found.map(|s| &*s.comment).filter(|c| !c.is_empty()) {
         sql.push_str(&format!(" COMMENT '{}'", comment.replace('\'', "''")));
     }

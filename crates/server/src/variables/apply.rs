@@ -1,16 +1,18 @@
 //! What changing a variable does: typed copies in the session that statements read, and switches of the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
 use keel_query::SessionVars;
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::Utc;
+use keel_value::temporal::named::{self, SharedZone};
 use keel_value::{CollationId, SqlMode};
 
 use super::{SessionSettings, Setting, size};
 use crate::core::Core;
-use crate::zone;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
@@ -29,12 +31,16 @@ const COPIED: &[&str] = &[
     "foreign_key_checks",
     "group_concat_max_len",
     "max_recursive_iterations",
+    "idle_readonly_transaction_timeout",
+    "idle_transaction_timeout",
+    "idle_write_transaction_timeout",
     "innodb_autoinc_lock_mode",
     "innodb_lock_wait_timeout",
     "innodb_rollback_on_timeout",
     "innodb_snapshot_isolation",
     "join_buffer_size",
     "lock_wait_timeout",
+    "long_query_time",
     "max_allowed_packet",
     "max_error_count",
     "max_statement_time",
@@ -72,12 +78,16 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "foreign_key_checks" => vars.foreign_key_checks = setting.is_on(),
         "max_recursive_iterations" => vars.max_recursive_iterations = setting.as_u64(),
         "group_concat_max_len" => vars.group_concat_max_len = setting.as_u64(),
+        "idle_transaction_timeout" => vars.idle_transaction_timeouts[0] = setting.as_u64(),
+        "idle_readonly_transaction_timeout" => vars.idle_transaction_timeouts[1] = setting.as_u64(),
+        "idle_write_transaction_timeout" => vars.idle_transaction_timeouts[2] = setting.as_u64(),
         "innodb_lock_wait_timeout" => vars.row_lock_wait_timeout = setting.as_u64(),
         "innodb_autoinc_lock_mode" => vars.auto_increment_lock_mode = setting.as_u64() as u8,
         "innodb_rollback_on_timeout" => vars.rollback_on_timeout = setting.is_on(),
         "innodb_snapshot_isolation" => vars.snapshot_isolation = setting.is_on(),
         "join_buffer_size" => vars.join_buffer_bytes = setting.as_u64(),
         "lock_wait_timeout" => vars.lock_wait_timeout = setting.as_u64(),
+        "long_query_time" => vars.long_query_micros = (setting.as_f64() * 1e6) as u64,
         "max_allowed_packet" => vars.max_allowed_packet = setting.as_u64(),
         "max_error_count" => vars.max_error_count = setting.as_u64() as usize,
         "max_statement_time" => vars.max_statement_time = (setting.as_f64() * 1e6) as u64,
@@ -88,7 +98,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "sql_notes" => vars.sql_notes = setting.is_on(),
         "sql_safe_updates" => vars.safe_updates = setting.is_on(),
         "sql_select_limit" => vars.select_limit = setting.as_u64(),
-        "time_zone" => vars.time_zone = zone::named(setting.as_text()).unwrap_or_else(zone::system),
+        "time_zone" => vars.time_zone = zone_of(setting.as_text()),
         "tmp_memory_table_size" | "tmp_table_size" => vars.tmp_memory_bytes = setting.as_u64(),
         "tx_isolation" => vars.isolation = isolation(setting.as_text()),
         "tx_read_only" => vars.read_only = setting.is_on(),
@@ -158,7 +168,7 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
             return Err(errors::not_supported_yet("changing thread_pool_size while the server runs"));
         }
         "innodb_log_file_size" => size::redo(core, setting.as_u64())?,
-        _ => {}
+        name => core.state.logs.changed(name, &setting),
     }
     Ok(setting)
 }
@@ -185,4 +195,9 @@ mod tests {
     fn copied_variables_are_in_the_table() {
         assert!(COPIED.iter().all(|name| table().find(name).is_some()));
     }
+}
+
+/// The zone of an accepted value of `time_zone`.
+fn zone_of(name: &str) -> SharedZone {
+    named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
 }

@@ -104,6 +104,40 @@ pub struct Variable {
     pub effect: Effect,
 }
 
+/// Pairs of names of the same variable.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("default_storage_engine", "storage_engine"),
+    ("identity", "last_insert_id"),
+    ("log_slow_min_examined_row_limit", "min_examined_row_limit"),
+    ("log_slow_query", "slow_query_log"),
+    ("log_slow_query_file", "slow_query_log_file"),
+    ("log_slow_query_time", "long_query_time"),
+    ("tmp_memory_table_size", "tmp_table_size"),
+];
+
+/// The other name of a variable, where it has one.
+pub fn alias(name: &str) -> Option<&'static str> {
+    ALIASES.iter().find_map(|(a, b)| match name {
+        _ if name == *a => Some(*b),
+        _ if name == *b => Some(*a),
+        _ => None,
+    })
+}
+
+/// Variables that are on where a word is among another one's, or (false) where it is not.
+pub const OF_WORDS: &[(&str, &str, &str, bool)] = &[
+    ("log_queries_not_using_indexes", "log_slow_filter", "not_using_index", true),
+    ("log_slow_admin_statements", "log_slow_disabled_statements", "admin", false),
+    ("log_slow_slave_statements", "log_slow_disabled_statements", "slave", false),
+];
+
+/// The words of `old`, in the order of the variable's, with or without one of them.
+pub fn with_word(variable: &Variable, old: &str, word: &str, is_in: bool) -> Setting {
+    let had = |known: &str| old.split(',').any(|own| own == known);
+    let kept = variable.words.iter().filter(|known| if **known == word { is_in } else { had(known) });
+    Setting::Text(kept.copied().collect::<Vec<_>>().join(",").into())
+}
+
 /// All variables, in order of their names.
 pub struct Table {
     variables: Vec<Variable>,

@@ -5,13 +5,17 @@ use std::time::Duration;
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
+use keel_value::temporal::named;
 use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
-use super::{Effect, Kind, Scope, SessionSettings, Setting, VarId, Variable, apply, size, table};
+use super::{
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, size, table,
+    with_word,
+};
 use crate::core::{Core, Evaluated};
+use crate::logs::can_be_log;
 use crate::privileges;
-use crate::zone;
 
 /// A change that has been checked.
 enum Change {
@@ -64,7 +68,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
-            push_system(id, global, accepted.setting, changes)
+            push_system(core, id, global, accepted.setting, changes)
         }
         SetItem::UserVar { name, value } => {
             let value = core.evaluate(value, params)?;
@@ -168,6 +172,18 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         "max_allowed_packet" | "net_buffer_length" if !global => {
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
         }
+        "general_log_file" | "slow_query_log_file" | "log_slow_query_file" => {
+            let folder = core.state.globals.named("datadir").show();
+            match value {
+                Value::Bytes(_) if can_be_log(std::path::Path::new(&folder), &shown(value)) => {
+                    value::accept(variable, value)
+                }
+                _ => Err(errors::wrong_value_for_var(name, shown(value))),
+            }
+        }
+        "log_output" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
+            Err(errors::wrong_value_for_var(name, ""))
+        }
         "innodb_buffer_pool_size" => size::accept_pool(variable, value),
         "session_track_system_variables" => tracked_setting(variable, value).map(Accepted::exactly),
         _ if variable.kind == Kind::Flags => {
@@ -237,8 +253,8 @@ fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 
 fn zone_setting(value: &Value) -> SqlResult<Setting> {
     let text = shown(value);
-    let canonical = zone::canonical(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
-    Ok(Setting::text(&canonical))
+    let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
+    Ok(Setting::text(&name))
 }
 
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
@@ -269,7 +285,13 @@ fn locale_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 }
 
 /// Variables that change together: a character set and its collation, a name and its alias.
-fn push_system(id: VarId, global: bool, setting: Setting, changes: &mut Vec<Change>) -> SqlResult<()> {
+fn push_system(
+    core: &Core,
+    id: VarId,
+    global: bool,
+    setting: Setting,
+    changes: &mut Vec<Change>,
+) -> SqlResult<()> {
     let name = table().get(id).name;
     let mut push = |name: &str, setting: Setting| {
         changes.push(Change::System { id: table().id(name), global, setting });
@@ -287,13 +309,20 @@ fn push_system(id: VarId, global: bool, setting: Setting, changes: &mut Vec<Chan
             push(charset, Setting::text(of.unwrap_or("binary")));
         }
     }
-    for (a, b) in [
-        ("default_storage_engine", "storage_engine"),
-        ("identity", "last_insert_id"),
-        ("tmp_table_size", "tmp_memory_table_size"),
-    ] {
-        if name == a || name == b {
-            push(if name == a { b } else { a }, setting.clone());
+    if let Some(other) = alias(name) {
+        push(other, setting.clone());
+    }
+    for (switch, list, word, when_in) in OF_WORDS {
+        if name == *switch {
+            let old = match global {
+                true => core.state.globals.named(list),
+                false => core.setting(list),
+            };
+            let is_in = setting.is_on() == *when_in;
+            push(list, with_word(table().get(table().id(list)), old.as_text(), word, is_in));
+        } else if name == *list {
+            let has = setting.as_text().split(',').any(|own| own == *word);
+            push(switch, Setting::Bool(has == *when_in));
         }
     }
     changes.push(Change::System { id, global, setting });

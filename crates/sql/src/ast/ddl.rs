@@ -455,6 +455,8 @@ pub enum AlterAction {
     },
     /// ALTER INDEX name IGNORED (true), NOT IGNORED (false).
     IgnoreKey {
+        /// IF EXISTS.
+        if_exists: bool,
         /// The index.
         name: String,
         /// IGNORED.

@@ -36,8 +36,8 @@ impl PartialEq for LateInto {
 pub enum QueryBody {
     /// SELECT.
     Select(Box<Select>),
-    /// VALUES (1,2),(3,4).
-    Values(Vec<Vec<Expr>>),
+    /// VALUES (1,2),(3,4): the rows, and the names that the first one gives to columns.
+    Values(Vec<Vec<Expr>>, Vec<SourceText>),
     /// UNION, EXCEPT, INTERSECT; left-associative, INTERSECT binds tighter.
     SetOp {
         /// Which.

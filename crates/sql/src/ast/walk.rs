@@ -141,7 +141,7 @@ impl QueryBody {
                     body = left;
                 }
                 QueryBody::Select(select) => return select.reads(is_it),
-                QueryBody::Values(rows) => return rows.iter().flatten().any(|expr| expr.reads(is_it)),
+                QueryBody::Values(rows, _) => return rows.iter().flatten().any(|expr| expr.reads(is_it)),
                 QueryBody::Nested(query) => return query.reads(is_it),
             }
         }

@@ -240,11 +240,11 @@ impl Parser<'_> {
     /// Behind ALTER: a column's default, or an index's use.
     fn alter_column(&mut self) -> SqlResult<AlterAction> {
         if self.accept_any(&[Kw::INDEX, Kw::KEY]).is_some() {
-            self.if_exists()?;
+            let if_exists = self.if_exists()?;
             let name = self.ident()?;
             let ignored = !self.accept_kw(Kw::NOT);
             self.expect_kw(Kw::IGNORED)?;
-            return Ok(AlterAction::IgnoreKey { name, ignored });
+            return Ok(AlterAction::IgnoreKey { if_exists, name, ignored });
         }
         self.accept_kw(Kw::COLUMN);
         let if_exists = self.if_exists()?;

@@ -135,7 +135,7 @@ impl Parser<'_> {
         }
         let charset = if national { Some("utf8mb3".to_owned()) } else { charset };
         if let (Some(as_sent), Some(_)) = (self.options.as_sent, &charset) {
-            bytes = as_sent(&bytes);
+            bytes = (as_sent.convert)(&bytes, as_sent.collation);
         }
         let value = LiteralValue::String { bytes: ByteStr(bytes.into()), charset };
         Expr::Literal(Literal { value, index: Some(first.index) })

@@ -47,7 +47,13 @@ pub const SET_OPERATIONS_MAX: u32 = 400;
 pub const NESTED_OPERATIONS_MAX: u32 = 50;
 
 /// From UTF-8 to the octets that a client sent.
-pub type AsSent = fn(&[u8]) -> Vec<u8>;
+#[derive(Debug, Clone, Copy)]
+pub struct AsSent {
+    /// The number of the client's collation.
+    pub collation: u16,
+    /// Converts from UTF-8 to that collation's character set.
+    pub convert: fn(&[u8], u16) -> Vec<u8>,
+}
 
 /// What the session says about how text is read.
 #[derive(Debug, Clone, Copy)]

@@ -23,7 +23,7 @@ fn operand(query: Box<Query>) -> QueryBody {
         && query.limit.is_none()
         && query.lock.is_none()
         && query.into.is_none()
-        && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(_));
+        && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(..));
     if plain { query.body } else { QueryBody::Nested(query) }
 }
 
@@ -160,7 +160,21 @@ impl Parser<'_> {
             return Ok(operand(query));
         }
         if self.accept_kw(Kw::VALUES) {
-            return Ok(QueryBody::Values(self.list(|parser| parser.parens(Self::expr))?));
+            let mut names = Vec::new();
+            let mut is_first = true;
+            let rows = self.list(|parser| {
+                let row = parser.parens(|parser| {
+                    let first = parser.pos;
+                    let value = parser.expr()?;
+                    if is_first {
+                        names.push(parser.item_text(first, &value));
+                    }
+                    Ok(value)
+                })?;
+                is_first = false;
+                Ok(row)
+            })?;
+            return Ok(QueryBody::Values(rows, names));
         }
         self.expect_kw(Kw::SELECT)?;
         Ok(QueryBody::Select(self.select(into)?))

@@ -57,7 +57,7 @@ impl Printer {
     fn body(&mut self, body: &QueryBody) {
         match body {
             QueryBody::Select(select) => self.select(select),
-            QueryBody::Values(rows) => {
+            QueryBody::Values(rows, _) => {
                 self.word("values ");
                 self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
             }

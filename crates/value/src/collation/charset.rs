@@ -1,7 +1,9 @@
 //! Character sets: where characters end, what they are in Unicode, and their case.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use super::code_page::CodePage;
 use super::{CollationId, latin1_tables, uca, unicode_tables};
 
 /// A character set.
@@ -17,63 +19,83 @@ pub enum Charset {
     Utf8mb3,
     /// UTF-8.
     Utf8mb4,
+    /// Another set of one octet a character, ASCII among them.
+    Page(CodePage),
 }
 
 impl Charset {
-    /// All, by name.
-    pub const ALL: [Charset; 5] =
-        [Charset::Ascii, Charset::Binary, Charset::Latin1, Charset::Utf8mb3, Charset::Utf8mb4];
+    /// All, in the order of their default collations' numbers.
+    pub fn all() -> &'static [Charset] {
+        static ALL: LazyLock<Vec<Charset>> = LazyLock::new(|| {
+            use Charset::*;
+            let pages = CodePage::all().map(Page);
+            let mut all: Vec<Charset> =
+                [Ascii, Binary, Latin1, Utf8mb3, Utf8mb4].into_iter().chain(pages).collect();
+            all.sort_by_key(|charset| charset.default_collation());
+            all
+        });
+        &ALL
+    }
+
+    /// Whether its text is UTF-8 as it stands, or octets that are taken for that.
+    pub fn is_utf8(self) -> bool {
+        matches!(self, Charset::Binary | Charset::Ascii | Charset::Utf8mb3 | Charset::Utf8mb4)
+    }
 
     /// The most octets of one character.
     #[inline]
     pub const fn max_bytes(self) -> u32 {
         match self {
-            Charset::Binary | Charset::Ascii | Charset::Latin1 => 1,
+            Charset::Binary | Charset::Ascii | Charset::Latin1 | Charset::Page(_) => 1,
             Charset::Utf8mb3 => 3,
             Charset::Utf8mb4 => 4,
         }
     }
 
     /// MariaDB's name.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Charset::Binary => "binary",
             Charset::Ascii => "ascii",
             Charset::Latin1 => "latin1",
             Charset::Utf8mb3 => "utf8mb3",
             Charset::Utf8mb4 => "utf8mb4",
+            Charset::Page(page) => page.name(),
         }
     }
 
     /// What SHOW CHARACTER SET says of it.
-    pub const fn description(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Charset::Binary => "Binary pseudo charset",
             Charset::Ascii => "US ASCII",
             Charset::Latin1 => "cp1252 West European",
             Charset::Utf8mb3 | Charset::Utf8mb4 => "UTF-8 Unicode",
+            Charset::Page(page) => page.description(),
         }
     }
 
     /// The collation where only the character set is named.
-    pub const fn default_collation(self) -> CollationId {
+    pub fn default_collation(self) -> CollationId {
         match self {
             Charset::Binary => CollationId::BINARY,
             Charset::Ascii => CollationId::ASCII_GENERAL_CI,
             Charset::Latin1 => CollationId::LATIN1_SWEDISH_CI,
             Charset::Utf8mb3 => CollationId::UTF8MB3_GENERAL_CI,
             Charset::Utf8mb4 => CollationId::UTF8MB4_GENERAL_CI,
+            Charset::Page(page) => page.default_collation(),
         }
     }
 
     /// The `_bin` collation.
-    pub const fn binary_collation(self) -> CollationId {
+    pub fn binary_collation(self) -> CollationId {
         match self {
             Charset::Binary => CollationId::BINARY,
             Charset::Ascii => CollationId::ASCII_BIN,
             Charset::Latin1 => CollationId::LATIN1_BIN,
             Charset::Utf8mb3 => CollationId::UTF8MB3_BIN,
             Charset::Utf8mb4 => CollationId::UTF8MB4_BIN,
+            Charset::Page(page) => page.binary_collation(),
         }
     }
 
@@ -82,7 +104,7 @@ impl Charset {
         if name.eq_ignore_ascii_case("utf8") {
             return Some(Charset::Utf8mb3);
         }
-        Charset::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
+        Charset::all().iter().copied().find(|c| c.name().eq_ignore_ascii_case(name))
     }
 
     /// Whether ASCII text is the same bytes in both sets, and all other text as well.
@@ -99,6 +121,7 @@ impl Charset {
             Charset::Binary => Ok((u32::from(first), 1)),
             _ if first < 0x80 => Ok((u32::from(first), 1)),
             Charset::Latin1 => Ok((u32::from(latin1_tables::TO_UNICODE[usize::from(first)]), 1)),
+            Charset::Page(page) => page.decode(first).map(|code| (u32::from(code), 1)).ok_or(first),
             Charset::Ascii => Err(first),
             Charset::Utf8mb3 => decode_utf8(bytes).filter(|(_, len)| *len < 4).ok_or(first),
             Charset::Utf8mb4 => decode_utf8(bytes).ok_or(first),
@@ -115,13 +138,8 @@ impl Charset {
                 true
             }
             Charset::Ascii => false,
-            Charset::Latin1 => match latin1_octet(code) {
-                Some(octet) => {
-                    out.push(octet);
-                    true
-                }
-                None => false,
-            },
+            Charset::Latin1 => push_octet(latin1_octet(code), out),
+            Charset::Page(page) => push_octet(page.encode(code), out),
         }
     }
 
@@ -142,6 +160,11 @@ fn latin1_octet(code: u32) -> Option<u8> {
         return Some(code as u8);
     }
     (0x80..=0x9F).find(|octet: &u8| u32::from(latin1_tables::TO_UNICODE[usize::from(*octet)]) == code)
+}
+
+fn push_octet(octet: Option<u8>, out: &mut Vec<u8>) -> bool {
+    out.extend(octet);
+    octet.is_some()
 }
 
 fn push_utf8(code: u32, out: &mut Vec<u8>) -> bool {
@@ -214,7 +237,7 @@ pub fn substring(id: CollationId, bytes: &[u8], from: usize, count: usize) -> &[
 pub fn well_formed_len(id: CollationId, bytes: &[u8]) -> usize {
     let charset = id.charset();
     match charset {
-        Charset::Binary | Charset::Latin1 => bytes.len(),
+        Charset::Binary | Charset::Latin1 | Charset::Page(_) => bytes.len(),
         Charset::Utf8mb4 => std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len),
         Charset::Ascii => bytes.iter().position(|b| *b >= 0x80).unwrap_or(bytes.len()),
         Charset::Utf8mb3 => {
@@ -260,19 +283,30 @@ pub fn case_growth(id: CollationId) -> u64 {
 
 /// UPPER(); `binary` has no case.
 pub fn upper(id: CollationId, bytes: &[u8]) -> Vec<u8> {
-    change_case(id, bytes, u8::to_ascii_uppercase, &latin1_tables::UPPER, (0, &unicode_tables::UPPER))
+    match id.charset() {
+        Charset::Latin1 => by_octet(&latin1_tables::UPPER, bytes),
+        Charset::Page(page) => by_octet(page.upper(), bytes),
+        _ => change_case(id, bytes, u8::to_ascii_uppercase, (0, &unicode_tables::UPPER)),
+    }
 }
 
 /// LOWER(); `binary` has no case.
 pub fn lower(id: CollationId, bytes: &[u8]) -> Vec<u8> {
-    change_case(id, bytes, u8::to_ascii_lowercase, &latin1_tables::LOWER, (1, &unicode_tables::LOWER))
+    match id.charset() {
+        Charset::Latin1 => by_octet(&latin1_tables::LOWER, bytes),
+        Charset::Page(page) => by_octet(page.lower(), bytes),
+        _ => change_case(id, bytes, u8::to_ascii_lowercase, (1, &unicode_tables::LOWER)),
+    }
+}
+
+fn by_octet(table: &[u8; 256], bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|octet| table[usize::from(*octet)]).collect()
 }
 
 fn change_case(
     id: CollationId,
     bytes: &[u8],
     ascii: fn(&u8) -> u8,
-    latin1: &[u8; 256],
     (which, unicode): (usize, &[(u16, u16, u16, i32)]),
 ) -> Vec<u8> {
     let charset = id.charset();
@@ -282,7 +316,6 @@ fn change_case(
     let plain = own.is_none() || other(u32::from(b'i')).or(other(u32::from(b'I'))).is_none();
     match charset {
         Charset::Binary => bytes.to_vec(),
-        Charset::Latin1 => bytes.iter().map(|b| latin1[usize::from(*b)]).collect(),
         _ if (plain && bytes.is_ascii()) || charset == Charset::Ascii => bytes.iter().map(ascii).collect(),
         _ => {
             let mut out = Vec::with_capacity(bytes.len());
@@ -341,6 +374,24 @@ mod tests {
         assert_eq!(convert(Charset::Utf8mb4, Charset::Ascii, euro), (Cow::Owned(b"??".to_vec()), 2));
         assert_eq!(convert(Charset::Utf8mb4, Charset::Utf8mb3, "a😀".as_bytes()).1, 1);
         assert_eq!(convert(Charset::Binary, Charset::Latin1, b"\xFF").0, Cow::Borrowed(b"\xFF"));
+    }
+
+    #[test]
+    fn code_pages_know_their_characters() {
+        let koi8r = Charset::by_name("KOI8R").unwrap();
+        let (text, lost) = convert(Charset::Utf8mb4, koi8r, "Мир ž".as_bytes());
+        assert_eq!((&*text, lost), (&b"\xED\xC9\xD2 ?"[..], 1));
+        assert_eq!(convert(koi8r, Charset::Utf8mb4, &text).0, "Мир ?".as_bytes());
+        assert_eq!(upper(koi8r.default_collation(), b"\xC9z"), b"\xE9Z");
+        for &charset in Charset::all().iter().filter(|charset| matches!(charset, Charset::Page(_))) {
+            for octet in 0..=u8::MAX {
+                let Ok((code, 1)) = charset.decode(&[octet]) else { continue };
+                let mut again = Vec::new();
+                assert!(charset.encode(code, &mut again), "{} {octet:x}", charset.name());
+                assert_eq!(charset.decode(&again), Ok((code, 1)), "{} {octet:x}", charset.name());
+                assert!(octet >= 0x80 || code == u32::from(octet), "{} {octet:x}", charset.name());
+            }
+        }
     }
 
     #[test]

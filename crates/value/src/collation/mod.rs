@@ -10,6 +10,7 @@
 //! Unicode's own algorithm (`utf8mb4_unicode_ci` and its relatives) is in `uca`.
 
 mod charset;
+mod code_page;
 mod latin1_tables;
 mod like;
 mod order;
@@ -23,6 +24,7 @@ use std::hash::Hasher;
 use keel_base::{SqlResult, errors};
 
 pub use charset::{Charset, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
+pub use code_page::CodePage;
 pub use like::like_match;
 
 /// A collation by MariaDB's number.
@@ -54,9 +56,6 @@ struct Info {
     pads: bool,
 }
 
-/// `latin1_general_cs`.
-const LATIN1_GENERAL_CS: u16 = 49;
-
 const fn info(number: u16, name: &'static str, charset: Charset, weighing: Weighing) -> Info {
     Info { number, name, charset, weighing, pads: true }
 }
@@ -67,10 +66,11 @@ const fn nopad(number: u16, name: &'static str, charset: Charset, weighing: Weig
 
 use Charset::{Ascii, Binary, Latin1, Utf8mb3, Utf8mb4};
 use Weighing::{CodePoints, General, Octets, Table};
+use code_page::list::COLLATIONS as PAGES;
 use uca::Uca;
 use uca::list::ORDERS;
 
-/// Those that do not follow Unicode's algorithm; those that do are [`ORDERS`].
+/// Those that neither follow Unicode's algorithm ([`ORDERS`]) nor belong to a code page ([`PAGES`]).
 static COLLATIONS: [Info; 22] = [
     info(5, "latin1_german1_ci", Latin1, Table(&latin1_tables::LATIN1_GERMAN1_CI)),
     info(8, "latin1_swedish_ci", Latin1, Table(&latin1_tables::LATIN1_SWEDISH_CI)),
@@ -100,17 +100,26 @@ static COLLATIONS: [Info; 22] = [
 const FALLBACK: usize = 5;
 
 /// How many collations there are.
-const COUNT: usize = COLLATIONS.len() + ORDERS.len();
+const COUNT: usize = COLLATIONS.len() + ORDERS.len() + PAGES.len();
 /// More than every number of a collation.
 const NUMBER_END: usize = 2560;
 
-/// For a number its place in [`COLLATIONS`] and [`ORDERS`], one behind the other; [`FALLBACK`] where there is none.
+/// The collation at a place of [`COLLATIONS`], [`ORDERS`] and [`PAGES`], one behind the other.
+#[inline]
+const fn info_at(place: usize) -> &'static Info {
+    match place.checked_sub(COLLATIONS.len()) {
+        None => &COLLATIONS[place],
+        Some(order) if order < ORDERS.len() => &ORDERS[order],
+        Some(order) => &PAGES[order - ORDERS.len()],
+    }
+}
+
+/// For a number its place; [`FALLBACK`] where there is none.
 static PLACES: [u16; NUMBER_END] = {
     let mut out = [FALLBACK as u16; NUMBER_END];
     let mut i = 0;
     while i < COUNT {
-        let info = if i < COLLATIONS.len() { &COLLATIONS[i] } else { &ORDERS[i - COLLATIONS.len()] };
-        out[info.number as usize] = i as u16;
+        out[info_at(i).number as usize] = i as u16;
         i += 1;
     }
     out
@@ -174,8 +183,7 @@ impl CollationId {
 
     #[inline]
     fn info(self) -> &'static Info {
-        let place = PLACES.get(usize::from(self.0)).map_or(FALLBACK, |place| usize::from(*place));
-        if place < COLLATIONS.len() { &COLLATIONS[place] } else { &ORDERS[place - COLLATIONS.len()] }
+        info_at(PLACES.get(usize::from(self.0)).map_or(FALLBACK, |place| usize::from(*place)))
     }
 
     fn uca(self) -> Option<Uca> {
@@ -240,7 +248,7 @@ pub fn by_name(name: &str) -> Option<CollationId> {
         Some(rest) => format!("utf8mb3_{rest}"),
         None => name,
     };
-    COLLATIONS.iter().chain(&ORDERS).find(|c| c.name == name).map(|c| CollationId(c.number))
+    COLLATIONS.iter().chain(&ORDERS).chain(&PAGES).find(|c| c.name == name).map(|c| CollationId(c.number))
 }
 
 /// The collation of a name for texts of a character set: `uca1400_ai_ci` is that of the set.
@@ -286,7 +294,8 @@ pub fn is_by_character(id: CollationId) -> bool {
 
 /// Whether regular expressions tell capitals from small letters.
 pub fn is_case_sensitive(id: CollationId) -> bool {
-    is_binary(id) || id.info().number == LATIN1_GENERAL_CS
+    let info = id.info();
+    is_binary(id) || matches!(info.weighing, Table(_)) && info.name.ends_with("_cs")
 }
 
 /// Whether a collation compares by code, not by weight (`binary` and `_bin`).

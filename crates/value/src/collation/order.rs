@@ -18,7 +18,7 @@ use std::hash::Hasher;
 
 use super::{Charset, Info, Weighing, uca, unicode_tables};
 
-/// The weight of a space in all collations here.
+/// The weight of a space, tables of octets excepted.
 const SPACE: u32 = 0x20;
 const SPACE_BEFORE_LESS: u8 = 1;
 const SPACE_AT_END: u8 = 2;
@@ -149,6 +149,24 @@ impl Weigher {
         }
     }
 
+    /// The weight of a space.
+    #[inline]
+    pub(super) fn space(self) -> u32 {
+        match self.weighing {
+            Weighing::Table(table) => u32::from(table[usize::from(b' ')]),
+            _ => SPACE,
+        }
+    }
+
+    /// The length without what weighs as a space at the end; only tables have other octets than 0x20 that do.
+    fn trimmed_len(self, bytes: &[u8]) -> usize {
+        let is_space = |octet: &u8| match self.weighing {
+            Weighing::Table(table) => table[usize::from(*octet)] == table[usize::from(b' ')],
+            _ => *octet == b' ',
+        };
+        bytes.iter().rposition(|octet| !is_space(octet)).map_or(0, |last| last + 1)
+    }
+
     fn writes_octets(self) -> bool {
         matches!(self.weighing, Weighing::Octets | Weighing::Table(_))
     }
@@ -221,8 +239,8 @@ fn against_end(info: &Info, mut rest: &[u8]) -> Ordering {
     let weigher = weigher(info);
     while !rest.is_empty() {
         let (weight, len) = weigher.next(rest);
-        if weight != SPACE {
-            return weight.cmp(&SPACE);
+        if weight != weigher.space() {
+            return weight.cmp(&weigher.space());
         }
         rest = &rest[len..];
     }
@@ -233,7 +251,7 @@ pub(super) fn hash(info: &Info, bytes: &[u8], hasher: &mut impl Hasher) {
     if let Weighing::Uca(uca) = info.weighing {
         return uca::hash(uca, info.charset, info.pads, bytes, hasher);
     }
-    let bytes = if info.pads { trim_spaces(bytes) } else { bytes };
+    let bytes = if info.pads { &bytes[..weigher(info).trimmed_len(bytes)] } else { bytes };
     if matches!(info.weighing, Weighing::Octets | Weighing::CodePoints) {
         hasher.write(bytes);
         hasher.write_u8(0xFF);
@@ -266,7 +284,7 @@ pub(super) fn hash(info: &Info, bytes: &[u8], hasher: &mut impl Hasher) {
 /// Weights are hashed in pieces of so many octets.
 const HASH_BUFFER: usize = 128;
 
-/// Without trailing spaces; in every set here only the octet 0x20 weighs as a space (checked by a test).
+/// Without trailing spaces, for collations where only the octet 0x20 weighs as one: all but tables (checked by a test).
 pub(super) fn trim_spaces(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().rposition(|b| *b != b' ').map_or(0, |last| last + 1);
     &bytes[..len]
@@ -278,8 +296,8 @@ pub(super) fn weights(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     }
     out.reserve(bytes.len() + 2);
     if info.pads {
-        write_padded(info, trim_spaces(bytes), out);
-        out.extend_from_slice(&[SPACE as u8, SPACE_AT_END]);
+        write_padded(info, bytes, out);
+        out.extend_from_slice(&[weigher(info).space() as u8, SPACE_AT_END]);
     } else {
         write_plain(info, bytes, out);
         out.extend_from_slice(&[0, NUL_AT_END]);
@@ -290,32 +308,38 @@ pub(super) fn prefix_weights(info: &Info, prefix: &[u8], out: &mut Vec<u8>) {
     if let Weighing::Uca(uca) = info.weighing {
         uca::prefix_weights(uca, info.charset, info.pads, prefix, out);
     } else if info.pads {
-        write_padded(info, trim_spaces(prefix), out);
+        write_padded(info, prefix, out);
     } else {
         write_plain(info, prefix, out);
     }
 }
 
-/// Writes the weights of a string that does not end with a space.
+/// Writes the weights of a string without its trailing spaces.
 fn write_padded(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     let weigher = weigher(info);
-    let mut rest = bytes;
+    let space = weigher.space();
+    let mut rest = &bytes[..weigher.trimmed_len(bytes)];
     loop {
         rest = &rest[write_run(weigher, rest, b' ', out)..];
         if rest.is_empty() {
             break;
         }
         let (weight, len) = weigher.next(rest);
-        if weight != SPACE {
+        if weight != space {
             write_weight(weigher, weight, out);
             rest = &rest[len..];
             continue;
         }
-        let run = rest.iter().take_while(|b| **b == b' ').count();
+        let mut run = 0;
+        let follows = loop {
+            match rest.get(run..).filter(|rest| !rest.is_empty()).map(|rest| weigher.next(rest).0) {
+                Some(weight) if weight == space => run += 1,
+                other => break other.unwrap_or(space),
+            }
+        };
         rest = &rest[run..];
-        let follows = if rest.is_empty() { SPACE } else { weigher.next(rest).0 };
-        let mark = if follows < SPACE { SPACE_BEFORE_LESS } else { SPACE_BEFORE_MORE };
-        out.extend(std::iter::repeat_n([SPACE as u8, mark], run).flatten());
+        let mark = if follows < space { SPACE_BEFORE_LESS } else { SPACE_BEFORE_MORE };
+        out.extend(std::iter::repeat_n([space as u8, mark], run).flatten());
     }
 }
 
@@ -373,7 +397,7 @@ pub(super) fn weights_len(info: &Info, key: &[u8]) -> Option<usize> {
     if let Weighing::Uca(uca) = info.weighing {
         return uca::weights_len(uca, info.pads, key);
     }
-    let (mark, end) = if info.pads { (SPACE as u8, SPACE_AT_END) } else { (0, NUL_AT_END) };
+    let (mark, end) = if info.pads { (weigher(info).space() as u8, SPACE_AT_END) } else { (0, NUL_AT_END) };
     let mut at = 0;
     loop {
         at += key.get(at..)?.iter().position(|b| *b == mark)? + 2;
@@ -494,7 +518,9 @@ mod tests {
 
     #[test]
     fn only_the_space_weighs_as_one() {
-        for id in all().iter().filter(|id| id.pads_spaces() && super::super::is_by_character(**id)) {
+        let is_table = |id: &&CollationId| matches!(id.info().weighing, Weighing::Table(_));
+        let by_character = all().iter().filter(|id| super::super::is_by_character(**id));
+        for id in by_character.filter(|id| id.pads_spaces() && !is_table(id)) {
             let weigher = weigher(id.info());
             let mut buffer = [0; 4];
             for c in '\0'..=char::MAX {
@@ -506,6 +532,18 @@ mod tests {
                 assert_eq!(weigher.next(&text).0 == SPACE, c == ' ', "{} {c:?}", id.name());
             }
         }
+    }
+
+    #[test]
+    fn spaces_of_tables_are_what_weighs_as_one() {
+        let find = |name| super::super::by_name(name).unwrap();
+        let general = find("cp1250_general_ci");
+        assert_eq!(compare(general, b"a\xA0", b"A"), Ordering::Equal);
+        assert_eq!(key(general, b"a\xA0 "), key(general, b"A"));
+        assert_eq!(hashed(general, b"a\xA0 "), hashed(general, b"A"));
+        let baltic = find("latin7_general_ci");
+        assert_eq!(compare(baltic, b"a", b"a\t"), Ordering::Greater);
+        assert_eq!(compare(baltic, b"a", b"a  "), Ordering::Equal);
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn fill(info: &Info, level: usize) -> u32 {
     match info.weighing {
         Weighing::Uca(_) if level == 0 && !info.pads => u32::from(NOPAD_FILL),
         Weighing::Uca(uca) => u32::from(uca::space(uca, level)),
-        _ if info.pads => u32::from(b' '),
+        _ if info.pads => order::weigher(info).space(),
         _ => 0,
     }
 }

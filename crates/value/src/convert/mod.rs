@@ -76,6 +76,11 @@ pub enum Problem {
         /// Whether it is a value beyond the type's range.
         out_of_range: bool,
     },
+    /// 1292: `Incorrect datetime value: '...' for column ...`, or a warning 1299: a time that the session's clock skips.
+    SkippedTime {
+        /// The value, printable.
+        value: String,
+    },
     /// 1292: `Truncated incorrect INTEGER value: 'abc'`.
     TruncatedIncorrect {
         /// `INTEGER`, `DECIMAL`, `DOUBLE`, `datetime` or `time`.
@@ -149,6 +154,10 @@ impl Problem {
                     ..errors::truncated_wrong_value_for_field(kind, value, db, table, column, row)
                 }
             }
+            Problem::SkippedTime { value } => SqlError {
+                code: code::TRUNCATED_WRONG_VALUE,
+                ..errors::truncated_wrong_value_for_field("datetime", value, db, table, column, row)
+            },
             Problem::TruncatedIncorrect { kind, value } | Problem::TruncatedIncorrectNote { kind, value } => {
                 errors::truncated_wrong_value(kind, value)
             }
@@ -161,6 +170,7 @@ impl Problem {
         let error = match self {
             Problem::TooLong => errors::warn_data_truncated(target.column, target.row),
             Problem::TooManyBits => errors::warn_data_out_of_range(target.column, target.row),
+            Problem::SkippedTime { .. } => errors::warn_invalid_timestamp(target.column, target.row),
             Problem::IncorrectTemporal { out_of_range: true, .. } => {
                 errors::warn_data_out_of_range(target.column, target.row)
             }

@@ -2,13 +2,10 @@
 
 use super::{Problem, Report, StoreContext, Stored, bent, fit_fraction, printable};
 use crate::temporal::{
-    BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, Zone, datetime_from_number,
-    parse_datetime, parse_time, time_from_number,
+    BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, TIMESTAMP_MAX, Zone,
+    datetime_from_number, parse_datetime, parse_time, time_from_number,
 };
 use crate::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef};
-
-/// The last second of TIMESTAMP, 2038-01-19 03:14:07 UTC.
-const TIMESTAMP_MAX: i64 = 0x7FFF_FFFF;
 
 /// A TIMESTAMP read from a row in the session's zone.
 pub fn timestamp_to_local(value: DateTime, zone: &dyn Zone) -> DateTime {
@@ -167,6 +164,9 @@ pub(super) fn temporal<'a>(
         Lost::Part => Problem::TruncatedNote,
         Lost::Value => incorrect(false),
         Lost::Range => incorrect(true),
+        Lost::Hour => Problem::SkippedTime {
+            value: if context.strict { printable(value, from) } else { String::new() },
+        },
     });
     match problem {
         Some(problem) => bent(cell, problem),
@@ -182,6 +182,8 @@ enum Lost {
     Value,
     /// The distance to the nearest bound.
     Range,
+    /// A time that the clock skips.
+    Hour,
 }
 
 type Outcome = Result<(Value, Option<Lost>), BadTemporal>;
@@ -224,11 +226,11 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
     if !local.date.is_real() {
         return Err(BadTemporal::OutOfRange);
     }
-    let utc = context.zone.to_utc(local).ok_or(BadTemporal::OutOfRange)?;
+    let (utc, is_skipped) = context.zone.to_utc(local);
     if !(1..=TIMESTAMP_MAX).contains(&utc.to_unix()) {
         return Ok((Value::DateTime(DateTime::ZERO), Some(Lost::Range)));
     }
-    Ok((Value::DateTime(utc), lost_by(reading.flaw)))
+    Ok((Value::DateTime(utc), if is_skipped { Some(Lost::Hour) } else { lost_by(reading.flaw) }))
 }
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {

@@ -8,6 +8,7 @@
 //! 3. The stored forms are those of binary logs since MySQL 5.6 and order by memcmp.
 
 mod calendar;
+pub mod named;
 mod parse;
 
 pub use calendar::{Interval, days_in_month};
@@ -49,12 +50,15 @@ pub struct DateTime {
     pub micros: u32,
 }
 
+/// The last second of UTC that a TIMESTAMP holds.
+pub const TIMESTAMP_MAX: i64 = 0x7FFF_FFFF;
+
 /// A time zone, as sessions have.
 pub trait Zone {
     /// The wall clock of a UTC instant.
     fn to_local(&self, utc: DateTime) -> DateTime;
-    /// The UTC instant of a wall clock; `None` where the clock skips it.
-    fn to_utc(&self, local: DateTime) -> Option<DateTime>;
+    /// The UTC instant of a wall clock, and whether the clock skips that time: then it is the instant at which it does.
+    fn to_utc(&self, local: DateTime) -> (DateTime, bool);
 }
 
 /// A zone that is always so many seconds ahead of UTC.
@@ -70,8 +74,8 @@ impl Zone for Utc {
         utc
     }
 
-    fn to_utc(&self, local: DateTime) -> Option<DateTime> {
-        Some(local)
+    fn to_utc(&self, local: DateTime) -> (DateTime, bool) {
+        (local, false)
     }
 }
 
@@ -80,8 +84,8 @@ impl Zone for FixedOffset {
         DateTime::from_unix(utc.to_unix() + i64::from(self.0), utc.micros)
     }
 
-    fn to_utc(&self, local: DateTime) -> Option<DateTime> {
-        Some(DateTime::from_unix(local.to_unix() - i64::from(self.0), local.micros))
+    fn to_utc(&self, local: DateTime) -> (DateTime, bool) {
+        (DateTime::from_unix(local.to_unix() - i64::from(self.0), local.micros), false)
     }
 }
 
@@ -393,6 +397,6 @@ mod tests {
         assert_eq!(DateTime::load_timestamp(2, &out), v);
         assert_eq!(DateTime::load_timestamp(0, &[0; 4]), DateTime::ZERO);
         let zone = FixedOffset(-3600);
-        assert_eq!(zone.to_utc(zone.to_local(v)), Some(v));
+        assert_eq!(zone.to_utc(zone.to_local(v)), (v, false));
     }
 }

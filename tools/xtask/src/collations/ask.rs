@@ -19,6 +19,13 @@ pub struct Neighbours {
     pub apart: u32,
 }
 
+/// A set of one octet a character: for each octet its character (0 for none but that of octet 0), and its cases.
+pub struct CodePage {
+    pub unicode: Vec<u16>,
+    pub upper: Vec<u8>,
+    pub lower: Vec<u8>,
+}
+
 /// The marks that may follow letters of any script.
 const MARKS: &str = "0x300 AND 0x36F";
 
@@ -62,6 +69,44 @@ impl Oracle {
              WHERE character_set_name = '{charset}' ORDER BY id"
         ))?;
         rows.into_iter().map(|row| Ok((number(&row[0])? as u16, row[1].clone()))).collect()
+    }
+
+    /// Sets of one octet a character: names, default collations, descriptions.
+    pub fn code_pages(&mut self) -> Result<Vec<(String, String, String)>, String> {
+        let rows = self.rows(
+            "SELECT character_set_name, default_collate_name, description FROM information_schema.character_sets
+             WHERE maxlen = 1 ORDER BY character_set_name",
+        )?;
+        Ok(rows.into_iter().map(|row| (row[0].clone(), row[1].clone(), row[2].clone())).collect())
+    }
+
+    /// What the octets of such a set are.
+    pub fn code_page(&mut self, charset: &str) -> Result<CodePage, String> {
+        let rows = self.rows(&format!(
+            "SELECT o, CONV(HEX(CONVERT(c USING utf16)), 16, 10), CONV(HEX(UPPER(c)), 16, 10),
+                    CONV(HEX(LOWER(c)), 16, 10)
+             FROM (SELECT seq AS o, CONVERT(CHAR(seq) USING {charset}) AS c FROM seq_0_to_255) AS octets ORDER BY o"
+        ))?;
+        let mut page = CodePage { unicode: Vec::new(), upper: Vec::new(), lower: Vec::new() };
+        for row in &rows {
+            let (octet, code) = (number(&row[0])?, number(&row[1])? as u16);
+            // An octet that is no character is shown as a question mark.
+            let is_none = code == u16::from(b'?') && octet != u32::from(b'?');
+            page.unicode.push(if is_none { 0 } else { code });
+            page.upper.push(number(&row[2])? as u8);
+            page.lower.push(number(&row[3])? as u8);
+        }
+        Ok(page)
+    }
+
+    /// The weights of all octets; none where some have more than one.
+    pub fn octet_weights(&mut self, charset: &str, collation: &str) -> Result<Option<Vec<u8>>, String> {
+        let rows = self.rows(&format!(
+            "SELECT HEX(WEIGHT_STRING(c COLLATE {collation}))
+             FROM (SELECT seq AS o, CONVERT(CHAR(seq) USING {charset}) AS c FROM seq_0_to_255) AS octets ORDER BY o"
+        ))?;
+        let weights = rows.iter().map(|row| u8::from_str_radix(&row[0], 16).ok());
+        Ok(weights.collect())
     }
 
     /// The characters of a character set.

@@ -1,10 +1,12 @@
-//! `cargo x collations`: the files of weights in `crates/value/src/collation/uca`, from what a MariaDB of its own answers.
+//! `cargo x collations`: the files of weights in `crates/value/src/collation/uca` and `code_page`, from what a MariaDB of its
+//! own answers. `cargo x collations code_page` writes the latter alone.
 //!
 //! WEIGHT_STRING() is asked for every character on every level, then for pairs and threes of characters near each other, where
 //! a contraction shows by weights that are not those of the characters. Of a tailoring only what differs from its root is kept. The form
 //! of the files stands in `crates/value/src/collation/uca/table.rs`, why they are so in `docs/decisions`.
 
 mod ask;
+mod code_pages;
 mod names;
 mod pack;
 
@@ -28,12 +30,17 @@ struct Tailoring {
     collation: String,
 }
 
-/// Asks and writes.
-pub fn run() -> Result<(), String> {
+/// Asks and writes; `only` the code pages, or all.
+pub fn run(only: Option<&str>) -> Result<(), String> {
     let options = ["--max-heap-table-size=1G", "--tmp-table-size=1G"];
     let server = Server::start(Engine::MariaDb, &options).map_err(|error| error.to_string())?;
     let mut oracle = Oracle::new(server.client().map_err(|error| error.to_string())?)?;
-    let folder = crate::repository().join("crates/value/src/collation/uca");
+    let collations = crate::repository().join("crates/value/src/collation");
+    code_pages::write(&mut oracle, &collations.join("code_page"))?;
+    if only == Some("code_page") {
+        return Ok(());
+    }
+    let folder = collations.join("uca");
     let sources = sources(&mut oracle)?;
     let mut total = 0;
     for source in &sources {

@@ -38,7 +38,7 @@ impl Work<'_> {
         match &self.plan.rows {
             Rows::Values { rows, reads_target: true } => self.values_first(session, rows),
             Rows::Values { rows, reads_target: false } => {
-                let count = rows.len() as u64;
+                let count = if session.rows_come_in_batch { 0 } else { rows.len() as u64 };
                 for (number, row) in rows.iter().enumerate() {
                     session.current_row = number as u64 + 1;
                     self.values_of(session, row)?;

@@ -1,0 +1,29 @@
+//! Lines of the error log, as MariaDB writes and tools read them.
+
+use keel_runtime::time;
+use keel_value::DateTime;
+
+use super::local;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing is wrong.
+    Note,
+    /// Somebody may want to know.
+    Warning,
+    /// Something is wrong.
+    Error,
+}
+
+/// `2026-11-23  4:03:36 7 [Warning] text`
+pub fn line(severity: Severity, thread: u64, text: &str) -> String {
+    let word = match severity {
+        Severity::Note => "Note",
+        Severity::Warning => "Warning",
+        Severity::Error => "ERROR",
+    };
+    let DateTime { date, hour, minute, second, .. } = local(time::unix_micros());
+    let (year, month, day) = (date.year, date.month, date.day);
+    format!("{year:04}-{month:02}-{day:02} {hour:2}:{minute:02}:{second:02} {thread} [{word}] {text}\n")
+}

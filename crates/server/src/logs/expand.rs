@@ -1,0 +1,108 @@
+//! A prepared statement's text with its parameters' values, as the logs show an execution.
+
+use keel_value::types::TypeKind;
+use keel_value::{SqlType, Value};
+
+/// Longest text that is made; what would be longer keeps its `?`.
+const BYTES_MAX: usize = 1 << 20;
+
+/// The text with values in the place of `?`.
+pub fn expand(text: &[u8], values: &[Value]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + values.len() * 8);
+    let mut values = values.iter();
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let end = end_of_token(text, at);
+        match byte {
+            b'?' if out.len() < BYTES_MAX => match values.next() {
+                Some(value) => append(&mut out, value),
+                None => out.push(b'?'),
+            },
+            _ => out.extend_from_slice(&text[at..end]),
+        }
+        at = end;
+    }
+    out
+}
+
+/// Where what begins at `at` ends: a quoted part, a comment, or one octet.
+fn end_of_token(text: &[u8], at: usize) -> usize {
+    let rest = &text[at..];
+    let through = |mark: &[u8], from: usize| {
+        let found = rest[from.min(rest.len())..].windows(mark.len()).position(|part| part == mark);
+        at + found.map_or(rest.len(), |found| from + found + mark.len())
+    };
+    match rest {
+        [quote @ (b'\'' | b'"' | b'`'), ..] => {
+            let mut end = 1;
+            while end < rest.len() && rest[end] != *quote {
+                end += if rest[end] == b'\\' && *quote != b'`' { 2 } else { 1 };
+            }
+            (at + end + 1).min(text.len())
+        }
+        [b'/', b'*', ..] => through(b"*/", 2),
+        [b'#', ..] | [b'-', b'-', b' ', ..] => through(b"\n", 1),
+        _ => at + 1,
+    }
+}
+
+fn append(out: &mut Vec<u8>, value: &Value) {
+    let kind = match value {
+        Value::Null => return out.extend_from_slice(b"NULL"),
+        Value::Bytes(bytes) => return append_quoted(out, bytes),
+        Value::Int(_) | Value::UInt(_) => TypeKind::BigInt,
+        Value::Double(_) => TypeKind::Double,
+        Value::Float(_) => TypeKind::Float,
+        Value::Decimal(v) => return v.append_to(out),
+        Value::Fixed(v) => {
+            out.push(b'\'');
+            v.append_to(out);
+            return out.push(b'\'');
+        }
+        Value::Date(_) => TypeKind::Date,
+        Value::Time(_) => TypeKind::Time,
+        Value::DateTime(_) => TypeKind::DateTime,
+    };
+    let is_temporal = matches!(kind, TypeKind::Date | TypeKind::Time | TypeKind::DateTime);
+    let quote: &[u8] = if is_temporal { b"'" } else { b"" };
+    out.extend_from_slice(quote);
+    let ty = match kind {
+        TypeKind::Time | TypeKind::DateTime => SqlType::temporal(kind, 6),
+        _ => SqlType::new(kind),
+    };
+    keel_value::text::append(out, &ty, value.as_ref());
+    out.extend_from_slice(quote);
+}
+
+fn append_quoted(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'\'');
+    for byte in bytes.iter().take(BYTES_MAX) {
+        match byte {
+            0 => out.extend_from_slice(b"\\0"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0x1a => out.extend_from_slice(b"\\Z"),
+            b'\\' | b'\'' => out.extend_from_slice(&[b'\\', *byte]),
+            _ => out.push(*byte),
+        }
+    }
+    out.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_where_parameters_stood() {
+        let shown =
+            |text: &str, values: &[Value]| String::from_utf8(expand(text.as_bytes(), values)).unwrap();
+        let values = [Value::Int(-1), Value::bytes(b"it's"), Value::Null];
+        assert_eq!(shown("SELECT ?, ?, ?", &values), "SELECT -1, 'it\\'s', NULL");
+        assert_eq!(
+            shown("SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n ?", &values[..1]),
+            "SELECT '?\\'?', `?`, \"?\" /* ? */, -- ?\n -1"
+        );
+        assert_eq!(shown("SELECT ?, 'open ?", &[]), "SELECT ?, 'open ?");
+    }
+}

@@ -1,0 +1,251 @@
+//! The general log, the slow log and the error log, in MariaDB's formats.
+//!
+//! Statements look at one number ([`Logs::on`]) while both logs are off. What is logged goes to a buffer ([`writer`]) that a
+//! fiber of its own writes to the files, or to tables in memory ([`tables`]), as `log_output` says. A crash loses what stood
+//! in the buffers, and the tables.
+
+mod error;
+mod expand;
+mod slow;
+pub mod tables;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use keel_runtime::time;
+use keel_value::DateTime;
+use parking_lot::Mutex;
+
+use crate::variables::Globals;
+
+pub use error::Severity;
+pub use expand::expand;
+pub use slow::SlowRecord;
+pub use writer::Which;
+
+use tables::{GeneralRow, Tables};
+use writer::Writer;
+
+/// Bit of [`Logs::on`]: the general log.
+pub const GENERAL: u8 = 1;
+/// Bit of [`Logs::on`]: the slow log.
+pub const SLOW: u8 = 2;
+
+/// Bits of `log_output`.
+const FILE: u8 = 1;
+const TABLE: u8 = 2;
+
+/// All logs of a server.
+pub struct Logs {
+    on: AtomicU8,
+    outputs: AtomicU8,
+    /// `log_warnings`.
+    level: AtomicU64,
+    folder: PathBuf,
+    has_error_file: bool,
+    writer: Arc<Writer>,
+    /// What is kept of log tables.
+    pub tables: Tables,
+    general_stamp: Mutex<i64>,
+    slow_stamp: Mutex<slow::Stamp>,
+}
+
+/// Who is logged.
+pub struct Who<'a> {
+    /// The connection.
+    pub id: u64,
+    /// `user[user] @ host [address]`
+    pub user_host: &'a str,
+}
+
+impl Logs {
+    /// Logs of a server whose data are in `folder`; nothing is opened yet. `error_log` is the error log's file, else it
+    /// goes to the standard error.
+    pub fn new(folder: &Path, error_log: Option<PathBuf>) -> Logs {
+        Logs {
+            on: AtomicU8::new(0),
+            outputs: AtomicU8::new(FILE),
+            level: AtomicU64::new(2),
+            folder: folder.to_path_buf(),
+            has_error_file: error_log.is_some(),
+            writer: Arc::new(Writer::new(error_log)),
+            tables: Tables::default(),
+            general_stamp: Mutex::new(-1),
+            slow_stamp: Mutex::default(),
+        }
+    }
+
+    /// Starts the fiber that writes, and the logs that are on. `header` stands at the beginning of what is written to the
+    /// general log and the slow log.
+    pub fn start(&self, globals: &Globals, header: String) {
+        self.writer.start(header);
+        for name in [
+            "log_output",
+            "log_warnings",
+            "general_log_file",
+            "slow_query_log_file",
+            "general_log",
+            "slow_query_log",
+        ] {
+            self.changed(name, &globals.named(name));
+        }
+    }
+
+    /// Writes out what is pending, and ends the fiber.
+    pub fn stop(&self) {
+        self.writer.stop();
+    }
+
+    /// Which logs are on.
+    #[inline]
+    pub fn on(&self) -> u8 {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Takes a changed global variable; others are passed over.
+    pub fn changed(&self, name: &str, setting: &crate::variables::Setting) {
+        match name {
+            "log_output" => {
+                let words = setting.show();
+                let has = |word: &str| words.split(',').any(|own| own == word);
+                let bit = |word, bit| if has(word) && !has("NONE") { bit } else { 0 };
+                self.outputs.store(bit("FILE", FILE) | bit("TABLE", TABLE), Ordering::Relaxed);
+                self.open_files();
+            }
+            "log_warnings" => self.level.store(setting.as_u64(), Ordering::Relaxed),
+            "general_log_file" => self.writer.set_path(Which::General, &self.folder.join(setting.show())),
+            "slow_query_log_file" => self.writer.set_path(Which::Slow, &self.folder.join(setting.show())),
+            "general_log" => self.switch(GENERAL, setting.is_on()),
+            "slow_query_log" => self.switch(SLOW, setting.is_on()),
+            _ => {}
+        }
+    }
+
+    fn switch(&self, bit: u8, on: bool) {
+        match on {
+            true => self.on.fetch_or(bit, Ordering::Relaxed),
+            false => self.on.fetch_and(!bit, Ordering::Relaxed),
+        };
+        self.open_files();
+    }
+
+    /// Opens the files of the logs that are on, and closes the others.
+    fn open_files(&self) {
+        // A file that begins anew begins with a time and a database.
+        self.forget_stamps();
+        let has_files = self.outputs.load(Ordering::Relaxed) & FILE != 0;
+        for (bit, which) in [(GENERAL, Which::General), (SLOW, Which::Slow)] {
+            self.writer.set_open(which, has_files && self.on() & bit != 0);
+        }
+    }
+
+    fn forget_stamps(&self) {
+        *self.general_stamp.lock() = -1;
+        *self.slow_stamp.lock() = slow::Stamp::default();
+    }
+
+    /// FLUSH LOGS and its kind: what is pending is written, and the files are opened anew by their names. Waits.
+    pub fn flush(&self, which: &[Which]) {
+        self.forget_stamps();
+        self.writer.reopen(which);
+    }
+
+    /// A command in the general log.
+    pub fn general(&self, who: &Who<'_>, command: &str, text: &[u8]) {
+        let outputs = self.outputs.load(Ordering::Relaxed);
+        let now = time::unix_micros();
+        let text = crate::secrets::hidden(text);
+        if outputs & FILE != 0 {
+            let second = now.div_euclid(1_000_000);
+            let mut line = match std::mem::replace(&mut *self.general_stamp.lock(), second) {
+                last if last == second => b"\t".to_vec(),
+                _ => short_time(now).into_bytes(),
+            };
+            line.extend_from_slice(format!("\t{:6} {command}\t", who.id).as_bytes());
+            line.extend_from_slice(&text);
+            line.push(b'\n');
+            self.writer.append(Which::General, &line);
+        }
+        if outputs & TABLE != 0 {
+            self.tables.general.push(GeneralRow {
+                time: now,
+                user_host: who.user_host.into(),
+                thread: who.id,
+                command: command.into(),
+                argument: tables::kept(&text),
+            });
+        }
+    }
+
+    /// A statement in the slow log.
+    pub fn slow(&self, who: &Who<'_>, record: &SlowRecord<'_>) {
+        let outputs = self.outputs.load(Ordering::Relaxed);
+        if outputs & FILE != 0 {
+            let text = record.text(who, &mut self.slow_stamp.lock());
+            self.writer.append(Which::Slow, &text);
+        }
+        if outputs & TABLE != 0 {
+            self.tables.slow.push(record.row(who));
+        }
+    }
+
+    /// A line in the error log; 0 stands for the server itself. Without a file it goes to the standard error, but for notes:
+    /// what they say of the server the command says itself.
+    pub fn error(&self, severity: Severity, thread: u64, text: &str) {
+        if severity == Severity::Note && !self.has_error_file {
+            return;
+        }
+        self.writer.append(Which::Error, error::line(severity, thread, text).as_bytes());
+    }
+
+    /// The same where `log_warnings` is above `level`.
+    pub fn error_above(&self, level: u64, severity: Severity, thread: u64, text: &str) {
+        if self.level.load(Ordering::Relaxed) > level {
+            self.error(severity, thread, text);
+        }
+    }
+}
+
+/// Whether the general log or the slow log can be written to a file of that name: 1231 where not.
+pub fn can_be_log(folder: &Path, name: &str) -> bool {
+    use keel_runtime::fs;
+    let path = folder.join(name);
+    if name.is_empty() || name.ends_with("my.cnf") || name.ends_with("my.ini") || fs::is_dir(&path) {
+        return false;
+    }
+    path.parent().is_some_and(fs::is_dir)
+}
+
+/// A moment in the server's own zone.
+fn local(unix_micros: i64) -> DateTime {
+    let utc =
+        DateTime::from_unix(unix_micros.div_euclid(1_000_000), unix_micros.rem_euclid(1_000_000) as u32);
+    keel_value::convert::timestamp_to_local(utc, &keel_value::temporal::Utc)
+}
+
+/// `261123  4:03:36`
+fn short_time(unix_micros: i64) -> String {
+    let DateTime { date, hour, minute, second, .. } = local(unix_micros);
+    format!("{:02}{:02}{:02} {hour:2}:{minute:02}:{second:02}", date.year % 100, date.month, date.day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_short_as_mariadbs() {
+        assert_eq!(short_time(1_795_406_616_000_000), "261123  4:03:36");
+    }
+
+    #[test]
+    fn option_files_are_no_logs() {
+        let folder = std::env::temp_dir();
+        assert!(can_be_log(&folder, "x.log"));
+        for name in ["", "my.cnf", "x/my.ini", "/nosuch/dir/x.log"] {
+            assert!(!can_be_log(&folder, name), "{name}");
+        }
+    }
+}
