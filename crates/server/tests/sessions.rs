@@ -658,7 +658,7 @@ fn a_batch_leaves_locks_and_transactions_as_they_were() {
     // Within a transaction a batch that fails undoes itself alone.
     client.query("SET autocommit = 0").unwrap();
     client.query("INSERT INTO test.b VALUES (5, 5)").unwrap();
-    assert_eq!(code(bulk(&mut client, upsert.id, &bad)), 1366);
+    assert_eq!(code(bulk(&mut client, upsert.id, &bad)), 1292);
     client.query("COMMIT").unwrap();
     let keys = client.rows("SELECT k FROM test.b ORDER BY k").unwrap();
     assert_eq!(keys, [["1"], ["2"], ["5"], ["9"]]);

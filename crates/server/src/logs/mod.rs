@@ -150,7 +150,11 @@ impl Logs {
     pub fn general(&self, who: &Who<'_>, command: &str, text: &[u8]) {
         let outputs = self.outputs.load(Ordering::Relaxed);
         let now = time::unix_micros();
-        let text = crate::secrets::hidden(text);
+        // Who came is no statement.
+        let text = match command {
+            "Connect" | "Change user" => Cow::Borrowed(text),
+            _ => crate::secrets::hidden(text),
+        };
         if outputs & FILE != 0 {
             let second = now.div_euclid(1_000_000);
             self.writer.append(Which::General, |stamp| {
