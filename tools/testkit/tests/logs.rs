@@ -178,6 +178,13 @@ fn logs_are_tables_too() {
     assert_eq!(count(&mut client, slow).as_deref(), Some("0"));
     let refused = client.run("INSERT INTO mysql.general_log VALUES (NOW(), 'a', 1, 1, 'x', 'x')");
     assert!(refused.is_err_and(|error| !error.to_string().contains("1146")));
+    // It would commit, which a branch of XA does not allow.
+    run(&mut client, &["CREATE DATABASE d", "CREATE TABLE d.t (i INT PRIMARY KEY)"]);
+    run(&mut client, &["XA START 'a'", "INSERT INTO d.t VALUES (1)"]);
+    let refused = client.run("TRUNCATE mysql.slow_log");
+    assert!(refused.is_err_and(|error| error.to_string().contains("1399")));
+    run(&mut client, &["XA END 'a'", "XA ROLLBACK 'a'"]);
+    assert_eq!(count(&mut client, "SELECT COUNT(*) FROM d.t").as_deref(), Some("0"));
     // A user without rights on `mysql` may not.
     run(&mut client, &["CREATE USER u"]);
     let mut other =
