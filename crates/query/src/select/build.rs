@@ -72,6 +72,14 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
         QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => {
             plan_query(binder, inner)
         }
+        // What is tied is said by the order within the parentheses.
+        QueryBody::Nested(inner) if order.is_empty() && limit.is_some_and(|limit| limit.with_ties) => {
+            if inner.limit.is_some() {
+                return Err(errors::with_ties_needs_order());
+            }
+            let lock = lock.or(inner.lock.as_ref()).cloned();
+            plan_query(binder, &Query { limit: limit.cloned(), lock, ..Query::clone(inner) })
+        }
         body => setop::plan(binder, body, order, limit),
     }
 }
