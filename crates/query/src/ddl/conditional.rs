@@ -50,12 +50,12 @@ fn struck(table: &TableRecord, action: &AlterAction) -> Option<SqlError> {
             not_there(has_foreign_key(table, name), "FOREIGN KEY", name)
         }
         AlterAction::DropConstraint { if_exists: true, name } => {
-            let is_unique = table.indexes.iter().any(|index| {
-                index.kind != IndexKind::Plain && names::same(&index.name, name)
-            });
-            let is_there = is_unique
-                || has_foreign_key(table, name)
-                || check::position(&table.checks, name).is_some();
+            let is_unique = table
+                .indexes
+                .iter()
+                .any(|index| index.kind != IndexKind::Plain && names::same(&index.name, name));
+            let is_there =
+                is_unique || has_foreign_key(table, name) || check::position(&table.checks, name).is_some();
             not_there(is_there, "CONSTRAINT", name)
         }
         _ => None,
