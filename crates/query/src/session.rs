@@ -434,6 +434,11 @@ impl Session {
         self.last_values.insert(sequence, value);
     }
 
+    /// Forgets what sequences gave it, as a session that begins anew does.
+    pub fn forget_last_values(&mut self) {
+        self.last_values.clear();
+    }
+
     /// User and host of the account.
     pub(crate) fn account(&self) -> (String, String) {
         (self.access.user.to_string(), self.access.host.to_string())

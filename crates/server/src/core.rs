@@ -252,6 +252,7 @@ impl Core {
         self.sql.vars.insert_id = None;
         self.sql.vars.next_isolation = None;
         self.sql.vars.next_read_only = None;
+        self.sql.forget_last_values();
         self.sql.last_insert_id = 0;
         self.sql.row_count = 0;
         self.sql.found_rows = 0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const SEQUENCES: [(&str, i64); 3] = [("many", 1000), ("few", 3), ("each", 1)];
+const SEQUENCES: [(&str, i64); 3] = [("many", 1000), ("few", 3), ("single", 1)];
 const SESSIONS: u64 = 8;
 
 /// Values that a session was given, by sequence.
@@ -124,11 +124,11 @@ fn sessions_share_a_sequence_without_gaps() {
     }
     // Who has taken a value holds nothing that others wait for.
     client.run("BEGIN").expect("begun");
-    client.run("SELECT NEXTVAL(each)").expect("a value");
+    client.run("SELECT NEXTVAL(single)").expect("a value");
     let mut other = server.client_in("test").expect("connects");
     other.run("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1").expect("set");
-    other.run("SELECT NEXTVAL(each)").expect("another value");
-    assert_eq!(value(&mut client, "SELECT NEXTVAL(each) - LASTVAL(each)"), Some(0));
+    other.run("SELECT NEXTVAL(single)").expect("another value");
+    assert_eq!(value(&mut client, "SELECT NEXTVAL(single) - LASTVAL(single)"), Some(0));
 }
 
 /// What `mariadb-dump` says of database `test`.
@@ -158,6 +158,7 @@ fn restore(server: &Server, statements: &str) {
 fn a_dump_of_mariadb_comes_in_and_goes_back() {
     let maria = Server::start(Engine::MariaDb, &[]).expect("mariadb starts");
     let keel = Server::start(Engine::Keel, &[]).expect("keel starts");
+    maria.client().expect("connects").run("CREATE DATABASE IF NOT EXISTS test").expect("a database");
     let mut source = maria.client_in("test").expect("connects");
     for sql in [
         "CREATE SEQUENCE up START WITH 5 INCREMENT BY 3 CACHE 7 CYCLE MAXVALUE 1000",

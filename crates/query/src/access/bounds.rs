@@ -558,10 +558,12 @@ fn like_bounds(encoder: &key::KeyPart, value: ValueRef<'_>, escape: Option<char>
         _ => return Some((Edge::Open, Edge::Open)),
     };
     let literal = literal_prefix(pattern, escape);
-    if literal.is_empty() || encoder.prefix.is_some() || std::str::from_utf8(&literal).is_err() {
+    let collation = encoder.ty.collation;
+    let is_whole = keel_value::collation::well_formed_len(collation, &literal) == literal.len();
+    if literal.is_empty() || encoder.prefix.is_some() || !is_whole {
         return Some((Edge::Open, Edge::Open));
     }
-    let common = match keel_value::collation::is_by_character(encoder.ty.collation) {
+    let common = match keel_value::collation::is_by_character(collation) {
         true => common_encoding(encoder, &literal),
         false => encoder.encode_beginning(&literal),
     };

@@ -11,6 +11,27 @@ use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{CompareOp, Derivation, Expr, Node};
 use crate::func;
 
+/// Functions that look at the octets of their argument, or tell its character set.
+const OF_OCTETS: [&str; 17] = [
+    "ascii",
+    "bit_length",
+    "char_length",
+    "character_length",
+    "charset",
+    "collation",
+    "coercibility",
+    "crc32",
+    "hex",
+    "length",
+    "md5",
+    "octet_length",
+    "ord",
+    "sha",
+    "sha1",
+    "sha2",
+    "to_base64",
+];
+
 impl Binder<'_> {
     pub(super) fn call(&mut self, call: &FunctionCall) -> SqlResult<Expr> {
         if let Some(over) = &call.over {
@@ -23,8 +44,9 @@ impl Binder<'_> {
             return Ok(aggregate);
         }
         let mut args = Vec::with_capacity(call.args.len());
+        let of_octets = OF_OCTETS.contains(&call.name.as_str());
         for arg in &call.args {
-            args.push(self.scalar(arg)?);
+            args.push(if of_octets { self.octets_argument(arg)? } else { self.scalar(arg)? });
         }
         self.with_name(&call.name, &call.written, args)
     }
@@ -303,7 +325,7 @@ impl Binder<'_> {
         let count = args.len() as u64;
         let mut call = self.named_call("char", args)?;
         if let Some(name) = charset {
-            let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))?;
+            let charset = Charset::in_expressions(name).ok_or_else(|| errors::unknown_character_set(name))?;
             call.ty =
                 typing::string_type(count * 4 / u64::from(charset.max_bytes()), charset.default_collation());
         }

@@ -25,6 +25,14 @@ fn case_operand(value: &Expr, when: &Expr) -> Expr {
     Expr { node: Node::Collate(Box::new(plain)), ty, nullable, derivation }
 }
 
+/// A text of a wide character set in UTF-8.
+fn narrowed(bound: Expr) -> Expr {
+    if bound.ty.collation.charset().is_wide() && bound.ty.is_text() {
+        return to_charset(bound, CollationId::UTF8MB4_GENERAL_CI);
+    }
+    bound
+}
+
 /// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
 const STACK_MIN: usize = 20 << 10;
 /// A fiber's stack, as 1436 tells of it.
@@ -54,7 +62,19 @@ impl Binder<'_> {
                 Some(op) => self.arithmetic(op, left, right),
                 None => self.binary(*op, left, right),
             },
-            tree => self.other(tree),
+            tree => self.other(tree).map(narrowed),
+        }
+    }
+
+    /// An argument of what looks at the octets of texts: those of wide character sets stay as they are. Everything else
+    /// gets such texts in UTF-8.
+    pub(super) fn octets_argument(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        match tree {
+            ast::Expr::ConvertUsing { .. } | ast::Expr::Cast { .. } | ast::Expr::Literal(_) => {
+                self.other(tree)
+            }
+            ast::Expr::Function(_) | ast::Expr::Char { .. } => self.other(tree),
+            _ => self.scalar(tree),
         }
     }
 
@@ -114,12 +134,19 @@ impl Binder<'_> {
                 self.case(operand.as_deref(), whens, otherwise.as_deref())
             }
             T::Cast { expr, to } => {
-                let value = self.scalar(expr)?;
+                let value = match to {
+                    CastType::Binary(_) => self.octets_argument(expr)?,
+                    _ => self.scalar(expr)?,
+                };
                 self.cast(value, to)
             }
             T::ConvertUsing { expr, charset } => {
-                let value = self.scalar(expr)?;
-                let to = Charset::by_name(charset).ok_or_else(|| errors::unknown_character_set(charset))?;
+                let to =
+                    Charset::in_expressions(charset).ok_or_else(|| errors::unknown_character_set(charset))?;
+                let value = match to {
+                    Charset::Binary => self.octets_argument(expr)?,
+                    _ => self.scalar(expr)?,
+                };
                 let ty =
                     typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
                 let nullable = value.nullable || self.cx.session.is_strict();
@@ -768,7 +795,7 @@ fn cast_collation(
     connection: CollationId,
 ) -> SqlResult<CollationId> {
     let by_charset = |name: &str| {
-        Charset::by_name(name)
+        Charset::in_expressions(name)
             .map(Charset::default_collation)
             .ok_or_else(|| errors::unknown_character_set(name))
     };

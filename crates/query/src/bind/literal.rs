@@ -125,7 +125,7 @@ impl CellTypes {
 }
 
 fn charset_by_name(name: &str) -> SqlResult<Charset> {
-    Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))
+    Charset::in_expressions(name).ok_or_else(|| errors::unknown_character_set(name))
 }
 
 fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> SqlResult<(Value, SqlType)> {
@@ -135,7 +135,7 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
     };
     let stored: Cow<'_, [u8]> = match charset {
         // An introducer says what the octets mean that the client sent; whether they are text of that set nobody asks.
-        Some(_) => Cow::Borrowed(&bytes.0),
+        Some(_) => collation.charset().padded(&bytes.0),
         None if collation == CollationId::BINARY => Cow::Borrowed(&bytes.0),
         None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
     };
@@ -171,8 +171,9 @@ pub(crate) fn string_literal_type(stored: &[u8], collation: CollationId) -> SqlT
 fn octets(bytes: &ByteStr, charset: Option<&str>, number: bool) -> SqlResult<(Value, SqlType)> {
     if let Some(name) = charset {
         let collation = charset_by_name(name)?.default_collation();
-        check_octets(&bytes.0, collation)?;
-        return Ok((Value::bytes(&bytes.0), string_literal_type(&bytes.0, collation)));
+        let padded = collation.charset().padded(&bytes.0);
+        check_octets(&padded, collation)?;
+        return Ok((Value::bytes(&padded), string_literal_type(&padded, collation)));
     }
     let ty = SqlType { unsigned: number, ..SqlType::varbinary(bytes.0.len() as u32) };
     Ok((Value::bytes(&bytes.0), ty))

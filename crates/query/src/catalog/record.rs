@@ -136,7 +136,9 @@ impl TableRecord {
             Some(AutoIncrement { column, index })
         });
         let tree = handle(self.tree_id)?;
-        let sequence = self.options.is_sequence().then(Box::default);
+        // The option had no meaning once: other tables may have it.
+        let is_sequence = self.options.is_sequence() && crate::sequence::check_shape(&self).is_ok();
+        let sequence = is_sequence.then(Box::default);
         let mut indexes = Vec::with_capacity(self.indexes.len());
         for (position, index) in self.indexes.into_iter().enumerate() {
             let own = clustered == Some(position);

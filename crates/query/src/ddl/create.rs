@@ -128,6 +128,10 @@ impl Database {
         if let Some(like) = &create.like {
             self.find_table(session, like)?;
         }
+        if let Some(options) = &create.sequence {
+            refuse_sequence_engine(&create.options)?;
+            sequence::made(session, (&existing.schema, &create.name.name), options)?;
+        }
         let Some(select) = &create.select else { return Ok(()) };
         let catalog = self.catalog_of(session);
         let types = param_types(session, params);

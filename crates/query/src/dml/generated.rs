@@ -58,6 +58,9 @@ impl Generated {
                 defaults.push((column, bound));
             }
         }
+        if !binder.sequences.is_empty() {
+            return Err(errors::not_supported_yet("ADD COLUMN whose default asks a sequence"));
+        }
         self.once = binder.once_count();
         self.list.splice(0..0, defaults);
         Ok(())

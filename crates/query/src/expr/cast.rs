@@ -210,7 +210,9 @@ pub(crate) fn text_in<'f>(
     if value.ty.is_string() && !value.ty.is_text() {
         return well_formed(wanted, text, cx).map(Some);
     }
-    if !value.ty.is_text() {
+    // Numbers and times print in ASCII.
+    let from = if value.ty.is_text() { from } else { Charset::Ascii };
+    if from == Charset::Ascii && !to.is_wide() {
         return Ok(Some(text));
     }
     let (converted, lost) = match collation::convert(from, to, &text) {
@@ -229,6 +231,10 @@ fn well_formed<'f>(
     octets: Cow<'f, [u8]>,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Cow<'f, [u8]>> {
+    let octets = match wanted.charset().padded(&octets) {
+        Cow::Owned(padded) => Cow::Owned(padded),
+        Cow::Borrowed(_) => octets,
+    };
     let good = collation::well_formed_len(wanted, &octets);
     if good == octets.len() {
         return Ok(octets);

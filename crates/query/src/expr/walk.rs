@@ -23,6 +23,8 @@ pub struct Facts {
     pub windows: bool,
     /// Assigns a user variable, or reads one that the statement assigns.
     pub assigns: bool,
+    /// Asks a sequence.
+    pub sequences: bool,
 }
 
 impl Facts {
@@ -151,7 +153,10 @@ pub fn facts(expr: &Expr) -> Facts {
         Node::Window(_) => facts.windows = true,
         Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
         Node::Call(function, _) if !function.pure => facts.volatile = true,
-        Node::Sequence(_) => facts.volatile = true,
+        Node::Sequence(_) => {
+            facts.volatile = true;
+            facts.sequences = true;
+        }
         Node::Subquery(subquery) => {
             facts.subquery = true;
             for column in &subquery.reads {
@@ -239,6 +244,15 @@ pub fn only_reads(exprs: &[Expr], slot: u16) -> bool {
 
 /// Whether two expressions compute the same from the same row.
 pub fn same(a: &Expr, b: &Expr) -> bool {
+    alike(a, b, false)
+}
+
+/// Whether two expressions are made of the same parts, also where each would compute another value, as RAND() does.
+pub fn same_parts(a: &Expr, b: &Expr) -> bool {
+    alike(a, b, true)
+}
+
+fn alike(a: &Expr, b: &Expr, volatile: bool) -> bool {
     match (&a.node, &b.node) {
         (Node::Column(x), Node::Column(y)) => x.slot == y.slot && x.column == y.column,
         // The same column, also where its expression gives another value each time; under another name its parts tell.
@@ -249,27 +263,28 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         }
         (Node::Constant(x), Node::Constant(y)) => x == y && a.ty == b.ty,
         (Node::Param(x), Node::Param(y)) => x == y,
-        (Node::Once(_, x), Node::Once(_, y)) => same(x, y),
-        (Node::Once(_, x), _) => same(x, b),
-        (_, Node::Once(_, y)) => same(a, y),
+        (Node::Once(_, x), Node::Once(_, y)) => alike(x, y, volatile),
+        (Node::Once(_, x), _) => alike(x, b, volatile),
+        (_, Node::Once(_, y)) => alike(a, y, volatile),
         (Node::Outer { level: l, column: x }, Node::Outer { level: m, column: y }) => {
             l == m && x.slot == y.slot && x.column == y.column
         }
         (Node::Subquery(_), _) | (_, Node::Subquery(_)) => false,
-        _ => same_shape(a, b),
+        _ => same_shape(a, b, volatile),
     }
 }
 
-fn same_shape(a: &Expr, b: &Expr) -> bool {
+fn same_shape(a: &Expr, b: &Expr, volatile: bool) -> bool {
     use std::mem::discriminant;
     if discriminant(&a.node) != discriminant(&b.node) || a.ty != b.ty {
         return false;
     }
-    let alike = match (&a.node, &b.node) {
+    let is_alike = match (&a.node, &b.node) {
         (Node::Compare { op: x, by: p, .. }, Node::Compare { op: y, by: q, .. }) => x == y && p == q,
         (Node::Arith(x, ..), Node::Arith(y, ..)) => x == y,
         (Node::Bits(x, ..), Node::Bits(y, ..)) => x == y,
-        (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && x.pure,
+        (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && (x.pure || volatile),
+        (Node::Sequence(x), Node::Sequence(y)) => volatile && x.text() == y.text(),
         (Node::UserVar(x, _), Node::UserVar(y, _)) => x == y,
         (Node::SysVar(s, x), Node::SysVar(t, y)) => s == t && x == y,
         (Node::Aggregate(x), Node::Aggregate(y)) | (Node::Window(x), Node::Window(y)) => x == y,
@@ -289,11 +304,11 @@ fn same_shape(a: &Expr, b: &Expr) -> bool {
         (Node::Case { otherwise: x, .. }, Node::Case { otherwise: y, .. }) => x.is_some() == y.is_some(),
         _ => true,
     };
-    if !alike {
+    if !is_alike {
         return false;
     }
     let (mut left, mut right) = (Vec::new(), Vec::new());
     children(a, &mut |e| left.push(e));
     children(b, &mut |e| right.push(e));
-    left.len() == right.len() && left.into_iter().zip(right).all(|(x, y)| same(x, y))
+    left.len() == right.len() && left.into_iter().zip(right).all(|(x, y)| alike(x, y, volatile))
 }

@@ -1,6 +1,6 @@
 //! Functions that look into strings, compare them, and turn them into codes and back.
 
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_value::types::Class;
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 
@@ -199,16 +199,23 @@ fn chr_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> 
     Ok((SqlType::varchar(4, cx.session.vars.database_collation).with_decimals(STRING_DECIMALS), true))
 }
 
+/// Octets of a bad character that 1300 shows.
+const BAD_OCTETS_SHOWN: usize = 3;
+
 fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let mut out = Vec::new();
     for arg in args {
         if let Some(code) = arg.integer(cx)? {
             let bytes = (code as u32).to_be_bytes();
             let skip = bytes.iter().take_while(|b| **b == 0).count().min(3);
-            out.extend_from_slice(&bytes[skip..]);
+            out.extend_from_slice(&ty.collation.charset().padded(&bytes[skip..]));
         }
     }
-    if ty.is_text() && collation::well_formed_len(ty.collation, &out) < out.len() {
+    let good = if ty.is_text() { collation::well_formed_len(ty.collation, &out) } else { out.len() };
+    if good < out.len() {
+        let bad = out[good..].iter().take(BAD_OCTETS_SHOWN);
+        let shown: String = bad.map(|octet| format!("{octet:02X}")).collect();
+        cx.warn(errors::invalid_character_string(ty.collation.charset().name(), shown))?;
         return Ok(Value::Null);
     }
     Ok(Value::Bytes(out.into()))

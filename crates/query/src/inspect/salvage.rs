@@ -268,7 +268,9 @@ impl Inspection {
     /// Writes what can be read of each table to a file of SQL in `out`, a new folder. Waits.
     pub fn salvage(&self, out: &Path) -> io::Result<Vec<Salvaged>> {
         fs::create_dir_all(out)?;
-        let known = read_catalog(self);
+        let mut known = read_catalog(self);
+        // Tables have defaults that name sequences.
+        known.tables.sort_by_key(|table| !table.is_sequence());
         let mut all = Vec::new();
         for table in &known.tables {
             self.name(table);

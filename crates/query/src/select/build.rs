@@ -472,7 +472,10 @@ pub(super) fn assemble(
         windows: windows.is_some(),
     };
     let order = if sorted_already { Vec::new() } else { order };
-    let assigns = |e: &Expr| walk::facts(e).assigns;
+    let assigns = |e: &Expr| {
+        let facts = walk::facts(e);
+        facts.assigns || facts.sequences
+    };
     let counts = group.is_none()
         && windows.is_none()
         && project.iter().any(assigns)
@@ -526,11 +529,12 @@ pub(crate) fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
     part
 }
 
-/// The same; a key that assigns a user variable is the select item that it names.
+/// The same; a key that assigns a user variable, or has another value each time, is the select item that it names.
 fn counted_key(expr: Expr, descending: bool, project: &[Expr]) -> SortKey {
+    let is_volatile = walk::facts(&expr).volatile;
     let alike = |item: &Expr| match (&item.node, &expr.node) {
         (Node::AssignUserVar(x, p), Node::AssignUserVar(y, q)) => x == y && walk::same(p, q),
-        _ => false,
+        _ => is_volatile && walk::same_parts(item, &expr),
     };
     let item = project.iter().position(alike);
     SortKey { item, ..sort_key((expr, descending)) }

@@ -84,7 +84,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
     meta.schema = table.schema.clone();
     meta.org_name = table.columns[place].name.clone();
     match &table.def {
-        Some(def) if def.is_virtual() && def.series.is_none() => meta.flags = flags::NO_DEFAULT_VALUE,
+        Some(def) if def.is_virtual() && !def.is_series() => meta.flags = flags::NO_DEFAULT_VALUE,
         Some(def) => meta.flags = column_flags(def, place),
         None if matches!(table.view, ViewPart::Function) => meta.schema = json_table::DATABASE.into(),
         // A derived table's columns have a table of their own, but no table behind it.
@@ -109,7 +109,7 @@ fn describe_in_view(
         ViewPart::Whole(meanings) => meanings.iter().position(same),
         _ => None,
     };
-    if let Some(def) = table.def.as_ref().filter(|def| !def.is_virtual() || def.series.is_some()) {
+    if let Some(def) = table.def.as_ref().filter(|def| !def.is_virtual() || def.is_series()) {
         meta.flags = column_flags(def, column.column as usize);
         meta.schema = def.schema.clone();
     } else if &*table.name == json_table::TABLE && table.def.is_none() {

@@ -1,6 +1,6 @@
 //! The general log, the slow log and the error log, in MariaDB's formats.
 //!
-//! Statements look at one number ([`Logs::on`]) while both logs are off. What is logged goes to a buffer ([`writer`]) that a
+//! Statements look at one number ([`Logs::on`]) while both logs are off. What is logged goes to a buffer (`writer.rs`) that a
 //! fiber of its own writes to the files, or to tables in memory ([`tables`]), as `log_output` says. A crash loses what stood
 //! in the buffers, and the tables.
 

@@ -173,6 +173,11 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
     Ok(setting)
 }
 
+/// The zone of an accepted value of `time_zone`.
+fn zone_of(name: &str) -> SharedZone {
+    named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Globals, table};
@@ -195,9 +200,4 @@ mod tests {
     fn copied_variables_are_in_the_table() {
         assert!(COPIED.iter().all(|name| table().find(name).is_some()));
     }
-}
-
-/// The zone of an accepted value of `time_zone`.
-fn zone_of(name: &str) -> SharedZone {
-    named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
 }

@@ -21,6 +21,76 @@ pub enum Charset {
     Utf8mb4,
     /// Another set of one octet a character, ASCII among them.
     Page(CodePage),
+    /// Unicode in units of two or four octets. Within expressions alone, not for columns or clients.
+    Wide(Wide),
+}
+
+/// Forms of Unicode in which no character is one octet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wide {
+    /// The basic plane, the high octet first.
+    Ucs2,
+    /// UTF-16, the high octet first.
+    Utf16,
+    /// UTF-16, the low octet first.
+    Utf16le,
+    /// UTF-32, the high octet first.
+    Utf32,
+}
+
+impl Wide {
+    const ALL: [Wide; 4] = [Wide::Ucs2, Wide::Utf16, Wide::Utf16le, Wide::Utf32];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Wide::Ucs2 => "ucs2",
+            Wide::Utf16 => "utf16",
+            Wide::Utf16le => "utf16le",
+            Wide::Utf32 => "utf32",
+        }
+    }
+
+    /// Octets of the shortest character.
+    const fn unit(self) -> usize {
+        if matches!(self, Wide::Utf32) { 4 } else { 2 }
+    }
+
+    /// The unit of UTF-16 that starts `bytes`.
+    fn half(self, bytes: &[u8]) -> Option<u32> {
+        let pair = *bytes.first_chunk::<2>()?;
+        let half = if self == Wide::Utf16le { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) };
+        Some(u32::from(half))
+    }
+
+    fn decode(self, bytes: &[u8]) -> Option<(u32, usize)> {
+        if self == Wide::Utf32 {
+            let code = u32::from_be_bytes(*bytes.first_chunk::<4>()?);
+            return char::from_u32(code).map(|_| (code, 4));
+        }
+        let first = self.half(bytes)?;
+        match first {
+            0xD800..=0xDBFF if self != Wide::Ucs2 => {
+                let second = self.half(&bytes[2..]).filter(|half| (0xDC00..=0xDFFF).contains(half))?;
+                Some((0x1_0000 + ((first - 0xD800) << 10 | (second - 0xDC00)), 4))
+            }
+            0xD800..=0xDFFF => None,
+            _ => Some((first, 2)),
+        }
+    }
+
+    fn encode(self, code: u32, out: &mut Vec<u8>) -> bool {
+        let Some(c) = char::from_u32(code).filter(|_| self != Wide::Ucs2 || code <= 0xFFFF) else {
+            return false;
+        };
+        if self == Wide::Utf32 {
+            out.extend_from_slice(&code.to_be_bytes());
+            return true;
+        }
+        for half in c.encode_utf16(&mut [0; 2]) {
+            out.extend(if self == Wide::Utf16le { half.to_le_bytes() } else { half.to_be_bytes() });
+        }
+        true
+    }
 }
 
 impl Charset {
@@ -48,7 +118,8 @@ impl Charset {
         match self {
             Charset::Binary | Charset::Ascii | Charset::Latin1 | Charset::Page(_) => 1,
             Charset::Utf8mb3 => 3,
-            Charset::Utf8mb4 => 4,
+            Charset::Wide(Wide::Ucs2) => 2,
+            Charset::Utf8mb4 | Charset::Wide(_) => 4,
         }
     }
 
@@ -61,6 +132,7 @@ impl Charset {
             Charset::Utf8mb3 => "utf8mb3",
             Charset::Utf8mb4 => "utf8mb4",
             Charset::Page(page) => page.name(),
+            Charset::Wide(wide) => wide.name(),
         }
     }
 
@@ -72,6 +144,7 @@ impl Charset {
             Charset::Latin1 => "cp1252 West European",
             Charset::Utf8mb3 | Charset::Utf8mb4 => "UTF-8 Unicode",
             Charset::Page(page) => page.description(),
+            Charset::Wide(_) => "Unicode in wide units",
         }
     }
 
@@ -84,6 +157,10 @@ impl Charset {
             Charset::Utf8mb3 => CollationId::UTF8MB3_GENERAL_CI,
             Charset::Utf8mb4 => CollationId::UTF8MB4_GENERAL_CI,
             Charset::Page(page) => page.default_collation(),
+            Charset::Wide(Wide::Ucs2) => CollationId(35),
+            Charset::Wide(Wide::Utf16) => CollationId(54),
+            Charset::Wide(Wide::Utf16le) => CollationId(56),
+            Charset::Wide(Wide::Utf32) => CollationId(60),
         }
     }
 
@@ -96,6 +173,7 @@ impl Charset {
             Charset::Utf8mb3 => CollationId::UTF8MB3_BIN,
             Charset::Utf8mb4 => CollationId::UTF8MB4_BIN,
             Charset::Page(page) => page.binary_collation(),
+            Charset::Wide(_) => self.default_collation(),
         }
     }
 
@@ -105,6 +183,29 @@ impl Charset {
             return Some(Charset::Utf8mb3);
         }
         Charset::all().iter().copied().find(|c| c.name().eq_ignore_ascii_case(name))
+    }
+
+    /// As [`Charset::by_name`], with those that only expressions know.
+    pub fn in_expressions(name: &str) -> Option<Charset> {
+        let wide = Wide::ALL.into_iter().find(|wide| wide.name().eq_ignore_ascii_case(name));
+        wide.map(Charset::Wide).or_else(|| Charset::by_name(name))
+    }
+
+    /// Whether ASCII is not ASCII in it.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Charset::Wide(_))
+    }
+
+    /// Octets with zeros before them, so that they are whole units of a wide set.
+    pub fn padded(self, octets: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Charset::Wide(wide) if !octets.len().is_multiple_of(wide.unit()) => {
+                let mut out = vec![0; wide.unit() - octets.len() % wide.unit()];
+                out.extend_from_slice(octets);
+                Cow::Owned(out)
+            }
+            _ => Cow::Borrowed(octets),
+        }
     }
 
     /// Whether ASCII text is the same bytes in both sets, and all other text as well.
@@ -119,6 +220,7 @@ impl Charset {
         let first = bytes[0];
         match self {
             Charset::Binary => Ok((u32::from(first), 1)),
+            Charset::Wide(wide) => wide.decode(bytes).ok_or(first),
             _ if first < 0x80 => Ok((u32::from(first), 1)),
             Charset::Latin1 => Ok((u32::from(latin1_tables::TO_UNICODE[usize::from(first)]), 1)),
             Charset::Page(page) => page.decode(first).map(|code| (u32::from(code), 1)).ok_or(first),
@@ -140,6 +242,7 @@ impl Charset {
             Charset::Ascii => false,
             Charset::Latin1 => push_octet(latin1_octet(code), out),
             Charset::Page(page) => push_octet(page.encode(code), out),
+            Charset::Wide(wide) => wide.encode(code, out),
         }
     }
 
@@ -147,6 +250,7 @@ impl Charset {
     #[inline]
     pub(super) fn step(self, bytes: &[u8]) -> usize {
         match self {
+            Charset::Wide(_) => self.decode(bytes).map_or(1, |(_, len)| len),
             Charset::Utf8mb3 | Charset::Utf8mb4 if bytes[0] >= 0x80 => {
                 self.decode(bytes).map_or(1, |(_, len)| len)
             }
@@ -199,7 +303,7 @@ fn decode_utf8(bytes: &[u8]) -> Option<(u32, usize)> {
 /// Characters in a string.
 pub fn char_len(id: CollationId, bytes: &[u8]) -> usize {
     let charset = id.charset();
-    if charset.max_bytes() == 1 || bytes.is_ascii() {
+    if charset.max_bytes() == 1 || (bytes.is_ascii() && !charset.is_wide()) {
         return bytes.len();
     }
     let mut rest = bytes;
@@ -240,7 +344,7 @@ pub fn well_formed_len(id: CollationId, bytes: &[u8]) -> usize {
         Charset::Binary | Charset::Latin1 | Charset::Page(_) => bytes.len(),
         Charset::Utf8mb4 => std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len),
         Charset::Ascii => bytes.iter().position(|b| *b >= 0x80).unwrap_or(bytes.len()),
-        Charset::Utf8mb3 => {
+        Charset::Utf8mb3 | Charset::Wide(_) => {
             let mut at = 0;
             while at < bytes.len() {
                 match charset.decode(&bytes[at..]) {
@@ -256,7 +360,8 @@ pub fn well_formed_len(id: CollationId, bytes: &[u8]) -> usize {
 /// Converts between character sets. Characters that the target lacks and octets that are none become `?` and are
 /// counted. To and from `binary` octets stay as they are.
 pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usize) {
-    if to.contains(from) || bytes.is_ascii() {
+    let ascii_stays = bytes.is_ascii() && !from.is_wide() && !to.is_wide();
+    if to.contains(from) || ascii_stays {
         return (Cow::Borrowed(bytes), 0);
     }
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 2);
@@ -268,7 +373,7 @@ pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usiz
             Err(_) => (false, 1),
         };
         if !known {
-            out.push(b'?');
+            to.encode(u32::from(b'?'), &mut out);
             lost += 1;
         }
         rest = &rest[len..];
@@ -316,7 +421,9 @@ fn change_case(
     let plain = own.is_none() || other(u32::from(b'i')).or(other(u32::from(b'I'))).is_none();
     match charset {
         Charset::Binary => bytes.to_vec(),
-        _ if (plain && bytes.is_ascii()) || charset == Charset::Ascii => bytes.iter().map(ascii).collect(),
+        _ if (plain && bytes.is_ascii() && !charset.is_wide()) || charset == Charset::Ascii => {
+            bytes.iter().map(ascii).collect()
+        }
         _ => {
             let mut out = Vec::with_capacity(bytes.len());
             let mut rest = bytes;
@@ -392,6 +499,31 @@ mod tests {
                 assert!(octet >= 0x80 || code == u32::from(octet), "{} {octet:x}", charset.name());
             }
         }
+    }
+
+    #[test]
+    fn wide_sets_go_back_and_forth() {
+        let find = |name| Charset::in_expressions(name).unwrap();
+        for (name, octets) in [
+            ("ucs2", &b"\0a\0\xE4\x20\xAC"[..]),
+            ("utf16", b"\0a\0\xE4\x20\xAC"),
+            ("UTF16LE", b"a\0\xE4\0\xAC\x20"),
+            ("utf32", b"\0\0\0a\0\0\0\xE4\0\0\x20\xAC"),
+        ] {
+            let wide = find(name);
+            assert_eq!(
+                convert(Charset::Utf8mb4, wide, "aä€".as_bytes()),
+                (Cow::Owned(octets.to_vec()), 0),
+                "{name}"
+            );
+            assert_eq!(convert(wide, Charset::Utf8mb4, octets).0, "aä€".as_bytes(), "{name}");
+            assert_eq!(char_len(wide.default_collation(), octets), 3, "{name}");
+        }
+        assert_eq!(&*convert(Charset::Utf8mb4, find("utf16"), "😀".as_bytes()).0, b"\xD8\x3D\xDE\0");
+        assert_eq!(convert(Charset::Utf8mb4, find("ucs2"), "😀".as_bytes()).1, 1);
+        assert_eq!(well_formed_len(find("utf16").default_collation(), b"\0a\xD8\x3D\0"), 2);
+        assert_eq!(&*find("utf32").padded(b"a"), b"\0\0\0a");
+        assert_eq!(Charset::by_name("utf16"), None);
     }
 
     #[test]

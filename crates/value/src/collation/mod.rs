@@ -23,7 +23,7 @@ use std::hash::Hasher;
 
 use keel_base::{SqlResult, errors};
 
-pub use charset::{Charset, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
+pub use charset::{Charset, Wide, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
 pub use code_page::CodePage;
 pub use like::like_match;
 
@@ -96,6 +96,14 @@ static COLLATIONS: [Info; 22] = [
     nopad(1107, "utf8mb3_nopad_bin", Utf8mb3, CodePoints),
 ];
 
+/// Those of sets that only expressions know: no list has them, and nothing is compared by them.
+static WIDE: [Info; 4] = [
+    info(35, "ucs2_general_ci", Charset::Wide(Wide::Ucs2), General),
+    info(54, "utf16_general_ci", Charset::Wide(Wide::Utf16), General),
+    info(56, "utf16le_general_ci", Charset::Wide(Wide::Utf16le), General),
+    info(60, "utf32_general_ci", Charset::Wide(Wide::Utf32), General),
+];
+
 /// Position of `utf8mb4_general_ci` in [`COLLATIONS`], the answer for unknown numbers.
 const FALLBACK: usize = 5;
 
@@ -104,13 +112,14 @@ const COUNT: usize = COLLATIONS.len() + ORDERS.len() + PAGES.len();
 /// More than every number of a collation.
 const NUMBER_END: usize = 2560;
 
-/// The collation at a place of [`COLLATIONS`], [`ORDERS`] and [`PAGES`], one behind the other.
+/// The collation at a place of [`COLLATIONS`], [`ORDERS`], [`PAGES`] and [`WIDE`], one behind the other.
 #[inline]
 const fn info_at(place: usize) -> &'static Info {
     match place.checked_sub(COLLATIONS.len()) {
         None => &COLLATIONS[place],
         Some(order) if order < ORDERS.len() => &ORDERS[order],
-        Some(order) => &PAGES[order - ORDERS.len()],
+        Some(order) if order < ORDERS.len() + PAGES.len() => &PAGES[order - ORDERS.len()],
+        Some(order) => &WIDE[order - ORDERS.len() - PAGES.len()],
     }
 }
 
@@ -118,7 +127,7 @@ const fn info_at(place: usize) -> &'static Info {
 static PLACES: [u16; NUMBER_END] = {
     let mut out = [FALLBACK as u16; NUMBER_END];
     let mut i = 0;
-    while i < COUNT {
+    while i < COUNT + WIDE.len() {
         out[info_at(i).number as usize] = i as u16;
         i += 1;
     }
@@ -129,7 +138,8 @@ static NUMBERS: [CollationId; COUNT] = {
     let mut out = [CollationId(0); COUNT];
     let (mut number, mut count) = (0, 0);
     while number < NUMBER_END {
-        if PLACES[number] != FALLBACK as u16 || number == COLLATIONS[FALLBACK].number as usize {
+        let is_listed = PLACES[number] != FALLBACK as u16 && (PLACES[number] as usize) < COUNT;
+        if is_listed || number == COLLATIONS[FALLBACK].number as usize {
             out[count] = CollationId(number as u16);
             count += 1;
         }
@@ -165,7 +175,7 @@ impl CollationId {
     /// The collation of a number, if Keel has it.
     pub fn from_number(number: u16) -> Option<CollationId> {
         let id = CollationId(number);
-        (id.info().number == number).then_some(id)
+        (id.info().number == number && !id.charset().is_wide()).then_some(id)
     }
 
     /// The collation to use for a client that names `number` when it connects: itself, or its character set's default for
