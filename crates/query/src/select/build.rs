@@ -568,7 +568,7 @@ fn wishes(
 ) -> SqlResult<Wishes> {
     let none = Wishes { order: None, limit: request.limit, condition: None, is_extreme: false };
     let Some(plan) = group else { return Ok(Wishes { order: wished_order(order), ..none }) };
-    if let Some((column, descending)) = extreme_of(plan, request.leaves.len()) {
+    if let Some((column, descending)) = extreme_of(plan, request.only().is_some()) {
         return Ok(Wishes {
             order: Some((column.slot, vec![(column.column, descending)])),
             limit: Some(1),
@@ -584,9 +584,9 @@ fn wishes(
 }
 
 /// `SELECT MIN(column)` or MAX over one table: an index's order answers it with one row.
-fn extreme_of(group: &GroupPlan, table_count: usize) -> Option<(ColumnRef, bool)> {
+fn extreme_of(group: &GroupPlan, of_one_table: bool) -> Option<(ColumnRef, bool)> {
     let [only] = &group.aggregates[..] else { return None };
-    if !group.keys.is_empty() || table_count != 1 {
+    if !group.keys.is_empty() || !of_one_table {
         return None;
     }
     let descending = match only.kind {
@@ -635,7 +635,7 @@ fn wished_groups(
     order: &[(Expr, bool)],
     request: &JoinRequest<'_>,
 ) -> SqlResult<Option<((u16, Vec<KeyOrder>), u64)>> {
-    let ([leaf], Some(limit)) = (request.leaves, request.limit) else { return Ok(None) };
+    let (Some(leaf), Some(limit)) = (request.only(), request.limit) else { return Ok(None) };
     let LeafKind::Table(table, _) = &leaf.kind else { return Ok(None) };
     if table.is_virtual() || group.keys.is_empty() || order.len() > group.keys.len() {
         return Ok(None);
