@@ -491,11 +491,14 @@ impl<'a> Lexer<'a> {
         false
     }
 
-    /// At the opening quote of an identifier.
+    /// At the opening quote of an identifier, which has no zero octet within.
     fn skip_quoted_identifier(&mut self, quote: u8) -> bool {
         let mut pos = self.pos + 1;
-        while let Some(found) = self.text.get(pos..).and_then(|rest| memchr(quote, rest)) {
+        while let Some(found) = self.text.get(pos..).and_then(|rest| memchr2(quote, 0, rest)) {
             let at = pos + found;
+            if self.text[at] == 0 {
+                break;
+            }
             if self.text.get(at + 1) != Some(&quote) {
                 self.pos = at + 1;
                 return true;

@@ -7,7 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_sql::ast::{LockClause, LockWait};
 use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, ScanRange, Txn, Wait};
 use keel_value::Value;
@@ -270,18 +270,25 @@ impl TableReader {
         self.next_row(session, slot)
     }
 
-    /// The next row decoded, its number behind the columns.
+    /// The next row with its number.
     #[cold]
     fn next_numbered(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        if let RowSlot::Numbered { layout, bytes, .. } = slot {
+            // The buffer is used again.
+            let (layout, bytes) = (layout.clone(), std::mem::take(bytes));
+            *slot = RowSlot::Stored { layout, map: None, bytes };
+        }
         if !self.next_row(session, slot)? {
             return Ok(false);
         }
-        let number =
-            self.primary.as_slice().try_into().map_or(Value::Null, |n| Value::UInt(u64::from_be_bytes(n)));
-        let columns = 0..self.table.columns.len() as u16;
-        let values = columns.map(|column| slot.get(column).to_owned()).chain([number]).collect();
-        *slot = RowSlot::Values(values);
-        Ok(true)
+        let number = self.primary.as_slice().try_into().map(u64::from_be_bytes);
+        match (number, std::mem::replace(slot, RowSlot::Null)) {
+            (Ok(number), RowSlot::Stored { layout, map: None, bytes }) => {
+                *slot = RowSlot::Numbered { layout, bytes, number };
+                Ok(true)
+            }
+            _ => Err(errors::unknown_error(format!("a row of table '{}' has no number", self.table.name))),
+        }
     }
 
     fn next_row(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {

@@ -118,13 +118,16 @@ impl Binder<'_> {
     pub(super) fn keep_aggregate(&mut self, call: AggregateCall) -> Expr {
         let derivation = match (call.kind, call.args.as_slice()) {
             _ if !call.ty.is_string() => Derivation::Numeric,
-            (
-                AggregateKind::Min
-                | AggregateKind::Max
-                | AggregateKind::AnyValue
-                | AggregateKind::GroupConcat,
-                [of],
-            ) if of.ty.is_string() => of.derivation,
+            (AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue, [of])
+                if of.ty.is_string() =>
+            {
+                of.derivation
+            }
+            (AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject, args) => {
+                let connection = self.cx.session.vars.connection_collation;
+                let all: Vec<&Expr> = args.iter().collect();
+                typing::text_collation(&all, connection, "").map_or(Derivation::Implicit, |found| found.1)
+            }
             _ => Derivation::Implicit,
         };
         let (ty, nullable) = (call.ty.clone(), call.nullable);

@@ -35,6 +35,9 @@ fn narrowed(bound: Expr) -> Expr {
 
 /// Stack that is left to what runs on a bound expression, and to binding one operand without operands of its own.
 const STACK_MIN: usize = 20 << 10;
+/// Width of rows that are put in order by a chain of comparisons, one within the other.
+const ORDERED_CHAIN_MAX: usize = 16;
+
 /// A fiber's stack, as 1436 tells of it.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -285,6 +288,11 @@ impl Binder<'_> {
             if let Some(test) = self.row_subquery(op, left, right)? {
                 return Ok(test);
             }
+            if let (ast::Expr::Row(l), ast::Expr::Row(r)) = (left, right)
+                && let Some(test) = self.rows_with_queries(op, l, r)?
+            {
+                return Ok(test);
+            }
             let (l, r) = (self.expr(left)?, self.expr(right)?);
             return self.compare(op, l, r);
         }
@@ -435,13 +443,55 @@ impl Binder<'_> {
         }
     }
 
-    /// `(a, b) < (c, d)` as `a < c OR (a = c AND b < d)`.
-    fn order_rows(&mut self, op: CompareOp, pairs: Vec<(Expr, Expr)>) -> SqlResult<Expr> {
+    /// `(a, (b, c)) = (d, (SELECT e, f))`: rows of which some part is a row beside a query. None for others, and for the
+    /// operators that order.
+    fn rows_with_queries(
+        &mut self,
+        op: CompareOp,
+        left: &[ast::Expr],
+        right: &[ast::Expr],
+    ) -> SqlResult<Option<Expr>> {
+        use ast::Expr::{Row, Subquery};
+        let is_mixed = |(l, r): (&ast::Expr, &ast::Expr)| {
+            matches!((l, r), (Row(_), Subquery(_)) | (Subquery(_), Row(_)))
+        };
+        let same = matches!(op, CompareOp::Eq | CompareOp::NullSafeEq | CompareOp::Ne);
+        if !same || left.len() != right.len() || !left.iter().zip(right).any(is_mixed) {
+            return Ok(None);
+        }
+        let mut parts = Vec::with_capacity(left.len());
+        for (l, r) in left.iter().zip(right) {
+            parts.push(match self.row_subquery(op, l, r)? {
+                Some(test) => test,
+                None => {
+                    let (l, r) = (self.expr(l)?, self.expr(r)?);
+                    self.compare_parts(op, l, r)?
+                }
+            });
+        }
+        let nullable = parts.iter().any(|part| part.nullable);
+        let node = if op == CompareOp::Ne { Node::Or(parts) } else { Node::And(parts) };
+        Ok(Some(Expr::boolean(node, nullable)))
+    }
+
+    /// `(a, b) < (c, d)` as `a < c OR (a = c AND b < d)`. Wide rows are halved first, so that what comes of it is not as deep as
+    /// they are wide.
+    fn order_rows(&mut self, op: CompareOp, mut pairs: Vec<(Expr, Expr)>) -> SqlResult<Expr> {
         let strict = match op {
             CompareOp::Le => CompareOp::Lt,
             CompareOp::Ge => CompareOp::Gt,
             other => other,
         };
+        if pairs.len() > ORDERED_CHAIN_MAX {
+            let rest = pairs.split_off(pairs.len() / 2);
+            let equal = pairs.iter().cloned().map(|(l, r)| self.compare_parts(CompareOp::Eq, l, r));
+            let mut both = equal.collect::<SqlResult<Vec<_>>>()?;
+            let less = self.order_rows(strict, pairs)?;
+            both.push(self.order_rows(op, rest)?);
+            let nullable = less.nullable || both.iter().any(|part| part.nullable);
+            let both = Expr::boolean(Node::And(both), nullable);
+            return Ok(Expr::boolean(Node::Or(vec![less, both]), nullable));
+        }
         let last = pairs.len() - 1;
         let mut result: Option<Expr> = None;
         for (index, (l, r)) in pairs.into_iter().enumerate().rev() {

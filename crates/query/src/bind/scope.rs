@@ -363,15 +363,16 @@ impl Scope {
             if !named || !table.answers_to(name.db.as_deref(), name.table.as_deref()) {
                 continue;
             }
-            if let Some(index) = table.position(&name.column) {
+            let column = match table.position(&name.column) {
+                Some(index) => Some(table.column(index)),
+                None if name.column == ROW_NUMBER => table.row_number(),
+                None => None,
+            };
+            if let Some(column) = column {
                 if matches!(found, Found::One(_)) {
                     return Found::Ambiguous;
                 }
-                found = Found::One(table.column(index));
-            } else if name.column == ROW_NUMBER
-                && let Some(number) = table.row_number()
-            {
-                return Found::One(number);
+                found = Found::One(column);
             }
         }
         found

@@ -602,9 +602,26 @@ mod tests {
         checked.columns[0].settle_format();
         checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
         checked.indexes[0].options = IndexOptions { ignored: true, block_size: 4 };
-        assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked));
+        assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked.clone()));
+        older_formats(checked);
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
+    }
+
+    /// Formats 4 and 3 end a list of no items earlier each, the latter's tables have no generated columns.
+    fn older_formats(mut table: TableRecord) {
+        table.indexes[0].options = IndexOptions::default();
+        let older = |table: &TableRecord, format: u8, less: usize| {
+            let mut bytes = encode_table(table);
+            bytes.truncate(bytes.len() - less);
+            bytes[0] = format;
+            decode_table("test", "t", &bytes)
+        };
+        assert_eq!(older(&table, 4, 4), Some(table.clone()));
+        assert_eq!(older(&table, 4, 5), None);
+        table.columns[2].generated = None;
+        assert_eq!(older(&table, 3, 8), Some(table.clone()));
+        assert_eq!(older(&table, 3, 9), None);
     }
 
     #[test]

@@ -270,7 +270,8 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
     if let Some(using) = &index.using {
         push(out, format_args!(" USING {using}"));
     }
-    if index.options.block_size != 0 {
+    let of_table = table.options.key_block_size().unwrap_or(0);
+    if index.options.block_size != 0 && index.options.block_size != of_table {
         push(out, format_args!(" KEY_BLOCK_SIZE={}", index.options.block_size));
     }
     if !index.comment.is_empty() {

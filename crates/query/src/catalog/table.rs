@@ -94,6 +94,14 @@ pub struct TableOptions {
     pub others: Vec<(String, String)>,
 }
 
+impl TableOptions {
+    /// KEY_BLOCK_SIZE, which keys take that have none of their own.
+    pub fn key_block_size(&self) -> Option<u32> {
+        let (_, size) = self.others.iter().find(|(name, _)| name == "KEY_BLOCK_SIZE")?;
+        size.parse().ok()
+    }
+}
+
 impl Default for TableOptions {
     fn default() -> Self {
         TableOptions {

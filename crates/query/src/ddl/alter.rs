@@ -10,7 +10,7 @@ use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, create, foreign, generated, keys, schema_of};
+use super::{checks, conditional, create, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
     Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
@@ -58,11 +58,12 @@ impl Database {
         };
         let (table, owned) = self.own_table_and(session, &alter.table, &relatives, alter.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
-        let mut actions: Vec<&AlterAction> = alter.actions.iter().collect();
+        let mut actions = conditional::strike(session, &alteration.record, &alter.actions);
         actions.sort_by_key(|action| rank(action));
-        for action in actions {
-            self.apply(session, &table, &mut alteration, action)?;
-        }
+        let (going, rest) = actions.split_at(actions.partition_point(|action| rank(action) < RANK_OF_REST));
+        going.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
+        alteration.drop_checks()?;
+        rest.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
         }
@@ -209,11 +210,17 @@ impl Database {
 /// What goes, goes first, wherever it is written: so the same name can come again.
 fn rank(action: &AlterAction) -> u8 {
     match action {
-        AlterAction::DropKey { .. } | AlterAction::DropPrimaryKey { .. } => 0,
+        AlterAction::DropKey { .. }
+        | AlterAction::DropPrimaryKey { .. }
+        | AlterAction::DropForeignKey { .. }
+        | AlterAction::DropConstraint { .. } => 0,
         AlterAction::DropColumn { .. } | AlterAction::IgnoreKey { .. } => 1,
-        _ => 2,
+        _ => RANK_OF_REST,
     }
 }
+
+/// The rank of what takes nothing away.
+const RANK_OF_REST: u8 = 2;
 
 /// 1845: a STORED column has all rows written anew.
 fn refuse_algorithm(actions: &[AlterAction]) -> SqlResult<()> {
@@ -279,22 +286,27 @@ impl Alteration {
         self.converts = true;
     }
 
-    /// Whether its AUTO_INCREMENT column was there before.
+    /// Whether AUTO_INCREMENT goes on where it was: the column that counted is still there, be it one that counts or not.
     pub fn keeps_auto_increment(&self, old: &TableDef) -> bool {
-        let column = self.record.columns.iter().position(|column| column.auto_increment);
-        let origin = column.map(|place| self.column_origin[place]);
-        origin.is_none_or(|origin| origin.is_some() || old.auto_increment.is_none())
+        old.auto_increment.is_none_or(|auto| self.place_of(auto.column).is_some())
     }
 
-    /// Takes away the conditions of the table that name only columns which are gone.
-    pub fn drop_checks(&mut self, old: &TableDef) {
-        let columns = &self.record.columns;
-        let is_there = |name: &str| columns.iter().any(|column| names::same(&column.name, name));
-        let is_gone = |name: &str| old.column_index(name).is_some() && !is_there(name);
-        self.record.checks.retain(|check| {
+    /// Takes away the conditions of the table that name only columns which this statement dropped; 1054 for those that name
+    /// others too. No action but those that take something away was carried out yet.
+    fn drop_checks(&mut self) -> SqlResult<()> {
+        let mut checks = std::mem::take(&mut self.record.checks);
+        let mut refused = None;
+        checks.retain(|check| {
             let named = check::columns_of(&check.condition);
-            named.is_empty() || !named.iter().all(|name| is_gone(name))
+            let gone = named.iter().find(|name| self.column(name).is_none());
+            let is_all_gone = named.iter().all(|name| self.column(name).is_none());
+            if let Some(gone) = gone.filter(|_| !is_all_gone) {
+                refused.get_or_insert_with(|| errors::bad_field(gone, "CHECK"));
+            }
+            gone.is_none() || !is_all_gone
         });
+        self.record.checks = checks;
+        refused.map_or(Ok(()), Err)
     }
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
@@ -486,7 +498,7 @@ impl Alteration {
         }
         let mut made = columns::define_one(cx, column)?;
         let before = &self.record.columns[place];
-        self.converts |= before.ty != made.ty;
+        self.converts |= before.ty != made.ty || made.auto_increment && !before.auto_increment;
         self.copies |= made.check.is_some() && before.check != made.check;
         if before.generated != made.generated {
             let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
@@ -592,7 +604,7 @@ impl Alteration {
             && let Some(name) = name
             && self.foreign_key(name).is_some()
         {
-            session.note(errors::dup_constraint_name("FOREIGN KEY", name));
+            session.note(errors::dup_keyname(name));
             return Ok(());
         }
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);

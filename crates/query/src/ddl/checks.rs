@@ -75,13 +75,24 @@ pub(super) fn settle_names(record: &mut TableRecord) {
     rewrite(record, |name| known.iter().find(|known| names::same(known, name)).map(|k| k.to_string()));
 }
 
-/// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row.
-pub(super) fn settle(session: &Session, catalog: &Catalog, record: &mut TableRecord) -> SqlResult<()> {
+/// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row. A column
+/// and a constraint of one name that the table had `before` are left alone: there are tables from before that was refused.
+pub(super) fn settle(
+    session: &Session,
+    catalog: &Catalog,
+    record: &mut TableRecord,
+    before: Option<&TableRecord>,
+) -> SqlResult<()> {
     if record.checks.is_empty() && record.columns.iter().all(|column| column.check.is_none()) {
         return Ok(());
     }
     name_all(record);
-    let is_taken = |name: &str| check::position(&record.checks, name).is_some();
+    let has_both = |record: &TableRecord, name: &str| {
+        let has_column = record.columns.iter().any(|c| c.check.is_some() && names::same(&c.name, name));
+        has_column && check::position(&record.checks, name).is_some()
+    };
+    let is_taken =
+        |name: &str| has_both(record, name) && !before.is_some_and(|before| has_both(before, name));
     if let Some(column) = record.columns.iter().find(|c| c.check.is_some() && is_taken(&c.name)) {
         return Err(errors::dup_constraint_name("CHECK", &column.name));
     }

@@ -122,14 +122,16 @@ fn check_members(session: &mut Session, ty: &SqlType, column: &ast::ColumnDef) -
     Ok(())
 }
 
-/// What INVISIBLE asks of a table: a column that is seen (1113), and values for those that are not (4108).
-pub(super) fn check_invisible(columns: &[ColumnDef]) -> SqlResult<()> {
-    if columns.iter().all(|column| column.invisible) {
+/// What INVISIBLE asks of a table: a column that is seen (1113), and values for those that are not (4108). Columns that were so
+/// `before` are left alone: there are tables from before this was asked.
+pub(super) fn check_invisible(columns: &[ColumnDef], before: &[ColumnDef]) -> SqlResult<()> {
+    let none_seen = |columns: &[ColumnDef]| columns.iter().all(|column| column.invisible);
+    if none_seen(columns) && (before.is_empty() || !none_seen(before)) {
         return Err(errors::table_must_have_columns());
     }
     let lacks = |c: &&ColumnDef| {
         let has_value = c.auto_increment || c.generated.is_some() || c.default != ColumnDefault::None;
-        c.invisible && !c.nullable && !has_value
+        c.invisible && !c.nullable && !has_value && !before.contains(c)
     };
     match columns.iter().find(lacks) {
         Some(column) => Err(errors::invisible_not_null_without_default(&column.name)),

@@ -375,7 +375,8 @@ impl Database {
             checks: Vec::new(),
         };
         keys::check_ignored(&record)?;
-        columns::check_invisible(&record.columns)?;
+        keys::take_block_size(&mut record, |_| true);
+        columns::check_invisible(&record.columns, &[])?;
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
             generated::check_key(&record.columns, &made)?;
@@ -387,7 +388,7 @@ impl Database {
         }
         checks::settle_names(&mut record);
         generated::settle(session, &catalog, &record)?;
-        checks::settle(session, &catalog, &mut record)?;
+        checks::settle(session, &catalog, &mut record, None)?;
         Ok((record, next_auto))
     }
 

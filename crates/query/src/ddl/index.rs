@@ -50,14 +50,15 @@ impl Database {
             sequence::check_rows(session, table)?;
         }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
-        alteration.drop_checks(table);
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
-        checks::settle(session, &self.catalog(), &mut alteration.record)?;
+        checks::settle(session, &self.catalog(), &mut alteration.record, Some(&old))?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         keys::check_ignored(&alteration.record)?;
-        columns::check_invisible(&alteration.record.columns)?;
+        let kept = &alteration.kept_indexes;
+        keys::take_block_size(&mut alteration.record, |name| !kept.iter().any(|k| names::same(k, name)));
+        columns::check_invisible(&alteration.record.columns, &old.columns)?;
         let added: Vec<ForeignKey> = {
             let keys = alteration.record.foreign_keys.iter();
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
@@ -73,12 +74,14 @@ impl Database {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
-        // A column that is new counts anew.
+        // Where the column that counted is gone, another counts anew.
         let counts_on = alteration.keeps_auto_increment(table);
         let last_auto = if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
+        let next = alteration.next_auto.unwrap_or(1);
+        let last_auto = last_auto.max(next.saturating_sub(1));
         let mut pending = PendingTrees::new(self, table.is_temporary());
         let (rows, last_auto) = if copies {
-            let copied = self.copy(session, table, &mut alteration, &mut pending)?;
+            let copied = self.copy(session, table, &mut alteration, last_auto, &mut pending)?;
             (copied.rows, last_auto.max(copied.last_auto))
         } else {
             self.build_indexes(session, table, &mut alteration, &mut pending)?;
@@ -88,8 +91,6 @@ impl Database {
         let mut record = alteration.record.clone();
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
-        let next = alteration.next_auto.unwrap_or(1);
-        let last_auto = last_auto.max(next.saturating_sub(1));
         if table.is_temporary() {
             let altered = self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
@@ -218,12 +219,13 @@ impl Database {
         loader.finish().map_err(engine_error)
     }
 
-    /// Copies all rows into new trees.
+    /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
     fn copy(
         &self,
         session: &mut Session,
         source: &Arc<TableDef>,
         alteration: &mut Alteration,
+        last_auto: u64,
         pending: &mut PendingTrees<'_>,
     ) -> SqlResult<Copied> {
         let record = &mut alteration.record;
@@ -236,7 +238,7 @@ impl Database {
         let origin = &alteration.column_origin;
         let added = (0..origin.len()).filter(|place| origin[*place].is_none());
         generated.add_defaults(&self.catalog(), session, &copy, added)?;
-        let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto: 0 };
+        let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto };
         let rows = self.copy_rows(session, &mut copier)?;
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
@@ -363,6 +365,15 @@ impl Copier<'_> {
         }
         let strictness = Strictness::of(session, false, false);
         self.generated.fill(session, self.copy, &mut values, strictness)?;
+        // A column that begins to count goes on behind its values.
+        if let Some(auto) = self.copy.auto_increment {
+            let counted = match &values[auto.column] {
+                Value::Int(n) => u64::try_from(*n).unwrap_or(0),
+                Value::UInt(n) => *n,
+                _ => 0,
+            };
+            self.last_auto = self.last_auto.max(counted);
+        }
         new.clear();
         row::encode_values(&self.copy.layout, &values, new);
         Ok(())

@@ -107,9 +107,20 @@ fn record(
     let comment = key.options.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
     let too_long = |max| errors::too_long_index_comment(&name, max);
     let comment = fitting_comment(session, comment, COMMENT_CHARS_MAX, too_long)?;
-    let block_size = key.options.block_size.map_or(0, |size| u32::try_from(size).unwrap_or(u32::MAX));
+    // Of larger numbers MariaDB keeps the low 16 bits.
+    let block_size = u32::from(key.options.block_size.unwrap_or(0) as u16);
     let options = IndexOptions { ignored: key.options.ignored, block_size };
     Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true })
+}
+
+/// Gives new keys without a KEY_BLOCK_SIZE that of their table; they keep it when the table's changes.
+pub(super) fn take_block_size(record: &mut TableRecord, is_new: impl Fn(&str) -> bool) {
+    let Some(size) = record.options.key_block_size() else { return };
+    for index in record.indexes.iter_mut().filter(|index| is_new(&index.name)) {
+        if index.options.block_size == 0 {
+            index.options.block_size = size;
+        }
+    }
 }
 
 pub(super) fn make_not_null(column: &mut ColumnDef) {

@@ -11,6 +11,7 @@
 mod alter;
 mod checks;
 mod columns;
+mod conditional;
 mod create;
 mod database;
 mod drop;

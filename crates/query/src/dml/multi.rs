@@ -224,9 +224,11 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
         return Err(errors::non_updatable_table(&named.alias, verb));
     }
     let key_start = items.len();
+    // Tables of two databases may have one name; those within a view have names of their own.
+    let db = (!named.alias.starts_with('\0')).then(|| table.schema.to_string());
     let item = |column: &str| {
         let table = Some(named.alias.clone());
-        Expr::Column(ColumnName { db: None, table, column: column.to_owned() })
+        Expr::Column(ColumnName { db: db.clone(), table, column: column.to_owned() })
     };
     match table.clustered_index() {
         Some(index) => items.extend(index.parts.iter().map(|part| item(&table.columns[part.column].name))),

@@ -30,8 +30,11 @@ pub(super) fn without_tables(block: &Block) -> Option<&'static str> {
     (found_first && unconditional).then_some("Select tables optimized away")
 }
 
-/// Whether the groups are the leading columns of the index that the only table is read by.
+/// Whether the groups are the leading columns of the index that the only table, beside those of tests, is read by.
 pub(super) fn groups_by_index(block: &Block) -> bool {
+    if block.group.as_ref().is_some_and(|group| group.streams) {
+        return true;
+    }
     let (Source::Table(source), Some(group)) = (&block.source, &block.group) else { return false };
     let Some(index) = crate::access::path_index(&source.path) else { return false };
     let parts = &source.table.indexes[index].parts;

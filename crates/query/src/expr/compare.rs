@@ -368,7 +368,7 @@ fn search(
 pub fn canonical_type(by: Comparison) -> SqlType {
     match by {
         Comparison::Int => SqlType::bigint(),
-        Comparison::Decimal => SqlType::decimal(65, 30),
+        Comparison::Decimal => SqlType::decimal(65, 38),
         Comparison::Real => SqlType::double(),
         Comparison::Text(collation) => SqlType::varchar(u32::MAX, collation),
         Comparison::DateTime => SqlType::temporal(TypeKind::DateTime, 6),

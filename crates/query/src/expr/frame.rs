@@ -38,6 +38,15 @@ pub enum RowSlot {
         /// Its value.
         value: Vec<u8>,
     },
+    /// Encoded bytes of a whole row, and behind its columns its hidden number.
+    Numbered {
+        /// How the bytes are read.
+        layout: Arc<row::Layout>,
+        /// The row.
+        bytes: Vec<u8>,
+        /// Its number.
+        number: u64,
+    },
     /// Decoded values, one per column.
     Values(Vec<Value>),
 }
@@ -56,6 +65,10 @@ impl RowSlot {
                 row::RowRef::new(layout, bytes).get(place as usize)
             }
             RowSlot::Entry { shape, key, value } => shape.get(column as usize, key, value),
+            RowSlot::Numbered { layout, number, .. } if column as usize == layout.columns().len() => {
+                ValueRef::UInt(*number)
+            }
+            RowSlot::Numbered { layout, bytes, .. } => row::RowRef::new(layout, bytes).get(column as usize),
             RowSlot::Values(values) => values[column as usize].as_ref(),
             RowSlot::Null => ValueRef::Null,
         }

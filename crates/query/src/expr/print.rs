@@ -4,7 +4,7 @@
 use keel_sql::ast::VarScope;
 use keel_value::{Value, text};
 
-use super::{BitOp, ColumnRef, CompareOp, Expr, Node, TruthTest};
+use super::{BitOp, ColumnRef, Expr, Node, TruthTest};
 use crate::select::{Subquery, SubqueryTest};
 
 /// The name of a column that is an aggregate of the grouped row.
@@ -238,10 +238,7 @@ fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
         SubqueryTest::Exists => "exists",
         SubqueryTest::In { negated: false, .. } => " in ",
         SubqueryTest::In { negated: true, .. } => " not in ",
-        SubqueryTest::Row { op: CompareOp::Eq, .. } => " = ",
-        SubqueryTest::Row { op: CompareOp::Ne, .. } => " <> ",
-        SubqueryTest::Row { op, .. } => op.symbol(),
-        SubqueryTest::Quantified { .. } => " ",
+        SubqueryTest::Row { .. } | SubqueryTest::Quantified { .. } => " ",
     };
     match subquery.test.operands() {
         [] => {}
@@ -256,6 +253,10 @@ fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
         out.push(' ');
         out.push_str(op.symbol());
         out.push_str(if *all { " all" } else { " any" });
+    }
+    if let SubqueryTest::Row { op, .. } = &subquery.test {
+        out.push(' ');
+        out.push_str(op.symbol());
     }
     out.push_str(before);
     match number {

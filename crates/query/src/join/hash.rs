@@ -95,6 +95,18 @@ impl Store {
         file.read_all(&mut self.read, start)?;
         Ok(&self.read)
     }
+
+    /// Whether the octets at `start` are those that stand at `key` of the tail, and end it.
+    fn is_key(&mut self, start: u64, length: usize, key: usize) -> SqlResult<bool> {
+        if self.tail.len() - key != length {
+            return Ok(false);
+        }
+        if let Some(at) = start.checked_sub(self.filed) {
+            return Ok(self.tail[at as usize..at as usize + length] == self.tail[key..]);
+        }
+        self.get(start, length)?;
+        Ok(self.read == self.tail[key..])
+    }
 }
 
 /// The right side's rows and what finds them.
@@ -157,10 +169,9 @@ impl Table {
         if entry == END {
             return Ok(false);
         }
-        let key = self.store.tail[start..].to_vec();
         while entry != END {
-            let (row, next) = self.row(entry, &key)?;
-            if row.is_some() {
+            let Entry { start: known, key_len, next, .. } = self.entries[entry as usize];
+            if self.store.is_key(known, key_len as usize, start)? {
                 return Ok(true);
             }
             entry = next;
@@ -340,7 +351,7 @@ pub(crate) fn encode_in_domain(
         Comparison::Decimal => {
             let value = shown(value, ty);
             let number = cx.reporting(|report| convert::to_decimal(value, ty, report))?;
-            key::encode(out, &canonical_type(by), ValueRef::Decimal(number.round(30)), false);
+            number.append_identity(out);
         }
         Comparison::Real => {
             let number = cx.reporting(|report| convert::to_f64(value, ty, report))?;

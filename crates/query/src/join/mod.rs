@@ -431,7 +431,11 @@ impl JoinRun<'_> {
             }
             let found = match &mut self.right {
                 Inner::Loop(runner) => runner.next(session, frame)?,
-                Inner::Hash(hash) => hash.next(frame)?,
+                Inner::Hash(hash) => {
+                    // Many rows may have one key, and none of them match.
+                    session.let_others_run()?;
+                    hash.next(frame)?
+                }
             };
             if found {
                 if !all_hold(&self.plan.on, session, frame)? {

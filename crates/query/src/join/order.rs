@@ -91,6 +91,14 @@ pub(crate) struct JoinRequest<'a> {
     pub counting: Option<&'a Counting>,
 }
 
+impl JoinRequest<'_> {
+    /// The only table whose rows are read above the joins; none where there are several.
+    pub fn only(&self) -> Option<&Leaf> {
+        let mut lasting = self.leaves.iter().filter(|leaf| !leaf.merged);
+        lasting.next().filter(|_| lasting.next().is_none())
+    }
+}
+
 /// The result.
 pub(crate) struct Joined {
     pub source: Source,
@@ -140,6 +148,10 @@ pub(super) struct Item {
     pub slots: u64,
     /// Slots that must be there before.
     pub requires: u64,
+    /// Slots that its conditions read: ON, and all within.
+    pub reads: u64,
+    /// What is within reads nothing outside of it, so that it can be read at any time.
+    pub closed: bool,
     pub kind: ItemKind,
 }
 
@@ -174,15 +186,15 @@ pub(super) struct Step {
 
 pub(super) struct Planner<'a> {
     request: &'a JoinRequest<'a>,
-    /// Choices made, by slot and those known slots that matter to it.
-    choices: HashMap<(u16, u64, bool), Rc<AccessChoice>>,
+    /// Choices made, by slot, those known slots that matter to it, whether it comes first, and whether it is limited.
+    choices: HashMap<(u16, u64, bool, bool), Rc<AccessChoice>>,
     /// What one run of a semi-join's right side costs and gives, by its first slot and those known slots that matter.
     pub tests: HashMap<(u32, u64), (f64, f64)>,
     steps: usize,
     /// Partial orders to look at.
     steps_max: usize,
     /// The first table is read in the wished order, and no further than the limit needs.
-    limited: bool,
+    pub limited: bool,
 }
 
 pub(super) fn bit(slot: u16) -> u64 {
@@ -310,6 +322,14 @@ impl Planner<'_> {
         Ok(Group { source, rest, ordered })
     }
 
+    /// The same for the right side of a join: the wished order is that of the outermost group alone.
+    fn group_within(&mut self, tree: FromTree, conditions: Vec<Expr>, known: u64) -> SqlResult<Group> {
+        let limited = std::mem::take(&mut self.limited);
+        let group = self.group(tree, conditions, known);
+        self.limited = limited;
+        group
+    }
+
     fn counts(&self) -> Option<Arc<Counts>> {
         self.request.counting.map(Counting::one_more)
     }
@@ -324,8 +344,12 @@ impl Planner<'_> {
     /// a sort can be saved, and with it most of the rows behind a limit, that is weighed too.
     fn choose_order(&mut self, items: &[Item], conditions: &[Expr], known: u64) -> SqlResult<Chosen> {
         let Some((mut cost, mut steps)) = self.best_order(items, conditions, known)? else {
-            // A document that would be read from a row that stands behind it.
-            return Err(errors::not_supported_yet("JSON_TABLE within nested RIGHT JOINs"));
+            let slots = items.iter().fold(0, |slots, item| slots | item.slots);
+            // A document that would be read from a row that stands behind it; nothing else leaves no order.
+            let reads = self.read_by_functions(slots) != 0;
+            debug_assert!(reads, "some order is allowed");
+            let what = if reads { "JSON_TABLE within nested RIGHT JOINs" } else { "this order of joins" };
+            return Err(errors::not_supported_yet(what));
         };
         let mut lead = None;
         if known == 0 && !self.request.straight {
@@ -346,7 +370,6 @@ impl Planner<'_> {
         }
         let sorted: f64 = steps.iter().map(|s| s.rows).product();
         let cost = cost + sorted * SORT * (sorted + 2.0).log2();
-        self.choices.clear();
         self.limited = true;
         if let Some((part, in_order)) = self.best_order(items, conditions, known)? {
             let found: f64 = in_order.iter().map(|s| s.rows).product();
@@ -354,7 +377,6 @@ impl Planner<'_> {
                 return Ok((in_order, None));
             }
         }
-        self.choices.clear();
         self.limited = false;
         Ok((steps, lead))
     }
@@ -458,7 +480,7 @@ impl Planner<'_> {
             ItemKind::Leaf(slot) => (*slot, Vec::new()),
             ItemKind::Lead(lead) => return self.lead_step(index, lead),
             ItemKind::Right(kind, tree, on) if kind.is_test() => {
-                return self.test_step(index, *kind, tree, on, placed, rows);
+                return self.test_step(&items[index], (index, *kind, tree, on), placed, rows);
             }
             ItemKind::Right(_, tree, on) => (items[index].slots.trailing_zeros() as u16, {
                 let mut all = on.clone();
@@ -511,7 +533,7 @@ impl Planner<'_> {
     ) -> SqlResult<Rc<AccessChoice>> {
         let about = pool.iter().filter(|c| c.is_about(slot, known));
         let relevant = about.fold(0, |relevant, c| relevant | c.slots & known);
-        let key = (slot, relevant, first);
+        let key = (slot, relevant, first, self.limited);
         if let Some(choice) = self.choices.get(&key) {
             return Ok(choice.clone());
         }
@@ -629,11 +651,11 @@ impl Planner<'_> {
                 Ok((source, ordered, Vec::new()))
             }
             ItemKind::Right(_, tree, on) => {
-                let group = self.group(*tree, on, known)?;
+                let group = self.group_within(*tree, on, known)?;
                 Ok((group.source, false, group.rest))
             }
             ItemKind::Lead(lead) => {
-                let group = self.group(lead.tree, lead.own, 0)?;
+                let group = self.group_within(lead.tree, lead.own, 0)?;
                 let (keys, by): (Vec<Expr>, Vec<Comparison>) = lead.keys.into_iter().unzip();
                 let carry = semi::carry(self.request.leaves, item.slots, &keys);
                 let (source, filter) = (group.source, group.rest);
@@ -724,7 +746,7 @@ impl Planner<'_> {
                 source
             }
             Some(tree) => {
-                let group = self.group(tree, std::mem::take(&mut own), 0)?;
+                let group = self.group_within(tree, std::mem::take(&mut own), 0)?;
                 on.extend(group.rest);
                 group.source
             }
@@ -813,7 +835,8 @@ fn inner_conditions(tree: &FromTree, out: &mut Vec<Expr>) {
 pub(super) fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
     match tree {
         FromTree::Leaf(slot) => {
-            items.push(Item { slots: bit(slot), requires: 0, kind: ItemKind::Leaf(slot) })
+            let kind = ItemKind::Leaf(slot);
+            items.push(Item { slots: bit(slot), requires: 0, reads: 0, closed: true, kind })
         }
         FromTree::Join { kind: Matching::Inner, straight, left, right, on } => {
             let left_slots = slots_of(&left);
@@ -832,11 +855,12 @@ pub(super) fn flatten(tree: FromTree, items: &mut Vec<Item>, conditions: &mut Ve
             if kind.is_test() {
                 semi::lift(&mut right, slots, &mut on);
             }
-            let mut all = on.clone();
-            semi::all_conditions(&right, &mut all);
-            let named = all.iter().map(walk::slots_read).fold(0, |a, b| a | b) & left_slots;
+            let within = semi::slots_within(&right);
+            let reads = on.iter().map(walk::slots_read).fold(within, |a, b| a | b);
+            let named = reads & left_slots;
             let requires = if named == 0 { left_slots } else { named };
-            items.push(Item { slots, requires, kind: ItemKind::Right(kind, right, on) });
+            let (closed, kind) = (within & !slots == 0, ItemKind::Right(kind, right, on));
+            items.push(Item { slots, requires, reads, closed, kind });
         }
     }
 }

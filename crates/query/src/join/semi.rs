@@ -36,12 +36,13 @@ pub(super) fn given_slots(tree: &FromTree) -> u64 {
     }
 }
 
-/// All conditions of a tree.
-pub(super) fn all_conditions(tree: &FromTree, out: &mut Vec<Expr>) {
-    if let FromTree::Join { left, right, on, .. } = tree {
-        out.extend(on.iter().cloned());
-        all_conditions(left, out);
-        all_conditions(right, out);
+/// Slots that the conditions within a tree read.
+pub(super) fn slots_within(tree: &FromTree) -> u64 {
+    match tree {
+        FromTree::Leaf(_) => 0,
+        FromTree::Join { left, right, on, .. } => {
+            on.iter().map(walk::slots_read).fold(slots_within(left) | slots_within(right), |a, b| a | b)
+        }
     }
 }
 
@@ -56,14 +57,6 @@ pub(super) fn lift(tree: &mut FromTree, slots: u64, out: &mut Vec<Expr>) {
     }
 }
 
-/// Whether a tree reads nothing outside of it, so that it can be read at any time.
-fn is_closed(tree: &FromTree) -> bool {
-    let mut all = Vec::new();
-    all_conditions(tree, &mut all);
-    let slots = slots_of(tree);
-    all.iter().all(|condition| walk::slots_read(condition) & !slots == 0)
-}
-
 /// The items and conditions for each semi-join that may lead.
 pub(super) fn leads(items: &[Item], conditions: &[Expr]) -> Vec<(Vec<Item>, Vec<Expr>)> {
     let turned = (0..items.len()).filter_map(|index| turned(items, conditions, index));
@@ -72,14 +65,14 @@ pub(super) fn leads(items: &[Item], conditions: &[Expr]) -> Vec<(Vec<Item>, Vec<
 
 fn turned(items: &[Item], conditions: &[Expr], index: usize) -> Option<(Vec<Item>, Vec<Expr>)> {
     let ItemKind::Right(Matching::Semi, tree, on) = &items[index].kind else { return None };
-    let slots = items[index].slots;
+    let (slots, closed) = (items[index].slots, items[index].closed);
     let (own, ties): (Vec<Expr>, Vec<Expr>) =
         on.iter().cloned().partition(|c| walk::slots_read(c) & !slots == 0);
     let keys: Option<Vec<(Expr, Comparison)>> = ties.iter().map(|c| key(c, slots)).collect();
-    let keys = keys.filter(|keys| !keys.is_empty() && is_closed(tree))?;
+    let keys = keys.filter(|keys| !keys.is_empty() && closed)?;
     let mut items = items.to_vec();
     let lead = Lead { tree: (**tree).clone(), own, keys };
-    items[index] = Item { slots, requires: 0, kind: ItemKind::Lead(Box::new(lead)) };
+    items[index] = Item { slots, requires: 0, reads: slots, closed, kind: ItemKind::Lead(Box::new(lead)) };
     let conditions = conditions.iter().cloned().chain(ties).collect();
     Some((items, conditions))
 }
@@ -110,48 +103,50 @@ pub(super) fn carry(leaves: &[Leaf], slots: u64, exprs: &[Expr]) -> Carry {
 impl Planner<'_> {
     /// What it costs to read the right side of a semi-join first.
     pub fn lead_step(&mut self, index: usize, lead: &Lead) -> SqlResult<Step> {
-        let (cost, rows) = self.one_run(&lead.tree, &lead.own, 0)?;
+        let (cost, rows) = self.one_run(&lead.tree, || lead.own.clone(), 0, 0)?;
         Ok(Step { item: index, cost: cost + rows * PROBE, rows: rows.max(0.001), hash: false })
     }
 
     /// What it costs to ask a test of rows that are there, and the share of them that it leaves.
     pub fn test_step(
         &mut self,
-        index: usize,
-        kind: Matching,
-        tree: &FromTree,
-        on: &[Expr],
+        item: &Item,
+        (index, kind, tree, on): (usize, Matching, &FromTree, &[Expr]),
         placed: u64,
         rows: f64,
     ) -> SqlResult<Step> {
-        let slots = slots_of(tree);
-        let (cost, found) = self.one_run(tree, on, placed)?;
+        let slots = item.slots;
+        let (cost, found) = self.one_run(tree, || on.to_vec(), placed, item.reads & placed)?;
         let share = found.min(SHARE_MAX);
         let share = if kind == Matching::Anti { 1.0 - share } else { share.max(0.001) };
         let by_loop = rows * cost.max(0.1);
-        if on.iter().any(|c| hash_key(c, slots, placed).is_some()) && is_closed(tree) {
-            let own: Vec<Expr> = on.iter().filter(|c| walk::slots_read(c) & !slots == 0).cloned().collect();
-            let (cost, _) = self.one_run(tree, &own, 0)?;
-            let by_hash = cost + rows * PROBE;
-            if by_hash < by_loop {
+        if item.closed && on.iter().any(|c| hash_key(c, slots, placed).is_some()) {
+            let own = || on.iter().filter(|c| walk::slots_read(c) & !slots == 0).cloned().collect();
+            let (alone, _) = self.one_run(tree, own, 0, 0)?;
+            let by_hash = alone + rows * PROBE;
+            // A limit may need more rows than are guessed: no second look at a whole table for it.
+            let looks = if self.limited { rows.max(2.0) } else { rows };
+            if alone + looks * PROBE < looks * cost.max(0.1) {
                 return Ok(Step { item: index, cost: by_hash, rows: share, hash: true });
             }
         }
         Ok(Step { item: index, cost: by_loop, rows: share, hash: false })
     }
 
-    /// What one run of a tree costs where some slots are known, and the rows that it gives.
-    fn one_run(&mut self, tree: &FromTree, conditions: &[Expr], known: u64) -> SqlResult<(f64, f64)> {
+    /// What one run of a tree costs where some slots are known, of which `relevant` are read, and the rows that it gives.
+    fn one_run(
+        &mut self,
+        tree: &FromTree,
+        conditions: impl FnOnce() -> Vec<Expr>,
+        known: u64,
+        relevant: u64,
+    ) -> SqlResult<(f64, f64)> {
         let slots = slots_of(tree);
-        let mut items = Vec::new();
-        let mut all = conditions.to_vec();
-        all_conditions(tree, &mut all);
-        let relevant = all.iter().map(walk::slots_read).fold(0, |a, b| a | b) & known & !slots;
         let key = (slots.trailing_zeros(), relevant);
         if let Some(run) = self.tests.get(&key) {
             return Ok(*run);
         }
-        let mut all = conditions.to_vec();
+        let (mut items, mut all) = (Vec::new(), conditions());
         flatten(tree.clone(), &mut items, &mut all);
         all.retain(|c| walk::slots_read(c) & slots != 0);
         let run = self.cost_within(&items, &all, known)?.unwrap_or((f64::MAX, 1.0));

@@ -72,6 +72,14 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
         QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => {
             plan_query(binder, inner)
         }
+        // What is tied is said by the order within the parentheses.
+        QueryBody::Nested(inner) if order.is_empty() && limit.is_some_and(|limit| limit.with_ties) => {
+            if inner.limit.is_some() {
+                return Err(errors::with_ties_needs_order());
+            }
+            let lock = lock.or(inner.lock.as_ref()).cloned();
+            plan_query(binder, &Query { limit: limit.cloned(), lock, ..Query::clone(inner) })
+        }
         body => setop::plan(binder, body, order, limit),
     }
 }
@@ -560,7 +568,7 @@ fn wishes(
 ) -> SqlResult<Wishes> {
     let none = Wishes { order: None, limit: request.limit, condition: None, is_extreme: false };
     let Some(plan) = group else { return Ok(Wishes { order: wished_order(order), ..none }) };
-    if let Some((column, descending)) = extreme_of(plan, request.leaves.len()) {
+    if let Some((column, descending)) = extreme_of(plan, request.only().is_some()) {
         return Ok(Wishes {
             order: Some((column.slot, vec![(column.column, descending)])),
             limit: Some(1),
@@ -576,9 +584,9 @@ fn wishes(
 }
 
 /// `SELECT MIN(column)` or MAX over one table: an index's order answers it with one row.
-fn extreme_of(group: &GroupPlan, table_count: usize) -> Option<(ColumnRef, bool)> {
+fn extreme_of(group: &GroupPlan, of_one_table: bool) -> Option<(ColumnRef, bool)> {
     let [only] = &group.aggregates[..] else { return None };
-    if !group.keys.is_empty() || table_count != 1 {
+    if !group.keys.is_empty() || !of_one_table {
         return None;
     }
     let descending = match only.kind {
@@ -627,7 +635,7 @@ fn wished_groups(
     order: &[(Expr, bool)],
     request: &JoinRequest<'_>,
 ) -> SqlResult<Option<((u16, Vec<KeyOrder>), u64)>> {
-    let ([leaf], Some(limit)) = (request.leaves, request.limit) else { return Ok(None) };
+    let (Some(leaf), Some(limit)) = (request.only(), request.limit) else { return Ok(None) };
     let LeafKind::Table(table, _) = &leaf.kind else { return Ok(None) };
     if table.is_virtual() || group.keys.is_empty() || order.len() > group.keys.len() {
         return Ok(None);

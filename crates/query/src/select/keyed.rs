@@ -19,8 +19,6 @@ use crate::join::order::{FromTree, Leaf, LeafKind};
 
 /// Pairs that a key may have.
 const PAIRS_MAX: usize = 8;
-/// Digits of a DECIMAL beyond which keys may be rounded.
-const DIGITS_MAX: u32 = 30;
 
 /// Plans a subquery of EXISTS, or one that gives an aggregate, for all keys; none where it is not of that kind. To be
 /// called with the surroundings in which it was bound already.
@@ -120,7 +118,7 @@ fn pair(condition: &Expr) -> Option<(&Expr, &Expr, Comparison)> {
     // Rows are grouped as their own side compares: that must be no coarser than the comparison.
     let groups_alike = |expr: &Expr| match by {
         Comparison::Text(collation) => expr.ty.is_string() && expr.ty.collation == *collation,
-        Comparison::Decimal => expr.as_column().is_some() && expr.ty.length < DIGITS_MAX,
+        Comparison::Decimal => expr.as_column().is_some(),
         _ => true,
     };
     let is_own = |expr: &Expr| {

@@ -24,7 +24,7 @@ use super::from::{self, local_type};
 use super::{Body, CommonTable, RowOutput, SelectPlan, build, run, setop};
 use crate::bind::Binder;
 use crate::catalog::names;
-use crate::expr::{Derivation, Frame};
+use crate::expr::Frame;
 use crate::result::{ResultColumns, RowView};
 use crate::session::Session;
 use crate::sort::{RowCursor, RowList, Seen};
@@ -178,6 +178,7 @@ fn plan_steps(
 ) -> SqlResult<SelectPlan> {
     let mut described = anchors.columns.columns.to_vec();
     let mut types = anchors.types.clone();
+    let derivations = anchors.derivations.clone();
     for (index, (meta, (ty, nullable))) in described.iter_mut().zip(&mut types).enumerate() {
         *ty = column_type(ty);
         *nullable = true;
@@ -208,7 +209,7 @@ fn plan_steps(
         body,
         columns: described.clone(),
         types: types.clone(),
-        derivations: vec![Derivation::Implicit; types.len()],
+        derivations: derivations.clone(),
         tables: binder.tables.clone(),
         lock: None,
         into: Vec::new(),

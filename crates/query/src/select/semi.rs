@@ -12,6 +12,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::build;
 use super::from::{self, From};
+use super::view;
 use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{CompareOp, Comparison, Expr, Node, typing, walk};
 use crate::join::Matching;
@@ -19,8 +20,8 @@ use crate::join::order::{FromTree, TABLES_MAX};
 
 /// Subqueries of a statement that are tried; what does not fit is bound twice.
 const TRIES_MAX: u32 = 32;
-/// Digits of a DECIMAL beyond which keys may be rounded.
-const DIGITS_MAX: u32 = 30;
+/// Views within views whose tables are counted before they are bound.
+const VIEWS_DEEP_MAX: u32 = 3;
 
 /// A subquery that may become a join.
 struct Candidate<'q> {
@@ -55,27 +56,40 @@ pub(super) fn room(binder: &Binder<'_>, select: &Select, from: &From) -> u16 {
         && binder.recursions == 0
         && binder.later_common.is_empty();
     let room = match &select.filter {
-        Some(filter) if may => room_in(filter),
+        Some(filter) if may => room_in(binder, filter),
         _ => 0,
     };
-    if from.leaves.len() + room <= TABLES_MAX { room as u16 } else { 0 }
+    room.min(TABLES_MAX.saturating_sub(from.leaves.len())) as u16
 }
 
-fn room_in(filter: &Tree) -> usize {
+fn room_in(binder: &Binder<'_>, filter: &Tree) -> usize {
     let of = |candidate: Candidate<'_>| {
-        tables_of(&candidate.select.from) + candidate.select.filter.as_ref().map_or(0, room_in)
+        let within = candidate.select.filter.as_ref().map_or(0, |filter| room_in(binder, filter));
+        tables_of(binder, &candidate.select.from, VIEWS_DEEP_MAX) + within
     };
     parts(filter).into_iter().filter_map(candidate).map(of).sum()
 }
 
-fn tables_of(tables: &[TableRef]) -> usize {
-    let count = |table: &TableRef| match table {
-        TableRef::Join { left, right, .. } => {
-            tables_of(std::slice::from_ref(left)) + tables_of(std::slice::from_ref(right))
+/// Tables that a list names, those of views that are merged included, down to some depth of views.
+fn tables_of(binder: &Binder<'_>, tables: &[TableRef], depth: u32) -> usize {
+    let mut count = 0;
+    for table in tables {
+        count += match table {
+            TableRef::Join { left, right, .. } => {
+                let of = |side| tables_of(binder, std::slice::from_ref(side), depth);
+                of(&**left) + of(&**right)
+            }
+            TableRef::Table { name, .. } => match binder.find_view(name.db.as_deref(), &name.name) {
+                Some(view) if depth > 0 => view::tables(&view, |from| tables_of(binder, from, depth - 1)),
+                _ => 1,
+            },
+            TableRef::Derived { .. } | TableRef::JsonTable(_) => 1,
+        };
+        if count >= TABLES_MAX {
+            return TABLES_MAX;
         }
-        _ => 1,
-    };
-    tables.iter().map(count).sum()
+    }
+    count
 }
 
 /// What must all be true.
@@ -185,7 +199,7 @@ fn try_join(binder: &mut Binder<'_>, from: &mut From, candidate: &Candidate<'_>,
     from.order.truncate(orders);
     from.checks.truncate(checks);
     from.error = None;
-    let joined = joined.filter(|_| !is_volatile && from.leaves.len() <= end as usize);
+    let joined = joined.filter(|_| !is_volatile);
     match &joined {
         Some(_) => from.leaves[before.0..].iter_mut().for_each(|leaf| leaf.merged = true),
         None => {
@@ -214,6 +228,9 @@ fn join(
     let (inner, _) = binder.within(|binder| bind_inner(binder, from, candidate.select, end));
     binder.clause = clause;
     let Some(Inner { tree, items, mut conditions }) = inner? else { return Ok(None) };
+    if from.leaves.len() > end as usize {
+        return Ok(None);
+    }
     let kind = if candidate.negated { Matching::Anti } else { Matching::Semi };
     if candidate.left.is_some() {
         let Some(equalities) = equalities(binder, operands, items, candidate.negated)? else {
@@ -332,7 +349,7 @@ fn equalities(
 fn is_of(by: Comparison, ty: &SqlType) -> bool {
     match by {
         Comparison::Int => ty.is_integer(),
-        Comparison::Decimal => ty.is_integer() || (ty.kind == TypeKind::Decimal && ty.length < DIGITS_MAX),
+        Comparison::Decimal => ty.is_integer() || ty.kind == TypeKind::Decimal,
         Comparison::Real => ty.kind == TypeKind::Double,
         Comparison::Text(collation) => ty.is_string() && ty.collation == collation,
         Comparison::DateTime => matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp),

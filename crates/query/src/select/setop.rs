@@ -116,6 +116,7 @@ pub(super) fn plan(
     order: &[OrderItem],
     limit: Option<&Limit>,
 ) -> SqlResult<SelectPlan> {
+    let ties = limit.is_some_and(|limit| limit.with_ties) && !order.is_empty();
     let mut columns = Vec::new();
     let mut root = part(binder, body, &mut columns)?;
     let (types, derivations) = common_types(binder, &root)?;
@@ -128,7 +129,6 @@ pub(super) fn plan(
         (meta.schema, meta.table, meta.org_table, meta.org_name) =
             (nothing.clone(), nothing.clone(), nothing, meta.name.clone());
     }
-    let ties = limit.is_some_and(|limit| limit.with_ties) && !order.is_empty();
     let (order, limit, offset, once) = bind_tail(binder, &columns, order, limit)?;
     let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();
     let layout = result_layout(plain.iter());

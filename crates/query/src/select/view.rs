@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions};
+use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef};
 use keel_storage::runtime::fiber;
 
 use super::build::{self, Item};
@@ -150,6 +150,13 @@ fn mergeable_shape<'q>(view: &View, query: &'q Query) -> Option<(&'q Select, &'q
         && select.having.is_none()
         && select.windows.is_empty();
     is_join.then_some((&**select, &query.order_by[..]))
+}
+
+/// Tables that a view takes in FROM: one where it is gathered, those that `count` finds in its query's FROM where it is
+/// merged.
+pub(super) fn tables(view: &View, count: impl FnOnce(&[TableRef]) -> usize) -> usize {
+    let Ok(query) = view.query() else { return 1 };
+    mergeable_shape(view, &query).map_or(1, |(select, _)| count(&select.from))
 }
 
 /// A view that was merged.

@@ -162,7 +162,9 @@ impl WindowCarry {
             out.extend_from_slice(&[0; 4]);
             match &slots[computed.slot as usize] {
                 RowSlot::Null => continue,
-                RowSlot::Entry { .. } => unreachable!("computed columns are of no table"),
+                RowSlot::Entry { .. } | RowSlot::Numbered { .. } => {
+                    unreachable!("computed columns are of no table")
+                }
                 RowSlot::Stored { bytes, .. } => out.extend_from_slice(bytes),
                 RowSlot::Values(values) => {
                     RowPacker::new(&computed.layout).pack(RowView::Values(values), out)

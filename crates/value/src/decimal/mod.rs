@@ -339,6 +339,43 @@ impl Decimal {
         Decimal::from_wide(self.is_negative(), self.wide_at(scale), u32::from(scale)).unwrap_or(*self)
     }
 
+    /// The limbs and the scale without zeros at the end of the digits behind the point: equal numbers give the same.
+    fn shortest(&self) -> ([u32; LIMBS], u8) {
+        let mut scale = self.scale;
+        if let Some(mut digits) = self.small() {
+            while scale > 0 && digits.is_multiple_of(10) {
+                digits /= 10;
+                scale -= 1;
+            }
+            return (Decimal::from_parts(false, digits, scale).mag, scale);
+        }
+        let mut digits = self.wide();
+        while scale > 0 {
+            let mut shorter = digits;
+            if shorter.div_small(10) != 0 {
+                break;
+            }
+            digits = shorter;
+            scale -= 1;
+        }
+        let mut mag = [0; LIMBS];
+        mag.copy_from_slice(&digits.0[..LIMBS]);
+        (mag, scale)
+    }
+
+    /// Appends octets that are the same for equal numbers whatever their scale, and other ones for all others; they tell
+    /// where they end.
+    pub fn append_identity(&self, out: &mut Vec<u8>) {
+        let (mag, scale) = self.shortest();
+        let used = LIMBS - mag.iter().rev().take_while(|limb| **limb == 0).count();
+        let octets = used * 4 - mag[..used].last().map_or(0, |top| top.leading_zeros() as usize / 8);
+        out.push(octets as u8 | self.sign << 7);
+        out.push(scale);
+        let start = out.len();
+        mag[..used].iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
+        out.truncate(start + octets);
+    }
+
     /// The smallest integer that is not less.
     pub fn ceil(&self) -> Decimal {
         let whole = self.truncate(0);
@@ -496,17 +533,8 @@ impl Ord for Decimal {
 impl Hash for Decimal {
     /// Equal numbers hash alike whatever their scale: zeros behind the point do not count.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut digits = self.wide();
-        let mut scale = self.scale;
-        while scale > 0 {
-            let mut shorter = digits;
-            if shorter.div_small(10) != 0 {
-                break;
-            }
-            digits = shorter;
-            scale -= 1;
-        }
-        (digits.0, scale, self.is_negative()).hash(state);
+        let (digits, scale) = self.shortest();
+        (digits, scale, self.is_negative()).hash(state);
     }
 }
 
@@ -630,5 +658,41 @@ mod tests {
         assert_eq!(hash("1.500"), hash("1.5"));
         assert_eq!(hash("100"), hash("100.00"));
         assert_eq!(d("1.500"), d("1.5"));
+    }
+
+    #[test]
+    fn equal_numbers_have_one_identity() {
+        let identity = |v: &str| {
+            let mut out = Vec::new();
+            d(v).append_identity(&mut out);
+            out
+        };
+        let nines = "9".repeat(65);
+        let small = format!("0.{}1", "0".repeat(37));
+        let numbers = [
+            "0",
+            "1",
+            "-1",
+            "10",
+            "0.1",
+            "256",
+            "65536.5",
+            "1.5",
+            "-1.5",
+            "100",
+            &nines,
+            &nines[1..],
+            &small,
+        ];
+        for (i, a) in numbers.iter().enumerate() {
+            for (j, b) in numbers.iter().enumerate() {
+                assert_eq!(identity(a) == identity(b), i == j, "{a} and {b}");
+            }
+        }
+        assert_eq!(identity("1.500"), identity("1.5"));
+        assert_eq!(identity("100"), identity("100.00"));
+        assert_eq!(identity("-0.0"), identity("0"));
+        let wide = "123456789012345678901234567890123456789012345";
+        assert_eq!(identity(wide), identity(&format!("{wide}.000")));
     }
 }
