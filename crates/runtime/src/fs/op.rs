@@ -195,6 +195,7 @@ pub(crate) fn run(event: WaitEvent, ops: &mut [FileOp]) {
                 None => w.reactor.submit_file(w, op),
             }
         }
+        w.reactor.files_queued();
         while group.remaining.load(Ordering::Acquire) > 0 {
             fiber::park(event);
         }

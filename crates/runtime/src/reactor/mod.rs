@@ -80,6 +80,12 @@ impl Reactor {
             Reactor::Sim(_) => unreachable!("simulated files need no reactor"),
         }
     }
+    /// A fiber has started all of its file operations and is about to park.
+    pub fn files_queued(&self) {
+        if let Reactor::Uring(r) = self {
+            r.files_queued();
+        }
+    }
     /// Starts receiving.
     pub fn attach(&self, w: &Worker, conn: &Conn) -> io::Result<()> {
         each!(self, r => r.attach(w, conn))

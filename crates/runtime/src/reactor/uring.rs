@@ -39,6 +39,9 @@ const BUFFER_GROUP: u16 = 0;
 /// Sockets that can be fixed files; more work as plain descriptors.
 const FIXED_MAX: u32 = 16 << 10;
 const SEND_BYTES_MAX: usize = 1 << 30;
+/// Fibers whose file operations may wait until the worker's pass ends. With more the operations go to the device at once: else
+/// it would idle while fibers run, and fibers while it works.
+const FIBERS_QUEUED_MAX: u32 = 2;
 
 /// The ring of a worker.
 pub(crate) struct Uring {
@@ -50,6 +53,8 @@ pub(crate) struct Uring {
     /// Put aside by a push that met a full queue; else empty.
     completions: RefCell<Vec<(u64, i32, u32)>>,
     signal_armed: Cell<bool>,
+    /// Fibers with file operations that the kernel has not been given.
+    fibers_queued: Cell<u32>,
     /// Where the kernel writes the signal's count. Leaked: the ring may outlive the worker for a moment.
     signal_count: *mut u64,
     shared: &'static Shared,
@@ -80,6 +85,7 @@ impl Uring {
             listeners: RefCell::default(),
             completions: RefCell::default(),
             signal_armed: Cell::new(false),
+            fibers_queued: Cell::new(0),
             signal_count: Box::leak(Box::new(0)),
             shared,
         })
@@ -96,6 +102,7 @@ impl Uring {
         };
         if must_enter {
             self.shared.counters.enters.add(1);
+            self.fibers_queued.set(0);
             let to_submit = ring.submission().len() as u32;
             let flags = io_uring::EnterFlags::GETEVENTS.bits();
             // SAFETY: every queued entry's memory stays valid until its completion; no argument is passed.
@@ -115,6 +122,7 @@ impl Uring {
         }
         let ring = self.ring.borrow_mut();
         self.shared.counters.enters.add(1);
+        self.fibers_queued.set(0);
         // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
         let _ = match deadline {
             None => ring.submit_and_wait(1),
@@ -194,6 +202,17 @@ impl Uring {
             OpKind::SyncAll => opcode::Fsync::new(fd).build(),
         };
         self.push(entry, std::ptr::from_ref(op) as u64 | KIND_FILE);
+    }
+
+    /// A fiber has queued all of its file operations and is about to park.
+    pub fn files_queued(&self) {
+        self.fibers_queued.set(self.fibers_queued.get() + 1);
+        if self.fibers_queued.get() >= FIBERS_QUEUED_MAX {
+            self.fibers_queued.set(0);
+            self.shared.counters.enters.add(1);
+            // What the kernel does not take now stays in the queue.
+            let _ = self.ring.borrow().submit();
+        }
     }
 
     // ---- connections ----
