@@ -11,8 +11,9 @@ use keel_value::temporal::Utc;
 use keel_value::temporal::named::{self, SharedZone};
 use keel_value::{CollationId, SqlMode};
 
-use super::{SessionSettings, Setting, size};
+use super::{SessionSettings, Setting, size, table};
 use crate::core::Core;
+use crate::state::ServerState;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
@@ -56,6 +57,20 @@ const COPIED: &[&str] = &[
     "tx_isolation",
     "tx_read_only",
     "unique_checks",
+];
+
+/// Variables that SET GLOBAL ... = DEFAULT leaves as the server was started, as in MariaDB.
+pub const KEPT_BY_DEFAULT: &[&str] = &[
+    "character_set_database",
+    "character_set_filesystem",
+    "character_set_server",
+    "collation_connection",
+    "collation_database",
+    "collation_server",
+    "default_storage_engine",
+    "default_tmp_storage_engine",
+    "storage_engine",
+    "time_zone",
 ];
 
 /// Gives a session the typed copies of all its settings.
@@ -173,6 +188,16 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
     Ok(setting)
 }
 
+/// Tells the engine how many pages it may write in a second, where somebody chose that.
+pub fn pace(state: &ServerState) {
+    let chosen = |name: &str| {
+        let id = table().id(name);
+        state.globals.is_chosen(id).then(|| state.globals.get(id).as_u64())
+    };
+    let (idle, max) = (chosen("innodb_io_capacity"), chosen("innodb_io_capacity_max"));
+    state.engine.set_pages_per_second(idle.unwrap_or(0), max.unwrap_or(0));
+}
+
 /// The zone of an accepted value of `time_zone`.
 fn zone_of(name: &str) -> SharedZone {
     named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
@@ -180,7 +205,7 @@ fn zone_of(name: &str) -> SharedZone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Globals, table};
+    use super::super::Globals;
     use super::*;
 
     #[test]
