@@ -25,7 +25,7 @@ use crate::options::{OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
 use crate::tls::{self, Tls, TlsError};
-use crate::variables::{Setting, apply, table};
+use crate::variables::{Setting, pace, table};
 
 /// The version of the data folder's contents that this server reads and writes.
 pub const FORMAT: u64 = 1;
@@ -160,7 +160,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.timeouts.start();
     state.logs.start(&state.globals, log_header(&state));
     state.keeper.apply(&state);
-    apply::pace(&state);
+    pace::apply(&state);
     let budget = state.keeper.budget(&state);
     let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.pool_note());
     let mut notes: Vec<String> = fitted.chain(budget.note()).chain(write_pid(&state, &options)).collect();

@@ -75,7 +75,9 @@ pub struct FlushState {
     /// Bytes written to the doublewrite file.
     pub doublewrite_bytes: AtomicU64,
     /// Batches through the doublewrite file.
-    pub batches: AtomicU64,
+    pub doublewrite_batches: AtomicU64,
+    /// Pages of them.
+    pub doublewrite_pages: AtomicU64,
     /// Syncs of data files.
     pub syncs: AtomicU64,
 }
@@ -407,6 +409,8 @@ impl Flusher {
             Some(doublewrite) => {
                 let bytes = doublewrite.write(self.batch.pages())?;
                 state.doublewrite_bytes.fetch_add(bytes as u64, Relaxed);
+                state.doublewrite_batches.fetch_add(1, Relaxed);
+                state.doublewrite_pages.fetch_add(self.batch.len() as u64, Relaxed);
             }
             None => self.batch.touch_all(),
         }
@@ -431,7 +435,6 @@ impl Flusher {
         self.core.log.set_pages_stuck(false);
         state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
         state.page_bytes.fetch_add(bytes, Relaxed);
-        state.batches.fetch_add(1, Relaxed);
         self.batch.done();
         Ok(())
     }

@@ -561,8 +561,8 @@ impl Store {
             flushed_lsn: self.flush.clean().max(log.checkpoint()),
             checkpoint_lsn: log.checkpoint(),
             redo_capacity: log.capacity(),
-            doublewrite_batches: load(&self.flush.batches),
-            doublewrite_pages: load(&self.flush.pages_written),
+            doublewrite_batches: load(&self.flush.doublewrite_batches),
+            doublewrite_pages: load(&self.flush.doublewrite_pages),
         }
     }
 

@@ -144,7 +144,6 @@ pub fn of(given: &[Given], globals: &Globals) -> Vec<String> {
 /// The rows of `information_schema.KEEL_SETTINGS`.
 pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let given = view.state.given();
-    let last = |name: &str| given.iter().rev().find(|given| given.name == name);
     for (id, variable) in table().iter() {
         let sets = |what: What| match what {
             What::Variable(set) | What::Meant(set, _) => set == id,
@@ -163,7 +162,8 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
         ]);
     }
     for past in past::iter() {
-        let given = last(past.name);
+        let is_it = |what: What| matches!(what, What::Past(other) if other.name == past.name);
+        let given = given.iter().rev().find(|given| is_it(given.what));
         let (state, why) = match past.was {
             Was::Obsolete(version) => (State::Obsolete, format!("since {version}: {}", past.why)),
             Was::Foreign(version) => (State::NoEffect, format!("{} (a name of {version})", past.why)),

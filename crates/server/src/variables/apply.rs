@@ -11,9 +11,8 @@ use keel_value::temporal::Utc;
 use keel_value::temporal::named::{self, SharedZone};
 use keel_value::{CollationId, SqlMode};
 
-use super::{SessionSettings, Setting, size, table};
+use super::{SessionSettings, Setting, size};
 use crate::core::Core;
-use crate::state::ServerState;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
@@ -188,16 +187,6 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
     Ok(setting)
 }
 
-/// Tells the engine how many pages it may write in a second, where somebody chose that.
-pub fn pace(state: &ServerState) {
-    let chosen = |name: &str| {
-        let id = table().id(name);
-        state.globals.is_chosen(id).then(|| state.globals.get(id).as_u64())
-    };
-    let (idle, max) = (chosen("innodb_io_capacity"), chosen("innodb_io_capacity_max"));
-    state.engine.set_pages_per_second(idle.unwrap_or(0), max.unwrap_or(0));
-}
-
 /// The zone of an accepted value of `time_zone`.
 fn zone_of(name: &str) -> SharedZone {
     named::find(name).map_or_else(|| Arc::new(Utc) as SharedZone, |(_, zone)| zone)
@@ -205,7 +194,7 @@ fn zone_of(name: &str) -> SharedZone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Globals;
+    use super::super::{Globals, table};
     use super::*;
 
     #[test]

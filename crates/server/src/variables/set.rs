@@ -10,7 +10,7 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, size, table,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, pace, size, table,
     with_word,
 };
 use crate::core::{Core, Evaluated};
@@ -450,11 +450,9 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
 }
 
 /// Notes whether somebody chose a global value; what follows from that alone.
-fn choose(core: &Core, id: VarId, chosen: bool) {
+fn choose(core: &mut Core, id: VarId, chosen: bool) {
     core.state.globals.set_chosen(id, chosen);
-    if table().get(id).name.starts_with("innodb_io_capacity") {
-        apply::pace(&core.state);
-    }
+    pace::changed(core, table().get(id).name);
 }
 
 /// Says so where a changed variable has no effect here.
