@@ -53,7 +53,13 @@ impl Default for WorkMemory {
 impl WorkMemory {
     /// So many octets for all, beside what each has at the start.
     pub fn new(total: u64) -> WorkMemory {
-        WorkMemory { total: total.into(), taken: 0.into(), most: 0.into(), files: Arc::default(), files_made: 0.into() }
+        WorkMemory {
+            total: total.into(),
+            taken: 0.into(),
+            most: 0.into(),
+            files: Arc::default(),
+            files_made: 0.into(),
+        }
     }
 
     fn take(&self, step: u64) -> bool {

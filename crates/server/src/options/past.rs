@@ -36,7 +36,8 @@ pub struct Past {
     pub why: &'static str,
 }
 
-static TABLE: LazyLock<Vec<Past>> = LazyLock::new(|| include_str!("past.tsv").lines().map(read_line).collect());
+static TABLE: LazyLock<Vec<Past>> =
+    LazyLock::new(|| include_str!("past.tsv").lines().map(read_line).collect());
 
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Past>> =
     LazyLock::new(|| TABLE.iter().map(|past| (past.name, past)).collect());

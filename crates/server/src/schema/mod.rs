@@ -171,7 +171,8 @@ pub fn mysql_tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
 
 /// Whether only those may read a table who have PROCESS.
 fn is_guarded(name: &str) -> bool {
-    (name.starts_with("INNODB_") || name.starts_with("KEEL_")) && !["KEEL_MEMORY", "KEEL_SETTINGS"].contains(&name)
+    (name.starts_with("INNODB_") || name.starts_with("KEEL_"))
+        && !["KEEL_MEMORY", "KEEL_SETTINGS"].contains(&name)
 }
 
 /// The rows of a table at this moment.

@@ -46,7 +46,9 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     (
         "s4-innodb.cnf",
-        &["innodb_additional_mem_pool_size=16M: obsolete since MySQL 5.7, MariaDB 10.3: memory comes from one budget"],
+        &[
+            "innodb_additional_mem_pool_size=16M: obsolete since MySQL 5.7, MariaDB 10.3: memory comes from one budget",
+        ],
     ),
     (
         "s4-xtradb.cnf",
@@ -100,7 +102,9 @@ fn the_reports_files_start_it_and_each_setting_has_a_line() {
             if ["datadir", "port", "socket", "pid_file", "slow_query_log_file"].contains(&&*name) {
                 continue;
             }
-            let given = format!("SELECT GIVEN FROM information_schema.KEEL_SETTINGS WHERE GIVEN_IN LIKE '%{file}, line%'");
+            let given = format!(
+                "SELECT GIVEN FROM information_schema.KEEL_SETTINGS WHERE GIVEN_IN LIKE '%{file}, line%'"
+            );
             let rows = root.one(&given).expect("rows").strings();
             let value = value.unwrap_or_default();
             assert!(rows.iter().any(|row| row[0] == value), "{file}: {name}={value} in {rows:?}");

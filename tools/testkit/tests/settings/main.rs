@@ -17,10 +17,7 @@ use keel_testkit::process::{Engine, Server};
 
 /// Variables that another test shows to act: the file names them.
 const ELSEWHERE: &[(&str, &[&str])] = &[
-    (
-        "tools/testkit/tests/tls.rs",
-        &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"],
-    ),
+    ("tools/testkit/tests/tls.rs", &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"]),
     ("crates/server/tests/sessions.rs", &["session_track_schema", "session_track_state_change"]),
     ("crates/server/tests/sessions.rs", &["session_track_system_variables"]),
 ];
@@ -40,6 +37,7 @@ impl World {
         let server = Server::start(Engine::Keel, &options).expect("starts");
         let mut root = server.client().expect("connects");
         run(&mut root, "CREATE DATABASE d");
+        run(&mut root, "USE d");
         World { server, root }
     }
 
@@ -68,7 +66,8 @@ fn run(client: &mut Client, sql: &str) -> String {
 
 /// The names of variables that are said to act, at least where a value is chosen.
 fn said_to_act(client: &mut Client) -> BTreeSet<String> {
-    let acts = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_COMMENT LIKE 'Acts%'";
+    let acts =
+        "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_COMMENT LIKE 'Acts%'";
     let rows = client.one(acts).expect("rows").strings();
     rows.into_iter().map(|row| row[0].to_lowercase()).collect()
 }

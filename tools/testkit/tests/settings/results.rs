@@ -158,7 +158,11 @@ const PROBES: &[Probe] = &[
         "CREATE OR REPLACE TABLE $ (a INT); LOAD DATA LOCAL INFILE '/dev/null' INTO TABLE $",
     ),
     ("GLOBAL max_allowed_packet", ["1048576", "16777216"], "SELECT LENGTH(REPEAT('a', 2000000))"),
-    ("max_error_count", ["1", "64"], "SET {name}={}; SELECT CAST('a' AS INT), CAST('b' AS INT); SHOW WARNINGS"),
+    (
+        "max_error_count",
+        ["1", "64"],
+        "SET {name}={}; SELECT CAST('a' AS INT), CAST('b' AS INT); SHOW WARNINGS",
+    ),
     ("GLOBAL max_prepared_stmt_count", ["0", "100"], "PREPARE p FROM 'SELECT 1'"),
     (
         "max_recursive_iterations",
@@ -181,11 +185,7 @@ const PROBES: &[Probe] = &[
     ("rand_seed2", ["1", "2"], "SET {name}={}, rand_seed1=5; SELECT RAND()"),
     ("sql_mode", ["''", "'ANSI_QUOTES'"], "SET {name}={}; SELECT \"a\""),
     ("sql_notes", ["0", "1"], "SET {name}={}; DROP TABLE IF EXISTS no_such_table; SHOW WARNINGS"),
-    (
-        "sql_safe_updates",
-        ["0", "1"],
-        "ROWS SET {name}={}; UPDATE $ SET b = 'x'",
-    ),
+    ("sql_safe_updates", ["0", "1"], "ROWS SET {name}={}; UPDATE $ SET b = 'x'"),
     ("sql_select_limit", ["1", "10"], "ROWS SET {name}={}; SELECT a FROM $"),
     ("sql_warnings", ["0", "1"], "SET {name}={}; SET GLOBAL aria_group_commit='none'; SHOW WARNINGS"),
     ("time_zone", ["'+00:00'", "'+01:00'"], "SET {name}={}; SELECT FROM_UNIXTIME(0)"),
