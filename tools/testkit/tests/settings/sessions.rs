@@ -88,15 +88,16 @@ const PROOFS: &[Proof] = &[
             written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity={pages}"))
         });
         pace_is_automatic_again(world);
-        assert!(written[0] <= 200 && written[1] > 2 * written[0] && written[1] > 500, "{written:?}");
+        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
     }),
     ("innodb_io_capacity_max", |world, _| {
-        run(&mut world.root, "SET GLOBAL innodb_io_capacity_max=20000");
-        run(&mut world.root, "SET GLOBAL innodb_io_capacity=20000");
-        let written = [100, 20_000]
-            .map(|pages| written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity_max={pages}")));
+        // The other one is never above it.
+        let written = [100, 20_000].map(|pages| {
+            run(&mut world.root, "SET GLOBAL innodb_io_capacity=20000");
+            written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity_max={pages}"))
+        });
         pace_is_automatic_again(world);
-        assert!(written[0] <= 200 && written[1] > 500, "{written:?}");
+        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
     }),
     ("innodb_lock_wait_timeout", |world, name| {
         waits_for_a_lock(world, name, "UPDATE d.held SET a = 2", "UPDATE d.held SET a = 3");
@@ -138,7 +139,7 @@ const PROOFS: &[Proof] = &[
         spills(
             world,
             name,
-            "SELECT COUNT(*) FROM rows_here x JOIN rows_here y ON x.b = y.b AND x.a + y.a = 5",
+            "SELECT COUNT(*), MAX(CONCAT(x.b, y.b)) FROM rows_here x JOIN rows_here y ON x.b = y.b",
         );
     }),
     ("keel_memory_limit", |world, _| {
@@ -205,7 +206,7 @@ const PROOFS: &[Proof] = &[
         run(&mut world.root, "SET GLOBAL require_secure_transport=0");
     }),
     ("sort_buffer_size", |world, name| {
-        spills(world, name, "SELECT b FROM rows_here ORDER BY b, a DESC LIMIT 3999, 1");
+        spills(world, name, "SELECT b FROM rows_here ORDER BY b, a DESC LIMIT 49000, 1");
     }),
     ("tmp_memory_table_size tmp_table_size", |world, name| {
         spills(world, name, "SELECT COUNT(*) FROM (SELECT a, b, COUNT(*) FROM rows_here GROUP BY a, b) x");
@@ -244,9 +245,9 @@ pub fn check(world: &mut World) {
 /// What does not find room in what the variable grants goes to temporary files.
 fn spills(world: &mut World, name: &str, sql: &str) {
     run(&mut world.root, "CREATE OR REPLACE TABLE d.rows_here (a INT PRIMARY KEY, b VARCHAR(200))");
-    let rows = "SELECT seq, CONCAT(seq % 2000, REPEAT('b', 100)) FROM seq_1_to_4000";
+    let rows = "SELECT seq, CONCAT(seq, REPEAT('b', 190)) FROM seq_1_to_50000";
     run(&mut world.root, &format!("INSERT INTO d.rows_here {rows}"));
-    let files = [16_384, 16_777_216].map(|bytes| {
+    let files = [16_384, 67_108_864].map(|bytes| {
         let mut session = world.session();
         run(&mut session, &format!("SET {name}={bytes}"));
         let before = world.status("Created_tmp_files");

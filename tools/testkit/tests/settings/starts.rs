@@ -135,12 +135,12 @@ const PROOFS: &[Proof] = &[
         assert_eq!([shown(&[]), shown(&["--skip-show-database"])], [None, Some(1227)]);
     }),
     ("thread_pool_size", || {
-        let threads = ["1", "4"].map(|size| {
+        let threads = ["1", "8"].map(|size| {
             let server = start(&[&format!("--thread-pool-size={size}")]);
             let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().expect("runs"))).expect("tasks");
             tasks.count()
         });
-        assert!(threads[1] >= threads[0] + 3, "{threads:?}");
+        assert!(threads[1] >= threads[0] + 4, "{threads:?}");
     }),
     ("tls_version", || {
         let reached = |options: &[&str]| {
@@ -157,8 +157,7 @@ const PROOFS: &[Proof] = &[
             let server = start(options);
             let mut root = session(&server);
             run(&mut root, "SET sort_buffer_size=1024");
-            let sql =
-                "SELECT seq, REPEAT('x', 100) AS b FROM seq_1_to_20000 ORDER BY b, seq DESC LIMIT 19000, 1";
+            let sql = "SELECT seq FROM seq_1_to_20000 ORDER BY MD5(seq) LIMIT 19000, 1";
             root.one(sql).expect("answers").error_code().is_none()
         };
         assert_eq!([sorted(&[]), sorted(&["--tmpdir=/dev/null/folder"])], [true, false]);
