@@ -152,7 +152,7 @@ fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 }
 
 fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    let digits = args[1..].iter().map(time_fraction_of).fold(fraction_of(&args[0]), u8::max);
     Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
 }
 
