@@ -56,6 +56,7 @@ pub mod xa;
 
 pub use database::{Database, LockedThing, Params};
 pub use files::FileRules;
+pub use func::regex_flags_of;
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};

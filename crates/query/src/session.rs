@@ -75,6 +75,8 @@ pub struct SessionVars {
     pub unique_checks: bool,
     /// `div_precision_increment`.
     pub div_precision_increment: u8,
+    /// `default_regex_flags`, as the beginning of patterns.
+    pub regex_flags: Arc<str>,
     /// `max_recursive_iterations`: rounds of a recursive table.
     pub max_recursive_iterations: u64,
     /// `group_concat_max_len`, bytes.
@@ -144,6 +146,7 @@ impl Default for SessionVars {
             check_constraint_checks: true,
             unique_checks: true,
             div_precision_increment: 4,
+            regex_flags: "".into(),
             max_recursive_iterations: 1000,
             group_concat_max_len: 1 << 20,
             long_query_micros: 10_000_000,
