@@ -185,7 +185,7 @@ fn default_vs_tuned() -> Found {
         reference: PACKAGE,
         claims: vec![
             settings("tuned over package settings", Figure::Transactions, TUNED, PACKAGE, one(5.56), source),
-            settings("tuned over package settings, p95", Figure::P95, TUNED, PACKAGE, one(0.148), latency),
+            settings("tuned over package settings", Figure::P95, TUNED, PACKAGE, one(0.148), latency),
         ],
         why: "The report changed eight things at once; of these the pool, ten times as large, decides how often a page must be read",
     }
@@ -244,7 +244,7 @@ fn strong_sync() -> Found {
         for (clients, ratio) in CLIENTS.into_iter().zip(ratios) {
             let side = |setting| Side { setting, place: Place::Holding(format!("{workload} {clients}")) };
             claims.push(Claim {
-                says: format!("strong sync over asynchronous, {workload}, {clients} clients"),
+                says: format!("strong over async, {workload}, {clients} clients"),
                 figure: Figure::Queries,
                 of: side(STRONG),
                 over: side(ASYNC),

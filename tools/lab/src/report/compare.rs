@@ -175,7 +175,8 @@ fn verdict(rows: &[Row]) -> String {
     // Intervals of 95 % miss by themselves now and then.
     let chance = told.len() as f64 * 0.05;
     let by_chance = if disagree.len() as f64 <= chance.max(0.5) { ", no more than chance gives" } else { "" };
-    format!("the two differ in {} of {}{by_chance}: {}{rest}.", disagree.len(), told.len(), disagree.join("; "))
+    let of = words::count(told.len(), "comparison");
+    format!("the two differ in {} of {of}{by_chance}: {}{rest}.", disagree.len(), disagree.join("; "))
 }
 
 /// What is not the same in both, so that a reader knows what he compares.
@@ -187,7 +188,7 @@ fn differences(a: &Study, b: &Study) -> Vec<String> {
             differences.push(format!("{what}: {} in A, {} in B", or_none(in_a), or_none(in_b)));
         }
     };
-    differ("machine (figures of two machines say little, ratios more)", machine(a), machine(b));
+    differ("machine (ratios may be compared, figures not)", machine(a), machine(b));
     differ("most pairs", a.pairs().to_string(), b.pairs().to_string());
     for (in_a, arm) in a.arms.iter().enumerate() {
         let Some(in_b) = b.arms.iter().position(|other| other.name == arm.name) else { continue };

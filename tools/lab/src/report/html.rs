@@ -10,13 +10,12 @@ const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 pub fn page(studies: &[Study], notes: &[String]) -> String {
-    let title = match studies {
+    let title = words::html(&match studies {
         [one] => format!("{}: the lab's report", one.title()),
         _ => "The lab's report".to_owned(),
-    };
-    let title = words::html(&title);
+    });
     let mut text = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>The lab's report</h1>\n"
     );
     note_block(&mut text, notes);
     if studies.len() > 1 {
@@ -53,11 +52,12 @@ fn section(text: &mut String, study: &Study, index: usize) {
     let sentence = verdict::sentence(study, &checked);
     let _ = writeln!(text, "<p class=\"verdict\"><strong>Verdict:</strong> {}</p>", words::html(&sentence));
     note_block(text, &markdown::notes(study, &unasked));
-    if !checked.is_empty() {
-        text.push_str(&table::claims(study, &checked).html("What the report says, and what is found here"));
-    }
     for plots in plots::plots(study, &checked) {
         charts(text, study, &plots);
+    }
+    if !checked.is_empty() {
+        text.push_str("<h3>The report's figures</h3>\n");
+        text.push_str(&table::claims(study, &checked).cards("What the report says, and what is found here"));
     }
     text.push_str("<h3>Figures</h3>\n<div class=\"wide\">");
     text.push_str(&table::arms(study, &checked).html(
@@ -75,7 +75,11 @@ fn lead(study: &Study) -> String {
     let runs = words::count(study.runs().count(), "run");
     let pairs = words::count(study.pairs(), "pair");
     let arms = format!("{} in {}", words::count(study.arms.len(), "arm"), words::count(study.cells.len(), "cell"));
-    let asks = study.found.as_ref().map(|found| format!("{} (report {}). ", found.asks, found.report));
+    let capital = |text: &str| text.chars().take(1).flat_map(char::to_uppercase).chain(text.chars().skip(1)).collect();
+    let asks = study.found.as_ref().map(|found| {
+        let asks: String = capital(found.asks);
+        format!("{asks} (report {}). ", found.report)
+    });
     format!("{}{arms}, {pairs}, {runs}.", asks.unwrap_or_default())
 }
 
@@ -121,14 +125,15 @@ fn conditions(text: &mut String, study: &Study) {
             words::html(last)
         );
     }
-    text.push_str(&table::settings(study).html("Servers and the settings they were started with"));
-    text.push_str(&table::workloads(study).html("Workloads and the seeds of their random numbers"));
+    text.push_str(&table::settings(study).cards("Servers and the settings they were started with"));
+    text.push_str(&table::workloads(study).cards("Workloads and the seeds of their random numbers"));
     let (within, across) = table::variables(study);
     for (table, what) in [(within, "between arms of one engine"), (across, "between engines only")] {
         if table.rows.is_empty() {
             continue;
         }
-        let summary = format!("{} that differ {what}", words::count(table.rows.len(), "variable"));
+        let differ = if table.rows.len() == 1 { "differs" } else { "differ" };
+        let summary = format!("{} that {differ} {what}", words::count(table.rows.len(), "variable"));
         let caption = format!("Variables that differ {what}; names of files, ports and moments are left out");
         let _ = writeln!(text, "<details><summary>{summary}</summary>\n{}</details>", table.html(&caption));
     }

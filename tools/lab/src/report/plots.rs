@@ -1,6 +1,6 @@
 //! The charts of a scenario and what is seen in each.
 
-use crate::found::Figure;
+use crate::found::{self, Place};
 use crate::report::strips::{self, Strip};
 use crate::report::study::{Group, Study};
 use crate::report::svg::{self, Drawing, Frame, Scale, Tick};
@@ -28,6 +28,8 @@ pub struct Plots {
     pub plots: Vec<Plot>,
 }
 
+/// As many charts as this stand together under one legend.
+const TOGETHER_MAX: usize = 6;
 /// Charts of a kind for single cells: no more than this.
 const CELLS_MAX: usize = 24;
 /// Bands of more arms than this hide each other; then intervals are whiskers.
@@ -43,6 +45,10 @@ pub fn plots(study: &Study, checked: &[Checked]) -> Vec<Plots> {
         Plots { title: "Over time", legend: true, plots: by_cell(study, series) },
     ];
     let mut all: Vec<Plots> = all.into_iter().filter(|plots| !plots.plots.is_empty()).collect();
+    if all.iter().map(|plots| plots.plots.len()).sum::<usize>() <= TOGETHER_MAX {
+        let plots = all.into_iter().flat_map(|plots| plots.plots).collect();
+        return vec![Plots { title: "Charts", legend: true, plots }];
+    }
     // Throughput by bars names each arm itself.
     if let Some(first) = all.first_mut().filter(|plots| plots.title == "Throughput") {
         first.legend = panels(study).iter().any(|panel| panel.cells.len() > 1);
@@ -70,7 +76,8 @@ struct Panel {
     cells: Vec<usize>,
 }
 
-/// Cells whose names differ by their place on the axis alone share a panel; those without a place stand alone.
+/// Cells along one axis share a panel: all of them where no place comes twice, else those whose names differ by their place alone.
+/// Those without a place stand alone.
 fn panels(study: &Study) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     for (index, cell) in study.cells.iter().enumerate() {
@@ -83,14 +90,10 @@ fn panels(study: &Study) -> Vec<Panel> {
             None => panels.push(Panel { name, cells: vec![index] }),
         }
     }
-    // Names that do not show their place in digits, such as sizes of memory, are one axis.
-    let places = study.cells.iter().filter(|cell| cell.x.is_some()).count();
-    if places > 1 && places == study.cells.len() && panels.len() == places {
-        let mut xs: Vec<f64> = study.cells.iter().filter_map(|cell| cell.x).collect();
-        xs.dedup();
-        if xs.len() == places {
-            return vec![Panel { name: String::new(), cells: (0..places).collect() }];
-        }
+    let xs: Vec<f64> = study.cells.iter().filter_map(|cell| cell.x).collect();
+    let along = xs.len() == study.cells.len() && xs.windows(2).all(|two| two[0] < two[1]);
+    if panels.len() > 1 && along {
+        return vec![Panel { name: String::new(), cells: (0..xs.len()).collect() }];
     }
     panels
 }
@@ -127,11 +130,14 @@ fn lines(study: &Study, panel: &Panel) -> Option<Plot> {
     let x = axis(ticks.iter().map(|tick| tick.0));
     let y = Scale::from_zero(levels.iter().flat_map(|(_, points)| points.iter().flat_map(|p| [p.1, p.2.1])));
     let figure = study.figure.name();
-    let name = if panel.name.is_empty() { String::new() } else { format!(": {}", panel.name) };
-    let title = format!("{} by {}", capital(figure), axis_name(panel));
+    let axis_name = axis_name(study, panel);
+    // What is left of a panel's name beside its axis: the workload.
+    let name = panel.name.trim_end_matches(&axis_name).trim_matches([',', ' ']);
+    let name = if name.is_empty() { String::new() } else { format!(": {name}") };
+    let title = format!("{} by {axis_name}", capital(figure));
     let caption = lines_caption(study, panel, &levels);
     let mut drawing = Drawing::new(HEIGHT, &format!("{title}{name}"), &caption);
-    let frame = Frame::new(&mut drawing, x, y, &ticks, (&axis_name(panel), figure));
+    let frame = Frame::new(&mut drawing, x, y, &ticks, (&axis_name, figure));
     for (arm, points) in &levels {
         let color = svg::colour(*arm);
         if levels.len() <= BANDS_MAX {
@@ -174,12 +180,16 @@ fn axis(places: impl Iterator<Item = f64> + Clone) -> Scale {
 fn tick(study: &Study, panel: &Panel, cell: usize) -> Option<Tick> {
     let cell = &study.cells[cell];
     let x = cell.x?;
-    let text = if panel.name.is_empty() { words::cut(&cell.name, 12) } else { words::tick(x) };
+    let named = panel.name.is_empty() || found::memory(&cell.name).is_some();
+    let text = if named { words::cut(&cell.name, 12) } else { words::tick(x) };
     Some((x, if text.is_empty() { words::tick(x) } else { text }))
 }
 
 /// The axis' name: what the cells' names have beside their number.
-fn axis_name(panel: &Panel) -> String {
+fn axis_name(study: &Study, panel: &Panel) -> String {
+    if panel.cells.iter().all(|cell| found::memory(&study.cells[*cell].name).is_some()) {
+        return "memory".to_owned();
+    }
     match panel.name.rsplit([',', ' ']).next() {
         Some(last) if !last.is_empty() && !last.contains('\u{0}') => last.to_owned(),
         _ => "cell".to_owned(),
@@ -265,20 +275,39 @@ fn ratios(study: &Study, checked: &[Checked]) -> Vec<Plot> {
         let checked = &checked[part * strips::ROWS_MAX..];
         plots.push(claims_plot(rows, &checked[..rows.len()], scale));
     }
-    let cells: Vec<(usize, Vec<Strip>)> = (0..study.cells.len())
-        .take(CELLS_MAX)
-        .map(|cell| (cell, reference_strips(study, checked, cell)))
-        .filter(|(_, rows)| !rows.is_empty())
+    plots.extend(against_reference(study, checked));
+    plots
+}
+
+/// A chart for each cell; or for each arm, where arms are few and cells are not.
+fn against_reference(study: &Study, checked: &[Checked]) -> Vec<Plot> {
+    let rows: Vec<(usize, usize, Strip)> = (0..study.cells.len())
+        .flat_map(|cell| reference_strips(study, checked, cell).into_iter().map(move |row| (cell, row.series, row)))
         .collect();
-    let all: Vec<Strip> = cells.iter().flat_map(|(_, rows)| rows.iter().cloned()).collect();
-    let scale = strips::ratio_scale(&all);
-    let reference = &study.arms[study.reference].name;
-    for (cell, rows) in cells {
-        let title = format!("{} over {reference}{}", capital(study.figure.name()), of_cell(study, cell));
-        let caption = ratio_caption(&rows);
-        let svg = strips::draw(&title, &caption, &rows, scale, Some(1.0), "times as much");
-        plots.push(Plot { title, svg, caption });
+    let strips: Vec<Strip> = rows.iter().map(|(_, _, row)| row.clone()).collect();
+    let scale = strips::ratio_scale(&strips);
+    let by_arm = study.arms.len() <= 4 && study.cells.len() > 1;
+    let (figure, reference) = (capital(study.figure.name()), &study.arms[study.reference].name);
+    let parts = if by_arm { study.arms.len() } else { study.cells.len() };
+    let mut plots = Vec::new();
+    for part in 0..parts {
+        let named = |(cell, arm, row): &(usize, usize, Strip)| {
+            let label = if by_arm { study.cells[*cell].name.clone() } else { study.arms[*arm].name.clone() };
+            Strip { label, ..row.clone() }
+        };
+        let of_part = rows.iter().filter(|(cell, arm, _)| part == if by_arm { *arm } else { *cell });
+        let rows: Vec<Strip> = of_part.map(named).collect();
+        for rows in rows.chunks(strips::ROWS_MAX) {
+            let title = match by_arm {
+                true => format!("{figure}, {} over {reference}", study.arms[part].name),
+                false => format!("{figure} over {reference}{}", of_cell(study, part)),
+            };
+            let caption = ratio_caption(rows, if by_arm { "cell" } else { "arm" });
+            let svg = strips::draw(&title, &caption, rows, scale, Some(1.0), "times as much");
+            plots.push(Plot { title, svg, caption });
+        }
     }
+    plots.truncate(CELLS_MAX);
     plots
 }
 
@@ -287,11 +316,12 @@ fn claim_strip(study: &Study, checked: &Checked) -> Strip {
     let arm = &study.arms[checked.arms.0];
     let name = if claim.of.setting.is_empty() { &arm.name } else { &arm.engine };
     let cell = &study.cells[checked.cells.0].name;
-    let alone = checked.cells.0 != checked.cells.1 || cell.is_empty() || claim.says.contains(cell.as_str());
-    let place = if alone { String::new() } else { format!(", {cell}") };
-    let figure = if claim.figure == Figure::P95 { "" } else { " " };
+    let every = claim.of.place == Place::Every && study.cells.len() > 1;
+    let place = if every { format!(", {cell}") } else { String::new() };
+    let figure = if claim.figure == study.figure { "" } else { claim.figure.name() };
+    let figure = if figure.is_empty() { String::new() } else { format!(", {figure}") };
     Strip {
-        label: format!("{name}{place}: {}", claim.says).trim_end_matches(figure).to_owned(),
+        label: format!("{name}{place}: {}{figure}", claim.says),
         note: words::ratio(checked.ours.value),
         value: checked.ours.value,
         interval: checked.ours.interval,
@@ -333,7 +363,7 @@ fn reference_strips(study: &Study, checked: &[Checked], cell: usize) -> Vec<Stri
         .collect()
 }
 
-fn ratio_caption(rows: &[Strip]) -> String {
+fn ratio_caption(rows: &[Strip], noun: &str) -> String {
     let above = rows.iter().filter(|row| row.interval.is_some_and(|(low, _)| low > 1.0)).count();
     let below = rows.iter().filter(|row| row.interval.is_some_and(|(_, high)| high < 1.0)).count();
     let without = rows.iter().filter(|row| row.interval.is_none()).count();
@@ -350,7 +380,7 @@ fn ratio_caption(rows: &[Strip]) -> String {
         }
     }
     let diamond = if rows.iter().any(|row| row.report.is_some()) { " The open diamond is the report's." } else { "" };
-    format!("Of {}: {}.{diamond}", words::count(rows.len(), "arm"), words::list(&parts))
+    format!("Of {}: {}.{diamond}", words::count(rows.len(), noun), words::list(&parts))
 }
 
 /// How far a curve of latencies is drawn, in powers of ten of rarity.
@@ -365,7 +395,7 @@ fn latency(study: &Study, cell: usize) -> Option<Plot> {
     }
     let end = curves.iter().filter_map(|(_, curve)| curve.last()).map(|(rarity, _)| *rarity).fold(1.0, f64::max);
     let y = Scale::log(curves.iter().flat_map(|(_, curve)| curve.iter().map(|(_, ms)| *ms)), 10.0);
-    let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
+    let shares = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
     let ticks: Vec<Tick> = shares
         .into_iter()
         .map(|share| (rarity(share), format!("{} %", words::tick((share * 1e6f64).round() / 1e4))))

@@ -11,7 +11,7 @@ const RATIO_MAX: f64 = 100.0;
 
 const LEFT: f64 = 10.0;
 const RIGHT: f64 = WIDTH - 10.0;
-const ROW: f64 = 38.0;
+const ROW: f64 = 40.0;
 
 /// A row.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ fn axis(drawing: &mut Drawing, scale: Scale, bottom: f64, unit: &str) {
         drawing.line("g", (x, 4.0), (x, bottom + 4.0));
         let text = words::tick(tick);
         let half = svg::width(&text) / 2.0;
-        let middle = x.clamp(half, WIDTH - half);
+        let middle = x.min(WIDTH - half).max(half);
         if middle - half >= free {
             drawing.text("t", "middle", (middle, bottom + 18.0), &text);
             free = middle + half + 8.0;
@@ -105,11 +105,12 @@ fn strip(drawing: &mut Drawing, row: &Strip, scale: Scale, at: impl Fn(f64) -> f
             }
         }
     }
-    drawing.raw(&svg::marker(row.series, at(row.value), y));
+    // The report's diamond is the larger one, so that both are seen where they agree.
     if let Some((low, high)) = row.report {
         for value in if low == high { vec![low] } else { vec![low, high] } {
             let x = at(value);
-            drawing.raw(&format!("<path class=\"seed\" d=\"M{x:.1} {:.1}l6 6l-6 6l-6-6z\"/>", y - 6.0));
+            drawing.raw(&format!("<path class=\"seed\" d=\"M{x:.1} {:.1}l8 8l-8 8l-8-8z\"/>", y - 8.0));
         }
     }
+    drawing.raw(&svg::marker(row.series, at(row.value), y));
 }

@@ -157,19 +157,32 @@ impl Study {
     }
 
     fn sort_into_groups(&mut self, runs: Vec<Measurement>) {
+        let mut troubles: Vec<(String, String, Vec<String>)> = Vec::new();
         for run in runs {
             let arm = self.arms.iter().position(|arm| arm.name == run.arm);
             let cell = self.cells.iter().position(|cell| cell.name == run.cell);
             let (Some(arm), Some(cell)) = (arm, cell) else { continue };
             let place = place(&run);
             if let Some(trouble) = &run.trouble {
-                self.notes.push(format!("{place} is left out: {}.", trouble.trim_end_matches('.')));
+                let same = |of: &&mut (String, String, Vec<String>)| of.0 == run.arm && of.1 == *trouble;
+                match troubles.iter_mut().find(same) {
+                    Some((_, _, places)) => places.push(place),
+                    None => troubles.push((run.arm.clone(), trouble.clone(), vec![place])),
+                }
                 continue;
             }
             let group = self.groups.entry((arm, cell)).or_default();
             if group.runs.insert(run.pair, run).is_some() {
                 self.notes.push(format!("{place} was measured twice; the later run counts."));
             }
+        }
+        for (arm, trouble, places) in troubles {
+            let trouble = trouble.trim_end_matches('.');
+            // Each place where they are few, else how many.
+            self.notes.extend(match places.as_slice() {
+                few if few.len() <= 3 => few.iter().map(|place| format!("{place} is left out: {trouble}.")).collect(),
+                many => vec![format!("{arm}: {} runs are left out: {trouble}.", many.len())],
+            });
         }
     }
 

@@ -13,8 +13,8 @@ pub const WIDTH: f64 = 460.0;
 const COLOURS: usize = 7;
 const DASHES: usize = 5;
 const MARKERS: usize = 6;
-/// Height of letters, and their mean width.
-const LETTER: (f64, f64) = (13.0, 6.8);
+/// Width of a letter; of the wide ones of common fonts, so that nothing overlaps.
+const LETTER: f64 = 7.8;
 
 /// How values become places.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +52,7 @@ impl Scale {
             Scale::Log(low, high) if value > 0.0 => (value / low).ln() / (high / low).ln(),
             Scale::Log(..) => 0.0,
         };
-        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+        if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
     /// Whether a value is within.
@@ -208,8 +208,8 @@ impl Drawing {
 
     /// Text cut to a width, whole in the title that a pointer shows.
     pub fn text_within(&mut self, class: &str, at: (f64, f64), text: &str, width: f64) {
-        let most = (width / LETTER.1).max(4.0) as usize;
-        let cut = words::cut(text, most);
+        let most = (width / LETTER).max(4.0) as usize;
+        let cut = words::squeeze(text, most);
         if cut == text {
             return self.text(class, "start", at, text);
         }
@@ -233,7 +233,7 @@ impl Drawing {
 
 /// Some units that a text takes.
 pub fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * LETTER.1
+    text.chars().count() as f64 * LETTER
 }
 
 /// A frame with two axes.
@@ -277,7 +277,7 @@ impl Frame {
             let (x, _) = self.at(*value, 0.0);
             let half = width(text) / 2.0;
             // A label may not touch its neighbour, nor the frame's ends.
-            let middle = x.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0));
+            let middle = x.min(WIDTH - half).max(half);
             drawing.line("g", (x, self.bottom), (x, self.bottom + 5.0));
             if middle - half < free {
                 continue;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::found::Place;
 use crate::report::study::Study;
 use crate::report::verdict::Checked;
 use crate::report::words;
@@ -62,9 +63,18 @@ impl Table {
 
     /// As HTML, in a frame that scrolls where the screen is narrow.
     pub fn html(&self, caption: &str) -> String {
+        self.tags(caption, "scroll")
+    }
+
+    /// As HTML for rows of long texts: on a narrow screen each row is a card of its own.
+    pub fn cards(&self, caption: &str) -> String {
+        self.tags(caption, "scroll cards")
+    }
+
+    fn tags(&self, caption: &str, kind: &str) -> String {
         let caption = words::html(caption);
         let mut text = format!(
-            "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table>\n<caption>{caption}</caption>\n<thead><tr>"
+            "<div class=\"{kind}\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table>\n<caption>{caption}</caption>\n<thead><tr>"
         );
         for column in &self.columns {
             let _ = write!(text, "<th scope=\"col\"{}>{}</th>", class(column), words::html(&column.head));
@@ -76,7 +86,10 @@ impl Table {
                 let cell = words::html(cell);
                 let _ = match index {
                     0 => write!(text, "<th scope=\"row\">{cell}</th>"),
-                    _ => write!(text, "<td{}>{cell}</td>", class(column)),
+                    _ => {
+                        let head = words::html(&column.head);
+                        write!(text, "<td{} data-head=\"{head}\">{cell}</td>", class(column))
+                    }
                 };
             }
             text.push_str("</tr>\n");
@@ -94,9 +107,8 @@ fn class(column: &Column) -> &'static str {
 pub fn arms(study: &Study, checked: &[Checked]) -> Table {
     let over = format!("#ratio to {} [95 %]", study.arms[study.reference].name);
     let mut table = Table::new(&[
-        "arm", "cell", "#pairs", "#tps", "#qps", "#new orders/min", "#p50 ms", "#p95 ms", "#p99 ms", "#max ms",
-        "#CPU us/query", "#switches/tx", "#syncs/tx", "#written/tx", "#read/tx", "#hit rate", "#errors", &over,
-        "#the report's",
+        "arm", "cell", "#pairs", &over, "#the report's", "#tps", "#qps", "#new orders/min", "#p50 ms", "#p95 ms", "#p99 ms", "#max ms",
+        "#CPU us/query", "#switches/tx", "#syncs/tx", "#written/tx", "#read/tx", "#hit rate", "#errors",
     ]);
     for cell in 0..study.cells.len() {
         for arm in 0..study.arms.len() {
@@ -115,8 +127,14 @@ fn row(study: &Study, checked: &[Checked], arm: usize, cell: usize) -> Vec<Strin
     };
     let dash = words::figure_or_dash;
     let bytes = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), words::bytes);
+    row.push(group.runs.len().to_string());
+    row.push(match &group.ratio {
+        _ if arm == study.reference => "1".to_owned(),
+        Some(ratio) => words::estimate(ratio),
+        None => "–".to_owned(),
+    });
+    row.push(reports_ratio(study, checked, arm, cell).map_or_else(|| "–".to_owned(), words::range));
     row.extend([
-        group.runs.len().to_string(),
         dash(group.median(|run| Some(run.result.tps))),
         dash(group.median(|run| Some(run.result.qps))),
         dash(group.median(|run| run.result.new_orders_per_minute)),
@@ -132,12 +150,6 @@ fn row(study: &Study, checked: &[Checked], arm: usize, cell: usize) -> Vec<Strin
         group.median(|run| run.cost.hit_rate).map_or_else(|| "–".to_owned(), |rate| format!("{:.2} %", rate * 100.0)),
         group.errors().to_string(),
     ]);
-    row.push(match &group.ratio {
-        _ if arm == study.reference => "1".to_owned(),
-        Some(ratio) => words::estimate(ratio),
-        None => "–".to_owned(),
-    });
-    row.push(reports_ratio(study, checked, arm, cell).map_or_else(|| "–".to_owned(), words::range));
     row
 }
 
@@ -159,8 +171,9 @@ pub fn claims(study: &Study, checked: &[Checked]) -> Table {
         let claim = &checked.claim;
         let arm = &study.arms[checked.arms.0];
         let engine = if claim.of.setting.is_empty() { &arm.name } else { &arm.engine };
-        // Where a claim divides two places, it says them.
-        let cell = if checked.cells.0 == checked.cells.1 { study.cells[checked.cells.0].name.as_str() } else { "" };
+        // A claim that is not of every cell says its own.
+        let every = claim.of.place == Place::Every;
+        let cell = if every { study.cells[checked.cells.0].name.as_str() } else { "" };
         table.rows.push(vec![
             format!("{}, {}", claim.says, claim.figure.name()),
             engine.clone(),

@@ -175,7 +175,7 @@ fn markdown_has_a_row_for_each_arm_and_cell() {
     assert_eq!(rows("| keel | "), 15);
     assert_eq!(rows("| mariadb | "), 15);
     assert!(text.contains("**Verdict:** mariadb: of 15 comparisons"));
-    assert!(text.contains("| strong sync over asynchronous, read, 1000 clients, queries/s | mariadb |"));
+    assert!(text.contains("| strong over async, read, 1000 clients, queries/s | mariadb |"));
     let table: Vec<&str> = text.lines().filter(|line| line.starts_with("| arm")).collect();
     let columns = table[0].matches(" | ").count();
     assert!(text.lines().filter(|line| line.starts_with("| keel | ")).all(|line| line.matches(" | ").count() == columns));
@@ -187,10 +187,10 @@ fn names_are_never_markup() {
     let (text, page) = (markdown::page(&studies, &[]), html::page(&studies, &[]));
     assert!(!page.contains("<innodb_setting"));
     assert!(page.contains("&lt;innodb_setting_1&gt; &amp; a &quot;rather&quot;"));
-    assert!(!text.contains("<innodb_setting") && text.contains("long \\| name\\_1"));
+    assert!(!text.contains("<innodb_setting") && text.contains("long \\| name_1"));
     for line in text.lines().filter(|line| line.starts_with("| mariadb package")) {
         let unescaped = line.replace("\\|", "");
-        assert_eq!(unescaped.matches('|').count(), 20, "{line}");
+        assert_eq!(unescaped.matches('|').count(), 19, "{line}");
     }
 }
 
@@ -198,7 +198,7 @@ fn names_are_never_markup() {
 fn missing_arms_and_troubles_are_said() {
     let studies = studies(crowd(4));
     let notes = studies[0].notes.join("\n");
-    assert!(notes.contains("name_9, machine 0 with 512M and one core, workload *0*, pair 1 is left out: the server ended in the run."));
+    assert!(notes.contains("name_9: 20 runs are left out: the server ended in the run."), "{notes}");
     assert!(notes.contains("name_9 is missing: no run of it can be used."));
     assert!(notes.contains("name_7 is missing in machine 4"));
     assert!(notes.contains("2 pairs: intervals are wide"));
@@ -273,7 +273,7 @@ fn all_variables_that_differ_are_shown_and_addresses_are_not() {
     }
     assert!(!page.contains(">port<") && !page.contains(">sql_mode<"));
     assert!(page.contains("3 variables that differ between arms of one engine"));
-    assert!(page.contains("one variable that differ") || page.contains("one variable that differs"));
+    assert!(page.contains("one variable that differs between engines only"));
 }
 
 #[test]

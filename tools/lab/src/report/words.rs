@@ -10,6 +10,7 @@ pub fn figure(value: f64) -> String {
     }
     match size {
         _ if size == 0.0 => "0".to_owned(),
+        _ if size >= 1e12 => format!("{value:.2e}"),
         _ if size >= 999.5 => thousands(value),
         _ if size >= 99.95 => format!("{value:.0}"),
         _ if size >= 9.995 => format!("{value:.1}"),
@@ -37,14 +38,15 @@ fn thousands(value: f64) -> String {
     if value < 0.0 { format!("-{text}") } else { text }
 }
 
-/// Two digits behind the point, fewer for large ones.
+/// Two digits behind the point, fewer for large ones, three for small ones.
 pub fn ratio(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".to_owned(),
+        _ if value >= 1e6 || value < 0.0 => figure(value),
         _ if value >= 999.5 => thousands(value),
         _ if value >= 99.5 => format!("{value:.0}"),
         _ if value >= 9.95 => format!("{value:.1}"),
-        _ if value >= 0.0995 || value == 0.0 => format!("{value:.2}"),
+        _ if value >= 0.4995 || value == 0.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
 }
@@ -78,6 +80,9 @@ pub fn bytes(value: f64) -> String {
 /// A number on an axis: `500`, `20k`, `1.5M`.
 pub fn tick(value: f64) -> String {
     let size = value.abs();
+    if size >= 1e13 {
+        return format!("{value:.0e}");
+    }
     let (scaled, suffix) = match size {
         _ if size >= 1e9 => (value / 1e9, "G"),
         _ if size >= 1e6 => (value / 1e6, "M"),
@@ -110,9 +115,19 @@ pub fn html(text: &str) -> String {
 /// Text in a cell of a Markdown table or a line of a Markdown page.
 pub fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut before = ' ';
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let after = chars.peek().copied().unwrap_or(' ');
+        // Brackets and underscores mean nothing where they stand in tables and names.
+        let plain = match c {
+            ']' => !matches!(after, '(' | '[' | ':'),
+            '_' => before.is_alphanumeric() && after.is_alphanumeric(),
+            c => !matches!(c, '\\' | '|' | '*' | '`' | '~'),
+        };
+        before = c;
         match c {
-            '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '#' | '~' => {
+            _ if !plain => {
                 escaped.push('\\');
                 escaped.push(c);
             }
@@ -133,6 +148,19 @@ pub fn cut(text: &str, most: usize) -> String {
     }
     let kept: String = text.chars().take(most.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
+}
+
+/// At most `most` characters, with an ellipsis in the middle: names often differ at their ends.
+pub fn squeeze(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most || most < 5 {
+        return cut(text, most);
+    }
+    let head = (most - 1) * 3 / 5;
+    let tail = most - 1 - head;
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{}…{}", start.trim_end(), end.trim_start())
 }
 
 /// `a, b and c`.
@@ -184,6 +212,8 @@ mod tests {
     fn nothing_of_a_name_is_markup() {
         assert_eq!(html("<b a=\"1\">&'\u{7}"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
         assert_eq!(markdown("a|b\n*c*_`<"), "a\\|b \\*c\\*\\_\\`&lt;");
+        assert_eq!(markdown("[a](b) [95 %] x_y"), "[a\\](b) [95 %] x_y");
+        assert_eq!(squeeze("mariadb tuned without redo", 16), "mariadb t…t redo");
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("äöü", 3), "äöü");
     }
