@@ -3,8 +3,8 @@
 //! Reports are named as in the mission: S0 the TPC-C of MariaDB 10.3 on a virtual machine (tests T1 to T4), S1 from 30 k to 101 k queries
 //! per second, S2 and S3 TencentDB's strong sync and its ladder of memory, S4 XtraDB of 2009.
 //!
-//! An arm's name is its engine's and its setting's: `mariadb tuned`, or `keel` alone where nothing is set. A [`Claim`] names settings, so it
-//! is asked of each engine that has both. It is never asked across engines: what a report says of tuned over untuned is no statement
+//! An arm's name is its engine's and its setting's: `mariadb tuned`, or `keel` alone where nothing is set. A [`Claim`] names settings, an
+//! empty name where none will do, so it is asked of each engine that has both. It is never asked across engines: what a report says of tuned over untuned is no statement
 //! about one server against another.
 
 use crate::record::Measurement;
@@ -51,10 +51,10 @@ pub enum Place {
     Every,
     /// Cells whose names hold all these words, the same on both sides.
     Holding(String),
-    /// The cell of this much memory, in MiB.
-    Memory(f64),
-    /// The cell of this much memory whose name also has this word.
-    MemoryAnd(f64, &'static str),
+    /// The cell at this place on the axis, or within a twentieth of it.
+    At(f64),
+    /// The first cell whose name has this word.
+    Word(&'static str),
     /// Among cells that hold the word, the one where the arm is best.
     Peak(&'static str),
 }
@@ -98,6 +98,8 @@ pub struct Found {
     pub figure: Figure,
     /// Settings of the arm that all others are divided by, the best first; MariaDB's where several engines have it.
     pub reference: &'static [&'static str],
+    /// What the cells' places are along, where their names do not say it.
+    pub axis: Option<&'static str>,
     /// What it found; the first is the one that `docs/experiments.md` shows.
     pub claims: Vec<Claim>,
     /// Why, in a sentence.
@@ -118,17 +120,17 @@ pub const SCENARIOS: [&str; 10] = [
     "zero-tuning",
 ];
 
-const TUNED: &[&str] = &["tuned", "t2", "tuned t2"];
-const PACKAGE: &[&str] = &["package", "package t1", "default", "defaults", "t1"];
-const BINLOG_OFF: &[&str] = &["binlog off", "no binlog", "without binlog"];
-const BINLOG_ON: &[&str] = &["binlog on", "binlog", "binlog unsynced"];
-const ALL_OF_S1: &[&str] = &["all", "s1", "thirty k", "tuned"];
-const NONE_OF_S1: &[&str] = &["defaults", "default", "package", "none"];
-const STRONG: &[&str] = &["strong", "strong sync"];
+const TUNED: &[&str] = &["tuned"];
+const PACKAGE: &[&str] = &["package", "default", "defaults", ""];
+const BINLOG_OFF: &[&str] = &["no binlog"];
+const BINLOG_ON: &[&str] = &["binlog"];
+const ALL_OF_S1: &[&str] = &["all"];
+const NONE_OF_S1: &[&str] = &["defaults", "default", ""];
+const STRONG: &[&str] = &["strong sync"];
 const ASYNC: &[&str] = &["async", ""];
 const XTRADB: &[&str] = &["xtradb"];
-const INNODB: &[&str] = &["innodb", "innodb 2008"];
-const BEST: &[&str] = &["best", "searched", "best of search", "expert"];
+const INNODB: &[&str] = &["innodb 2008", "innodb"];
+const BEST: &[&str] = &["best", "best of search"];
 const UNSET: &[&str] = &["default", "defaults", "package", ""];
 const ANY: &[&str] = &[];
 
@@ -183,6 +185,7 @@ fn default_vs_tuned() -> Found {
         asks: "TPC-C with the package's settings against the tuned ones",
         figure: Figure::Transactions,
         reference: PACKAGE,
+        axis: None,
         claims: vec![
             settings("tuned over package settings", Figure::Transactions, TUNED, PACKAGE, one(5.56), source),
             settings("tuned over package settings", Figure::P95, TUNED, PACKAGE, one(0.148), latency),
@@ -199,6 +202,7 @@ fn ext4_vs_xfs() -> Found {
         asks: "the same run on two file systems",
         figure: Figure::Transactions,
         reference: &["xfs"],
+        axis: None,
         claims: vec![settings("ext4 over XFS", Figure::Transactions, &["ext4"], &["xfs"], one(1.0), source)],
         why: "Pages are written in place into files that have their size, past the page cache, so a file system has little to do",
     }
@@ -213,6 +217,7 @@ fn binlog_cost() -> Found {
         asks: "binary log off, on, on and synced",
         figure: Figure::Transactions,
         reference: BINLOG_ON,
+        axis: None,
         claims: vec![settings(says, Figure::Transactions, BINLOG_OFF, BINLOG_ON, one(1.119), source)],
         why: "The report compared two servers, not one setting; the binary log doubles what a commit writes, and its syncs where they are asked for",
     }
@@ -227,6 +232,7 @@ fn thirty_to_hundred_k() -> Found {
         asks: "pool instances, table caches, hash index parts and others: all, then each alone",
         figure: Figure::Queries,
         reference: NONE_OF_S1,
+        axis: None,
         claims: vec![settings(says, Figure::Queries, ALL_OF_S1, NONE_OF_S1, one(3.4), source)],
         why: "The settings split latches that 48 cores fight for; on few cores nobody waits for them",
     }
@@ -265,28 +271,30 @@ fn strong_sync() -> Found {
         asks: "acknowledged by a replica or not, from 50 to 1000 clients",
         figure: Figure::Queries,
         reference: ASYNC,
+        axis: None,
         claims,
         why: "A waiting commit holds no processor, so with clients enough the wait disappears; a pool of threads keeps the peak",
     }
 }
 
 fn memory_ladder() -> Found {
-    // The report's gigabytes over 64; sizes of data follow them.
-    let rung = |gigabytes: f64| Place::Memory(gigabytes * 1024.0 / 64.0);
+    // Rungs by the share of the data that memory holds, in the report's GB of both.
+    let rung = |memory: f64, data: f64| Place::At(memory / data);
     let ladder = "S3, the ladder of memory";
-    let tuned = Place::MemoryAnd(488.0 * 16.0, "tuned");
+    let says = |more: &str, less: &str| format!("{more} GB over {less} GB of memory, the same data");
     Found {
         scenario: "memory-ladder",
         report: "S3",
-        asks: "pools from 64 MiB to 7.6 GiB over data in the report's proportions",
+        asks: "pools from a twentieth of the data to all of it, in the report's proportions",
         figure: Figure::Queries,
         reference: &[],
+        axis: Some("pool, as a share of the data"),
         claims: vec![
-            places("all in memory and tuned over 7.6 GiB of the larger data", tuned, rung(488.0), 1.74, ladder),
-            places("memory doubled over the same data, 512 over 256 MiB", rung(32.0), rung(16.0), 1.85, ladder),
-            places("memory times 1.5 over the same data, 1.5 over 1 GiB", rung(96.0), rung(64.0), 1.55, ladder),
-            places("memory times 1.33 over the same data, 2 over 1.5 GiB", rung(128.0), rung(96.0), 1.45, ladder),
-            places("memory doubled over the same data, 7.6 over 3.8 GiB", rung(488.0), rung(244.0), 1.41, ladder),
+            places("all in memory and tuned over 0.86 of it", Place::Word("tuned"), rung(488.0, 567.0), 1.74, ladder),
+            places(&says("32", "16"), rung(32.0, 238.0), rung(16.0, 238.0), 1.85, ladder),
+            places(&says("96", "64"), rung(96.0, 378.0), rung(64.0, 378.0), 1.55, ladder),
+            places(&says("128", "96"), rung(128.0, 378.0), rung(96.0, 378.0), 1.45, ladder),
+            places(&says("488", "244"), rung(488.0, 567.0), rung(244.0, 567.0), 1.41, ladder),
         ],
         why: "While data are larger than memory, each page kept saves a read of the device; when all is kept, the processor decides",
     }
@@ -301,6 +309,7 @@ fn xtradb() -> Found {
         asks: "I/O capacity, I/O threads and checkpoints of XtraDB against InnoDB's of 2008",
         figure: Figure::NewOrders,
         reference: INNODB,
+        axis: None,
         claims: vec![settings(says, Figure::NewOrders, XTRADB, INNODB, one(1.5), source)],
         why: "The report gave XtraDB four times the I/O threads and fifty times the I/O capacity: a part of its gain is these settings",
     }
@@ -316,6 +325,7 @@ fn io_scheduler() -> Found {
         asks: "none, mq-deadline and bfq on a loop device",
         figure: Figure::NewOrders,
         reference: fair,
+        axis: None,
         claims: vec![settings(says, Figure::NewOrders, &["none", "noop"], fair, one(4.0), source)],
         why: "CFQ idled disks to be fair between processes; it is gone, and a device without heads gains nothing from an order",
     }
@@ -328,6 +338,7 @@ fn connection_storm() -> Found {
         asks: "from none to 5000 clients in a second, then reads",
         figure: Figure::Queries,
         reference: &["", "default"],
+        axis: None,
         claims: Vec::new(),
         why: "The reports turn the thread pool on by default and give no figure for a storm",
     }
@@ -342,6 +353,7 @@ fn zero_tuning() -> Found {
         asks: "no settings against the best of a search, by machine and workload",
         figure: Figure::Transactions,
         reference: UNSET,
+        axis: None,
         claims: vec![settings(says, Figure::Transactions, BEST, UNSET, (1.5, 5.56), source)],
         why: "Settings that follow the machine and the load leave little for a search to find",
     }
@@ -367,28 +379,6 @@ pub fn holds(cell: &str, words: &str) -> bool {
     words.split_whitespace().all(|word| parts.contains(&word))
 }
 
-/// The first amount of memory in a cell's name, in MiB: `512 MB`, `7.6G pool`.
-pub fn memory(cell: &str) -> Option<f64> {
-    let lower = cell.to_lowercase();
-    let mut rest = lower.as_str();
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let from = &rest[start..];
-        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(from.len());
-        let unit = from[end..].trim_start();
-        let scale = match unit.chars().next() {
-            Some('k') => 1.0 / 1024.0,
-            Some('m') => 1.0,
-            Some('g') => 1024.0,
-            _ => 0.0,
-        };
-        if let Some(number) = from[..end].parse::<f64>().ok().filter(|_| scale > 0.0) {
-            return Some(number * scale);
-        }
-        rest = &from[end..];
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,16 +402,6 @@ mod tests {
         assert_eq!(setting("mariadb binlog-off", "mariadb"), "binlog off");
         assert_eq!(setting("mariadbs", "mariadb"), "mariadbs");
         assert_eq!(setting("xfs", ""), "xfs");
-    }
-
-    #[test]
-    fn memory_is_read_of_names_of_cells() {
-        assert_eq!(memory("512 MB"), Some(512.0));
-        assert_eq!(memory("pool 7.6G"), Some(7.6 * 1024.0));
-        assert_eq!(memory("16 clients, 1 GiB"), Some(1024.0));
-        assert_eq!(memory("64 clients"), None);
-        assert_eq!(memory(""), None);
-        assert_eq!(memory("1.2.3 GB"), None);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use crate::report::table::Table;
 use crate::report::verdict::{self, Checked};
 use crate::report::words;
 
-/// The page's rows of what the folders hold. Where a scenario was measured more than once, full runs go before quick ones, and
+const HEAD: &str = "# Experiments\n\nThe five reports' experiments, measured again by `keel lab`; `keel lab report --experiments FILE DIR...` writes this page. Ratios are\nmedians over pairs with their 95 % interval. A verdict of one pair is \"cannot tell\".\n\n";
+
+/// The page of what the folders hold. Where a scenario was measured more than once, full runs go before quick ones, and
 /// then later folders before earlier ones. Folders that cannot be read are said below the table.
 pub fn experiments(dirs: &[PathBuf]) -> String {
     let mut studies: Vec<Study> = Vec::new();
@@ -25,7 +27,7 @@ pub fn experiments(dirs: &[PathBuf]) -> String {
             Err(error) => notes.push(error),
         }
     }
-    let mut text = rows(&studies).markdown();
+    let mut text = format!("{HEAD}{}", rows(&studies).markdown());
     let missing: Vec<String> = found::SCENARIOS
         .iter()
         .filter(|name| !studies.iter().any(|study| study.scenario == **name))

@@ -59,7 +59,7 @@ fn section(text: &mut String, study: &Study, index: usize) {
         text.push_str("<h3>The report's figures</h3>\n");
         text.push_str(&table::claims(study, &checked).cards("What the report says, and what is found here"));
     }
-    text.push_str("<h3>Figures</h3>\n<div class=\"wide\">");
+    text.push_str("<div class=\"wide\">\n<h3>Figures</h3>\n");
     text.push_str(&table::arms(study, &checked).html(
         "Medians of runs; ratios are medians over pairs with their 95 % interval; errors are those of all runs; tx is a transaction",
     ));

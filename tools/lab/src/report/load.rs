@@ -13,6 +13,21 @@ pub struct Loaded {
     pub runs: Vec<Measurement>,
     /// What is to be said of the file: lines that were left out.
     pub notes: Vec<String>,
+    /// What the lab could not run.
+    pub skipped: Vec<Skipped>,
+}
+
+/// What the lab could not run, such as an arm whose server is not installed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Skipped {
+    /// Of which scenario.
+    pub scenario: String,
+    /// Of the short form or the full one.
+    pub quick: bool,
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A line longer than this is no measurement: an hour of seconds and all variables are a few hundred KiB.
@@ -29,7 +44,7 @@ pub fn load(dir: &Path) -> Result<Loaded, String> {
         _ => format!("{shown}: {error}"),
     })?;
     let mut reader = BufReader::new(file);
-    let mut loaded = Loaded { runs: Vec::new(), notes: Vec::new() };
+    let mut loaded = Loaded { runs: Vec::new(), notes: Vec::new(), skipped: skipped(dir) };
     let mut number = 0;
     let mut line = Vec::new();
     loop {
@@ -79,4 +94,20 @@ fn parse(line: &[u8]) -> Result<Result<Measurement, String>, String> {
         None => return Err("no measurement of the lab: it does not name its format".to_owned()),
     }
     Ok(serde_json::from_value(value).map_err(|error| error.to_string()))
+}
+
+/// What `lab.json` says beside the results; nothing where it is not there or not understood, for the results do not need it.
+fn skipped(dir: &Path) -> Vec<Skipped> {
+    let facts: Option<serde_json::Value> =
+        std::fs::read(dir.join("lab.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let Some(facts) = facts else { return Vec::new() };
+    let scenario = facts["scenario"].as_str().unwrap_or_default();
+    let quick = facts["quick"].as_bool().unwrap_or(false);
+    let list = facts["skipped"].as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter()
+        .filter_map(|skipped| {
+            let (what, why) = (skipped["what"].as_str()?.to_owned(), skipped["why"].as_str()?.to_owned());
+            Some(Skipped { scenario: scenario.to_owned(), quick, what, why })
+        })
+        .collect()
 }

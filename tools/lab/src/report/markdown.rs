@@ -52,7 +52,7 @@ pub fn section(study: &Study) -> String {
 
 /// What is missing or doubtful, what could not be asked among it.
 pub fn notes(study: &Study, unasked: &[String]) -> Vec<String> {
-    let mut notes = study.notes.clone();
+    let mut notes: Vec<String> = study.notes.iter().chain(&study.skipped).cloned().collect();
     if !unasked.is_empty() {
         let shown = words::list(&unasked.iter().take(4).cloned().collect::<Vec<_>>());
         let more = unasked.len().saturating_sub(4);

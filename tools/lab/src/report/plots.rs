@@ -1,8 +1,8 @@
 //! The charts of a scenario and what is seen in each.
 
-use crate::found::{self, Place};
+use crate::found::Place;
 use crate::report::strips::{self, Strip};
-use crate::report::study::{Group, Study};
+use crate::report::study::{Group, Study, without};
 use crate::report::svg::{self, Drawing, Frame, Scale, Tick};
 use crate::report::table;
 use crate::report::verdict::Checked;
@@ -98,17 +98,6 @@ fn panels(study: &Study) -> Vec<Panel> {
     panels
 }
 
-/// A cell's name without the number that is its place.
-fn without(name: &str, x: f64) -> String {
-    let number = words::tick(x);
-    let parts: Vec<&str> = name
-        .split_whitespace()
-        .filter(|part| part.trim_matches(|c: char| !c.is_alphanumeric() && c != '.') != number)
-        .filter(|part| part.replace(',', "").parse::<f64>().ok() != Some(x))
-        .collect();
-    parts.join(" ").trim_matches([',', ' ']).to_owned()
-}
-
 fn throughput(study: &Study) -> Vec<Plot> {
     let mut plots = Vec::new();
     for panel in panels(study) {
@@ -126,8 +115,11 @@ fn lines(study: &Study, panel: &Panel) -> Option<Plot> {
         .map(|arm| (arm, panel.cells.iter().filter_map(|cell| point(study, arm, *cell)).collect()))
         .filter(|(_, points): &(usize, Vec<_>)| !points.is_empty())
         .collect();
-    let ticks: Vec<Tick> = panel.cells.iter().filter_map(|cell| tick(study, panel, *cell)).collect();
+    let mut ticks: Vec<Tick> = panel.cells.iter().filter_map(|cell| tick(study, panel, *cell)).collect();
     let x = axis(ticks.iter().map(|tick| tick.0));
+    if study.found.as_ref().is_some_and(|found| found.axis.is_some()) {
+        ticks = x.ticks(7.0).into_iter().map(|tick| (tick, words::tick(tick))).collect();
+    }
     let y = Scale::from_zero(levels.iter().flat_map(|(_, points)| points.iter().flat_map(|p| [p.1, p.2.1])));
     let figure = study.figure.name();
     let axis_name = axis_name(study, panel);
@@ -180,15 +172,14 @@ fn axis(places: impl Iterator<Item = f64> + Clone) -> Scale {
 fn tick(study: &Study, panel: &Panel, cell: usize) -> Option<Tick> {
     let cell = &study.cells[cell];
     let x = cell.x?;
-    let named = panel.name.is_empty() || found::memory(&cell.name).is_some();
-    let text = if named { words::cut(&cell.name, 12) } else { words::tick(x) };
+    let text = if panel.name.is_empty() { words::cut(&cell.name, 12) } else { words::tick(x) };
     Some((x, if text.is_empty() { words::tick(x) } else { text }))
 }
 
 /// The axis' name: what the cells' names have beside their number.
 fn axis_name(study: &Study, panel: &Panel) -> String {
-    if panel.cells.iter().all(|cell| found::memory(&study.cells[*cell].name).is_some()) {
-        return "memory".to_owned();
+    if let Some(axis) = study.found.as_ref().and_then(|found| found.axis) {
+        return axis.to_owned();
     }
     match panel.name.rsplit([',', ' ']).next() {
         Some(last) if !last.is_empty() && !last.contains('\u{0}') => last.to_owned(),
@@ -453,8 +444,13 @@ fn at_share(result: &crate::record::Outcome, share: f64) -> Option<f64> {
         let known = [(0.5, result.p50_ms), (0.95, result.p95_ms), (0.99, result.p99_ms), (1.0, result.max_ms)];
         return known.into_iter().find(|(known, _)| *known >= share - 1e-9).map(|(_, ms)| ms);
     }
-    let place = result.latencies.partition_point(|(_, reached)| *reached < share - 1e-9);
-    result.latencies.get(place).or(result.latencies.last()).map(|(ms, _)| *ms)
+    // Between two points of the distribution, in proportion.
+    let place = result.latencies.partition_point(|(_, reached)| *reached < share - 1e-12);
+    let Some((ms, reached)) = result.latencies.get(place) else { return result.latencies.last().map(|(ms, _)| *ms) };
+    let (less, before) =
+        place.checked_sub(1).and_then(|before| result.latencies.get(before)).copied().unwrap_or((*ms, 0.0));
+    let part = if *reached > before { (share - before) / (*reached - before) } else { 1.0 };
+    Some(less + (ms - less) * part.clamp(0.0, 1.0))
 }
 
 fn latency_caption(study: &Study, cell: usize) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::found::{self, Figure, Found};
 use crate::record::Measurement;
+use crate::report::load::Skipped;
 use crate::report::words;
 use crate::stats::{self, Estimate};
 
@@ -79,6 +80,17 @@ pub struct Study {
     pub groups: BTreeMap<(usize, usize), Group>,
     /// What is missing or not to be trusted.
     pub notes: Vec<String>,
+    /// Arms that the lab could not run at all, and why.
+    pub skipped: Vec<String>,
+}
+
+/// Gives what the lab left out to the study that it belongs to.
+pub fn add_skipped(studies: &mut [Study], skipped: &[Skipped]) {
+    for skipped in skipped {
+        let of = |study: &&mut Study| study.scenario == skipped.scenario && study.quick == skipped.quick;
+        let Some(study) = studies.iter_mut().find(of) else { continue };
+        study.skipped.push(format!("{} was left out: {}.", skipped.what, skipped.why.trim_end_matches('.')));
+    }
 }
 
 /// Splits runs by scenario and length, in the order of their first runs.
@@ -107,6 +119,7 @@ impl Study {
             cells: cells(&runs),
             groups: BTreeMap::new(),
             notes: Vec::new(),
+            skipped: Vec::new(),
             reference: 0,
             scenario,
             found,
@@ -255,7 +268,9 @@ impl Study {
     fn note_differences(&mut self) {
         let mut machines: Vec<String> = Vec::new();
         for run in self.runs() {
-            let machine = machine(&run.machine);
+            // File system and scheduler are what some scenarios vary.
+            let of = &run.machine;
+            let machine = format!("{}, {} cores, Linux {}", of.processor, of.cores, of.kernel);
             if !machines.contains(&machine) {
                 machines.push(machine);
             }
@@ -270,12 +285,14 @@ impl Study {
 /// A machine in a line.
 pub fn machine(machine: &crate::record::Machine) -> String {
     format!(
-        "{}, {}, {} of memory, Linux {}, {}",
+        "{}, {}, {} of memory, Linux {}, {}{}{}",
         machine.processor,
         words::count(machine.cores as usize, "core"),
         words::bytes(machine.memory as f64),
         machine.kernel,
-        machine.file_system
+        machine.file_system,
+        machine.scheduler.as_ref().map(|scheduler| format!(", I/O scheduler {scheduler}")).unwrap_or_default(),
+        machine.client_cores.as_ref().map(|cores| format!(", clients on core {cores}")).unwrap_or_default(),
     )
 }
 
@@ -320,11 +337,32 @@ fn cells(runs: &[Measurement]) -> Vec<Cell> {
             cells.push(Cell { name: run.cell.clone(), x: run.x.filter(|x| x.is_finite()) });
         }
     }
-    cells.sort_by(|a, b| match (a.x, b.x) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        (Some(_), None) => std::cmp::Ordering::Less,
-        (None, Some(_)) => std::cmp::Ordering::Greater,
-        (None, None) => std::cmp::Ordering::Equal,
+    // Along one axis by place; cells of several axes, such as workloads, by axis first.
+    let mut axes: Vec<String> = Vec::new();
+    let mut places: Vec<Option<f64>> = cells.iter().map(|cell| cell.x).collect();
+    places.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let one_axis = places.windows(2).all(|two| two[0] != two[1]);
+    let axis = |cell: &Cell| cell.x.map(|x| without(&cell.name, x)).filter(|_| !one_axis).unwrap_or_default();
+    for name in cells.iter().map(axis) {
+        if !axes.contains(&name) {
+            axes.push(name);
+        }
+    }
+    let key = |cell: &Cell| axes.iter().position(|name| *name == axis(cell));
+    cells.sort_by(|a, b| {
+        let by_place = a.x.unwrap_or(f64::INFINITY).total_cmp(&b.x.unwrap_or(f64::INFINITY));
+        key(a).cmp(&key(b)).then(by_place)
     });
     cells
+}
+
+/// A cell's name without the number that is its place.
+pub fn without(name: &str, x: f64) -> String {
+    let number = words::tick(x);
+    let parts: Vec<&str> = name
+        .split_whitespace()
+        .filter(|part| part.trim_matches(|c: char| !c.is_alphanumeric() && c != '.') != number)
+        .filter(|part| part.replace(',', "").parse::<f64>().ok() != Some(x))
+        .collect();
+    parts.join(" ").trim_matches([',', ' ']).to_owned()
 }

@@ -208,7 +208,8 @@ impl Drawing {
 
     /// Text cut to a width, whole in the title that a pointer shows.
     pub fn text_within(&mut self, class: &str, at: (f64, f64), text: &str, width: f64) {
-        let most = (width / LETTER).max(4.0) as usize;
+        // Text has narrower letters than figures.
+        let most = (width / 7.1).max(4.0) as usize;
         let cut = words::squeeze(text, most);
         if cut == text {
             return self.text(class, "start", at, text);

@@ -213,7 +213,8 @@ pub fn more(study: &Study) -> Option<Table> {
 
 /// Versions and settings of the arms.
 pub fn settings(study: &Study) -> Table {
-    let mut table = Table::new(&["arm", "engine", "version", "commit", "settings", "hash"]);
+    let heads = ["arm", "engine", "version", "commit", "settings", "set by the lab", "limits", "hash"];
+    let mut table = Table::new(&heads);
     for (arm, of) in study.arms.iter().enumerate() {
         let Some(run) = study.run_of(arm) else { continue };
         let server = &run.server;
@@ -224,6 +225,8 @@ pub fn settings(study: &Study) -> Table {
             server.version.clone(),
             server.commit.as_deref().map(|commit| words::cut(commit, 12)).unwrap_or_default(),
             settings,
+            server.overrides.join("; "),
+            server.limits.join(", "),
             words::cut(&server.settings_hash, 12),
         ]);
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::fixture::{self, Arm, Scenario};
-use super::{compare, experiments, html, load, markdown, run, study, verdict};
+use super::{compare, experiments, html, load, markdown, study, verdict};
 use crate::record::Measurement;
 
 /// A folder that is gone when the test ends.
@@ -40,7 +40,7 @@ fn tuned(pairs: u32, seed: u64) -> Vec<Measurement> {
     let arms = [
         Arm { name: "mariadb package", engine: "mariadb", tps: &|_| 32.0 },
         Arm { name: "mariadb tuned", engine: "mariadb", tps: &|_| 178.0 },
-        Arm { name: "keel package", engine: "keel", tps: &|_| 410.0 },
+        Arm { name: "keel", engine: "keel", tps: &|_| 410.0 },
         Arm { name: "keel tuned", engine: "keel", tps: &|_| 415.0 },
     ];
     let cells = [("64 clients", Some(64.0))];
@@ -111,8 +111,12 @@ fn crowd(seed: u64) -> Vec<Measurement> {
 
 /// Pools along an axis of bytes, one pair.
 fn ladder(seed: u64) -> Vec<Measurement> {
-    let sizes = ["64 MB", "128 MB", "256 MB", "512 MB", "1 GB", "1.5 GB", "2 GB", "3.8 GB", "7.6 GB"];
-    let cells: Vec<(&str, Option<f64>)> = sizes.iter().map(|size| (*size, crate::found::memory(size))).collect();
+    let rungs = [(4, 76), (8, 142), (16, 238), (32, 238), (64, 378), (96, 378), (128, 378), (244, 567), (488, 567)];
+    let name = |(pool, data): (u32, u32)| (format!("pool {} MiB, data {} MiB", pool * 16, data * 16), pool, data);
+    let names: Vec<(String, u32, u32)> = rungs.into_iter().map(name).collect();
+    let place = |pool: u32, data: u32| Some(f64::from(pool) / f64::from(data));
+    let cells: Vec<(&str, Option<f64>)> =
+        names.iter().map(|(name, pool, data)| (name.as_str(), place(*pool, *data))).collect();
     let arms = [
         Arm { name: "mariadb", engine: "mariadb", tps: &|cell| 40.0 * 1.6f64.powi(cell as i32) },
         Arm { name: "keel", engine: "keel", tps: &|cell| 70.0 * 1.6f64.powi(cell as i32) },
@@ -381,21 +385,17 @@ fn experiments_have_a_row_for_each_scenario() {
 }
 
 #[test]
-fn the_page_of_experiments_keeps_what_is_around_its_rows() {
-    let a = Folder::with("page", &fixture::lines(&tuned(2, 1)));
-    let page = a.path().join("experiments.md");
-    let args = |page: &Path| {
-        ["--experiments".to_owned(), page.display().to_string(), a.path().display().to_string()].to_vec()
-    };
-    run(&args(&page)).expect("a page");
-    let text = fs::read_to_string(&page).expect("a page");
-    fs::write(&page, format!("{text}\nKept.\n").replace("| default-vs-tuned", "| old")).expect("a page");
-    run(&args(&page)).expect("a page");
-    let text = fs::read_to_string(&page).expect("a page");
-    assert!(text.ends_with("Kept.\n") && text.contains("| default-vs-tuned, quick") && !text.contains("| old"));
-    fs::write(&page, "something else").expect("a page");
-    assert!(run(&args(&page)).expect_err("an error").contains("has no line"));
-    assert!(run(&["--what".to_owned()]).is_err());
+fn what_the_lab_left_out_is_said() {
+    let a = Folder::with("skipped", &fixture::lines(&tuned(1, 1)));
+    let facts = r#"{"scenario":"default-vs-tuned","quick":true,"skipped":[{"what":"mysql","why":"no mysqld is in PATH"}]}"#;
+    fs::write(a.path().join("lab.json"), facts).expect("facts");
+    super::report(&[a.path().to_owned()]).expect("a report");
+    for page in ["report.md", "report.html"] {
+        let text = fs::read_to_string(a.path().join(page)).expect("a page");
+        assert!(text.contains("mysql was left out: no mysqld is in PATH."), "{page}");
+    }
+    fs::write(a.path().join("lab.json"), "{").expect("facts");
+    super::report(&[a.path().to_owned()]).expect("a report all the same");
 }
 
 #[test]

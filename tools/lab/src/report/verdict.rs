@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::found::{self, Claim, Place, Side};
-use crate::report::study::{Study, divide};
+use crate::report::study::{Cell, Study, divide};
 use crate::report::words;
 use crate::stats::{self, Estimate};
 
@@ -116,25 +116,24 @@ fn arms(study: &Study, claim: &Claim) -> Vec<(usize, usize)> {
 fn cells(study: &Study, claim: &Claim, arms: (usize, usize)) -> Vec<(usize, usize)> {
     let all: Vec<usize> = (0..study.cells.len()).collect();
     if claim.of.place == claim.over.place {
-        let fits = |cell: &usize| fits(&study.cells[*cell].name, &claim.of.place);
+        let fits = |cell: &usize| fits(&study.cells[*cell], &claim.of.place);
         return all.into_iter().filter(fits).map(|cell| (cell, cell)).collect();
     }
     let find = |side: &Side, arm: usize| match &side.place {
         Place::Peak(word) => best(study, claim, arm, word),
-        place => all.iter().copied().find(|cell| fits(&study.cells[*cell].name, place)),
+        place => all.iter().copied().find(|cell| fits(&study.cells[*cell], place)),
     };
     let (of, over) = (find(&claim.of, arms.0), find(&claim.over, arms.1));
     of.zip(over).filter(|(of, over)| of != over || matches!(claim.over.place, Place::Peak(_))).into_iter().collect()
 }
 
-fn fits(cell: &str, place: &Place) -> bool {
-    let near = |wanted: f64| found::memory(cell).is_some_and(|has| (has / wanted - 1.0).abs() < 0.05);
+fn fits(cell: &Cell, place: &Place) -> bool {
+    let near = |wanted: f64| cell.x.is_some_and(|has| (has / wanted - 1.0).abs() < 0.05);
     match place {
         Place::Every | Place::Peak(_) => true,
-        Place::Holding(words) => found::holds(cell, words),
-        // The rung whose data are all in memory is another one.
-        Place::Memory(wanted) => near(*wanted) && !found::holds(cell, "tuned"),
-        Place::MemoryAnd(wanted, word) => near(*wanted) && found::holds(cell, word),
+        Place::Holding(words) => found::holds(&cell.name, words),
+        Place::At(wanted) => near(*wanted),
+        Place::Word(word) => found::holds(&cell.name, word),
     }
 }
 
@@ -216,6 +215,10 @@ fn of_one(engine: &str, checked: &[&Checked]) -> String {
         *counts.entry(checked.verdict.word()).or_default() += 1;
     }
     let told: Vec<String> = counts.iter().map(|(word, count)| format!("{word} in {count}")).collect();
+    let first = checked.first().map(|checked| checked.verdict);
+    if let Some(Verdict::CannotTell(why)) = first.filter(|first| checked.iter().all(|one| one.verdict == *first)) {
+        return format!("{engine}: cannot tell in {} comparisons with the report, {why}", checked.len());
+    }
     let finding = if counts.contains_key("contradicts") { " (a finding)" } else { "" };
     format!("{engine}: of {} comparisons with the report, {}{finding}", checked.len(), words::list(&told))
 }
