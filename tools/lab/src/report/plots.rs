@@ -425,7 +425,11 @@ fn rarity(share: f64) -> f64 {
 fn curve(group: &Group) -> Vec<(f64, f64)> {
     const STEP: f64 = 0.05;
     let transactions = group.median(|run| Some(run.result.tps * run.result.seconds)).unwrap_or(0.0);
-    let end = transactions.max(10.0).log10().min(RARITY_MAX);
+    // Of ten transactions there is no distribution.
+    if transactions < 10.0 {
+        return Vec::new();
+    }
+    let end = transactions.log10().min(RARITY_MAX);
     let mut shares: Vec<f64> = (0..=(end / STEP) as usize).map(|index| index as f64 * STEP).collect();
     // The places of markers are points of their own.
     shares.extend([0.5, 0.9, 0.99, 0.999].into_iter().map(rarity).filter(|rarity| *rarity <= end));
@@ -475,6 +479,9 @@ fn latency_caption(study: &Study, cell: usize) -> String {
 /// Points of a line over time; more seconds than half of it are drawn by their least and most.
 const POINTS_MAX: usize = 240;
 
+/// Lines of more arms than this hide each other; then each arm has a row of its own.
+const LINES_MAX: usize = 5;
+
 /// Transactions of each second, of each arm's typical run.
 fn series(study: &Study, cell: usize) -> Option<Plot> {
     let runs: Vec<(usize, &[f64])> = in_cell(study, cell)
@@ -482,12 +489,28 @@ fn series(study: &Study, cell: usize) -> Option<Plot> {
         .filter(|(_, series)| series.len() > 1)
         .collect();
     let seconds = runs.iter().map(|(_, series)| series.len()).max()?;
-    let y = Scale::from_zero(runs.iter().flat_map(|(_, series)| series.iter().copied()));
-    let x = Scale::Linear(0.0, seconds as f64);
-    let ticks: Vec<Tick> = x.ticks(6.0).into_iter().map(|tick| (tick, words::tick(tick))).collect();
     let title = format!("Transactions of each second{}", of_cell(study, cell));
     let caption = series_caption(study, &runs);
-    let mut drawing = Drawing::new(HEIGHT, &title, &caption);
+    let x = Scale::Linear(0.0, seconds as f64);
+    let svg = match runs.len() {
+        1..=LINES_MAX => series_lines(&title, &caption, &runs, x),
+        _ => {
+            let rows = runs.iter().map(|(arm, series)| strips::Line {
+                label: study.arms[*arm].name.clone(),
+                note: format!("up to {}", words::figure(series.iter().copied().fold(0.0, f64::max))),
+                points: thinned(series),
+                series: *arm,
+            });
+            strips::lines(&title, &caption, &rows.collect::<Vec<_>>(), x, "seconds")
+        }
+    };
+    Some(Plot { title, svg, caption })
+}
+
+fn series_lines(title: &str, caption: &str, runs: &[(usize, &[f64])], x: Scale) -> String {
+    let y = Scale::from_zero(runs.iter().flat_map(|(_, series)| series.iter().copied()));
+    let ticks: Vec<Tick> = x.ticks(6.0).into_iter().map(|tick| (tick, words::tick(tick))).collect();
+    let mut drawing = Drawing::new(HEIGHT, title, caption);
     let frame = Frame::new(&mut drawing, x, y, &ticks, ("seconds", "transactions/s"));
     for (place, (arm, series)) in runs.iter().enumerate() {
         let points: Vec<(f64, f64)> =
@@ -497,7 +520,7 @@ fn series(study: &Study, cell: usize) -> Option<Plot> {
         let first = (every * (place % 6)) / 6 + every / 4;
         points.iter().skip(first).step_by(every).for_each(|(x, y)| drawing.raw(&svg::marker(*arm, *x, *y)));
     }
-    Some(Plot { title, svg: drawing.finish(), caption })
+    drawing.finish()
 }
 
 /// The middle of each second with its value; of long runs the least and the most of each stretch, so that no stall is lost.
@@ -527,13 +550,14 @@ fn series_caption(study: &Study, runs: &[(usize, &[f64])]) -> String {
             (below > 0).then(|| format!("{} in {}", study.arms[*arm].name, words::count(below, "second")))
         })
         .collect();
-    let fell = if halves.is_empty() {
-        "No arm fell below half of its mean in any second.".to_owned()
-    } else {
-        format!("Below half of its mean fell {}.", words::list(&halves))
+    let fell = match halves.len() {
+        0 => "No arm fell below half of its mean in any second.".to_owned(),
+        1..=4 => format!("Below half of its mean fell {}.", words::list(&halves)),
+        many => format!("{many} arms fell below half of their mean, among them {}.", words::list(&halves[..2])),
     };
+    let scales = if runs.len() > LINES_MAX { " Each row has a scale of its own, from 0." } else { "" };
     let which = if study.pairs() > 1 { " Of each arm the run in the middle." } else { "" };
-    format!("{fell}{which}")
+    format!("{fell}{which}{scales}")
 }
 
 #[cfg(test)]

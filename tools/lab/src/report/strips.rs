@@ -114,3 +114,37 @@ fn strip(drawing: &mut Drawing, row: &Strip, scale: Scale, at: impl Fn(f64) -> f
     }
     drawing.raw(&svg::marker(row.series, at(row.value), y));
 }
+
+/// A row of a chart over time.
+pub struct Line {
+    /// Its name.
+    pub label: String,
+    /// Its greatest value in words.
+    pub note: String,
+    /// Places along the axis with values.
+    pub points: Vec<(f64, f64)>,
+    /// Which colour.
+    pub series: usize,
+}
+
+/// Draws each row as a line over its own zero, all along one axis.
+pub fn lines(title: &str, caption: &str, rows: &[Line], x: Scale, unit: &str) -> String {
+    const LINE: f64 = 58.0;
+    let bottom = 8.0 + rows.len() as f64 * LINE;
+    let mut drawing = Drawing::new(bottom + 42.0, title, caption);
+    axis(&mut drawing, x, bottom, unit);
+    for (index, row) in rows.iter().enumerate() {
+        let top = 4.0 + index as f64 * LINE;
+        let base = top + LINE - 6.0;
+        let scale = Scale::from_zero(row.points.iter().map(|(_, value)| *value));
+        let at = |(along, value): &(f64, f64)| {
+            (LEFT + x.place(*along) * (RIGHT - LEFT), base - scale.place(*value) * (LINE - 24.0))
+        };
+        let points: Vec<(f64, f64)> = row.points.iter().map(at).collect();
+        drawing.line("g", (LEFT, base), (RIGHT, base));
+        drawing.path(&format!("l fine {}", svg::colour(row.series)), &points);
+        drawing.text_within("", (LEFT, top + 13.0), &row.label, RIGHT - LEFT - svg::width(&row.note) - 14.0);
+        drawing.text("t", "end", (RIGHT, top + 13.0), &row.note);
+    }
+    drawing.finish()
+}

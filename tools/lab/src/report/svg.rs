@@ -108,7 +108,7 @@ fn logarithmic(low: f64, high: f64, most: f64) -> Vec<f64> {
     match fitting {
         Some(ticks) if ticks.len() >= 3 => ticks,
         // Less than a step of the series: as on a linear axis.
-        _ => round_between(low, high, most.min(5.0)),
+        _ => round_between(low, high, most),
     }
 }
 
