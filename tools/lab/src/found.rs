@@ -209,7 +209,8 @@ fn ext4_vs_xfs() -> Found {
 }
 
 fn binlog_cost() -> Found {
-    let source = "S0, T4 against T2: MySQL 5.7 without binary log 198.99 tps, MariaDB 10.3 with it 177.80 tps";
+    let source =
+        "S0, T4 against T2: MySQL 5.7 without binary log 198.99 tps, MariaDB 10.3 with it 177.80 tps";
     let says = "without binary log over with it";
     Found {
         scenario: "binlog-cost",
@@ -287,10 +288,16 @@ fn memory_ladder() -> Found {
         report: "S3",
         asks: "pools from a twentieth of the data to all of it, in the report's proportions",
         figure: Figure::Queries,
-        reference: &[],
+        reference: &["", "default"],
         axis: Some("pool, as a share of the data"),
         claims: vec![
-            places("all in memory and tuned over 0.86 of it", Place::Word("tuned"), rung(488.0, 567.0), 1.74, ladder),
+            places(
+                "all in memory and tuned over 0.86 of it",
+                Place::Word("tuned"),
+                rung(488.0, 567.0),
+                1.74,
+                ladder,
+            ),
             places(&says("32", "16"), rung(32.0, 238.0), rung(16.0, 238.0), 1.85, ladder),
             places(&says("96", "64"), rung(96.0, 378.0), rung(64.0, 378.0), 1.55, ladder),
             places(&says("128", "96"), rung(128.0, 378.0), rung(96.0, 378.0), 1.45, ladder),
@@ -362,12 +369,15 @@ fn zero_tuning() -> Found {
 /// The setting of an arm: its name without its engine's, in small letters, with spaces for hyphens.
 pub fn setting(arm: &str, engine: &str) -> String {
     let plain = |text: &str| {
-        let spaced: String = text.chars().map(|c| if matches!(c, '-' | '_' | ',') { ' ' } else { c }).collect();
+        let spaced: String =
+            text.chars().map(|c| if matches!(c, '-' | '_' | ',') { ' ' } else { c }).collect();
         spaced.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let (arm, engine) = (plain(arm), plain(engine));
     match arm.strip_prefix(&engine) {
-        Some(rest) if !engine.is_empty() && (rest.is_empty() || rest.starts_with(' ')) => rest.trim().to_owned(),
+        Some(rest) if !engine.is_empty() && (rest.is_empty() || rest.starts_with(' ')) => {
+            rest.trim().to_owned()
+        }
         _ => arm,
     }
 }

@@ -111,7 +111,8 @@ struct Logs {
 impl Logs {
     /// Of the samples above zero; `None` where there are none.
     fn of(samples: &[f64]) -> Option<Logs> {
-        let logs: Vec<f64> = samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.ln()).collect();
+        let logs: Vec<f64> =
+            samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.ln()).collect();
         let count = logs.len();
         if count == 0 {
             return None;
@@ -143,8 +144,9 @@ fn rank(count: usize) -> usize {
 /// The 97.5 % quantile of Student's distribution, by the whole degrees of freedom below, so never too small.
 fn student_quantile(freedom: f64) -> f64 {
     const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-        2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
     ];
     const NORMAL: f64 = 1.959_964;
     let whole = (freedom + 1e-9).floor().max(1.0);
@@ -187,7 +189,8 @@ mod tests {
         assert!(near(low.ln(), 0.5 - 6.353) && near(high.ln(), 0.5 + 6.353), "{low} {high}");
         // Logarithms -1, 0, 0, 0, 1: deviation 0.70711, 2.776 * 0.70711 / sqrt 5.
         let e = std::f64::consts::E;
-        let (low, high) = estimate(&[1.0 / e, 1.0, 1.0, 1.0, e]).and_then(|five| five.interval).expect("an interval");
+        let (low, high) =
+            estimate(&[1.0 / e, 1.0, 1.0, 1.0, e]).and_then(|five| five.interval).expect("an interval");
         assert!(near(low.ln(), -0.877_85) && near(high.ln(), 0.877_85), "{low} {high}");
     }
 
@@ -196,13 +199,15 @@ mod tests {
         let ratios = [1.9, 2.2, 2.0, 2.4];
         let turned: Vec<f64> = ratios.iter().map(|ratio| 1.0 / ratio).collect();
         let (low, high) = estimate(&ratios).and_then(|ratio| ratio.interval).expect("an interval");
-        let (turned_low, turned_high) = estimate(&turned).and_then(|ratio| ratio.interval).expect("an interval");
+        let (turned_low, turned_high) =
+            estimate(&turned).and_then(|ratio| ratio.interval).expect("an interval");
         assert!(near(low, 1.0 / turned_high) && near(high, 1.0 / turned_low));
     }
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        let known = [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (50, 18)];
+        let known =
+            [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (50, 18)];
         for (count, expected) in known {
             assert_eq!(rank(count), expected, "of {count}");
         }
@@ -226,7 +231,9 @@ mod tests {
         let second: Vec<f64> = first.iter().map(|sample| sample * 2.0).collect();
         let ratio = between(&first, &second).expect("samples");
         let (low, high) = ratio.interval.expect("an interval");
-        assert!(near(ratio.value, 2.0) && near((high / 2.0).ln(), 0.226_66) && near((2.0 / low).ln(), 0.226_66));
+        assert!(
+            near(ratio.value, 2.0) && near((high / 2.0).ln(), 0.226_66) && near((2.0 / low).ln(), 0.226_66)
+        );
         assert_eq!(between(&[1.0], &[2.0, 2.0]).and_then(|ratio| ratio.interval), None);
     }
 

@@ -114,7 +114,8 @@ fn section(a: &Study, b: &Study) -> String {
 
 fn shown(row: &Row) -> Vec<String> {
     let dash = || "–".to_owned();
-    let level = |level: &Option<Estimate>| level.as_ref().map_or_else(dash, |level| words::figure(level.value));
+    let level =
+        |level: &Option<Estimate>| level.as_ref().map_or_else(dash, |level| words::figure(level.value));
     let ratio = |ratio: &Option<Estimate>| ratio.as_ref().map_or_else(dash, words::estimate);
     let agree = match row.agree() {
         Some(true) => "yes",
@@ -165,12 +166,16 @@ fn verdict(rows: &[Row]) -> String {
         .map(|row| if row.cell.is_empty() { row.arm.clone() } else { format!("{}, {}", row.arm, row.cell) })
         .collect();
     let untold = rows.len() - told.len();
-    let rest = if untold > 0 { format!("; {untold} cannot be told for want of pairs") } else { String::new() };
+    let rest =
+        if untold > 0 { format!("; {untold} cannot be told for want of pairs") } else { String::new() };
     if told.is_empty() {
         return "whether the two agree cannot be told: there are no intervals.".to_owned();
     }
     if disagree.is_empty() {
-        return format!("the two agree within their intervals in all of {}{rest}.", words::count(told.len(), "comparison"));
+        return format!(
+            "the two agree within their intervals in all of {}{rest}.",
+            words::count(told.len(), "comparison")
+        );
     }
     // Intervals of 95 % miss by themselves now and then.
     let chance = told.len() as f64 * 0.05;
@@ -182,7 +187,8 @@ fn verdict(rows: &[Row]) -> String {
 /// What is not the same in both, so that a reader knows what he compares.
 fn differences(a: &Study, b: &Study) -> Vec<String> {
     let mut differences = Vec::new();
-    let machine = |study: &Study| study.runs().next().map(|run| study::machine(&run.machine)).unwrap_or_default();
+    let machine =
+        |study: &Study| study.runs().next().map(|run| study::machine(&run.machine)).unwrap_or_default();
     let mut differ = |what: &str, in_a: String, in_b: String| {
         if in_a != in_b {
             differences.push(format!("{what}: {} in A, {} in B", or_none(in_a), or_none(in_b)));

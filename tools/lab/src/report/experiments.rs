@@ -58,7 +58,15 @@ fn keep(studies: &mut Vec<Study>, study: Study) {
 }
 
 fn rows(studies: &[Study]) -> Table {
-    let mut table = Table::new(&["scenario", "report", "what is divided", "ours [95 %]", "the report's", "verdict", "why"]);
+    let mut table = Table::new(&[
+        "scenario",
+        "report",
+        "what is divided",
+        "ours [95 %]",
+        "the report's",
+        "verdict",
+        "why",
+    ]);
     let place = |study: &&Study| {
         let place = found::SCENARIOS.iter().position(|name| *name == study.scenario);
         (place.unwrap_or(usize::MAX), study.scenario.clone())
@@ -80,7 +88,13 @@ fn row(study: &Study) -> Vec<String> {
         None => format!("each arm over {}, {}", study.arms[study.reference].name, study.figure.name()),
     };
     let ours = if shown.is_empty() { against_reference(study) } else { by_engine(study, &shown) };
-    let told = if shown.is_empty() { "no figure to compare".to_owned() } else { verdicts(study, &shown) };
+    let told = if study.runs().next().is_none() {
+        "no run can be used".to_owned()
+    } else if shown.is_empty() {
+        "no figure to compare".to_owned()
+    } else {
+        verdicts(study, &shown)
+    };
     vec![
         study.title(),
         found.map_or("none", |found| found.report).to_owned(),
@@ -88,7 +102,7 @@ fn row(study: &Study) -> Vec<String> {
         ours,
         claim.map_or_else(|| "–".to_owned(), |claim| words::range(claim.ratio)),
         told,
-        why(study, shown.first().copied()),
+        why(study, &shown),
     ]
 }
 
@@ -97,7 +111,13 @@ fn by_engine(study: &Study, shown: &[&Checked]) -> String {
         let arm = &study.arms[checked.arms.0];
         let cell = &study.cells[checked.cells.0].name;
         let name = if checked.claim.of.setting.is_empty() { &arm.name } else { &arm.engine };
-        let cell = if cell.is_empty() || study.cells.len() == 1 { String::new() } else { format!(", {cell}") };
+        // A claim that is not of every cell says its own.
+        let every = checked.claim.of.place == found::Place::Every;
+        let cell = if cell.is_empty() || study.cells.len() == 1 || !every {
+            String::new()
+        } else {
+            format!(", {cell}")
+        };
         format!("{name}{cell}: {}", words::estimate(&checked.ours))
     };
     capped(shown.iter().map(one).collect())
@@ -136,54 +156,72 @@ fn capped(parts: Vec<String>) -> String {
     if more > 0 { format!("{shown}; {more} more in the report") } else { shown }
 }
 
-/// The report's reason, and which measured cost moved most between the two sides.
-fn why(study: &Study, checked: Option<&Checked>) -> String {
+/// The report's reason, and which measured cost moved most between the two sides; MariaDB's, where it is there.
+fn why(study: &Study, shown: &[&Checked]) -> String {
     let said = study.found.as_ref().map_or("", |found| found.why);
-    let measured = checked.and_then(|checked| cost(study, checked));
+    let of_mariadb =
+        shown.iter().find(|checked| study.arms[checked.arms.0].engine.eq_ignore_ascii_case("mariadb"));
+    let measured = match of_mariadb.or(shown.first()) {
+        Some(checked) => cost(study, checked.arms, checked.cells),
+        // Without a report's ratio, the row shows arms over the reference: the last of them in the last cell.
+        None => last(study).and_then(|(arm, cell)| cost(study, (arm, study.reference), (cell, cell))),
+    };
     match measured {
-        Some(measured) if said.is_empty() => format!("{measured}."),
+        Some(measured) if said.is_empty() => format!("{}.", words::capital(&measured)),
         Some(measured) => format!("{said}; {measured}."),
         None if said.is_empty() => "–".to_owned(),
         None => format!("{said}."),
     }
 }
 
-type Cost = (&'static str, fn(&Measurement) -> Option<f64>, fn(f64) -> String);
+fn last(study: &Study) -> Option<(usize, usize)> {
+    let has_ratio =
+        |place: &(usize, usize)| study.groups.get(place).is_some_and(|group| group.ratio.is_some());
+    let keel = |place: &&(usize, usize)| study.arms[place.0].engine.eq_ignore_ascii_case("keel");
+    let places: Vec<(usize, usize)> = study.groups.keys().copied().filter(has_ratio).collect();
+    places.iter().filter(keel).max_by_key(|place| place.1).or(places.last()).copied()
+}
 
-/// The two costs that moved most.
-fn cost(study: &Study, checked: &Checked) -> Option<String> {
-    let of = study.group(checked.arms.0, checked.cells.0)?;
-    let over = study.group(checked.arms.1, checked.cells.1)?;
-    let costs: [Cost; 6] = [
-        ("bytes read a transaction", |run| run.cost.bytes_read_per_transaction, words::bytes),
-        ("bytes written a transaction", |run| run.cost.bytes_written_per_transaction, words::bytes),
-        ("syncs a transaction", |run| run.cost.syncs_per_transaction, words::figure),
-        ("context switches a transaction", |run| run.cost.switches_per_transaction, words::figure),
-        ("us of CPU a query", |run| run.cost.cpu_us_per_query, words::figure),
-        ("missed page requests", |run| run.cost.hit_rate.map(|rate| (1.0 - rate) * 100.0), |share| {
-            format!("{} %", words::figure(share))
-        }),
-    ];
+type Cost = (&'static str, fn(&Measurement) -> Option<f64>, f64, fn(f64) -> String);
+
+/// Costs, the least of each that is worth a word, and how it is shown.
+const COSTS: [Cost; 6] = [
+    ("bytes read a transaction", |run| run.cost.bytes_read_per_transaction, 512.0, words::bytes),
+    ("bytes written a transaction", |run| run.cost.bytes_written_per_transaction, 512.0, words::bytes),
+    ("syncs a transaction", |run| run.cost.syncs_per_transaction, 0.02, words::figure),
+    ("context switches a transaction", |run| run.cost.switches_per_transaction, 0.2, words::figure),
+    ("us of CPU a query", |run| run.cost.cpu_us_per_query, 0.0, words::figure),
+    ("page requests that missed", |run| run.cost.hit_rate.map(|rate| (1.0 - rate) * 100.0), 0.5, percent),
+];
+
+fn percent(share: f64) -> String {
+    format!("{} %", words::figure(share))
+}
+
+/// The two costs that moved most from the divisor to the dividend.
+fn cost(study: &Study, arms: (usize, usize), cells: (usize, usize)) -> Option<String> {
+    let (of, over) = (study.group(arms.0, cells.0)?, study.group(arms.1, cells.1)?);
     let mut moved: Vec<(f64, String)> = Vec::new();
-    for (name, value, show) in costs {
+    let mut known = false;
+    for (name, value, least, show) in COSTS {
         let (Some(of), Some(over)) = (of.median(value), over.median(value)) else { continue };
-        if of <= 0.0 || over <= 0.0 {
-            continue;
+        known = true;
+        if of > 0.0 && over > 0.0 && of.max(over) >= least {
+            moved.push(((of / over).ln().abs(), format!("{name} {} to {}", show(over), show(of))));
         }
-        moved.push(((of / over).ln().abs(), format!("{name}: {} after {}", show(of), show(over))));
     }
     moved.sort_by(|a, b| b.0.total_cmp(&a.0));
     // A tenth is what such figures move by themselves.
-    let told: Vec<String> = moved.into_iter().filter(|(by, _)| *by > 0.1).take(2).map(|(_, text)| text).collect();
-    if told.is_empty() {
-        return Some("measured costs are the same on both sides".to_owned()).filter(|_| of.cost_known());
-    }
-    let engine = &study.arms[checked.arms.0].engine;
-    Some(format!("of {engine}, {}", told.join(", ")))
-}
-
-impl crate::report::study::Group {
-    fn cost_known(&self) -> bool {
-        self.median(|run| run.cost.cpu_us_per_query).is_some()
+    let told: Vec<String> =
+        moved.into_iter().filter(|(by, _)| *by > 0.1).take(2).map(|(_, text)| text).collect();
+    let names = (&study.arms[arms.0].name, &study.arms[arms.1].name);
+    let who = if names.0 == names.1 {
+        format!("on {}", names.0)
+    } else {
+        format!("from {} to {}", names.1, names.0)
+    };
+    match told.is_empty() {
+        false => Some(format!("measured {who}: {}", told.join(", "))),
+        true => known.then(|| format!("measured {who}: costs are the same")),
     }
 }

@@ -89,8 +89,10 @@ fn measurement(
         .collect();
     let mean = 64_000.0 / tps.max(1.0);
     let quantile = |rare: f64| mean * (0.25 + 0.75 * rare.powf(1.35));
-    let latencies: Vec<(f64, f64)> =
-        (0..90).map(|step| f64::from(step) * 0.05).map(|rare| (quantile(rare), 1.0 - 10f64.powf(-rare))).collect();
+    let latencies: Vec<(f64, f64)> = (0..90)
+        .map(|step| f64::from(step) * 0.05)
+        .map(|rare| (quantile(rare), 1.0 - 10f64.powf(-rare)))
+        .collect();
     let latencies = if tps > 0.0 { latencies } else { Vec::new() };
     let tuned = arm.name.contains("tuned");
     json!({

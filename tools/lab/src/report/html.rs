@@ -74,12 +74,12 @@ fn section(text: &mut String, study: &Study, index: usize) {
 fn lead(study: &Study) -> String {
     let runs = words::count(study.runs().count(), "run");
     let pairs = words::count(study.pairs(), "pair");
-    let arms = format!("{} in {}", words::count(study.arms.len(), "arm"), words::count(study.cells.len(), "cell"));
-    let capital = |text: &str| text.chars().take(1).flat_map(char::to_uppercase).chain(text.chars().skip(1)).collect();
-    let asks = study.found.as_ref().map(|found| {
-        let asks: String = capital(found.asks);
-        format!("{asks} (report {}). ", found.report)
-    });
+    let arms =
+        format!("{} in {}", words::count(study.arms.len(), "arm"), words::count(study.cells.len(), "cell"));
+    let asks = study
+        .found
+        .as_ref()
+        .map(|found| format!("{} (report {}). ", words::capital(found.asks), found.report));
     format!("{}{arms}, {pairs}, {runs}.", asks.unwrap_or_default())
 }
 
@@ -89,7 +89,8 @@ fn charts(text: &mut String, study: &Study, plots: &Plots) {
         text.push_str("<ul class=\"legend\">");
         for (arm, of) in study.arms.iter().enumerate() {
             let missing = if study.run_of(arm).is_none() { " (missing)" } else { "" };
-            let _ = write!(text, "<li>{}<span>{}{missing}</span></li>", svg::swatch(arm), words::html(&of.name));
+            let _ =
+                write!(text, "<li>{}<span>{}{missing}</span></li>", svg::swatch(arm), words::html(&of.name));
         }
         text.push_str("</ul>\n");
     }
@@ -118,12 +119,8 @@ fn conditions(text: &mut String, study: &Study) {
     let mut started: Vec<&str> = study.runs().map(|run| run.started.as_str()).collect();
     started.sort_unstable();
     if let (Some(first), Some(last)) = (started.first(), started.last()) {
-        let _ = writeln!(
-            text,
-            "<p>First run {}, last run {} (UTC).</p>",
-            words::html(first),
-            words::html(last)
-        );
+        let _ =
+            writeln!(text, "<p>First run {}, last run {} (UTC).</p>", words::html(first), words::html(last));
     }
     text.push_str(&table::settings(study).cards("Servers and the settings they were started with"));
     text.push_str(&table::workloads(study).cards("Workloads and the seeds of their random numbers"));

@@ -56,7 +56,9 @@ pub fn load(dir: &Path) -> Result<Loaded, String> {
         }
         number += 1;
         if read == LINE_BYTES_MAX {
-            return Err(format!("{shown}, line {number}: longer than {LINE_BYTES_MAX} bytes: no measurement"));
+            return Err(format!(
+                "{shown}, line {number}: longer than {LINE_BYTES_MAX} bytes: no measurement"
+            ));
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
@@ -64,7 +66,9 @@ pub fn load(dir: &Path) -> Result<Loaded, String> {
         let whole = line.last() == Some(&b'\n');
         match parse(&line).map_err(|error| format!("{shown}, line {number}: {error}"))? {
             Ok(run) => loaded.runs.push(run),
-            Err(_) if !whole => loaded.notes.push(format!("The last line of {shown} was cut and is left out.")),
+            Err(_) if !whole => {
+                loaded.notes.push(format!("The last line of {shown} was cut and is left out."))
+            }
             Err(error) => {
                 loaded.notes.push(format!("Line {number} of {shown} is damaged and left out: {error}."));
             }

@@ -27,7 +27,12 @@ pub fn section(study: &Study) -> String {
     let (checked, unasked) = verdict::check(study);
     let mut text = format!("\n## {}\n", words::markdown(&study.title()));
     if let Some(found) = &study.found {
-        let _ = write!(text, "\n{} ({}).\n", words::markdown(found.asks), words::markdown(found.report));
+        let _ = write!(
+            text,
+            "\n{} ({}).\n",
+            words::markdown(&words::capital(found.asks)),
+            words::markdown(found.report)
+        );
     }
     let _ = write!(text, "\n**Verdict:** {}\n", words::markdown(&verdict::sentence(study, &checked)));
     let _ = write!(text, "\n{}", table::arms(study, &checked).markdown());
@@ -54,7 +59,7 @@ pub fn section(study: &Study) -> String {
 pub fn notes(study: &Study, unasked: &[String]) -> Vec<String> {
     let mut notes: Vec<String> = study.notes.iter().chain(&study.skipped).cloned().collect();
     if !unasked.is_empty() {
-        let shown = words::list(&unasked.iter().take(4).cloned().collect::<Vec<_>>());
+        let shown = unasked[..unasked.len().min(4)].join("; ");
         let more = unasked.len().saturating_sub(4);
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         notes.push(format!("Not measured here, though the report has it: {shown}{more}."));

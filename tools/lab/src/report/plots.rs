@@ -126,14 +126,15 @@ fn lines(study: &Study, panel: &Panel) -> Option<Plot> {
     // What is left of a panel's name beside its axis: the workload.
     let name = panel.name.trim_end_matches(&axis_name).trim_matches([',', ' ']);
     let name = if name.is_empty() { String::new() } else { format!(": {name}") };
-    let title = format!("{} by {axis_name}", capital(figure));
+    let title = format!("{} by {axis_name}", words::capital(figure));
     let caption = lines_caption(study, panel, &levels);
     let mut drawing = Drawing::new(HEIGHT, &format!("{title}{name}"), &caption);
     let frame = Frame::new(&mut drawing, x, y, &ticks, (&axis_name, figure));
     for (arm, points) in &levels {
         let color = svg::colour(*arm);
         if levels.len() <= BANDS_MAX {
-            let edge = |of: fn((f64, f64)) -> f64| points.iter().map(|p| frame.at(p.0, of(p.2))).collect::<Vec<_>>();
+            let edge =
+                |of: fn((f64, f64)) -> f64| points.iter().map(|p| frame.at(p.0, of(p.2))).collect::<Vec<_>>();
             drawing.area(&format!("band {color}"), &edge(|low| low.0), &edge(|high| high.1));
         }
     }
@@ -160,7 +161,8 @@ fn point(study: &Study, arm: usize, cell: usize) -> Option<(f64, f64, (f64, f64)
 
 /// Linear where places are near each other, else logarithmic, with room at the ends.
 fn axis(places: impl Iterator<Item = f64> + Clone) -> Scale {
-    let (low, high) = places.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+    let (low, high) =
+        places.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
     if low > 0.0 && high > low * 5.0 {
         let room = (high / low).powf(0.04);
         return Scale::Log(low / room, high * room);
@@ -187,18 +189,15 @@ fn axis_name(study: &Study, panel: &Panel) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
 type Levels = (usize, Vec<(f64, f64, (f64, f64))>);
 
 fn lines_caption(study: &Study, panel: &Panel, levels: &[Levels]) -> String {
     let last = panel.cells.last().copied().unwrap_or_default();
     let name = &study.cells[last].name;
-    let mut ends: Vec<(usize, f64)> =
-        levels.iter().filter_map(|(arm, _)| Some((*arm, study.group(*arm, last)?.level.as_ref()?.value))).collect();
+    let mut ends: Vec<(usize, f64)> = levels
+        .iter()
+        .filter_map(|(arm, _)| Some((*arm, study.group(*arm, last)?.level.as_ref()?.value)))
+        .collect();
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut text = match ends.as_slice() {
         [] => format!("Nothing was measured at {name}. "),
@@ -216,8 +215,9 @@ fn lines_caption(study: &Study, panel: &Panel, levels: &[Levels]) -> String {
         .filter_map(|(arm, points)| {
             let peak = points.iter().map(|point| point.1).fold(0.0, f64::max);
             let end = study.group(*arm, last)?.level.as_ref()?.value;
-            (peak > 0.0 && end < peak * 0.95)
-                .then(|| format!("{} keeps {:.0} % of its best there", study.arms[*arm].name, end / peak * 100.0))
+            (peak > 0.0 && end < peak * 0.95).then(|| {
+                format!("{} keeps {:.0} % of its best there", study.arms[*arm].name, end / peak * 100.0)
+            })
         })
         .take(4)
         .collect();
@@ -248,11 +248,14 @@ fn levels(study: &Study, cell: usize) -> Option<Plot> {
         })
         .collect();
     let most = rows.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
-    let intervals =
-        if study.pairs() > 1 { "Whiskers are 95 % intervals of the median." } else { "Single runs, no intervals." };
+    let intervals = if study.pairs() > 1 {
+        "Whiskers are 95 % intervals of the median."
+    } else {
+        "Single runs, no intervals."
+    };
     let caption = format!("{} is highest with {}. {intervals}", most.label, most.note);
     let scale = Scale::from_zero(rows.iter().flat_map(|row| [row.value, row.interval.map_or(0.0, |i| i.1)]));
-    let title = format!("{}{}", capital(study.figure.name()), of_cell(study, cell));
+    let title = format!("{}{}", words::capital(study.figure.name()), of_cell(study, cell));
     let svg = strips::draw(&title, &caption, &rows, scale, None, study.figure.name());
     Some(Plot { title, svg, caption })
 }
@@ -273,12 +276,14 @@ fn ratios(study: &Study, checked: &[Checked]) -> Vec<Plot> {
 /// A chart for each cell; or for each arm, where arms are few and cells are not.
 fn against_reference(study: &Study, checked: &[Checked]) -> Vec<Plot> {
     let rows: Vec<(usize, usize, Strip)> = (0..study.cells.len())
-        .flat_map(|cell| reference_strips(study, checked, cell).into_iter().map(move |row| (cell, row.series, row)))
+        .flat_map(|cell| {
+            reference_strips(study, checked, cell).into_iter().map(move |row| (cell, row.series, row))
+        })
         .collect();
     let strips: Vec<Strip> = rows.iter().map(|(_, _, row)| row.clone()).collect();
     let scale = strips::ratio_scale(&strips);
     let by_arm = study.arms.len() <= 4 && study.cells.len() > 1;
-    let (figure, reference) = (capital(study.figure.name()), &study.arms[study.reference].name);
+    let (figure, reference) = (words::capital(study.figure.name()), &study.arms[study.reference].name);
     let parts = if by_arm { study.arms.len() } else { study.cells.len() };
     let mut plots = Vec::new();
     for part in 0..parts {
@@ -370,7 +375,8 @@ fn ratio_caption(rows: &[Strip], noun: &str) -> String {
             parts.push(format!("{count} {what}"));
         }
     }
-    let diamond = if rows.iter().any(|row| row.report.is_some()) { " The open diamond is the report's." } else { "" };
+    let diamond =
+        if rows.iter().any(|row| row.report.is_some()) { " The open diamond is the report's." } else { "" };
     format!("Of {}: {}.{diamond}", words::count(rows.len(), noun), words::list(&parts))
 }
 
@@ -379,12 +385,15 @@ const RARITY_MAX: f64 = 6.0;
 
 /// Milliseconds against the share of transactions, the tail stretched as in HdrHistogram's percentile plots.
 fn latency(study: &Study, cell: usize) -> Option<Plot> {
-    let curves: Vec<(usize, Vec<(f64, f64)>)> =
-        in_cell(study, cell).map(|(arm, group)| (arm, curve(group))).filter(|(_, curve)| curve.len() > 1).collect();
+    let curves: Vec<(usize, Vec<(f64, f64)>)> = in_cell(study, cell)
+        .map(|(arm, group)| (arm, curve(group)))
+        .filter(|(_, curve)| curve.len() > 1)
+        .collect();
     if curves.is_empty() {
         return None;
     }
-    let end = curves.iter().filter_map(|(_, curve)| curve.last()).map(|(rarity, _)| *rarity).fold(1.0, f64::max);
+    let end =
+        curves.iter().filter_map(|(_, curve)| curve.last()).map(|(rarity, _)| *rarity).fold(1.0, f64::max);
     let y = Scale::log(curves.iter().flat_map(|(_, curve)| curve.iter().map(|(_, ms)| *ms)), 10.0);
     let shares = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
     let ticks: Vec<Tick> = shares
@@ -445,12 +454,15 @@ fn curve(group: &Group) -> Vec<(f64, f64)> {
 
 fn at_share(result: &crate::record::Outcome, share: f64) -> Option<f64> {
     if result.latencies.is_empty() {
-        let known = [(0.5, result.p50_ms), (0.95, result.p95_ms), (0.99, result.p99_ms), (1.0, result.max_ms)];
+        let known =
+            [(0.5, result.p50_ms), (0.95, result.p95_ms), (0.99, result.p99_ms), (1.0, result.max_ms)];
         return known.into_iter().find(|(known, _)| *known >= share - 1e-9).map(|(_, ms)| ms);
     }
     // Between two points of the distribution, in proportion.
     let place = result.latencies.partition_point(|(_, reached)| *reached < share - 1e-12);
-    let Some((ms, reached)) = result.latencies.get(place) else { return result.latencies.last().map(|(ms, _)| *ms) };
+    let Some((ms, reached)) = result.latencies.get(place) else {
+        return result.latencies.last().map(|(ms, _)| *ms);
+    };
     let (less, before) =
         place.checked_sub(1).and_then(|before| result.latencies.get(before)).copied().unwrap_or((*ms, 0.0));
     let part = if *reached > before { (share - before) / (*reached - before) } else { 1.0 };
@@ -465,7 +477,11 @@ fn latency_caption(study: &Study, cell: usize) -> String {
     tails.sort_by(|a, b| a.0.total_cmp(&b.0));
     match tails.as_slice() {
         [] => "No latencies were measured.".to_owned(),
-        [(ms, arm)] => format!("99 % of {}'s transactions take {} ms or less.", study.arms[*arm].name, words::figure(*ms)),
+        [(ms, arm)] => format!(
+            "99 % of {}'s transactions take {} ms or less.",
+            study.arms[*arm].name,
+            words::figure(*ms)
+        ),
         [(least, best), .., (most, worst)] => format!(
             "99 % take {} ms or less with {}, {} ms with {}; lower is better.",
             words::figure(*least),
@@ -553,7 +569,9 @@ fn series_caption(study: &Study, runs: &[(usize, &[f64])]) -> String {
     let fell = match halves.len() {
         0 => "No arm fell below half of its mean in any second.".to_owned(),
         1..=4 => format!("Below half of its mean fell {}.", words::list(&halves)),
-        many => format!("{many} arms fell below half of their mean, among them {}.", words::list(&halves[..2])),
+        many => {
+            format!("{many} arms fell below half of their mean, among them {}.", words::list(&halves[..2]))
+        }
     };
     let scales = if runs.len() > LINES_MAX { " Each row has a scale of its own, from 0." } else { "" };
     let which = if study.pairs() > 1 { " Of each arm the run in the middle." } else { "" };

@@ -43,7 +43,14 @@ pub fn ratio_scale(rows: &[Strip]) -> Scale {
 }
 
 /// Draws rows along an axis; `zero` is a value to draw a line at.
-pub fn draw(title: &str, caption: &str, rows: &[Strip], scale: Scale, zero: Option<f64>, unit: &str) -> String {
+pub fn draw(
+    title: &str,
+    caption: &str,
+    rows: &[Strip],
+    scale: Scale,
+    zero: Option<f64>,
+    unit: &str,
+) -> String {
     let bottom = 8.0 + rows.len() as f64 * ROW;
     let mut drawing = Drawing::new(bottom + 42.0, title, caption);
     let at = |value: f64| LEFT + scale.place(value) * (RIGHT - LEFT);

@@ -157,7 +157,7 @@ impl Study {
         self.groups.values().map(|group| group.runs.len()).max().unwrap_or(0)
     }
 
-    /// The reference by the report's settings, MariaDB's before others', else the arm that ran first.
+    /// The reference by the report's settings, MariaDB's before others'; else the first arm that is no Keel, else the first.
     fn find_reference(&self) -> usize {
         let wanted = self.found.as_ref().map(|found| found.reference).unwrap_or_default();
         let place = |engine: Option<&str>, setting: &str| {
@@ -166,7 +166,10 @@ impl Study {
             })
         };
         let by_engine = |engine| wanted.iter().find_map(|setting| place(engine, setting));
-        by_engine(Some("mariadb")).or_else(|| by_engine(Some("mysql"))).or_else(|| by_engine(None)).unwrap_or(0)
+        let other = || self.arms.iter().position(|arm| !arm.engine.eq_ignore_ascii_case("keel"));
+        let found =
+            by_engine(Some("mariadb")).or_else(|| by_engine(Some("mysql"))).or_else(|| by_engine(None));
+        found.or_else(other).unwrap_or(0)
     }
 
     fn sort_into_groups(&mut self, runs: Vec<Measurement>) {
@@ -193,7 +196,9 @@ impl Study {
             let trouble = trouble.trim_end_matches('.');
             // Each place where they are few, else how many.
             self.notes.extend(match places.as_slice() {
-                few if few.len() <= 3 => few.iter().map(|place| format!("{place} is left out: {trouble}.")).collect(),
+                few if few.len() <= 3 => {
+                    few.iter().map(|place| format!("{place} is left out: {trouble}.")).collect()
+                }
                 many => vec![format!("{arm}: {} runs are left out: {trouble}.", many.len())],
             });
         }
@@ -257,7 +262,10 @@ impl Study {
             }
         }
         if most == 1 {
-            notes.push("Each arm ran once: ratios have no interval, and nothing here tells noise from difference.".into());
+            notes.push(
+                "Each arm ran once: ratios have no interval, and nothing here tells noise from difference."
+                    .into(),
+            );
         } else if (2..=3).contains(&most) {
             notes.push(format!("{most} pairs: intervals are wide; five pairs or more narrow them."));
         }
@@ -291,7 +299,11 @@ pub fn machine(machine: &crate::record::Machine) -> String {
         words::bytes(machine.memory as f64),
         machine.kernel,
         machine.file_system,
-        machine.scheduler.as_ref().map(|scheduler| format!(", I/O scheduler {scheduler}")).unwrap_or_default(),
+        machine
+            .scheduler
+            .as_ref()
+            .map(|scheduler| format!(", I/O scheduler {scheduler}"))
+            .unwrap_or_default(),
         machine.client_cores.as_ref().map(|cores| format!(", clients on core {cores}")).unwrap_or_default(),
     )
 }

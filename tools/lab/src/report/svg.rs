@@ -95,7 +95,10 @@ fn logarithmic(low: f64, high: f64, most: f64) -> Vec<f64> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let series = |factors: &[f64], every: i32| -> Vec<f64> {
         let powers = (from..=to).filter(|power| power.rem_euclid(every) == 0);
-        powers.flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power))).filter(within).collect()
+        powers
+            .flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power)))
+            .filter(within)
+            .collect()
     };
     let candidates = [
         series(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0], 1),
@@ -126,7 +129,8 @@ pub fn colour(series: usize) -> String {
 pub fn marker(series: usize, x: f64, y: f64) -> String {
     let class = colour(series);
     let path = |d: String, kind: &str| format!("<path class=\"{kind} {class}\" d=\"{d}\"/>");
-    let ring = |r: f64| format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 -{} 0z", x - r, 2.0 * r, 2.0 * r);
+    let ring =
+        |r: f64| format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 -{} 0z", x - r, 2.0 * r, 2.0 * r);
     let square = || format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5);
     let up = || format!("M{x:.1} {:.1}l4.6 8h-9.2z", y - 5.0);
     let diamond = || format!("M{x:.1} {:.1}l5 5l-5 5l-5-5z", y - 5.0);
@@ -202,8 +206,10 @@ impl Drawing {
     /// Text of a class, `anchor` one of start, middle, end.
     pub fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let text = words::html(text);
-        let _ =
-            writeln!(self.body, "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+        let _ = writeln!(
+            self.body,
+            "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
+        );
     }
 
     /// Text cut to a width, whole in the title that a pointer shows.

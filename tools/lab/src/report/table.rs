@@ -107,12 +107,38 @@ fn class(column: &Column) -> &'static str {
 pub fn arms(study: &Study, checked: &[Checked]) -> Table {
     let over = format!("#ratio to {} [95 %]", study.arms[study.reference].name);
     let mut table = Table::new(&[
-        "arm", "cell", "#pairs", &over, "#the report's", "#tps", "#qps", "#new orders/min", "#p50 ms", "#p95 ms", "#p99 ms", "#max ms",
-        "#CPU us/query", "#switches/tx", "#syncs/tx", "#written/tx", "#read/tx", "#hit rate", "#errors",
+        "arm",
+        "cell",
+        "#pairs",
+        &over,
+        "#the report's",
+        "#tps",
+        "#qps",
+        "#new orders/min",
+        "#p50 ms",
+        "#p95 ms",
+        "#p99 ms",
+        "#max ms",
+        "#CPU us/query",
+        "#switches/tx",
+        "#syncs/tx",
+        "#written/tx",
+        "#read/tx",
+        "#hit rate",
+        "#errors",
     ]);
     for cell in 0..study.cells.len() {
         for arm in 0..study.arms.len() {
             table.rows.push(row(study, checked, arm, cell));
+        }
+    }
+    let names = names_of_more(study);
+    if names.len() <= MORE_BESIDE_MAX {
+        table.columns.extend(columns_of_more(&names));
+        let places =
+            (0..study.cells.len()).flat_map(|cell| (0..study.arms.len()).map(move |arm| (arm, cell)));
+        for (row, (arm, cell)) in table.rows.iter_mut().zip(places) {
+            row.extend(values_of_more(study, &names, arm, cell));
         }
     }
     table.without_empty_columns()
@@ -147,7 +173,9 @@ fn row(study: &Study, checked: &[Checked], arm: usize, cell: usize) -> Vec<Strin
         dash(group.median(|run| run.cost.syncs_per_transaction)),
         bytes(group.median(|run| run.cost.bytes_written_per_transaction)),
         bytes(group.median(|run| run.cost.bytes_read_per_transaction)),
-        group.median(|run| run.cost.hit_rate).map_or_else(|| "–".to_owned(), |rate| format!("{:.2} %", rate * 100.0)),
+        group
+            .median(|run| run.cost.hit_rate)
+            .map_or_else(|| "–".to_owned(), |rate| format!("{:.2} %", rate * 100.0)),
         group.errors().to_string(),
     ]);
     row
@@ -165,8 +193,15 @@ pub fn reports_ratio(study: &Study, checked: &[Checked], arm: usize, cell: usize
 
 /// What the report says and what is found here.
 pub fn claims(study: &Study, checked: &[Checked]) -> Table {
-    let mut table =
-        Table::new(&["the report says", "engine", "cell", "#the report's", "#ours [95 %]", "verdict", "source"]);
+    let mut table = Table::new(&[
+        "the report says",
+        "engine",
+        "cell",
+        "#the report's",
+        "#ours [95 %]",
+        "verdict",
+        "source",
+    ]);
     for checked in checked {
         let claim = &checked.claim;
         let arm = &study.arms[checked.arms.0];
@@ -187,28 +222,44 @@ pub fn claims(study: &Study, checked: &[Checked]) -> Table {
     table.without_empty_columns()
 }
 
-/// Further figures that only this scenario has: a row for each arm in each cell.
+/// Further figures, as many as this, stand in the scenario's table.
+const MORE_BESIDE_MAX: usize = 2;
+
+/// Further figures that only this scenario has, where they are more than its table takes: a row for each arm in each cell.
 pub fn more(study: &Study) -> Option<Table> {
-    let mut names: Vec<&str> = study.runs().flat_map(|run| run.result.more.keys().map(String::as_str)).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.truncate(40);
-    if names.is_empty() {
+    let names = names_of_more(study);
+    if names.len() <= MORE_BESIDE_MAX {
         return None;
     }
-    let heads: Vec<String> = names.iter().map(|name| format!("#{}", name.replace('_', " "))).collect();
     let mut table = Table::new(&["arm", "cell"]);
-    table.columns.extend(Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>()).columns);
+    table.columns.extend(columns_of_more(&names));
     for cell in 0..study.cells.len() {
-        for arm in 0..study.arms.len() {
-            let Some(group) = study.group(arm, cell) else { continue };
+        for arm in (0..study.arms.len()).filter(|arm| study.group(*arm, cell).is_some()) {
             let mut row = vec![study.arms[arm].name.clone(), study.cells[cell].name.clone()];
-            let value = |name: &&str| words::figure_or_dash(group.median(|run| run.result.more.get(*name).copied()));
-            row.extend(names.iter().map(value));
+            row.extend(values_of_more(study, &names, arm, cell));
             table.rows.push(row);
         }
     }
     Some(table.without_empty_columns())
+}
+
+fn names_of_more(study: &Study) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        study.runs().flat_map(|run| run.result.more.keys().map(String::as_str)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(40);
+    names
+}
+
+fn columns_of_more(names: &[&str]) -> Vec<Column> {
+    names.iter().map(|name| Column { head: name.replace('_', " "), figures: true }).collect()
+}
+
+fn values_of_more(study: &Study, names: &[&str], arm: usize, cell: usize) -> Vec<String> {
+    let group = study.group(arm, cell);
+    let value = |name: &&str| group.and_then(|group| group.median(|run| run.result.more.get(*name).copied()));
+    names.iter().map(value).map(words::figure_or_dash).collect()
 }
 
 /// Versions and settings of the arms.
@@ -218,7 +269,8 @@ pub fn settings(study: &Study) -> Table {
     for (arm, of) in study.arms.iter().enumerate() {
         let Some(run) = study.run_of(arm) else { continue };
         let server = &run.server;
-        let settings = if server.settings.is_empty() { "none".to_owned() } else { server.settings.join("; ") };
+        let settings =
+            if server.settings.is_empty() { "none".to_owned() } else { server.settings.join("; ") };
         table.rows.push(vec![
             of.name.clone(),
             server.engine.clone(),
@@ -235,10 +287,30 @@ pub fn settings(study: &Study) -> Table {
 
 /// Variables that name places, moments or the server itself; they differ always and mean nothing here.
 const ADDRESSES: [&str; 24] = [
-    "basedir", "bind_address", "character_sets_dir", "datadir", "general_log_file", "hostname", "identity",
-    "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "last_insert_id", "lc_messages_dir",
-    "log_bin_basename", "log_bin_index", "log_error", "pid_file", "plugin_dir", "port", "rand_seed1", "server_uid",
-    "slow_query_log_file", "socket", "timestamp", "tmpdir",
+    "basedir",
+    "bind_address",
+    "character_sets_dir",
+    "datadir",
+    "general_log_file",
+    "hostname",
+    "identity",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "last_insert_id",
+    "lc_messages_dir",
+    "log_bin_basename",
+    "log_bin_index",
+    "log_error",
+    "pid_file",
+    "plugin_dir",
+    "port",
+    "rand_seed1",
+    "server_uid",
+    "slow_query_log_file",
+    "socket",
+    "timestamp",
+    "tmpdir",
 ];
 
 /// Variables that differ between arms: those of one engine, and those between engines. A column for each arm.
@@ -251,7 +323,8 @@ pub fn variables(study: &Study) -> (Table, Table) {
     names.sort_unstable();
     names.dedup();
     for name in names.into_iter().filter(|name| !ADDRESSES.contains(&name.as_str())) {
-        let values: Vec<Option<&String>> = runs.iter().map(|(_, run)| run.server.variables.get(name)).collect();
+        let values: Vec<Option<&String>> =
+            runs.iter().map(|(_, run)| run.server.variables.get(name)).collect();
         if values.iter().all(|value| *value == values[0]) {
             continue;
         }
@@ -260,7 +333,9 @@ pub fn variables(study: &Study) -> (Table, Table) {
             runs.iter().zip(&values).any(|((b, _), other)| same_engine(*b) && value != other)
         });
         let mut row = vec![name.clone()];
-        row.extend(values.iter().map(|value| value.map_or_else(|| "–".to_owned(), |value| words::cut(value, 200))));
+        row.extend(
+            values.iter().map(|value| value.map_or_else(|| "–".to_owned(), |value| words::cut(value, 200))),
+        );
         if differs_within { within.rows.push(row) } else { across.rows.push(row) }
     }
     (within, across)

@@ -44,8 +44,15 @@ fn tuned(pairs: u32, seed: u64) -> Vec<Measurement> {
         Arm { name: "keel tuned", engine: "keel", tps: &|_| 415.0 },
     ];
     let cells = [("64 clients", Some(64.0))];
-    let scenario =
-        Scenario { name: "default-vs-tuned", quick: true, cells: &cells, arms: &arms, pairs, seconds: 60, noise: 0.03 };
+    let scenario = Scenario {
+        name: "default-vs-tuned",
+        quick: true,
+        cells: &cells,
+        arms: &arms,
+        pairs,
+        seconds: 60,
+        noise: 0.03,
+    };
     fixture::runs(&scenario, seed)
 }
 
@@ -80,17 +87,24 @@ fn many_clients(seed: u64) -> Vec<Measurement> {
 /// Twelve arms with long names in ten cells without an axis; some zero, some missing.
 fn crowd(seed: u64) -> Vec<Measurement> {
     let names: Vec<String> = (0..12)
-        .map(|arm| format!("mariadb package settings but <innodb_setting_{arm}> & a \"rather\" long | name_{arm}"))
+        .map(|arm| {
+            format!("mariadb package settings but <innodb_setting_{arm}> & a \"rather\" long | name_{arm}")
+        })
         .collect();
     let levels: Vec<Box<dyn Fn(usize) -> f64>> = (0..12)
         .map(|arm| {
-            Box::new(move |cell: usize| if arm == 3 { 0.0 } else { 100.0 * (arm + 1) as f64 / (cell + 1) as f64 })
-                as Box<dyn Fn(usize) -> f64>
+            Box::new(
+                move |cell: usize| if arm == 3 { 0.0 } else { 100.0 * (arm + 1) as f64 / (cell + 1) as f64 },
+            ) as Box<dyn Fn(usize) -> f64>
         })
         .collect();
-    let arms: Vec<Arm> =
-        names.iter().zip(&levels).map(|(name, tps)| Arm { name, engine: "mariadb", tps: tps.as_ref() }).collect();
-    let cells: Vec<String> = (0..10).map(|cell| format!("machine {cell} with 512M and one core, workload *{cell}*")).collect();
+    let arms: Vec<Arm> = names
+        .iter()
+        .zip(&levels)
+        .map(|(name, tps)| Arm { name, engine: "mariadb", tps: tps.as_ref() })
+        .collect();
+    let cells: Vec<String> =
+        (0..10).map(|cell| format!("machine {cell} with 512M and one core, workload *{cell}*")).collect();
     let cells: Vec<(&str, Option<f64>)> = cells.iter().map(|name| (name.as_str(), None)).collect();
     let scenario = Scenario {
         name: "a scenario of its own",
@@ -111,8 +125,10 @@ fn crowd(seed: u64) -> Vec<Measurement> {
 
 /// Pools along an axis of bytes, one pair.
 fn ladder(seed: u64) -> Vec<Measurement> {
-    let rungs = [(4, 76), (8, 142), (16, 238), (32, 238), (64, 378), (96, 378), (128, 378), (244, 567), (488, 567)];
-    let name = |(pool, data): (u32, u32)| (format!("pool {} MiB, data {} MiB", pool * 16, data * 16), pool, data);
+    let rungs =
+        [(4, 76), (8, 142), (16, 238), (32, 238), (64, 378), (96, 378), (128, 378), (244, 567), (488, 567)];
+    let name =
+        |(pool, data): (u32, u32)| (format!("pool {} MiB, data {} MiB", pool * 16, data * 16), pool, data);
     let names: Vec<(String, u32, u32)> = rungs.into_iter().map(name).collect();
     let place = |pool: u32, data: u32| Some(f64::from(pool) / f64::from(data));
     let cells: Vec<(&str, Option<f64>)> =
@@ -143,9 +159,9 @@ fn what_was_put_in_is_what_the_report_says() {
     let (checked, _) = verdict::check(&studies[0]);
     assert_eq!(studies[0].arms[studies[0].reference].name, "mariadb package");
     let of = |engine: &str| {
-        let first = checked.iter().find(|checked| {
-            checked.number == 0 && studies[0].arms[checked.arms.0].engine == engine
-        });
+        let first = checked
+            .iter()
+            .find(|checked| checked.number == 0 && studies[0].arms[checked.arms.0].engine == engine);
         first.expect("a claim").clone()
     };
     let (mariadb, keel) = (of("mariadb"), of("keel"));
@@ -154,7 +170,10 @@ fn what_was_put_in_is_what_the_report_says() {
     assert_eq!(mariadb.verdict, verdict::Verdict::Agrees);
     assert_eq!(keel.verdict, verdict::Verdict::Contradicts("no difference here"));
     let sentence = verdict::sentence(&studies[0], &checked);
-    assert!(sentence.contains("mariadb agrees") && sentence.contains("keel contradicts (a finding)"), "{sentence}");
+    assert!(
+        sentence.contains("mariadb agrees") && sentence.contains("keel contradicts (a finding)"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -182,7 +201,11 @@ fn markdown_has_a_row_for_each_arm_and_cell() {
     assert!(text.contains("| strong over async, read, 1000 clients, queries/s | mariadb |"));
     let table: Vec<&str> = text.lines().filter(|line| line.starts_with("| arm")).collect();
     let columns = table[0].matches(" | ").count();
-    assert!(text.lines().filter(|line| line.starts_with("| keel | ")).all(|line| line.matches(" | ").count() == columns));
+    assert!(
+        text.lines()
+            .filter(|line| line.starts_with("| keel | "))
+            .all(|line| line.matches(" | ").count() == columns)
+    );
 }
 
 #[test]
@@ -257,13 +280,17 @@ fn charts_stay_within_their_frames() {
         let page = html::page(&studies(runs), &[]);
         for chart in page.split("<svg viewBox=\"0 0 460 ").skip(1) {
             let chart = chart.split("</svg>").next().unwrap_or_default();
-            let height: f64 = chart.split('"').next().and_then(|height| height.parse().ok()).expect("a height");
+            let height: f64 =
+                chart.split('"').next().and_then(|height| height.parse().ok()).expect("a height");
             for text in chart.split("<text ").skip(1) {
                 let number = |name: &str| -> f64 {
                     let rest = text.split(&format!("{name}=\"")).nth(1).unwrap_or_default();
                     rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
                 };
-                assert!((0.0..=460.0).contains(&number(" x")) && (0.0..=height).contains(&number(" y")), "{text}");
+                assert!(
+                    (0.0..=460.0).contains(&number(" x")) && (0.0..=height).contains(&number(" y")),
+                    "{text}"
+                );
             }
         }
     }
@@ -272,7 +299,9 @@ fn charts_stay_within_their_frames() {
 #[test]
 fn all_variables_that_differ_are_shown_and_addresses_are_not() {
     let page = html::page(&studies(tuned(2, 1)), &[]);
-    for shown in ["innodb_log_file_size", "query_cache_size", "version_comment", "innodb_buffer_pool_size=640M"] {
+    for shown in
+        ["innodb_log_file_size", "query_cache_size", "version_comment", "innodb_buffer_pool_size=640M"]
+    {
         assert!(page.contains(shown), "{shown}");
     }
     assert!(!page.contains(">port<") && !page.contains(">sql_mode<"));
@@ -303,7 +332,11 @@ fn a_line_cut_by_a_kill_and_written_on_is_left_out_and_said() {
     let folder = Folder::with("joined", &format!("{}\n", lines.join("\n")));
     let loaded = load::load(folder.path()).expect("results");
     assert_eq!(loaded.runs.len(), 6);
-    assert!(loaded.notes[0].starts_with("Line 3 of") && loaded.notes[0].contains("damaged"), "{:?}", loaded.notes);
+    assert!(
+        loaded.notes[0].starts_with("Line 3 of") && loaded.notes[0].contains("damaged"),
+        "{:?}",
+        loaded.notes
+    );
 }
 
 #[test]
@@ -347,7 +380,10 @@ fn two_runs_of_the_same_agree_and_a_faster_build_does_not() {
     let a = Folder::with("a", &fixture::lines(&tuned(5, 1)));
     let b = Folder::with("b", &fixture::lines(&tuned(5, 2)));
     let same = compare::page(a.path(), b.path()).expect("a comparison");
-    assert!(same.contains("**Verdict:** the two agree within their intervals in all of 4 comparisons."), "{same}");
+    assert!(
+        same.contains("**Verdict:** the two agree within their intervals in all of 4 comparisons."),
+        "{same}"
+    );
     let mut faster = tuned(5, 2);
     for run in faster.iter_mut().filter(|run| run.arm == "keel tuned") {
         run.result.tps *= 1.5;
@@ -355,7 +391,10 @@ fn two_runs_of_the_same_agree_and_a_faster_build_does_not() {
     }
     let c = Folder::with("c", &fixture::lines(&faster));
     let other = compare::page(a.path(), c.path()).expect("a comparison");
-    assert!(other.contains("the two differ in 1 of 4 comparisons") && other.contains("keel tuned, 64 clients"), "{other}");
+    assert!(
+        other.contains("the two differ in 1 of 4 comparisons") && other.contains("keel tuned, 64 clients"),
+        "{other}"
+    );
     assert!(other.contains("commit of keel tuned: 9b72702a8d4… in A, abcdef01234… in B"), "{other}");
     let one = Folder::with("one", &fixture::lines(&tuned(1, 2)));
     let untold = compare::page(a.path(), one.path()).expect("a comparison");
@@ -378,7 +417,12 @@ fn experiments_have_a_row_for_each_scenario() {
     let row = text.lines().find(|line| line.starts_with("| default-vs-tuned |")).expect("the full run's row");
     assert!(row.contains("mariadb: ") && row.contains("| 5.56 |"), "{row}");
     assert!(row.contains("mariadb agrees; keel contradicts"), "{row}");
-    assert!(row.contains("bytes read a transaction: 8.79 KiB after 400 KiB"), "{row}");
+    assert!(
+        row.contains(
+            "measured from mariadb package to mariadb tuned: bytes read a transaction 400 KiB to 8.79 KiB"
+        ),
+        "{row}"
+    );
     assert!(!text.contains("default-vs-tuned, quick"));
     assert!(text.contains("| a scenario of its own | none |"));
     assert!(text.contains("Not measured here: ext4-vs-xfs, ") && text.contains("nowhere"));
@@ -420,7 +464,13 @@ fn odd_figures_make_no_panic() {
 #[test]
 fn reports_to_look_at() {
     let Some(folder) = std::env::var_os("KEEL_LAB_SHOW").map(PathBuf::from) else { return };
-    let all = [("tuned", tuned(5, 1)), ("one", tuned(1, 1)), ("clients", many_clients(2)), ("crowd", crowd(4)), ("ladder", ladder(5))];
+    let all = [
+        ("tuned", tuned(5, 1)),
+        ("one", tuned(1, 1)),
+        ("clients", many_clients(2)),
+        ("crowd", crowd(4)),
+        ("ladder", ladder(5)),
+    ];
     for (name, runs) in all {
         let dir = folder.join(name);
         fs::create_dir_all(&dir).expect("a folder");

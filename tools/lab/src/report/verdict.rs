@@ -124,7 +124,10 @@ fn cells(study: &Study, claim: &Claim, arms: (usize, usize)) -> Vec<(usize, usiz
         place => all.iter().copied().find(|cell| fits(&study.cells[*cell], place)),
     };
     let (of, over) = (find(&claim.of, arms.0), find(&claim.over, arms.1));
-    of.zip(over).filter(|(of, over)| of != over || matches!(claim.over.place, Place::Peak(_))).into_iter().collect()
+    of.zip(over)
+        .filter(|(of, over)| of != over || matches!(claim.over.place, Place::Peak(_)))
+        .into_iter()
+        .collect()
 }
 
 fn fits(cell: &Cell, place: &Place) -> bool {
@@ -140,13 +143,20 @@ fn fits(cell: &Cell, place: &Place) -> bool {
 fn best(study: &Study, claim: &Claim, arm: usize, word: &str) -> Option<usize> {
     let level = |cell: &usize| study.group(arm, *cell)?.median(|run| claim.figure.of(run));
     let cells = (0..study.cells.len()).filter(|cell| found::holds(&study.cells[*cell].name, word));
-    cells.filter_map(|cell| Some((cell, level(&cell)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
+    cells
+        .filter_map(|cell| Some((cell, level(&cell)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(cell, _)| cell)
 }
 
 /// Ours against the report's ratio or range.
 pub fn judge(ours: &Estimate, (least, most): (f64, f64)) -> Verdict {
     let Some((low, high)) = ours.interval else {
-        return Verdict::CannotTell(if ours.samples == 1 { "one pair has no interval" } else { "there is no interval" });
+        return Verdict::CannotTell(if ours.samples == 1 {
+            "one pair has no interval"
+        } else {
+            "there is no interval"
+        });
     };
     let (least, most) = (least / TOLERANCE, most * TOLERANCE);
     let effect = least > 1.0 || most < 1.0;
@@ -160,6 +170,7 @@ pub fn judge(ours: &Estimate, (least, most): (f64, f64)) -> Verdict {
     }
     let above = low > most;
     Verdict::Contradicts(match (effect, none) {
+        (true, true) if high > low * WIDTH_MAX => "a smaller difference, if any",
         (true, true) => "no difference here",
         (true, false) if (high < 1.0) == (least > 1.0) => "the other way round",
         // Further from 1 than the report, on the same side.
@@ -207,7 +218,8 @@ pub fn sentence(study: &Study, checked: &[Checked]) -> String {
 
 fn of_one(engine: &str, checked: &[&Checked]) -> String {
     if let [one] = checked {
-        let figures = format!("{} against the report's {}", words::estimate(&one.ours), words::range(one.claim.ratio));
+        let figures =
+            format!("{} against the report's {}", words::estimate(&one.ours), words::range(one.claim.ratio));
         return format!("{engine} {} ({figures}, {})", one.verdict.text(), one.claim.says);
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -216,7 +228,9 @@ fn of_one(engine: &str, checked: &[&Checked]) -> String {
     }
     let told: Vec<String> = counts.iter().map(|(word, count)| format!("{word} in {count}")).collect();
     let first = checked.first().map(|checked| checked.verdict);
-    if let Some(Verdict::CannotTell(why)) = first.filter(|first| checked.iter().all(|one| one.verdict == *first)) {
+    if let Some(Verdict::CannotTell(why)) =
+        first.filter(|first| checked.iter().all(|one| one.verdict == *first))
+    {
         return format!("{engine}: cannot tell in {} comparisons with the report, {why}", checked.len());
     }
     let finding = if counts.contains_key("contradicts") { " (a finding)" } else { "" };
@@ -258,6 +272,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(how(0.9, 1.1, 5.56), "no difference here");
+        assert_eq!(how(0.22, 1.07, 0.148), "a smaller difference, if any");
         assert_eq!(how(1.5, 2.0, 5.56), "a smaller difference");
         assert_eq!(how(9.0, 9.9, 5.56), "a larger difference");
         assert_eq!(how(0.3, 0.5, 5.56), "the other way round");

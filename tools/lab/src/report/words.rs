@@ -172,6 +172,12 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
+/// With a capital letter first.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
 /// `one run`, `3 runs`.
 pub fn count(number: usize, noun: &str) -> String {
     match number {
