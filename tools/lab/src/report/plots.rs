@@ -120,7 +120,7 @@ fn lines(study: &Study, panel: &Panel) -> Option<Plot> {
     if study.found.as_ref().is_some_and(|found| found.axis.is_some()) {
         ticks = x.ticks(7.0).into_iter().map(|tick| (tick, words::tick(tick))).collect();
     }
-    let y = Scale::from_zero(levels.iter().flat_map(|(_, points)| points.iter().flat_map(|p| [p.1, p.2.1])));
+    let y = Scale::for_levels(levels.iter().flat_map(|(_, points)| points.iter().map(|p| (p.1, p.2.1))));
     let figure = study.figure.name();
     let axis_name = axis_name(study, panel);
     // What is left of a panel's name beside its axis: the workload.
@@ -254,7 +254,7 @@ fn levels(study: &Study, cell: usize) -> Option<Plot> {
         "Single runs, no intervals."
     };
     let caption = format!("{} is highest with {}. {intervals}", most.label, most.note);
-    let scale = Scale::from_zero(rows.iter().flat_map(|row| [row.value, row.interval.map_or(0.0, |i| i.1)]));
+    let scale = Scale::for_levels(rows.iter().map(|row| (row.value, row.interval.map_or(0.0, |i| i.1))));
     let title = format!("{}{}", words::capital(study.figure.name()), of_cell(study, cell));
     let svg = strips::draw(&title, &caption, &rows, scale, None, study.figure.name());
     Some(Plot { title, svg, caption })

@@ -34,6 +34,13 @@ impl Scale {
         Scale::Linear(0.0, (most / step - 1e-9).ceil() * step)
     }
 
+    /// From zero, for values and the upper ends of their intervals; an interval of few runs that is far longer than all values is cut.
+    pub fn for_levels(levels: impl Iterator<Item = (f64, f64)> + Clone) -> Scale {
+        let most =
+            levels.clone().map(|(value, _)| value).filter(|value| value.is_finite()).fold(0.0, f64::max);
+        Scale::from_zero(levels.map(|(value, end)| end.min(most * 2.0).max(value)))
+    }
+
     /// Logarithmic around all values above zero, at least a factor of `least` wide.
     pub fn log(values: impl Iterator<Item = f64>, least: f64) -> Scale {
         let usable = values.filter(|value| value.is_finite() && *value > 0.0);
@@ -103,13 +110,14 @@ fn logarithmic(low: f64, high: f64, most: f64) -> Vec<f64> {
     let candidates = [
         series(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0], 1),
         series(&[1.0, 2.0, 5.0], 1),
+        series(&[1.0, 3.0], 1),
         series(&[1.0], 1),
         series(&[1.0], 2),
         series(&[1.0], 3),
     ];
     let fitting = candidates.into_iter().find(|ticks| ticks.len() as f64 <= most + 1.0);
     match fitting {
-        Some(ticks) if ticks.len() >= 3 => ticks,
+        Some(ticks) if ticks.len() >= 3 || high > low * 10.0 => ticks,
         // Less than a step of the series: as on a linear axis.
         _ => round_between(low, high, most),
     }
@@ -320,6 +328,7 @@ mod tests {
         assert_eq!(Scale::Linear(0.0, 100.0).ticks(5.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(Scale::Log(0.9, 1100.0).ticks(5.0), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(Scale::Log(0.4, 6.0).ticks(5.0), [0.5, 1.0, 2.0, 5.0]);
+        assert_eq!(Scale::Log(2.0, 600.0).ticks(6.0), [3.0, 10.0, 30.0, 100.0, 300.0]);
         assert_eq!(Scale::Log(0.97, 1.04).ticks(5.0).len(), 4);
     }
 
