@@ -5,6 +5,7 @@
 //! where they are shown; nothing in a file can make a panic.
 
 mod compare;
+mod curves;
 mod experiments;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -12,6 +13,7 @@ mod html;
 mod load;
 mod markdown;
 mod plots;
+mod ratios;
 mod strips;
 mod study;
 mod svg;

@@ -42,7 +42,7 @@ fn thousands(value: f64) -> String {
 pub fn ratio(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".to_owned(),
-        _ if value >= 1e6 || value < 0.0 => figure(value),
+        _ if !(0.0..1e6).contains(&value) => figure(value),
         _ if value >= 999.5 => thousands(value),
         _ if value >= 99.5 => format!("{value:.0}"),
         _ if value >= 9.95 => format!("{value:.1}"),
