@@ -1,7 +1,7 @@
 //! Reports of what runs left: Markdown, HTML, a comparison of two folders, the rows of `docs/experiments.md`.
 //!
-//! They are made of `results.jsonl` alone. [`load`] reads it, [`study`] orders the runs of a scenario and estimates ratios,
-//! [`verdict`] asks the report's claims of them, [`table`] and [`plots`] show both. Names come from files and are escaped
+//! They are made of `results.jsonl` alone. `load` reads it, `study` orders the runs of a scenario and estimates ratios,
+//! `verdict` asks the report's claims of them, `table` and `plots` show both. Names come from files and are escaped
 //! where they are shown; nothing in a file can make a panic.
 
 mod compare;
