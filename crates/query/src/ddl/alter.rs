@@ -10,7 +10,7 @@ use keel_value::{CollationId, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, conditional, create, foreign, generated, keys, schema_of};
+use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
     Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
@@ -32,13 +32,22 @@ pub(super) struct Alteration {
     pub converts: bool,
     /// Some generated column gets other values.
     new_expressions: bool,
-    /// So does a STORED one.
-    stores_anew: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
     /// Names of new foreign keys, and of the indexes that they made for themselves.
     pub new_foreign_keys: Vec<std::sync::Arc<str>>,
     made_indexes: Vec<std::sync::Arc<str>>,
+    /// What the statement says of the way.
+    pub words: Words,
+}
+
+/// ALGORITHM, LOCK and what they are said of.
+#[derive(Default)]
+pub(super) struct Words {
+    /// The statement's actions.
+    pub actions: Vec<AlterAction>,
+    /// ALTER ONLINE TABLE.
+    pub online: bool,
 }
 
 impl Database {
@@ -47,6 +56,7 @@ impl Database {
         session: &mut Session,
         alter: &ast::AlterTable,
     ) -> SqlResult<Completion> {
+        algorithm::check_words(&alter.actions)?;
         if alter.if_exists && self.find_table(session, &alter.table).is_err() {
             let schema = schema_of(session, &alter.table)?.to_string();
             session.note(errors::no_such_table(schema, &alter.table.name));
@@ -72,9 +82,7 @@ impl Database {
         {
             return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
         }
-        if alteration.stores_anew {
-            refuse_algorithm(&alter.actions)?;
-        }
+        alteration.words = Words { actions: alter.actions.clone(), online: alter.online };
         alteration.note_useless(session, &alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
@@ -94,8 +102,12 @@ impl Database {
         session: &mut Session,
         create: &ast::CreateIndex,
     ) -> SqlResult<Completion> {
+        algorithm::check_words(&create.options)?;
         let (table, owned) = self.own_table(session, &create.table, create.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
+        let mut actions = create.options.clone();
+        actions.push(AlterAction::AddKey(Box::new(create.key.clone())));
+        alteration.words = Words { actions, online: false };
         if create.or_replace {
             let name = create.key.name.clone().unwrap_or_default();
             alteration.drop_key(session, &name, true, true)?;
@@ -222,22 +234,6 @@ fn rank(action: &AlterAction) -> u8 {
 /// The rank of what takes nothing away.
 const RANK_OF_REST: u8 = 2;
 
-/// 1845: a STORED column has all rows written anew.
-fn refuse_algorithm(actions: &[AlterAction]) -> SqlResult<()> {
-    let other = actions.iter().find_map(|action| match action {
-        AlterAction::Algorithm(word) if ["INSTANT", "INPLACE", "NOCOPY"].contains(&&*word.to_uppercase()) => {
-            Some(word)
-        }
-        _ => None,
-    });
-    other.map_or(Ok(()), |word| {
-        Err(errors::alter_operation_not_supported(
-            format!("ALGORITHM={}", word.to_uppercase()),
-            "ALGORITHM=COPY",
-        ))
-    })
-}
-
 fn done(session: &Session, rows: u64) -> Completion {
     let warnings = session.diagnostics.warning_count;
     let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
@@ -273,10 +269,10 @@ impl Alteration {
             copies: false,
             converts: false,
             new_expressions: false,
-            stores_anew: false,
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
+            words: Words::default(),
         }
     }
 
@@ -418,7 +414,6 @@ impl Alteration {
         let at_end = place == self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
-        self.stores_anew |= stored;
         if at_end
             && !stored
             && !made.auto_increment
@@ -504,7 +499,6 @@ impl Alteration {
             let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
             self.converts |= copies;
             self.copies |= copies;
-            self.stores_anew |= copies;
             self.new_expressions |= true;
         }
         made.added_with = before.added_with.clone();

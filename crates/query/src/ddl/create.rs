@@ -337,10 +337,15 @@ impl Database {
             _ => columns::define(&mut cx, &create.columns)?,
         };
         if let Some(select) = &create.select {
+            let own = columns.len();
             for column in self.query_columns(session, select, params)? {
-                if !columns.iter().any(|c| names::same(&c.name, &column.name)) {
-                    names::check_column(&column.name)?;
-                    columns.push(column);
+                match columns.iter().position(|c| names::same(&c.name, &column.name)) {
+                    Some(place) if place >= own => return Err(errors::dup_fieldname(&column.name)),
+                    Some(_) => {}
+                    None => {
+                        names::check_column(&column.name)?;
+                        columns.push(column);
+                    }
                 }
             }
             columns::check_all(&columns)?;

@@ -33,6 +33,9 @@ impl Parser<'_> {
         let mut start = StartTransaction::default();
         if self.at_any(&[Kw::WITH, Kw::READ]) {
             self.list(|parser| {
+                if start.read_only.is_some() && parser.at_any(&[Kw::READ]) {
+                    return Err(parser.unexpected());
+                }
                 if parser.accept_kw(Kw::READ) {
                     start.read_only = Some(parser.expect_any(&[Kw::ONLY, Kw::WRITE])? == Kw::ONLY);
                     return Ok(());
