@@ -372,6 +372,7 @@ catalogue! {
     TRG_DOES_NOT_EXIST trg_does_not_exist(1360, "HY000") "Trigger does not exist";
     EVENT_DOES_NOT_EXIST event_does_not_exist(1539, "HY000", name) "Unknown event '{name}'";
     DELAYED_NOT_SUPPORTED delayed_not_supported(1616, "HY000", table) "DELAYED option not supported for table '{table}'";
+    DUP_QUERY_NAME dup_query_name(4004, "HY000", name) "Duplicate query name `{name}` in WITH clause";
     WRONG_NUMBER_OF_VALUES_IN_TVC wrong_number_of_values_in_tvc(4099, "HY000") "The used table value constructor has a different number of values";
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";

@@ -10,7 +10,7 @@ use keel_sql::ast::{AlterAction, TableOption};
 use keel_value::{SqlType, TypeKind};
 
 use super::alter::Alteration;
-use crate::catalog::{ColumnDef, ColumnDefault, IndexKind, IndexRecord, TableRecord, names};
+use crate::catalog::{ColumnDef, ColumnDefault, IndexKind, IndexRecord, KeyPart, TableRecord, names};
 use crate::session::{AlterAlgorithm, SessionVars};
 
 /// What a change costs, the cheapest first.
@@ -52,6 +52,7 @@ const FOREIGN_KEYS: &str = "Adding foreign keys needs foreign_key_checks=OFF";
 const OPTIONS: &str = "Changing table options requires the table to be rebuilt";
 const VIRTUAL_ORDER: &str =
     "INPLACE ADD or DROP of virtual columns cannot be combined with other ALTER TABLE actions";
+const NO_KEY: &str = "Dropping a primary key is not allowed without also adding a new primary key";
 const COPY_LOCK: &str = "COPY algorithm requires a lock";
 
 /// How MariaDB carries out a change that is allowed.
@@ -180,7 +181,7 @@ impl Need {
         }
         for (column, origin) in columns.iter().zip(&alteration.column_origin) {
             match origin {
-                Some(origin) => self.changed(old, *origin, column),
+                Some(origin) => self.changed(old, *origin, alteration, column),
                 None => self.added(column),
             }
         }
@@ -210,9 +211,10 @@ impl Need {
         }
     }
 
-    fn changed(&mut self, old: &TableRecord, place: usize, column: &ColumnDef) {
+    fn changed(&mut self, old: &TableRecord, place: usize, alteration: &Alteration, column: &ColumnDef) {
         let before = &old.columns[place];
-        if before.generated != column.generated
+        // A column that is renamed has another name in expressions, which is no change of them.
+        if before.generated != column.generated && alteration.new_expressions
             || column.generated.is_some() && before.ty.kind != column.ty.kind
         {
             return self.raise(Way::Copy, None);
@@ -236,9 +238,12 @@ impl Need {
         let dropped: Vec<&IndexRecord> =
             old.indexes.iter().filter(|index| is_gone(index, alteration)).collect();
         if new_indexes(old, alteration).any(|index| index.kind == IndexKind::Primary)
-            || dropped.iter().any(|index| index.kind == IndexKind::Primary)
+            || dropped.iter().any(|index| clusters(index, old))
         {
             self.raise(Way::Rebuild, None);
+        }
+        if dropped.iter().any(|index| clusters(index, old)) && !has_row_key(&alteration.record) {
+            self.raise(Way::Copy, Some(NO_KEY));
         }
         if new_indexes(old, alteration).next().is_some() {
             self.raise(Way::NoCopy, Some("ADD INDEX"));
@@ -268,6 +273,21 @@ impl Need {
             _ => {}
         }
     }
+}
+
+/// Whether InnoDB keeps the rows in an index: the primary key, else the first unique one without NULL.
+fn clusters(index: &IndexRecord, table: &TableRecord) -> bool {
+    let mut keys = table.indexes.iter().filter(|index| serves_rows(index, table));
+    keys.next().is_some_and(|first| names::same(&first.name, &index.name))
+}
+
+fn has_row_key(table: &TableRecord) -> bool {
+    table.indexes.iter().any(|index| serves_rows(index, table))
+}
+
+fn serves_rows(index: &IndexRecord, table: &TableRecord) -> bool {
+    let whole = |part: &KeyPart| part.prefix.is_none() && !table.columns[part.column].nullable;
+    index.kind != IndexKind::Plain && index.parts.iter().all(whole)
 }
 
 /// Whether some VIRTUAL column is part of an index.

@@ -6,7 +6,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
-use keel_value::{CollationId, Value};
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
@@ -31,7 +31,7 @@ pub(super) struct Alteration {
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
     /// Some generated column gets other values.
-    new_expressions: bool,
+    pub new_expressions: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
     /// Names of new foreign keys, and of the indexes that they made for themselves.
@@ -91,7 +91,9 @@ impl Database {
         }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
-        if matches!(alter.actions.as_slice(), [AlterAction::Rename(_) | AlterAction::EnableKeys(_)]) {
+        let words = |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
+        let mut others = alter.actions.iter().filter(|action| !words(action));
+        if others.clone().next().is_some() && others.all(simple) {
             return Ok(Completion::default());
         }
         Ok(done(session, rows))
@@ -189,8 +191,7 @@ impl Database {
             AlterAction::ConvertTo { charset, collation } => {
                 let server = session.vars.server_collation;
                 let to = choose_collation(Some(charset), collation.as_deref(), server, server)?;
-                alteration.convert_to(to);
-                Ok(())
+                alteration.convert_to(to)
             }
             AlterAction::Force => {
                 alteration.copies = true;
@@ -567,6 +568,8 @@ impl Alteration {
         if column.generated.is_some() {
             return Ok(());
         }
+        // CURRENT_TIMESTAMP goes with ON UPDATE.
+        column.on_update_now &= column.default != ColumnDefault::Now;
         column.default = match default {
             Some(tree) => columns::default_value(cx, &column.name, tree, &column.ty, column.nullable)?,
             None if column.nullable => ColumnDefault::Value(Value::Null),
@@ -725,14 +728,35 @@ impl Alteration {
         Ok(())
     }
 
-    fn convert_to(&mut self, to: CollationId) {
+    /// Gives all texts another character set; those of unknown length keep room for as many characters.
+    fn convert_to(&mut self, to: CollationId) -> SqlResult<()> {
         self.record.options.collation = to;
         for column in self.record.columns.iter_mut().filter(|c| c.ty.is_text()) {
             if column.ty.collation != to {
+                let octets = u64::from(to.charset().max_bytes());
+                if column.ty.kind == TypeKind::VarChar && u64::from(column.ty.length) * octets > 65_535 {
+                    return Err(errors::too_big_fieldlength(&column.name, 65_535 / octets));
+                }
+                let kind = widened(column.ty.kind, column.ty.collation, to);
+                if kind != column.ty.kind {
+                    column.ty = SqlType::new(kind);
+                }
                 column.ty.collation = to;
                 self.copies = true;
                 self.converts = true;
             }
         }
+        Ok(())
+    }
+}
+
+/// The kind of TEXT that has room for as many characters of the longest kind in another character set.
+fn widened(kind: TypeKind, from: CollationId, to: CollationId) -> TypeKind {
+    let (old, new) = (u64::from(from.charset().max_bytes()), u64::from(to.charset().max_bytes()));
+    match kind {
+        TypeKind::TinyText if new > old => TypeKind::Text,
+        TypeKind::Text if new > old => TypeKind::MediumText,
+        TypeKind::MediumText if new > old => TypeKind::LongText,
+        kind => kind,
     }
 }

@@ -45,6 +45,11 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
 }
 
 pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
+    for (number, table) in with.tables.iter().enumerate() {
+        if with.tables[..number].iter().any(|other| other.name.eq_ignore_ascii_case(&table.name)) {
+            return Err(errors::dup_query_name(&table.name));
+        }
+    }
     if with.recursive {
         return recursive::bind_with(binder, with);
     }
