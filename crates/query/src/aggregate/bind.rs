@@ -235,15 +235,7 @@ impl Binder<'_> {
         if chars <= VARCHAR_CHARS_MAX {
             return typing::string_type(octets / per_char, collation).with_decimals(0);
         }
-        let binary = collation == CollationId::BINARY;
-        let kind = match octets {
-            0..=0xffff if binary => TypeKind::Blob,
-            0..=0xffff => TypeKind::Text,
-            0x1_0000..=0xff_ffff if binary => TypeKind::MediumBlob,
-            0x1_0000..=0xff_ffff => TypeKind::MediumText,
-            _ if binary => TypeKind::LongBlob,
-            _ => TypeKind::LongText,
-        };
+        let kind = if collation == CollationId::BINARY { TypeKind::Blob } else { TypeKind::Text };
         let ty = SqlType::new(kind).with_length(u32::try_from(octets).unwrap_or(u32::MAX));
         ty.with_collation(collation)
     }

@@ -173,8 +173,13 @@ impl Need {
         let added = alteration.column_origin.contains(&None);
         let ordered = alteration.column_origin.iter().enumerate().any(moved);
         let is_virtual = |c: &ColumnDef| c.generated.as_ref().is_some_and(|g| !g.stored);
+        // Where stored columns alone go and no index is concerned, those behind them may move up.
+        let indexed = has_indexed_virtual(old);
+        let moved_up = |o: usize| (0..o).filter(|p| alteration.place_of(*p).is_some()).count();
         let kept_virtual = |(place, origin): (usize, &Option<usize>)| {
-            origin.is_some_and(|o| o != place && is_virtual(&old.columns[o]))
+            origin.is_some_and(|o| {
+                o != place && is_virtual(&old.columns[o]) && (indexed || moved_up(o) != place)
+            })
         };
         if alteration.column_origin.iter().enumerate().any(kept_virtual) {
             self.raise(Way::Copy, Some(VIRTUAL_ORDER));
@@ -335,7 +340,7 @@ fn is_same(before: &IndexRecord, index: &IndexRecord, alteration: &Alteration) -
 
 /// What a change of a column's type costs; none where values stay as they are.
 fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Way> {
-    if before.kind != after.kind || before.unsigned != after.unsigned {
+    if (before.kind, before.format) != (after.kind, after.format) || before.unsigned != after.unsigned {
         return Some(Way::Copy);
     }
     if matches!(before.kind, TypeKind::Enum | TypeKind::Set) {

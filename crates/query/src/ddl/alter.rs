@@ -4,7 +4,7 @@
 //! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
 //! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
@@ -83,7 +83,7 @@ impl Database {
             return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
         }
         alteration.words = Words { actions: alter.actions.clone(), online: alter.online };
-        alteration.note_useless(session, &alter.actions);
+        let useless = alteration.useless(&alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
         if table.is_temporary() && !alter.actions.iter().all(simple) {
@@ -91,6 +91,11 @@ impl Database {
         }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
+        for said in useless {
+            if said.level != Level::Note || session.vars.sql_notes {
+                session.push_warning(said);
+            }
+        }
         let words = |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
         let mut others = alter.actions.iter().filter(|action| !words(action));
         if others.clone().next().is_some() && others.all(simple) {
@@ -381,18 +386,22 @@ impl Alteration {
         Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
-    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where rows lie in the order of a key.
-    fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where
+    /// rows lie in the order of a key.
+    fn useless(&self, actions: &[AlterAction]) -> Vec<Warning> {
         let (schema, name) = (&self.record.schema, &self.record.name);
+        let mut said = Vec::new();
         let has_keys = self.record.indexes.iter().any(|index| index.kind == IndexKind::Plain);
         if has_keys && actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
-            session.note(errors::illegal_ha("InnoDB", schema, name));
+            let note = Warning::from(errors::illegal_ha("InnoDB", schema, name));
+            said.push(Warning { level: Level::Note, ..note });
         }
         if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {
             let text =
                 format!("ORDER BY ignored as there is a user-defined clustered index in the table '{name}'");
-            session.warn(errors::unknown_error(text));
+            said.push(Warning::from(errors::unknown_error(text)));
         }
+        said
     }
 
     fn add_column(

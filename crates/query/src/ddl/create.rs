@@ -460,6 +460,15 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
         TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
+        TypeKind::Text | TypeKind::Blob if ty.length > 0xffff => {
+            let kind = match (ty.kind, ty.length > 0xff_ffff) {
+                (TypeKind::Text, false) => TypeKind::MediumText,
+                (TypeKind::Text, true) => TypeKind::LongText,
+                (_, false) => TypeKind::MediumBlob,
+                (_, true) => TypeKind::LongBlob,
+            };
+            SqlType::new(kind).with_collation(ty.collation)
+        }
         _ if ty.is_string() => ty.with_decimals(0),
         kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,
