@@ -63,7 +63,7 @@ pub use keel_base::{SqlError, SqlResult};
 pub use memory::{Allowance, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
-pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
+pub use session::{AlterAlgorithm, Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
 pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_query::SessionVars;
+use keel_query::{AlterAlgorithm, SessionVars};
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::Utc;
@@ -16,6 +16,7 @@ use crate::core::Core;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
+    "alter_algorithm",
     "auto_increment_increment",
     "auto_increment_offset",
     "autocommit",
@@ -50,6 +51,7 @@ const COPIED: &[&str] = &[
     "sql_auto_is_null",
     "sql_mode",
     "sql_notes",
+    "sql_quote_show_create",
     "sql_safe_updates",
     "sql_select_limit",
     "time_zone",
@@ -69,6 +71,9 @@ pub fn all(vars: &mut SessionVars, settings: &SessionSettings) {
 /// Gives a session the typed copy of one setting; names without one are passed over.
 pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
     match name {
+        "alter_algorithm" => {
+            vars.alter_algorithm = AlterAlgorithm::from_word(setting.as_text()).unwrap_or_default();
+        }
         "auto_increment_increment" => vars.auto_increment_increment = setting.as_u64(),
         "auto_increment_offset" => vars.auto_increment_offset = setting.as_u64(),
         "autocommit" => vars.autocommit = setting.is_on(),
@@ -98,6 +103,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "sql_auto_is_null" => vars.sql_auto_is_null = setting.is_on(),
         "sql_mode" => vars.sql_mode = SqlMode::parse(setting.as_text()).unwrap_or(SqlMode::DEFAULT),
         "sql_notes" => vars.sql_notes = setting.is_on(),
+        "sql_quote_show_create" => vars.quote_show_create = setting.is_on(),
         "sql_safe_updates" => vars.safe_updates = setting.is_on(),
         "sql_select_limit" => vars.select_limit = setting.as_u64(),
         "time_zone" => vars.time_zone = zone_of(setting.as_text()),
