@@ -5,4 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod found;
 pub mod record;
+pub mod report;
+pub mod stats;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use keel_testkit::process::{Engine, Server};
 
 use super::run;
+use super::sessions::until;
 
 /// Lines that a file has the server say.
 const SAID: &[(&str, &[&str])] = &[
@@ -90,7 +91,10 @@ fn the_reports_files_start_it_and_each_setting_has_a_line() {
         let ours = ["--pid-file=keel.pid", "--slow-query-log-file=slow.log"];
         let server = Server::start(Engine::Keel, &[&option, ours[0], ours[1]]).expect(file);
         let mut root = server.client().expect("connects");
-        let log = fs::read_to_string(server.dir.join("server.log")).expect("a log");
+        // It answers a moment before it says so.
+        let read = || fs::read_to_string(server.dir.join("server.log")).expect("a log");
+        until("the server says where it listens", || read().contains("listening on"));
+        let log = read();
         let said: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("keel: ")).collect();
         for line in *lines {
             assert!(said.contains(line), "{file}: no line\n{line}\nin\n{log}");
