@@ -17,6 +17,11 @@ const ROWS: &str = "CREATE OR REPLACE TABLE $ (a INT PRIMARY KEY, b VARCHAR(200)
 
 const PROBES: &[Probe] = &[
     (
+        "alter_algorithm",
+        ["COPY", "INSTANT"],
+        "CREATE OR REPLACE TABLE $ (a INT); SET {name}={}; ALTER TABLE $ MODIFY a VARCHAR(10)",
+    ),
+    (
         "auto_increment_increment",
         ["1", "10"],
         "SET {name}={}; CREATE OR REPLACE TABLE $ (a INT AUTO_INCREMENT PRIMARY KEY); \
@@ -68,6 +73,11 @@ const PROBES: &[Probe] = &[
         "completion_type",
         ["NO_CHAIN", "CHAIN"],
         "SET {name}={}; START TRANSACTION; COMMIT; SELECT @@in_transaction",
+    ),
+    (
+        "default_regex_flags",
+        ["''", "'DOTALL'"],
+        "SET {name}={}; SELECT CONCAT('a', CHAR(10), 'b') REGEXP 'a.b'",
     ),
     ("default_week_format", ["0", "1"], "SET {name}={}; SELECT WEEK('2023-01-01')"),
     ("div_precision_increment", ["4", "9"], "SET {name}={}; SELECT 1 / 3"),
@@ -186,6 +196,11 @@ const PROBES: &[Probe] = &[
     ("sql_mode", ["''", "'ANSI_QUOTES'"], "SET {name}={}; SELECT \"a\""),
     ("sql_notes", ["0", "1"], "SET {name}={}; DROP TABLE IF EXISTS no_such_table; SHOW WARNINGS"),
     ("sql_safe_updates", ["0", "1"], "ROWS SET {name}={}; UPDATE $ SET b = 'x'"),
+    (
+        "sql_quote_show_create",
+        ["0", "1"],
+        "CREATE OR REPLACE TABLE $ (a INT); SET {name}={}; SHOW CREATE TABLE $",
+    ),
     ("sql_select_limit", ["1", "10"], "ROWS SET {name}={}; SELECT a FROM $"),
     ("sql_warnings", ["0", "1"], "SET {name}={}; SET GLOBAL aria_group_commit='none'; SHOW WARNINGS"),
     ("time_zone", ["'+00:00'", "'+01:00'"], "SET {name}={}; SELECT FROM_UNIXTIME(0)"),
