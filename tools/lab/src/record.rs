@@ -59,6 +59,12 @@ pub struct ServerFacts {
     pub settings_hash: String,
     /// The settings it was started with, as they stand in the option file.
     pub settings: Vec<String>,
+    /// What the lab set beside them, such as sizes scaled down to its data; these win.
+    #[serde(default)]
+    pub overrides: Vec<String>,
+    /// What held the server, such as `memory 256 MiB`, `1200 reads/s`.
+    #[serde(default)]
+    pub limits: Vec<String>,
     /// All of `SHOW GLOBAL VARIABLES` when the run began.
     pub variables: BTreeMap<String, String>,
 }
@@ -76,6 +82,12 @@ pub struct Machine {
     pub kernel: String,
     /// The file system of the data, such as `ext4`.
     pub file_system: String,
+    /// The I/O scheduler of the device below it, where it is known.
+    #[serde(default)]
+    pub scheduler: Option<String>,
+    /// The cores of the client, where it had its own.
+    #[serde(default)]
+    pub client_cores: Option<String>,
 }
 
 /// What clients saw.
