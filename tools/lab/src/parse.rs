@@ -35,6 +35,8 @@ pub struct Report {
     /// Words of sysbench about what went wrong, the first few.
     pub complaints: Vec<String>,
     in_histogram: bool,
+    /// The second of the checkpoint; sysbench tells what happened in it behind the checkpoint's report.
+    counts_from: u32,
 }
 
 const COMPLAINTS_MAX: usize = 5;
@@ -51,12 +53,15 @@ impl Report {
             return Some(Mark::Started);
         }
         if text.ends_with("Checkpoint report:") {
-            *self = Report { complaints: std::mem::take(&mut self.complaints), ..Report::default() };
+            let complaints = std::mem::take(&mut self.complaints);
+            *self = Report { complaints, counts_from: second(text).unwrap_or(0), ..Report::default() };
             return Some(Mark::Checkpoint);
         }
         if text.starts_with("[ ") {
             let tps = text.split_once(" tps: ")?.1.split_whitespace().next()?.parse().ok()?;
-            self.series.push(tps);
+            if second(text).is_some_and(|second| second > self.counts_from) {
+                self.series.push(tps);
+            }
             return Some(Mark::Second(tps));
         }
         if text.starts_with("Latency histogram") {
@@ -141,6 +146,11 @@ impl Report {
     }
 }
 
+/// The number in `[ 12s ] ...`.
+fn second(text: &str) -> Option<u32> {
+    text.strip_prefix("[ ")?.split_once("s ]")?.0.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +164,7 @@ Threads started!
 SQL statistics:
     transactions:                        90    (45.00 per sec.)
     ignored errors:                      7      (0.00 per sec.)
+[ 2s ] thds: 4 tps: 80.00 qps: 80.00 (r/w/o: 80.00/0.00/0.00) lat (ms,99%): 1.93 err/s: 0.00 reconn/s: 0.00
 [ 3s ] thds: 4 tps: 60.5 qps: 60.5 (r/w/o: 60.5/0.00/0.00) lat (ms,99%): 1.37 err/s: 0.00 reconn/s: 0.00
 Latency histogram (values are in milliseconds)
        value  ------------- distribution ------------- count
@@ -185,7 +196,7 @@ Latency (ms):
         let (report, marks) = parsed(OUTPUT);
         assert_eq!(
             marks,
-            [Mark::Started, Mark::Second(10.0), Mark::Checkpoint, Mark::Second(60.5), Mark::Over]
+            [Mark::Started, Mark::Second(10.0), Mark::Checkpoint, Mark::Second(80.0), Mark::Second(60.5), Mark::Over]
         );
         assert_eq!((report.transactions, report.tps, report.queries, report.qps), (100.0, 50.0, 200.0, 100.0));
         assert_eq!((report.errors, report.max_ms, report.series.clone()), (3, 14.31, vec![60.5]));

@@ -196,7 +196,8 @@ impl<'a> Runner<'a> {
         }
         m.server.limits = server.limits.clone();
         let mut client = server.client()?;
-        m.server.version = client.version.clone();
+        // MariaDB's greeting begins with a version that old replicas understand.
+        m.server.version = client.version.trim_start_matches("5.5.5-").to_string();
         m.server.variables = cost::pairs(&mut client, "SHOW GLOBAL VARIABLES");
         drop(client);
         let mut watcher = Watcher::new(server.pid());
@@ -249,8 +250,10 @@ impl<'a> Runner<'a> {
             Some(kind) => self.disk(kind)?,
         };
         let folder = root.join(slug(&format!("{} {}", arm.name, cell.data.name)));
-        if cell.writes || !folder.join("whole").exists() {
+        if cell.writes {
             self.make_room(&root, &folder);
+        }
+        if cell.writes || !folder.join("whole").exists() {
             self.store.copy(&loaded, &folder, &cell.data)?;
         }
         Ok(folder)

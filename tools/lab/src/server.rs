@@ -198,12 +198,38 @@ impl Drop for Server {
     }
 }
 
+/// Settings that say where things are. A server of the lab has all its own in its folder, whatever a report's settings say.
+const PLACES: &[&str] = &[
+    "user",
+    "pid_file",
+    "socket",
+    "port",
+    "basedir",
+    "datadir",
+    "tmpdir",
+    "lc_messages_dir",
+    "bind_address",
+    "log_error",
+    "slow_query_log_file",
+    "general_log_file",
+    "log_bin_index",
+];
+
 /// The option file of a start. The reports' settings are of many versions: one that MariaDB or MySQL no longer has is passed over there.
 fn option_file(kind: Kind, setup: &Setup) -> String {
     let mut text = String::from("[mysqld]\n");
     for line in setup.settings.iter().chain(&setup.overrides) {
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        let plain = name.trim().replace('-', "_");
+        if PLACES.contains(&plain.as_str()) {
+            continue;
+        }
         let loose = if kind == Kind::Keel { "" } else { "loose_" };
-        text += &format!("{loose}{line}\n");
+        match plain.as_str() {
+            // The binary log's name may have a path.
+            "log_bin" if value.contains('/') => text += &format!("{loose}log_bin=binlog\n"),
+            _ => text += &format!("{loose}{line}\n"),
+        }
     }
     text
 }
@@ -249,5 +275,12 @@ mod tests {
         let text = "[mysqld]\ninnodb_buffer_pool_size=2560M\ninnodb_buffer_pool_size=64M\n";
         assert_eq!(option_file(Kind::Keel, &setup), text);
         assert_eq!(option_file(Kind::MariaDb, &setup), text.replace("innodb", "loose_innodb"));
+    }
+
+    #[test]
+    fn places_of_a_package_are_not_taken() {
+        let settings = ["datadir=/var/lib/mysql", "pid-file=/run/x", "log_bin=/var/log/mysql/mariadb-bin", "port=3306"];
+        let setup = Setup { settings: settings.map(str::to_string).to_vec(), ..Setup::default() };
+        assert_eq!(option_file(Kind::MySql, &setup), "[mysqld]\nloose_log_bin=binlog\n");
     }
 }
