@@ -8,6 +8,7 @@ use keel_testkit::child::catch_interrupts;
 use serde::Serialize;
 
 use crate::clients::{Bench, INTERRUPTED};
+use crate::disk;
 use crate::engines::{self, Skipped, in_path};
 use crate::machine;
 use crate::plan::{Choice, Plan, Scenario};
@@ -47,7 +48,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
 
 fn list() {
     for scenario in scenarios::ALL {
-        println!("{}\n  report: {}\n  what:   {}\n  found:  {}", scenario.name, scenario.report, scenario.what, scenario.found);
+        println!(
+            "{}\n  report: {}\n  what:   {}\n  found:  {}",
+            scenario.name, scenario.report, scenario.what, scenario.found
+        );
     }
 }
 
@@ -75,8 +79,14 @@ struct RunOptions {
 
 impl RunOptions {
     fn parse(words: &[&str]) -> Result<RunOptions, String> {
-        let mut options =
-            RunOptions { scenario: String::new(), engines: None, quick: true, pairs: None, seed: None, out: None };
+        let mut options = RunOptions {
+            scenario: String::new(),
+            engines: None,
+            quick: true,
+            pairs: None,
+            seed: None,
+            out: None,
+        };
         let mut words = words.iter().flat_map(|word| match word.split_once('=') {
             Some((name, value)) if name.starts_with("--") => vec![name, value],
             _ => vec![*word],
@@ -145,24 +155,36 @@ fn run_scenario(options: &RunOptions) -> Result<(), String> {
     })
 }
 
-fn measure(scenario: &Scenario, plan: &Plan, options: &RunOptions, skipped: &[Skipped]) -> Result<(), String> {
+fn measure(
+    scenario: &Scenario,
+    plan: &Plan,
+    options: &RunOptions,
+    skipped: &[Skipped],
+) -> Result<(), String> {
     let folders = absolute(options.folders())?;
     fs::create_dir_all(&folders.out).map_err(|error| format!("{}: {error}", folders.out.display()))?;
     let _lock = Lock::take(&folders.out)?;
     // Of a run that was killed.
+    disk::clear(&folders.work);
     fs::remove_dir_all(&folders.work).ok();
     let cores = machine::parted().filter(|_| in_path("taskset").is_some()).map(|(_, client)| client);
     let bench = Bench::new(&folders.out.join("scripts"), cores)?;
     let pairs = options.pairs.unwrap_or(plan.pairs);
     let seed = options.seed.unwrap_or_else(random_seed);
     let mut runner = Runner::new(scenario, plan, options.quick, pairs, &folders, &bench, seed)?;
-    let facts = RunFacts { scenario: scenario.name, quick: options.quick, pairs, seed: runner.seed(), skipped };
+    let facts =
+        RunFacts { scenario: scenario.name, quick: options.quick, pairs, seed: runner.seed(), skipped };
     let text = serde_json::to_string_pretty(&facts).map_err(|error| error.to_string())?;
     fs::write(folders.out.join("lab.json"), text + "\n").map_err(|error| format!("lab.json: {error}"))?;
     println!("{}: {}", scenario.name, scenario.what);
     println!("the report found: {}", scenario.found);
     let forecast = forecast(plan, runner.left());
-    println!("{} runs of {} s, {pairs} pairs, seed {}; about {forecast}", runner.left(), plan.seconds, runner.seed());
+    println!(
+        "{} runs of {} s, {pairs} pairs, seed {}; about {forecast}",
+        runner.left(),
+        plan.seconds,
+        runner.seed()
+    );
     let began = Instant::now();
     let done = runner.run();
     println!("{} s; results: {}", began.elapsed().as_secs(), folders.out.display());
@@ -184,7 +206,8 @@ struct RunFacts<'a> {
 }
 
 fn absolute(folders: Folders) -> Result<Folders, String> {
-    let full = |path: PathBuf| std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()));
+    let full =
+        |path: PathBuf| std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()));
     Ok(Folders { out: full(folders.out)?, cache: full(folders.cache)?, work: full(folders.work)? })
 }
 
@@ -215,10 +238,18 @@ mod tests {
 
     #[test]
     fn options_are_read_and_bad_ones_named() {
-        let options = RunOptions::parse(&["xtradb", "--full", "--pairs=3", "--out", "x", "--engines=mysql=/m"]).unwrap();
+        let options =
+            RunOptions::parse(&["xtradb", "--full", "--pairs=3", "--out", "x", "--engines=mysql=/m"])
+                .unwrap();
         assert_eq!((options.scenario.as_str(), options.quick, options.pairs), ("xtradb", false, Some(3)));
         assert_eq!((options.out, options.engines.as_deref()), (Some(PathBuf::from("x")), Some("mysql=/m")));
-        for bad in [&["xtradb", "--pairs", "many"][..], &["xtradb", "--pairs", "0"], &[], &["a", "b"], &["a", "--what"]] {
+        for bad in [
+            &["xtradb", "--pairs", "many"][..],
+            &["xtradb", "--pairs", "0"],
+            &[],
+            &["a", "b"],
+            &["a", "--what"],
+        ] {
             assert!(RunOptions::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -106,7 +106,9 @@ impl Bench {
         }
         // The scripts include each other from their folder.
         command.env("LUA_PATH", format!("{}/?.lua;;", self.scripts.display()));
-        command.args(server.sysbench_options()).args(["--db-driver=mysql", &format!("--mysql-db={DATABASE}")]);
+        command
+            .args(server.sysbench_options())
+            .args(["--db-driver=mysql", &format!("--mysql-db={DATABASE}")]);
         command.args(&workload.options).args(more).arg(word);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         contained(&mut command);
@@ -114,8 +116,15 @@ impl Bench {
     }
 
     /// Runs `prepare` or `check` to its end; the error is what sysbench said.
-    pub fn whole(&self, server: &mut Server, workload: &Workload, threads: u32, word: &str) -> Result<(), String> {
-        let mut run = Running::start(self.command(server, workload, &[format!("--threads={threads}")], word))?;
+    pub fn whole(
+        &self,
+        server: &mut Server,
+        workload: &Workload,
+        threads: u32,
+        word: &str,
+    ) -> Result<(), String> {
+        let mut run =
+            Running::start(self.command(server, workload, &[format!("--threads={threads}")], word))?;
         let mut last = Vec::new();
         while let Some(line) = run.next(server)? {
             last.push(line.unwrap_or_default());
@@ -129,7 +138,13 @@ impl Bench {
     }
 
     /// Lets the clients work until the share of page requests that need no device stays the same, at most so long.
-    pub fn warm_up(&self, server: &mut Server, workload: &Workload, max: Duration, seed: u64) -> Result<(), String> {
+    pub fn warm_up(
+        &self,
+        server: &mut Server,
+        workload: &Workload,
+        max: Duration,
+        seed: u64,
+    ) -> Result<(), String> {
         if max.is_zero() {
             return Ok(());
         }
@@ -168,7 +183,8 @@ impl Bench {
         seed: u64,
     ) -> Result<Measured, String> {
         let come_up = (workload.clients / 25).clamp(1, 10);
-        let more = [format!("--report-checkpoints={come_up}"), "--report-interval=1".into(), "--histogram".into()];
+        let more =
+            [format!("--report-checkpoints={come_up}"), "--report-interval=1".into(), "--histogram".into()];
         let more = run_options(workload, come_up + seconds, &more, seed);
         let mut client = server.client()?;
         let mut run = Running::start(self.command(server, workload, &more, "run"))?;
@@ -188,7 +204,7 @@ impl Bench {
                     let look = watcher.look(&mut client);
                     after = Some((orders(&mut client, workload), Instant::now(), look));
                 }
-                Some(Mark::Second(_)) => watcher.tick(),
+                Some(Mark::Second(_)) => watcher.second(),
                 None => {}
             }
             if Instant::now() > deadline {
@@ -213,7 +229,8 @@ const SAMPLE: Duration = Duration::from_secs(2);
 /// Whether the last three rates are the same but for noise.
 fn is_flat(rates: &[f64]) -> bool {
     let Some(last) = rates.last_chunk::<3>() else { return false };
-    let (least, most) = last.iter().fold((1f64, 0f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
+    let (least, most) =
+        last.iter().fold((1f64, 0f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
     most - least < 0.004
 }
 

@@ -32,6 +32,7 @@ pub struct Watcher {
     pid: Option<u32>,
     switches: HashMap<u32, u64>,
     gone: u64,
+    seconds: usize,
 }
 
 impl Watcher {
@@ -40,12 +41,23 @@ impl Watcher {
         Watcher { pid, ..Watcher::default() }
     }
 
-    /// Counts the context switches of all threads anew; once a second is enough to miss little of threads that end.
-    pub fn tick(&mut self) {
+    /// A second is over. Threads are looked at so that little is missed of those that end; of very many not each second, or the watcher
+    /// would take a share of the machine.
+    pub fn second(&mut self) {
+        self.seconds += 1;
+        if self.seconds.is_multiple_of(1 + self.switches.len() / 200) {
+            self.tick();
+        }
+    }
+
+    /// Counts the context switches of all threads anew.
+    fn tick(&mut self) {
         let Some(pid) = self.pid else { return };
         let mut now = HashMap::new();
         for entry in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
             let text = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
             let lines = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
             now.insert(thread, lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum());
@@ -82,7 +94,9 @@ impl Watcher {
 
     /// What was taken between two looks, for so many transactions and queries.
     pub fn cost(&self, before: &Look, after: &Look, transactions: f64, queries: f64) -> Cost {
-        let each = |difference: Option<f64>, of: f64| difference.filter(|_| of > 0.0).map(|value| value.max(0.0) / of);
+        let each = |difference: Option<f64>, of: f64| {
+            difference.filter(|_| of > 0.0).map(|value| value.max(0.0) / of)
+        };
         let counted = |a: Option<u64>, b: Option<u64>| Some(b?.saturating_sub(a?) as f64);
         let cpu = before.cpu.zip(after.cpu).map(|(a, b)| b.saturating_sub(a).as_secs_f64() * 1e6);
         let field = |name: &str| self.pid.and_then(|pid| proc_field(&format!("/proc/{pid}/status"), name));
@@ -115,7 +129,10 @@ fn proc_field(file: &str, name: &str) -> Option<u64> {
 
 /// All status counters, names in small letters.
 pub fn status(client: &mut Client) -> BTreeMap<String, String> {
-    pairs(client, "SHOW GLOBAL STATUS").into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect()
+    pairs(client, "SHOW GLOBAL STATUS")
+        .into_iter()
+        .map(|(name, value)| (name.to_lowercase(), value))
+        .collect()
 }
 
 /// The rows of a statement whose rows are a name and a value.
@@ -126,7 +143,9 @@ pub fn pairs(client: &mut Client, sql: &str) -> BTreeMap<String, String> {
 
 /// Syncs of the binary log so far, where each group of commits has one.
 fn binlog_syncs(client: &mut Client, status: &BTreeMap<String, String>) -> f64 {
-    let Some(groups) = status.get("binlog_group_commits").and_then(|value| value.parse().ok()) else { return 0.0 };
+    let Some(groups) = status.get("binlog_group_commits").and_then(|value| value.parse().ok()) else {
+        return 0.0;
+    };
     let synced = client.one("SELECT @@log_bin AND @@sync_binlog = 1").ok().and_then(|reply| reply.scalar());
     if synced.as_deref() == Some("1") { groups } else { 0.0 }
 }
@@ -148,7 +167,11 @@ mod tests {
 
     #[test]
     fn what_a_ratio_needs_must_be_there() {
-        let look = |requests: f64, reads: f64| Look { requests: Some(requests), reads: Some(reads), ..Look::default() };
+        let look = |requests: f64, reads: f64| Look {
+            requests: Some(requests),
+            reads: Some(reads),
+            ..Look::default()
+        };
         assert_eq!(hit_rate(&look(100.0, 10.0), &look(200.0, 35.0)), Some(0.75));
         assert_eq!(hit_rate(&look(100.0, 10.0), &look(100.0, 10.0)), None);
         assert_eq!(hit_rate(&Look::default(), &look(100.0, 10.0)), None);

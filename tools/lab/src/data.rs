@@ -85,7 +85,11 @@ impl<'a> Store<'a> {
 
     fn load(&self, engine: &Engine, set: &DataSet, folder: &Path) -> Result<(), String> {
         install(engine, folder)?;
-        let mut server = Server::start(engine, folder, &Setup { overrides: load_settings(engine.kind), ..Setup::default() })?;
+        let mut server = Server::start(
+            engine,
+            folder,
+            &Setup { overrides: load_settings(engine.kind), ..Setup::default() },
+        )?;
         run_sql(&server, &format!("CREATE DATABASE {DATABASE}"))?;
         if let Some(load) = &set.load {
             self.bench.whole(&mut server, load, load.clients, "prepare")?;
@@ -122,8 +126,9 @@ impl<'a> Store<'a> {
             run_sql(server, &format!("DROP DATABASE {DATABASE}"))?;
             self.remote.remove(&name);
         }
-        run_sql(server, &format!("CREATE DATABASE {DATABASE}"))
-            .map_err(|error| format!("{error}; a database {DATABASE} that is left from before must be dropped by hand"))?;
+        run_sql(server, &format!("CREATE DATABASE {DATABASE}")).map_err(|error| {
+            format!("{error}; a database {DATABASE} that is left from before must be dropped by hand")
+        })?;
         self.remote.insert(name, set.name.clone());
         match &set.load {
             Some(load) => self.bench.whole(server, load, load.clients, "prepare"),
@@ -141,7 +146,8 @@ impl<'a> Store<'a> {
 
 /// Fast loading: nothing is durable before the clean end. A small redo log is less to copy.
 fn load_settings(kind: Kind) -> Vec<String> {
-    let redo = if kind == Kind::MySql { "innodb_redo_log_capacity=256M" } else { "innodb_log_file_size=256M" };
+    let redo =
+        if kind == Kind::MySql { "innodb_redo_log_capacity=256M" } else { "innodb_log_file_size=256M" };
     let mut settings = vec!["innodb_flush_log_at_trx_commit=0".to_string(), redo.to_string()];
     if kind != Kind::Keel {
         let more = ["innodb_buffer_pool_size=1G", "innodb_buffer_pool_dump_at_shutdown=0", "skip_log_bin"];
@@ -162,16 +168,20 @@ fn need_space(folder: &Path, bytes: u64) -> Result<(), String> {
     let output = output.map_err(|error| format!("df: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().nth(1).and_then(|line| line.trim().parse::<u64>().ok()) {
-        Some(free) if free < bytes => {
-            Err(format!("the disk of {} has {} MiB free, {} are needed", folder.display(), free >> 20, bytes >> 20))
-        }
+        Some(free) if free < bytes => Err(format!(
+            "the disk of {} has {} MiB free, {} are needed",
+            folder.display(),
+            free >> 20,
+            bytes >> 20
+        )),
         _ => Ok(()),
     }
 }
 
 /// FNV-1a, 64 bits: tells settings and versions apart, hides nothing.
 pub fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

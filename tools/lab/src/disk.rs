@@ -66,7 +66,8 @@ impl Disk {
     fn schedule(&self, scheduler: &str) -> Result<(), String> {
         let name = self.device.rsplit('/').next().unwrap_or_default();
         let file = format!("/sys/block/{name}/queue/scheduler");
-        fs::write(&file, scheduler).map_err(|error| format!("the kernel has no scheduler {scheduler} for {name}: {error}"))
+        fs::write(&file, scheduler)
+            .map_err(|error| format!("the kernel has no scheduler {scheduler} for {name}: {error}"))
     }
 }
 
@@ -76,6 +77,19 @@ impl Drop for Disk {
         run("losetup", &["-d", &self.device]).ok();
         fs::remove_file(&self.image).ok();
         fs::remove_dir(&self.mount).ok();
+    }
+}
+
+/// Takes apart the disks in `folder` that a killed run has left.
+pub fn clear(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    for line in mounts.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(device), Some(mount)) = (words.next(), words.next()) else { continue };
+        if device.starts_with("/dev/loop") && Path::new(mount).starts_with(folder) {
+            run("umount", &[mount]).ok();
+            run("losetup", &["-d", device]).ok();
+        }
     }
 }
 

@@ -56,7 +56,9 @@ impl Skipped {
 pub fn find(words: Option<&str>) -> Result<(Vec<Engine>, Vec<Skipped>), String> {
     let mut found = Vec::new();
     let mut skipped = Vec::new();
-    for word in words.unwrap_or("keel,mariadb,mysql").split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    for word in
+        words.unwrap_or("keel,mariadb,mysql").split(',').map(str::trim).filter(|word| !word.is_empty())
+    {
         let (name, path) = match word.split_once('=') {
             Some((name, path)) => (name, Some(PathBuf::from(path))),
             None => (word, None),
@@ -66,7 +68,11 @@ pub fn find(words: Option<&str>) -> Result<(Vec<Engine>, Vec<Skipped>), String> 
             "mariadb" => mariadb(path),
             "mysql" => mysql(path),
             _ if name.contains(':') && path.is_none() => remote(name)?,
-            _ => return Err(format!("no such engine: {word}; say keel, mariadb, mysql, NAME=PROGRAM or HOST:PORT")),
+            _ => {
+                return Err(format!(
+                    "no such engine: {word}; say keel, mariadb, mysql, NAME=PROGRAM or HOST:PORT"
+                ));
+            }
         };
         match engine {
             Ok(engine) => found.push(engine),
@@ -126,12 +132,22 @@ fn remote(word: &str) -> Result<Result<Engine, String>, String> {
     let client = match Client::connect(&address, &login) {
         Ok(client) => client,
         Err(error) => {
-            return Ok(Err(format!("{} cannot log in: {error} (KEEL_LAB_USER, KEEL_LAB_PASSWORD)", login.user)));
+            return Ok(Err(format!(
+                "{} cannot log in: {error} (KEEL_LAB_USER, KEEL_LAB_PASSWORD)",
+                login.user
+            )));
         }
     };
     let version = client.version.clone();
     let remote = Some((address, login));
-    Ok(Ok(Engine { kind: Kind::Remote, name: word.into(), program: PathBuf::new(), version, commit: None, remote }))
+    Ok(Ok(Engine {
+        kind: Kind::Remote,
+        name: word.into(),
+        program: PathBuf::new(),
+        version,
+        commit: None,
+        remote,
+    }))
 }
 
 /// A program of the search path, or of the folders of system programs.
@@ -144,7 +160,8 @@ pub fn in_path(program: &str) -> Option<PathBuf> {
 /// The commit of the checkout that the program lies in, if it lies in one.
 fn commit(program: &Path) -> Option<String> {
     let git = |folder: &Path| {
-        let output = Command::new("git").arg("-C").arg(folder).args(["rev-parse", "--short=12", "HEAD"]).output();
+        let output =
+            Command::new("git").arg("-C").arg(folder).args(["rev-parse", "--short=12", "HEAD"]).output();
         let output = output.ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
@@ -160,7 +177,10 @@ mod tests {
     fn what_is_not_there_is_left_out_and_said() {
         let (found, skipped) = find(Some("mysql=/nowhere/mysqld,keel=/nowhere/keel")).unwrap();
         assert!(found.is_empty());
-        assert_eq!(skipped.iter().map(|skipped| skipped.what.as_str()).collect::<Vec<_>>(), ["mysql", "keel"]);
+        assert_eq!(
+            skipped.iter().map(|skipped| skipped.what.as_str()).collect::<Vec<_>>(),
+            ["mysql", "keel"]
+        );
         assert!(skipped[0].why.contains("/nowhere/mysqld"), "{skipped:?}");
     }
 

@@ -61,7 +61,8 @@ impl Held {
             let (controller, file) = file.split_once('/').unwrap_or(("", file));
             let folder = Path::new("/sys/fs/cgroup").join(controller).join(name);
             // Elsewhere than in the kernel's file system a write would make a file.
-            let made = folder.exists() || (folder.parent().is_some_and(Path::exists) && fs::create_dir(&folder).is_ok());
+            let made = folder.exists()
+                || (folder.parent().is_some_and(Path::exists) && fs::create_dir(&folder).is_ok());
             if made && !self.folders.contains(&folder) {
                 self.folders.push(folder.clone());
             }

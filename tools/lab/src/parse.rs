@@ -65,8 +65,10 @@ impl Report {
             return Some(Mark::Second(tps));
         }
         if text.starts_with("Latency histogram") {
-            self.in_histogram = true;
-            self.histogram.clear();
+            // What has been read so far was the checkpoint's report, of the warm-up.
+            let (complaints, series) =
+                (std::mem::take(&mut self.complaints), std::mem::take(&mut self.series));
+            *self = Report { complaints, series, in_histogram: true, ..Report::default() };
             return Some(Mark::Over);
         }
         if self.in_histogram {
@@ -108,9 +110,9 @@ impl Report {
         }
     }
 
-    /// Whether the run came to its end.
+    /// Whether the run came to its end, with something done.
     pub fn is_whole(&self) -> bool {
-        self.transactions > 0.0
+        self.in_histogram && self.transactions > 0.0
     }
 
     /// The time within which this share of the transactions ended, in milliseconds.
@@ -196,9 +198,19 @@ Latency (ms):
         let (report, marks) = parsed(OUTPUT);
         assert_eq!(
             marks,
-            [Mark::Started, Mark::Second(10.0), Mark::Checkpoint, Mark::Second(80.0), Mark::Second(60.5), Mark::Over]
+            [
+                Mark::Started,
+                Mark::Second(10.0),
+                Mark::Checkpoint,
+                Mark::Second(80.0),
+                Mark::Second(60.5),
+                Mark::Over
+            ]
         );
-        assert_eq!((report.transactions, report.tps, report.queries, report.qps), (100.0, 50.0, 200.0, 100.0));
+        assert_eq!(
+            (report.transactions, report.tps, report.queries, report.qps),
+            (100.0, 50.0, 200.0, 100.0)
+        );
         assert_eq!((report.errors, report.max_ms, report.series.clone()), (3, 14.31, vec![60.5]));
         assert!(report.is_whole());
     }
@@ -206,7 +218,8 @@ Latency (ms):
     #[test]
     fn percentiles_are_of_the_histogram() {
         let (report, _) = parsed(OUTPUT);
-        let (median, almost, p99) = (report.percentile(0.5), report.percentile(0.98), report.percentile(0.99));
+        let (median, almost, p99) =
+            (report.percentile(0.5), report.percentile(0.98), report.percentile(0.99));
         assert_eq!((median, almost, p99), (0.5, 0.5, 14.207));
         assert_eq!(report.distribution(), [(0.5, 0.98), (14.207, 1.0)]);
         assert_eq!(Report::default().percentile(0.5), 0.0);
@@ -218,6 +231,13 @@ Latency (ms):
                     latency (ms): min 0.10, avg 8.20, max 43.88, 95th percentile 18.28\n";
         let (report, _) = parsed(text);
         assert_eq!((report.transactions, report.errors, report.max_ms), (1962.0, 4, 43.88));
+        assert!(!report.is_whole(), "there was no histogram");
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_is_not_whole() {
+        let (report, _) = parsed(OUTPUT.split("Latency histogram").next().unwrap());
+        assert!(!report.is_whole());
     }
 
     #[test]

@@ -116,7 +116,9 @@ impl Work {
     pub fn words(&self) -> String {
         match self {
             Work::Sysbench(workload) => workload.words(),
-            Work::Storm { clients } => format!("{clients} connections at once, then each reads rows by their keys"),
+            Work::Storm { clients } => {
+                format!("{clients} connections at once, then each reads rows by their keys")
+            }
         }
     }
 

@@ -74,8 +74,20 @@ impl<'a> Runner<'a> {
         let store = Store::new(&folders.cache, bench);
         let progress = Progress::new(left, estimate(plan));
         let (disks, failures) = (HashMap::new(), HashMap::new());
-        let runner =
-            Runner { scenario, plan, quick, pairs, seed, folders, bench, store, journal, disks, failures, progress };
+        let runner = Runner {
+            scenario,
+            plan,
+            quick,
+            pairs,
+            seed,
+            folders,
+            bench,
+            store,
+            journal,
+            disks,
+            failures,
+            progress,
+        };
         Ok(runner)
     }
 
@@ -231,8 +243,10 @@ impl<'a> Runner<'a> {
         let report = &measured.report;
         m.cost = watcher.cost(&measured.before, &measured.after, report.transactions, report.queries);
         m.result = outcome(report);
-        m.result.new_orders_per_minute =
-            measured.orders.filter(|(_, seconds)| *seconds > 0.0).map(|(placed, seconds)| placed / seconds * 60.0);
+        m.result.new_orders_per_minute = measured
+            .orders
+            .filter(|(_, seconds)| *seconds > 0.0)
+            .map(|(placed, seconds)| placed / seconds * 60.0);
         if workload.script == "tpcc.lua" && !self.quick {
             self.bench.whole(server, workload, 1, "check")?;
         }
@@ -339,7 +353,8 @@ fn slug(name: &str) -> String {
 /// Runs that the journal does not have.
 fn left(plan: &Plan, pairs: u32, journal: &Journal) -> u32 {
     let runs = |cell: &Cell| {
-        let missing = |pair| cell.arms.iter().filter(move |arm| !journal.has(&arm.name, &cell.name, pair)).count();
+        let missing =
+            |pair| cell.arms.iter().filter(move |arm| !journal.has(&arm.name, &cell.name, pair)).count();
         (1..=pairs).map(missing).sum::<usize>()
     };
     plan.cells.iter().map(runs).sum::<usize>() as u32

@@ -64,9 +64,18 @@ impl Server {
         }
         let scratch = keel_testkit::process::scratch_dir("lab");
         let held = Held::new(&setup.limits, folder, &engine.name);
+        let mut setup = setup.clone();
+        let mut limits = held.said.clone();
+        // Without a group Keel can be told how much it may have; the others cannot.
+        if let (Kind::Keel, Some(bytes), false) =
+            (engine.kind, setup.limits.memory, limits.iter().any(|said| said.starts_with("memory")))
+        {
+            setup.overrides.push(format!("keel_memory_limit={}M", bytes >> 20));
+            limits.push(format!("keel_memory_limit {} MiB", bytes >> 20));
+        }
         let mut server = Server {
             engine: engine.clone(),
-            limits: held.said.clone(),
+            limits,
             child: None,
             address: Address::Unix(scratch.join("s.sock")),
             login: Login::default(),
@@ -74,7 +83,7 @@ impl Server {
             scratch: Some(scratch),
             _held: held,
         };
-        server.launch(folder, setup)?;
+        server.launch(folder, &setup)?;
         Ok(server)
     }
 
@@ -182,7 +191,11 @@ impl Server {
     pub fn stop(&mut self) -> Result<(), String> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         let status = end(&mut child, STOP_MAX).map_err(|error| error.to_string())?;
-        if status.success() { Ok(()) } else { Err(format!("{} ended with {status}: {}", self.engine.name, self.log_tail())) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{} ended with {status}: {}", self.engine.name, self.log_tail()))
+        }
     }
 }
 
@@ -240,7 +253,8 @@ pub fn install(engine: &Engine, folder: &Path) -> Result<(), String> {
     let data = folder.join("data");
     let mut command = match engine.kind {
         Kind::MariaDb => {
-            let install = crate::engines::in_path("mariadb-install-db").ok_or("mariadb-install-db is not installed")?;
+            let install =
+                crate::engines::in_path("mariadb-install-db").ok_or("mariadb-install-db is not installed")?;
             let mut command = Command::new(install);
             command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
             command
@@ -279,7 +293,8 @@ mod tests {
 
     #[test]
     fn places_of_a_package_are_not_taken() {
-        let settings = ["datadir=/var/lib/mysql", "pid-file=/run/x", "log_bin=/var/log/mysql/mariadb-bin", "port=3306"];
+        let settings =
+            ["datadir=/var/lib/mysql", "pid-file=/run/x", "log_bin=/var/log/mysql/mariadb-bin", "port=3306"];
         let setup = Setup { settings: settings.map(str::to_string).to_vec(), ..Setup::default() };
         assert_eq!(option_file(Kind::MySql, &setup), "[mysqld]\nloose_log_bin=binlog\n");
     }

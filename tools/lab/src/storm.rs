@@ -67,23 +67,22 @@ pub fn run(
     let mut admin = server.client()?;
     watcher.reset_peak();
     let began = Instant::now();
-    let (all_in, may_read) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
+    // Met four times: all are in, they may read, all have read, they may leave.
+    let meet = Barrier::new(THREADS + 1);
     let (seen, connected, before, after) = thread::scope(|scope| {
-        let (all_in, may_read) = (&all_in, &may_read);
+        let meet = &meet;
         let start = |index: usize| {
             let share = clients as usize / THREADS + usize::from(index < clients as usize % THREADS);
-            move || one_thread(server, share, seconds, rows, seed + index as u64, (all_in, may_read))
+            move || one_thread(server, share, seconds, rows, seed + index as u64, meet)
         };
         let threads: Vec<_> = (0..THREADS).map(|index| scope.spawn(start(index))).collect();
-        all_in.wait();
+        meet.wait();
         let connected = began.elapsed();
         let before = watcher.look(&mut admin);
-        may_read.wait();
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            thread::sleep(Duration::from_millis(200));
-            watcher.tick();
-        }
+        meet.wait();
+        meet.wait();
         let after = watcher.look(&mut admin);
+        meet.wait();
         let seen: Vec<Seen> = threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect();
         (seen, connected, before, after)
     });
@@ -94,18 +93,14 @@ pub fn run(
     Ok(Stormed { outcome, before, after })
 }
 
-fn one_thread(
-    server: &Server,
-    share: usize,
-    seconds: u32,
-    rows: &Rows,
-    seed: u64,
-    (all_in, may_read): (&Barrier, &Barrier),
-) -> Seen {
+fn one_thread(server: &Server, share: usize, seconds: u32, rows: &Rows, seed: u64, meet: &Barrier) -> Seen {
     let mut seen = Seen::default();
     let login = Login { database: Some(DATABASE.into()), ..server.login().clone() };
     let mut clients = Vec::with_capacity(share);
     for _ in 0..share {
+        if interrupted() {
+            break;
+        }
         let at = Instant::now();
         match Client::connect(server.address(), &login) {
             Ok(client) => {
@@ -116,14 +111,17 @@ fn one_thread(
             Err(error) => seen.fail(error.to_string()),
         }
     }
-    all_in.wait();
-    may_read.wait();
+    meet.wait();
+    meet.wait();
     let mut random = Random::new(seed);
     let began = Instant::now();
     let end = began + Duration::from_secs(u64::from(seconds));
     while Instant::now() < end && !interrupted() && !clients.is_empty() {
         round(&mut clients, &mut seen, rows, &mut random, began);
     }
+    // The server is looked at while its connections are there.
+    meet.wait();
+    meet.wait();
     seen
 }
 
@@ -186,12 +184,14 @@ fn outcome(seen: &[Seen], connected: Duration, seconds: u32) -> Result<Outcome, 
         let why = seen.iter().find_map(|seen| seen.first_failure.clone());
         return Err(format!("nobody was answered: {}", why.unwrap_or_default()));
     }
-    let share = |all: &[f64], share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    let share =
+        |all: &[f64], share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0.0);
     let longest = seen.iter().map(|seen| seen.series.len()).max().unwrap_or(0);
     let second = |index: usize| seen.iter().filter_map(|seen| seen.series.get(index)).sum();
     let rate = answers.len() as f64 / f64::from(seconds.max(1));
     let shares = (0..=100).map(|percent| f64::from(percent) / 100.0).chain([0.995, 0.999, 0.9999]);
-    let mut latencies: Vec<(f64, f64)> = shares.filter(|of| *of > 0.0).map(|of| (share(&answers, of), of)).collect();
+    let mut latencies: Vec<(f64, f64)> =
+        shares.filter(|of| *of > 0.0).map(|of| (share(&answers, of), of)).collect();
     latencies.retain(|(ms, _)| *ms > 0.0);
     latencies.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut outcome = Outcome {

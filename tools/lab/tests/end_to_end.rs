@@ -11,7 +11,8 @@ use keel_lab::record::Measurement;
 use keel_lab::runner::{Folders, Runner};
 use keel_testkit::process::{keel_binary, scratch_dir};
 
-const SCENARIO: Scenario = Scenario { name: "tiny", report: "none", what: "nothing", found: "nothing", plan: nothing };
+const SCENARIO: Scenario =
+    Scenario { name: "tiny", report: "none", what: "nothing", found: "nothing", plan: nothing };
 
 fn nothing(_: &Choice) -> Plan {
     Plan::default()
@@ -63,12 +64,18 @@ fn a_tiny_scenario_from_end_to_end() {
     let all = run(&root, &plan).expect("runs");
     let arms: Vec<&str> = all.iter().map(|m| m.arm.as_str()).collect();
     assert_eq!(arms, ["keel", "keel small", "keel wrong"]);
-    assert!(all[2].trouble.as_ref().is_some_and(|why| why.contains("no_such_setting")), "{:?}", all[2].trouble);
+    assert!(
+        all[2].trouble.as_ref().is_some_and(|why| why.contains("no-such-setting")),
+        "{:?}",
+        all[2].trouble
+    );
     for m in &all[..2] {
         assert_eq!(m.trouble, None, "{}", m.arm);
         let (result, cost) = (&m.result, &m.cost);
         assert!(result.tps > 0.0 && (result.qps / result.tps - 5.0).abs() < 0.1, "{result:?}");
-        assert!(result.p50_ms > 0.0 && result.p50_ms <= result.p99_ms && result.p99_ms <= result.max_ms * 1.05);
+        assert!(
+            result.p50_ms > 0.0 && result.p50_ms <= result.p99_ms && result.p99_ms <= result.max_ms * 1.05
+        );
         assert!((1..=3).contains(&result.series.len()), "{:?}", result.series);
         assert_eq!(result.latencies.last().map(|(_, share)| *share), Some(1.0));
         assert!(cost.cpu_us_per_query.is_some_and(|cpu| cpu > 0.0), "{cost:?}");
@@ -90,7 +97,8 @@ fn every_workload_runs() {
     let root = scratch("workloads");
     let arms = || vec![Arm::new("keel", &keel())];
     let mut cells = Vec::new();
-    for script in ["our_oltp.lua", "oltp_new.lua", "select.lua", "update_non_index.lua", "oltp_point_select"] {
+    for script in ["our_oltp.lua", "oltp_new.lua", "select.lua", "update_non_index.lua", "oltp_point_select"]
+    {
         let rows = Workload::new(script, &["--tables=2", "--table_size=1000"], 8);
         cells.push(cell(script, Work::Sysbench(rows), DataSet::tables(2, 1000), arms()));
     }

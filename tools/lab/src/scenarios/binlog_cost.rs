@@ -38,6 +38,13 @@ fn plan(choice: &Choice) -> Plan {
         arms.push(arm("binlog synced", &[&on[..], &["sync_binlog=1"]].concat()));
     }
     let workload = Workload::new("tpcc.lua", &[&format!("--warehouses={warehouses}")], 64);
-    plan.cells.push(Cell { name: String::new(), x: None, data, work: Work::Sysbench(workload), writes: true, arms });
+    plan.cells.push(Cell {
+        name: String::new(),
+        x: None,
+        data,
+        work: Work::Sysbench(workload),
+        writes: true,
+        arms,
+    });
     plan
 }

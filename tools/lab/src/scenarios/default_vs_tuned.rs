@@ -42,7 +42,14 @@ fn plan(choice: &Choice) -> Plan {
         plan.skip("package + swappiness 1", "vm.swappiness is the whole machine's; the lab leaves it alone");
     }
     let workload = Workload::new("tpcc.lua", &[&format!("--warehouses={warehouses}")], 64);
-    plan.cells.push(Cell { name: String::new(), x: None, data, work: Work::Sysbench(workload), writes: true, arms });
+    plan.cells.push(Cell {
+        name: String::new(),
+        x: None,
+        data,
+        work: Work::Sysbench(workload),
+        writes: true,
+        arms,
+    });
     plan.without_missing_disks()
 }
 
@@ -64,7 +71,7 @@ fn tuned_pool(data: &DataSet) -> String {
 fn ablation(engine: &Engine, data: &DataSet, within: Limits) -> Vec<Arm> {
     let with = |what: &str, lines: &[&str]| {
         let arm = package(engine, data, within).set(lines.iter().copied());
-        Arm { name: format!("package + {what}"), ..arm }
+        Arm { name: format!("{} package + {what}", engine.name), ..arm }
     };
     let on = |what: &str, file_system, scheduler| {
         let disk = DiskKind { file_system, scheduler: Some(scheduler), bytes: data.bytes * 4 + (1 << 30) };

@@ -29,6 +29,13 @@ fn plan(choice: &Choice) -> Plan {
         }
     }
     let workload = Workload::new("tpcc.lua", &[&format!("--warehouses={warehouses}")], 64);
-    plan.cells.push(Cell { name: String::new(), x: None, data, work: Work::Sysbench(workload), writes: true, arms });
+    plan.cells.push(Cell {
+        name: String::new(),
+        x: None,
+        data,
+        work: Work::Sysbench(workload),
+        writes: true,
+        arms,
+    });
     plan.without_missing_disks()
 }

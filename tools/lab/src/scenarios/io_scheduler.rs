@@ -4,6 +4,7 @@ use super::{XTRADB, memory, no_binlog, pool};
 use crate::clients::Workload;
 use crate::data::DataSet;
 use crate::disk::DiskKind;
+use crate::engines::Kind;
 use crate::plan::{Arm, Cell, Choice, Plan, Scenario, Work};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -23,7 +24,8 @@ fn plan(choice: &Choice) -> Plan {
     let mut arms = Vec::new();
     for engine in choice.local() {
         for scheduler in ["none", "mq-deadline", "bfq"] {
-            let arm = Arm::new(format!("{} {scheduler}", engine.name), engine).settings(XTRADB);
+            let arm = Arm::new(format!("{} {scheduler}", engine.name), engine);
+            let arm = if engine.kind == Kind::Keel { arm } else { arm.settings(XTRADB) };
             let arm = no_binlog(arm.set([pool(data.bytes / 2)]).within(memory(data.bytes * 6 / 10)));
             let bytes = data.bytes * 3 + (2 << 30);
             let disk = DiskKind { file_system: "ext4", scheduler: Some(scheduler), bytes };
@@ -31,6 +33,13 @@ fn plan(choice: &Choice) -> Plan {
         }
     }
     let workload = Workload::new("tpcc.lua", &[&format!("--warehouses={warehouses}")], 20);
-    plan.cells.push(Cell { name: String::new(), x: None, data, work: Work::Sysbench(workload), writes: true, arms });
+    plan.cells.push(Cell {
+        name: String::new(),
+        x: None,
+        data,
+        work: Work::Sysbench(workload),
+        writes: true,
+        arms,
+    });
     plan.without_missing_disks()
 }

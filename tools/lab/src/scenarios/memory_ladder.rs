@@ -65,7 +65,12 @@ fn rung(choice: &Choice, size: u64, bytes: u64) -> Cell {
     let workload = Workload::new("our_oltp.lua", &[&options[0], &options[1], "--rand-type=special"], 32);
     Cell {
         // The report's last rung, of less data than memory, is the one that it calls tuned.
-        name: format!("pool {} MiB, data {} MiB{}", size >> 20, bytes >> 20, if size > bytes { ", tuned" } else { "" }),
+        name: format!(
+            "pool {} MiB, data {} MiB{}",
+            size >> 20,
+            bytes >> 20,
+            if size > bytes { ", tuned" } else { "" }
+        ),
         x: Some(size as f64 / bytes as f64),
         data: DataSet::tables(TABLES, rows),
         work: Work::Sysbench(workload),
@@ -73,4 +78,3 @@ fn rung(choice: &Choice, size: u64, bytes: u64) -> Cell {
         arms: choice.local().map(arm).collect(),
     }
 }
-

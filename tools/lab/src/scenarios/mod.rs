@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn every_plan_has_arms_with_names_of_their_own() {
-        let engines = vec![engine(Kind::Keel, "keel"), engine(Kind::MariaDb, "mariadb"), engine(Kind::MySql, "mysql")];
+        let engines =
+            vec![engine(Kind::Keel, "keel"), engine(Kind::MariaDb, "mariadb"), engine(Kind::MySql, "mysql")];
         for quick in [true, false] {
             let choice = Choice { engines: engines.clone(), quick };
             for scenario in ALL {
@@ -91,7 +92,12 @@ mod tests {
                 assert_eq!(cells.len(), plan.cells.len(), "{}", scenario.name);
                 for cell in &plan.cells {
                     let arms: HashSet<&str> = cell.arms.iter().map(|arm| arm.name.as_str()).collect();
-                    assert!(arms.len() == cell.arms.len() && arms.len() > 1, "{} {}", scenario.name, cell.name);
+                    assert!(
+                        arms.len() == cell.arms.len() && arms.len() > 1,
+                        "{} {}",
+                        scenario.name,
+                        cell.name
+                    );
                 }
             }
         }

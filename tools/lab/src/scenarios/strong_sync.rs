@@ -18,7 +18,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const TABLES: u32 = 10;
 const ROWS: u32 = 20_000;
 /// The report's workloads, and what they do.
-const WORKLOADS: &[(&str, &str)] = &[("select.lua", "read"), ("update_non_index.lua", "update"), ("oltp_new.lua", "hybrid")];
+const WORKLOADS: &[(&str, &str)] =
+    &[("select.lua", "read"), ("update_non_index.lua", "update"), ("oltp_new.lua", "hybrid")];
 
 fn plan(choice: &Choice) -> Plan {
     let mut plan = Plan::new(choice);
@@ -57,7 +58,11 @@ fn cell(choice: &Choice, script: &'static str, kind: &str, clients: u32) -> Cell
         name: format!("{kind}, {clients} clients"),
         x: Some(f64::from(clients)),
         data: DataSet::tables(TABLES, ROWS),
-        work: Work::Sysbench(Workload::new(script, &[&options[0], &options[1], "--rand-type=special"], clients)),
+        work: Work::Sysbench(Workload::new(
+            script,
+            &[&options[0], &options[1], "--rand-type=special"],
+            clients,
+        )),
         writes: script != "select.lua",
         arms,
     }

@@ -26,7 +26,11 @@ fn plan(choice: &Choice) -> Plan {
     for clients in clients {
         let mut arms = Vec::new();
         for engine in choice.local() {
-            let unset = if engine.kind == Kind::Keel { engine.name.clone() } else { format!("{} defaults", engine.name) };
+            let unset = if engine.kind == Kind::Keel {
+                engine.name.clone()
+            } else {
+                format!("{} defaults", engine.name)
+            };
             arms.push(arm(engine, &unset));
             arms.push(arm(engine, &format!("{} all", engine.name)).settings(THIRTY_K).set(scaled()));
             if !choice.quick && engine.kind != Kind::Keel {
@@ -34,7 +38,8 @@ fn plan(choice: &Choice) -> Plan {
             }
         }
         let options = [format!("--tables={TABLES}"), format!("--table_size={ROWS}")];
-        let workload = Workload::new("our_oltp.lua", &[&options[0], &options[1], "--rand-type=uniform"], *clients);
+        let workload =
+            Workload::new("our_oltp.lua", &[&options[0], &options[1], "--rand-type=uniform"], *clients);
         plan.cells.push(Cell {
             name: format!("{clients} clients"),
             x: Some(f64::from(*clients)),

@@ -40,6 +40,13 @@ fn plan(choice: &Choice) -> Plan {
     }
     arms.extend(remotes(choice));
     let workload = Workload::new("tpcc.lua", &[&format!("--warehouses={warehouses}")], 20);
-    plan.cells.push(Cell { name: String::new(), x: None, data, work: Work::Sysbench(workload), writes: true, arms });
+    plan.cells.push(Cell {
+        name: String::new(),
+        x: None,
+        data,
+        work: Work::Sysbench(workload),
+        writes: true,
+        arms,
+    });
     plan
 }
