@@ -149,9 +149,9 @@ fn run_scenario(options: &RunOptions) -> Result<(), String> {
         return Err("no arm is left to be measured".into());
     }
     let done = measure(scenario, &plan, options, &skipped);
-    done.or_else(|why| match why.as_str() {
-        INTERRUPTED => Err("interrupted; what was measured is kept, the same command goes on".into()),
-        _ => Err(why),
+    done.map_err(|why| match why.as_str() {
+        INTERRUPTED => "interrupted; what was measured is kept, the same command goes on".into(),
+        _ => why,
     })
 }
 
