@@ -123,13 +123,20 @@ fn a_server_that_is_killed_in_a_run_is_said_and_leaves_nobody() {
     let arms = vec![Arm::new("keel", &keel()), Arm::new("keel again", &keel())];
     let mut plan = plan(vec![cell("", Work::Sysbench(rows), DataSet::tables(1, 1000), arms)]);
     plan.seconds = 4;
-    let folder = root.join("servers/keel-rows-1x1000");
+    let data = format!("--datadir={}", root.join("servers/keel-rows-1x1000/data").display());
+    let script = root.join("scripts/select.lua").display().to_string();
     let killer = std::thread::spawn(move || {
-        for _ in 0..600 {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            let Some(pid) = process_on(&folder) else { continue };
-            std::thread::sleep(std::time::Duration::from_secs(2));
-            keel_testkit::process::kill_process(pid);
+        // Clients that measure have a checkpoint; there are such for some seconds.
+        for _ in 0..6000 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let is_client =
+                |words: &[String]| words.contains(&script) && words.contains(&CHECKPOINT.to_string());
+            if process(is_client).is_none() {
+                continue;
+            }
+            if let Some(server) = process(|words| words.contains(&data)) {
+                keel_testkit::process::kill_process(server);
+            }
             return;
         }
     });
@@ -141,12 +148,14 @@ fn a_server_that_is_killed_in_a_run_is_said_and_leaves_nobody() {
     fs::remove_dir_all(&root).expect("is ours");
 }
 
-/// The server that runs on this folder.
-fn process_on(folder: &Path) -> Option<u32> {
-    let wanted = format!("--datadir={}", folder.join("data").display());
+/// An option of the clients of the test above.
+const CHECKPOINT: &str = "--report-checkpoints=1";
+
+/// A process by the words of its command.
+fn process(is_it: impl Fn(&[String]) -> bool) -> Option<u32> {
     fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let is_it = line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes());
-        entry.file_name().to_str().filter(|_| is_it)?.parse().ok()
+        let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let words: Vec<String> = line.split('\0').map(str::to_string).collect();
+        entry.file_name().to_str().filter(|_| is_it(&words))?.parse().ok()
     })
 }
