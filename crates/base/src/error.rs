@@ -365,6 +365,15 @@ catalogue! {
     EXPR_REFERS_TO_UNINIT_FIELD expr_refers_to_uninit_field(4029, "01000", column, other) "Expression for field `{column}` is referring to uninitialized field `{other}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     ALTER_OPERATION_NOT_SUPPORTED alter_operation_not_supported(1845, "0A000", what, other) "{what} is not supported for this operation. Try {other}";
+    ALTER_OPERATION_NOT_SUPPORTED_REASON alter_operation_not_supported_reason(1846, "0A000", what, reason, other) "{what} is not supported. Reason: {reason}. Try {other}";
+    UNKNOWN_ALTER_ALGORITHM unknown_alter_algorithm(1800, "HY000", word) "Unknown ALGORITHM '{word}'";
+    UNKNOWN_ALTER_LOCK unknown_alter_lock(1801, "HY000", word) "Unknown LOCK type '{word}'";
+    FEATURE_DISABLED feature_disabled(1289, "HY000", feature, option) "The '{feature}' feature is disabled; you need MariaDB built with '{option}' to have it working";
+    TRG_DOES_NOT_EXIST trg_does_not_exist(1360, "HY000") "Trigger does not exist";
+    EVENT_DOES_NOT_EXIST event_does_not_exist(1539, "HY000", name) "Unknown event '{name}'";
+    DELAYED_NOT_SUPPORTED delayed_not_supported(1616, "HY000", table) "DELAYED option not supported for table '{table}'";
+    DUP_QUERY_NAME dup_query_name(4004, "HY000", name) "Duplicate query name `{name}` in WITH clause";
+    WRONG_NUMBER_OF_VALUES_IN_TVC wrong_number_of_values_in_tvc(4099, "HY000") "The used table value constructor has a different number of values";
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";

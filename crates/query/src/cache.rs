@@ -300,6 +300,7 @@ pub(crate) fn parse_options(session: &Session) -> ParseOptions {
         no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
         ..ParseOptions::default()
     }
 }

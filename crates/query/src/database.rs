@@ -15,6 +15,7 @@ use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
+use crate::catalog::layout::Layout;
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, View, show_create};
 use crate::counts::Counting;
@@ -171,9 +172,14 @@ impl Database {
         table.map_or(LockedThing::ReadLock, LockedThing::Table)
     }
 
-    /// SHOW CREATE TABLE's text.
+    /// SHOW CREATE TABLE's text, in full.
     pub fn show_create_table(&self, table: &TableDef) -> String {
         show_create::table(table, self.next_auto_increment(table))
+    }
+
+    /// SHOW CREATE TABLE's text as a session wants it.
+    pub fn show_create_table_as(&self, table: &TableDef, layout: Layout) -> String {
+        show_create::table_as(table, self.next_auto_increment(table), layout)
     }
 
     /// The next AUTO_INCREMENT value of a table; 0 where it has no such column.

@@ -56,13 +56,14 @@ pub mod xa;
 
 pub use database::{Database, LockedThing, Params};
 pub use files::FileRules;
+pub use func::regex_flags_of;
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
 pub use memory::{Allowance, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
-pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
+pub use session::{AlterAlgorithm, Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
 pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

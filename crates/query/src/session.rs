@@ -26,6 +26,47 @@ use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
 use crate::waits::Stake;
 
+/// ALGORITHM of ALTER TABLE and CREATE INDEX: the most that a change may cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AlterAlgorithm {
+    /// Whatever it costs.
+    #[default]
+    Default,
+    /// The rows are copied.
+    Copy,
+    /// The engine may write them anew.
+    Inplace,
+    /// Only indexes may be made.
+    NoCopy,
+    /// Only the definition may change.
+    Instant,
+}
+
+impl AlterAlgorithm {
+    /// The algorithm of that word, in any case.
+    pub fn from_word(word: &str) -> Option<AlterAlgorithm> {
+        Some(match word.to_ascii_uppercase().as_str() {
+            "DEFAULT" => AlterAlgorithm::Default,
+            "COPY" => AlterAlgorithm::Copy,
+            "INPLACE" => AlterAlgorithm::Inplace,
+            "NOCOPY" => AlterAlgorithm::NoCopy,
+            "INSTANT" => AlterAlgorithm::Instant,
+            _ => return None,
+        })
+    }
+
+    /// As errors name it.
+    pub fn words(self) -> &'static str {
+        match self {
+            AlterAlgorithm::Default => "ALGORITHM=DEFAULT",
+            AlterAlgorithm::Copy => "ALGORITHM=COPY",
+            AlterAlgorithm::Inplace => "ALGORITHM=INPLACE",
+            AlterAlgorithm::NoCopy => "ALGORITHM=NOCOPY",
+            AlterAlgorithm::Instant => "ALGORITHM=INSTANT",
+        }
+    }
+}
+
 /// Typed copies of the variables that statements need on their way.
 #[derive(Clone)]
 pub struct SessionVars {
@@ -75,6 +116,8 @@ pub struct SessionVars {
     pub unique_checks: bool,
     /// `div_precision_increment`.
     pub div_precision_increment: u8,
+    /// `default_regex_flags`, as the beginning of patterns.
+    pub regex_flags: Arc<str>,
     /// `max_recursive_iterations`: rounds of a recursive table.
     pub max_recursive_iterations: u64,
     /// `group_concat_max_len`, bytes.
@@ -109,6 +152,10 @@ pub struct SessionVars {
     pub sql_notes: bool,
     /// `sql_safe_updates`.
     pub safe_updates: bool,
+    /// `sql_quote_show_create`: SHOW CREATE quotes all names.
+    pub quote_show_create: bool,
+    /// `alter_algorithm`: where a statement does not say ALGORITHM.
+    pub alter_algorithm: AlterAlgorithm,
     /// `sql_auto_is_null`.
     pub sql_auto_is_null: bool,
     /// `default_week_format`.
@@ -144,6 +191,7 @@ impl Default for SessionVars {
             check_constraint_checks: true,
             unique_checks: true,
             div_precision_increment: 4,
+            regex_flags: "".into(),
             max_recursive_iterations: 1000,
             group_concat_max_len: 1 << 20,
             long_query_micros: 10_000_000,
@@ -161,6 +209,8 @@ impl Default for SessionVars {
             optimizer_search_depth: 62,
             sql_notes: true,
             safe_updates: false,
+            quote_show_create: true,
+            alter_algorithm: AlterAlgorithm::Default,
             sql_auto_is_null: false,
             default_week_format: 0,
             found_rows_flag: false,

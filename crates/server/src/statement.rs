@@ -55,6 +55,7 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
         as_sent: as_sent(core.sql.vars.client_collation),

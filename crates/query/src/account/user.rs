@@ -222,14 +222,15 @@ pub(super) fn set_options(account: &mut Account, options: &UserOptions) {
         account.require = require(options);
     }
     for (name, value) in &options.limits {
-        let count = u32::try_from(*value).unwrap_or(u32::MAX);
+        // The cast takes the most that fits.
+        let count = *value as u32;
         let limits = &mut account.limits;
         match name.as_str() {
             "MAX_QUERIES_PER_HOUR" => limits.queries = count,
             "MAX_UPDATES_PER_HOUR" => limits.updates = count,
             "MAX_CONNECTIONS_PER_HOUR" => limits.connections = count,
             "MAX_USER_CONNECTIONS" => limits.at_once = i32::try_from(count).unwrap_or(i32::MAX),
-            _ => limits.statement_time = *value as f64,
+            _ => limits.statement_time = *value,
         }
     }
     if let Some(locked) = options.lock {

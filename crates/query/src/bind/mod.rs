@@ -386,10 +386,7 @@ impl<'a> Binder<'a> {
         }
         self.may_read(db, name)?;
         let table = if session.host.virtual_schemas().iter().any(|s| s.eq_ignore_ascii_case(db)) {
-            session
-                .host
-                .virtual_table(db, name)
-                .ok_or_else(|| errors::unknown_table(name, db.to_lowercase()))?
+            session.host.virtual_table(db, name).ok_or_else(|| no_virtual_table(db, name))?
         } else if let Some(system) = self.cx.system_table(db, name) {
             system
         } else {
@@ -527,5 +524,13 @@ impl<'a> Binder<'a> {
         let bound = self.expr(tree);
         self.clause = before;
         bound
+    }
+}
+
+/// 1109 in `information_schema`, 1146 elsewhere.
+fn no_virtual_table(db: &str, name: &str) -> keel_base::SqlError {
+    match db.eq_ignore_ascii_case("information_schema") {
+        true => errors::unknown_table(name, db.to_lowercase()),
+        false => errors::no_such_table(db.to_lowercase(), name),
     }
 }

@@ -305,7 +305,12 @@ impl ScopeTable {
     }
 
     fn answers_to(&self, db: Option<&str>, table: Option<&str>) -> bool {
-        table.is_none_or(|t| *t == *self.alias) && db.is_none_or(|d| *d == *self.schema)
+        // Names of `information_schema` are the same in any case.
+        let same = |said: &str, own: &str| match &*self.schema == "information_schema" {
+            true => said.eq_ignore_ascii_case(own),
+            false => said == own,
+        };
+        table.is_none_or(|t| same(t, &self.alias)) && db.is_none_or(|d| same(d, &self.schema))
     }
 
     /// The column of that name.

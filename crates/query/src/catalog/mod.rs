@@ -18,6 +18,7 @@ pub mod counter;
 mod density;
 mod entry;
 mod foreign;
+pub mod layout;
 pub mod names;
 pub mod record;
 pub mod show_create;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, TypeKind, Value, text};
 
+use super::layout::Layout;
 use super::names::{self, push_quoted};
 use super::{CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, View};
 
@@ -22,8 +23,17 @@ pub const OPTION_ORDER: [&str; 10] = [
     "DELAY_KEY_WRITE",
 ];
 
-/// SHOW CREATE TABLE. `next_auto` is the next AUTO_INCREMENT value.
+/// SHOW CREATE TABLE as a session wants it. `next_auto` is the next AUTO_INCREMENT value.
+pub fn table_as(table: &TableDef, next_auto: u64, layout: Layout) -> String {
+    layout.quoted(&text_of_table(table, next_auto, layout)).into_owned()
+}
+
+/// SHOW CREATE TABLE in full.
 pub fn table(table: &TableDef, next_auto: u64) -> String {
+    text_of_table(table, next_auto, Layout::FULL)
+}
+
+fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout) -> String {
     let mut out = String::with_capacity(256);
     out.push_str(if table.is_temporary() { "CREATE TEMPORARY TABLE " } else { "CREATE TABLE " });
     push_quoted(&mut out, &table.name);
@@ -32,11 +42,11 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
         if i > 0 {
             out.push_str(",\n");
         }
-        push_column(&mut out, column, table.options.collation);
+        push_column(&mut out, column, table.options.collation, layout);
     }
     for index in &table.indexes {
         out.push_str(",\n");
-        push_index(&mut out, table, index);
+        push_index(&mut out, table, index, layout);
     }
     for key in &table.foreign_keys {
         out.push_str(",\n  ");
@@ -46,6 +56,10 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
         out.push_str(",\n  CONSTRAINT ");
         push_quoted(&mut out, &check.name);
         push(&mut out, format_args!(" CHECK ({})", check.condition));
+    }
+    if !layout.table_options {
+        out.push_str("\n)");
+        return out;
     }
     out.push_str(if table.series.is_some() { "\n) ENGINE=SEQUENCE" } else { "\n) ENGINE=InnoDB" });
     if next_auto > 1 {
@@ -59,14 +73,14 @@ pub fn table(table: &TableDef, next_auto: u64) -> String {
 }
 
 /// SHOW CREATE SEQUENCE.
-pub fn sequence(table: &TableDef, values: &crate::sequence::Values) -> String {
+pub fn sequence(table: &TableDef, values: &crate::sequence::Values, layout: Layout) -> String {
     let mut out = String::from("CREATE SEQUENCE ");
     push_quoted(&mut out, &table.name);
     let cache = if values.cache == 0 { "nocache".to_string() } else { format!("cache {}", values.cache) };
     push(
         &mut out,
         format_args!(
-            " start with {} minvalue {} maxvalue {} increment by {} {cache} {} ENGINE=InnoDB",
+            " start with {} minvalue {} maxvalue {} increment by {} {cache} {}",
             values.start,
             values.minimum,
             values.maximum,
@@ -74,11 +88,14 @@ pub fn sequence(table: &TableDef, values: &crate::sequence::Values) -> String {
             if values.cycle != 0 { "cycle" } else { "nocycle" },
         ),
     );
-    if !table.options.comment.is_empty() {
+    if layout.table_options {
+        out.push_str(" ENGINE=InnoDB");
+    }
+    if layout.table_options && !table.options.comment.is_empty() {
         out.push_str(" COMMENT=");
         push_string(&mut out, table.options.comment.as_bytes());
     }
-    out
+    layout.quoted(&out).into_owned()
 }
 
 /// SHOW CREATE DATABASE.
@@ -128,7 +145,7 @@ fn push_options(out: &mut String, table: &TableDef) {
     }
 }
 
-fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationId) {
+fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationId, layout: Layout) {
     out.push_str("  ");
     push_quoted(out, &column.name);
     out.push(' ');
@@ -151,11 +168,11 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
         out.push_str(" DEFAULT ");
         out.push_str(&default);
     }
-    if column.on_update_now {
+    if column.on_update_now && layout.column_options {
         out.push_str(" ON UPDATE ");
         push_now(out, column);
     }
-    if column.auto_increment {
+    if column.auto_increment && layout.column_options {
         out.push_str(" AUTO_INCREMENT");
     }
     if !column.comment.is_empty() {
@@ -244,7 +261,7 @@ fn push_string(out: &mut String, bytes: &[u8]) {
     out.push('\'');
 }
 
-fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
+fn push_index(out: &mut String, table: &TableDef, index: &IndexDef, layout: Layout) {
     match index.kind {
         IndexKind::Primary => out.push_str("  PRIMARY KEY"),
         IndexKind::Unique => out.push_str("  UNIQUE KEY "),
@@ -267,6 +284,9 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
         }
     }
     out.push(')');
+    if !layout.key_options {
+        return;
+    }
     if let Some(using) = &index.using {
         push(out, format_args!(" USING {using}"));
     }
@@ -284,12 +304,16 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef) {
 }
 
 /// The text of a view: its query is given; `whole` names its database.
-pub fn view(view: &View, query: &str, whole: bool) -> String {
-    let mut out = format!("CREATE ALGORITHM={} DEFINER=", view.algorithm.word());
-    names::push_quoted(&mut out, &view.definer.0);
-    out.push('@');
-    names::push_quoted(&mut out, &view.definer.1);
-    out.push_str(if view.invoker { " SQL SECURITY INVOKER VIEW " } else { " SQL SECURITY DEFINER VIEW " });
+pub fn view(view: &View, query: &str, whole: bool, layout: Layout) -> String {
+    let mut out = String::from("CREATE ");
+    if layout.view_options {
+        push(&mut out, format_args!("ALGORITHM={} DEFINER=", view.algorithm.word()));
+        names::push_quoted(&mut out, &view.definer.0);
+        out.push('@');
+        names::push_quoted(&mut out, &view.definer.1);
+        out.push_str(if view.invoker { " SQL SECURITY INVOKER " } else { " SQL SECURITY DEFINER " });
+    }
+    out.push_str("VIEW ");
     if whole {
         names::push_quoted(&mut out, &view.schema);
         out.push('.');

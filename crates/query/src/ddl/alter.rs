@@ -4,13 +4,13 @@
 //! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
 //! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
-use keel_value::{CollationId, Value};
+use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, conditional, create, foreign, generated, keys, schema_of};
+use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
     Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
@@ -31,14 +31,23 @@ pub(super) struct Alteration {
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
     /// Some generated column gets other values.
-    new_expressions: bool,
-    /// So does a STORED one.
-    stores_anew: bool,
+    pub new_expressions: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
     /// Names of new foreign keys, and of the indexes that they made for themselves.
     pub new_foreign_keys: Vec<std::sync::Arc<str>>,
     made_indexes: Vec<std::sync::Arc<str>>,
+    /// What the statement says of the way.
+    pub words: Words,
+}
+
+/// ALGORITHM, LOCK and what they are said of.
+#[derive(Default)]
+pub(super) struct Words {
+    /// The statement's actions.
+    pub actions: Vec<AlterAction>,
+    /// ALTER ONLINE TABLE.
+    pub online: bool,
 }
 
 impl Database {
@@ -47,6 +56,7 @@ impl Database {
         session: &mut Session,
         alter: &ast::AlterTable,
     ) -> SqlResult<Completion> {
+        algorithm::check_words(&alter.actions)?;
         if alter.if_exists && self.find_table(session, &alter.table).is_err() {
             let schema = schema_of(session, &alter.table)?.to_string();
             session.note(errors::no_such_table(schema, &alter.table.name));
@@ -72,10 +82,8 @@ impl Database {
         {
             return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
         }
-        if alteration.stores_anew {
-            refuse_algorithm(&alter.actions)?;
-        }
-        alteration.note_useless(session, &alter.actions);
+        alteration.words = Words { actions: alter.actions.clone(), online: alter.online };
+        let useless = alteration.useless(&alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
         if table.is_temporary() && !alter.actions.iter().all(simple) {
@@ -83,7 +91,14 @@ impl Database {
         }
         let rows = self.carry_out(session, &table, alteration)?;
         drop(owned);
-        if matches!(alter.actions.as_slice(), [AlterAction::Rename(_) | AlterAction::EnableKeys(_)]) {
+        for said in useless {
+            if said.level != Level::Note || session.vars.sql_notes {
+                session.push_warning(said);
+            }
+        }
+        let words = |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
+        let mut others = alter.actions.iter().filter(|action| !words(action));
+        if others.clone().next().is_some() && others.all(simple) {
             return Ok(Completion::default());
         }
         Ok(done(session, rows))
@@ -94,8 +109,12 @@ impl Database {
         session: &mut Session,
         create: &ast::CreateIndex,
     ) -> SqlResult<Completion> {
+        algorithm::check_words(&create.options)?;
         let (table, owned) = self.own_table(session, &create.table, create.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
+        let mut actions = create.options.clone();
+        actions.push(AlterAction::AddKey(Box::new(create.key.clone())));
+        alteration.words = Words { actions, online: false };
         if create.or_replace {
             let name = create.key.name.clone().unwrap_or_default();
             alteration.drop_key(session, &name, true, true)?;
@@ -177,8 +196,7 @@ impl Database {
             AlterAction::ConvertTo { charset, collation } => {
                 let server = session.vars.server_collation;
                 let to = choose_collation(Some(charset), collation.as_deref(), server, server)?;
-                alteration.convert_to(to);
-                Ok(())
+                alteration.convert_to(to)
             }
             AlterAction::Force => {
                 alteration.copies = true;
@@ -222,22 +240,6 @@ fn rank(action: &AlterAction) -> u8 {
 /// The rank of what takes nothing away.
 const RANK_OF_REST: u8 = 2;
 
-/// 1845: a STORED column has all rows written anew.
-fn refuse_algorithm(actions: &[AlterAction]) -> SqlResult<()> {
-    let other = actions.iter().find_map(|action| match action {
-        AlterAction::Algorithm(word) if ["INSTANT", "INPLACE", "NOCOPY"].contains(&&*word.to_uppercase()) => {
-            Some(word)
-        }
-        _ => None,
-    });
-    other.map_or(Ok(()), |word| {
-        Err(errors::alter_operation_not_supported(
-            format!("ALGORITHM={}", word.to_uppercase()),
-            "ALGORITHM=COPY",
-        ))
-    })
-}
-
 fn done(session: &Session, rows: u64) -> Completion {
     let warnings = session.diagnostics.warning_count;
     let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
@@ -273,10 +275,10 @@ impl Alteration {
             copies: false,
             converts: false,
             new_expressions: false,
-            stores_anew: false,
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
+            words: Words::default(),
         }
     }
 
@@ -384,18 +386,22 @@ impl Alteration {
         Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
-    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where rows lie in the order of a key.
-    fn note_useless(&self, session: &mut Session, actions: &[AlterAction]) {
+    /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where
+    /// rows lie in the order of a key.
+    fn useless(&self, actions: &[AlterAction]) -> Vec<Warning> {
         let (schema, name) = (&self.record.schema, &self.record.name);
+        let mut said = Vec::new();
         let has_keys = self.record.indexes.iter().any(|index| index.kind == IndexKind::Plain);
         if has_keys && actions.iter().any(|a| matches!(a, AlterAction::EnableKeys(_))) {
-            session.note(errors::illegal_ha("InnoDB", schema, name));
+            let note = Warning::from(errors::illegal_ha("InnoDB", schema, name));
+            said.push(Warning { level: Level::Note, ..note });
         }
         if actions.iter().any(|a| matches!(a, AlterAction::OrderBy(_))) && self.record.clustered().is_some() {
             let text =
                 format!("ORDER BY ignored as there is a user-defined clustered index in the table '{name}'");
-            session.warn(errors::unknown_error(text));
+            said.push(Warning::from(errors::unknown_error(text)));
         }
+        said
     }
 
     fn add_column(
@@ -418,7 +424,6 @@ impl Alteration {
         let at_end = place == self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
-        self.stores_anew |= stored;
         if at_end
             && !stored
             && !made.auto_increment
@@ -504,7 +509,6 @@ impl Alteration {
             let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
             self.converts |= copies;
             self.copies |= copies;
-            self.stores_anew |= copies;
             self.new_expressions |= true;
         }
         made.added_with = before.added_with.clone();
@@ -573,6 +577,8 @@ impl Alteration {
         if column.generated.is_some() {
             return Ok(());
         }
+        // CURRENT_TIMESTAMP goes with ON UPDATE.
+        column.on_update_now &= column.default != ColumnDefault::Now;
         column.default = match default {
             Some(tree) => columns::default_value(cx, &column.name, tree, &column.ty, column.nullable)?,
             None if column.nullable => ColumnDefault::Value(Value::Null),
@@ -731,14 +737,35 @@ impl Alteration {
         Ok(())
     }
 
-    fn convert_to(&mut self, to: CollationId) {
+    /// Gives all texts another character set; those of unknown length keep room for as many characters.
+    fn convert_to(&mut self, to: CollationId) -> SqlResult<()> {
         self.record.options.collation = to;
         for column in self.record.columns.iter_mut().filter(|c| c.ty.is_text()) {
             if column.ty.collation != to {
+                let octets = u64::from(to.charset().max_bytes());
+                if column.ty.kind == TypeKind::VarChar && u64::from(column.ty.length) * octets > 65_535 {
+                    return Err(errors::too_big_fieldlength(&column.name, 65_535 / octets));
+                }
+                let kind = widened(column.ty.kind, column.ty.collation, to);
+                if kind != column.ty.kind {
+                    column.ty = SqlType::new(kind);
+                }
                 column.ty.collation = to;
                 self.copies = true;
                 self.converts = true;
             }
         }
+        Ok(())
+    }
+}
+
+/// The kind of TEXT that has room for as many characters of the longest kind in another character set.
+fn widened(kind: TypeKind, from: CollationId, to: CollationId) -> TypeKind {
+    let (old, new) = (u64::from(from.charset().max_bytes()), u64::from(to.charset().max_bytes()));
+    match kind {
+        TypeKind::TinyText if new > old => TypeKind::Text,
+        TypeKind::Text if new > old => TypeKind::MediumText,
+        TypeKind::MediumText if new > old => TypeKind::LongText,
+        kind => kind,
     }
 }

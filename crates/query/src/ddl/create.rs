@@ -337,10 +337,15 @@ impl Database {
             _ => columns::define(&mut cx, &create.columns)?,
         };
         if let Some(select) = &create.select {
+            let own = columns.len();
             for column in self.query_columns(session, select, params)? {
-                if !columns.iter().any(|c| names::same(&c.name, &column.name)) {
-                    names::check_column(&column.name)?;
-                    columns.push(column);
+                match columns.iter().position(|c| names::same(&c.name, &column.name)) {
+                    Some(place) if place >= own => return Err(errors::dup_fieldname(&column.name)),
+                    Some(_) => {}
+                    None => {
+                        names::check_column(&column.name)?;
+                        columns.push(column);
+                    }
                 }
             }
             columns::check_all(&columns)?;
@@ -455,6 +460,15 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
         }
         TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
         TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
+        TypeKind::Text | TypeKind::Blob if ty.length > 0xffff => {
+            let kind = match (ty.kind, ty.length > 0xff_ffff) {
+                (TypeKind::Text, false) => TypeKind::MediumText,
+                (TypeKind::Text, true) => TypeKind::LongText,
+                (_, false) => TypeKind::MediumBlob,
+                (_, true) => TypeKind::LongBlob,
+            };
+            SqlType::new(kind).with_collation(ty.collation)
+        }
         _ if ty.is_string() => ty.with_decimals(0),
         kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,

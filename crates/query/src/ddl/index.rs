@@ -14,7 +14,7 @@ use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::{checks, columns, foreign, generated, keys};
+use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
 use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
 use crate::dml::{
@@ -72,6 +72,12 @@ impl Database {
         }
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
+        }
+        if !table.is_temporary() {
+            let words = &alteration.words;
+            let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
+            alteration.copies |= allowed.told;
+            alteration.converts = becomes || allowed.copies && alteration.copies;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         // Where the column that counted is gone, another counts anew.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, TreeId, errors};
+use keel_base::{SqlError, SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
@@ -98,6 +98,11 @@ fn record(
     key: &ast::KeyDef,
     parts: Vec<KeyPart>,
 ) -> SqlResult<IndexRecord> {
+    let own = key.name.as_deref().or(key.constraint.as_deref());
+    if let Some(own) = own.filter(|own| kind == IndexKind::Primary && !own.eq_ignore_ascii_case("PRIMARY")) {
+        let message = format!("Name '{own}' ignored for PRIMARY key.").into();
+        session.warn(SqlError { message, ..errors::wrong_name_for_index(own) });
+    }
     let name = name(indexes, columns, kind, key, &parts)?;
     let using = key.options.algorithm.map(|a| match a {
         IndexAlgorithm::BTree => "BTREE".to_string(),

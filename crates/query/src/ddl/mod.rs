@@ -8,6 +8,7 @@
 //!    publishing the next.
 //! 2. A definition that needs several tables takes their locks without holding any while it waits, so it cannot deadlock.
 
+mod algorithm;
 mod alter;
 mod checks;
 mod columns;

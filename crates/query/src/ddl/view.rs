@@ -13,6 +13,7 @@ use super::{Definition, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
+use crate::catalog::layout::Layout;
 use crate::catalog::{
     Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
 };
@@ -226,8 +227,9 @@ impl Database {
         let omit = Some(&*view.schema).filter(|_| here);
         let query = keel_sql::printer::view_query(&*view.query()?, omit, bound.is_ok());
         let elsewhere = session.database.as_deref() != Some(&*view.schema);
-        let out = show_create::view(view, &query, elsewhere);
-        Ok((out, bound.is_ok()))
+        let layout = Layout::of(&session.vars);
+        let out = show_create::view(view, &query, elsewhere, layout);
+        Ok((layout.quoted(&out).into_owned(), bound.is_ok()))
     }
 
     /// DROP VIEW: drops those that there are; then 4092 names the others, unless IF EXISTS makes a note of it.

@@ -160,6 +160,7 @@ fn stored_is(value: &Value, stored: ValueRef<'_>) -> bool {
     }
 }
 
+/// NULL for a column that is NOT NULL: the time of the statement for a TIMESTAMP, as has always been so; 1048 for others.
 fn null_into(
     session: &mut Session,
     table: &TableDef,
@@ -167,6 +168,9 @@ fn null_into(
     strictness: Strictness,
 ) -> SqlResult<Value> {
     let def = &table.columns[column];
+    if def.ty.kind == TypeKind::Timestamp {
+        return Ok(super::assign::now_value(session, &def.ty));
+    }
     let error = errors::bad_null(&def.name);
     if strictness.null_is_error {
         return Err(error);

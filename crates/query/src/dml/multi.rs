@@ -19,7 +19,7 @@ use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
-use super::update::{is_ignored, warn_ignored};
+use super::update::is_ignored;
 use crate::bind::{BindContext, Binder, ROW_NUMBER};
 use crate::catalog::{TableDef, names};
 use crate::engine_error;
@@ -568,7 +568,6 @@ impl Changer<'_> {
         };
         let Some(savepoint) = savepoint.filter(|_| is_ignored(&error)) else { return Err(error) };
         txn.rollback_to(savepoint).map_err(engine_error)?;
-        warn_ignored(session, error);
         Ok(false)
     }
 }

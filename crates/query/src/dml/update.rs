@@ -319,7 +319,6 @@ impl Work<'_> {
                 self.counts.changed = 0;
                 let txn = session.txn.as_mut().expect("put back above");
                 txn.rollback_statement().map_err(engine_error)?;
-                warn_ignored(session, error);
                 Ok(true)
             }
             other => other.map(|()| true),
@@ -362,10 +361,7 @@ impl Work<'_> {
                 self.counts.changed += 1;
                 self.raise_auto_increment()
             }
-            Err(error) if self.plan.ignore && is_ignored(&error) => {
-                warn_ignored(session, error);
-                Ok(())
-            }
+            Err(error) if self.plan.ignore && is_ignored(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -393,14 +389,7 @@ impl Work<'_> {
     }
 }
 
-/// Whether UPDATE IGNORE passes over a row for it.
+/// Whether UPDATE IGNORE passes over a row for it, without a word.
 pub(super) fn is_ignored(error: &SqlError) -> bool {
     error.code == code::DUP_ENTRY || is_of_foreign_key(error)
-}
-
-/// Says why a row was passed over; MariaDB says nothing where a foreign key is the reason.
-pub(super) fn warn_ignored(session: &mut Session, error: SqlError) {
-    if !is_of_foreign_key(&error) {
-        session.warn(error);
-    }
 }

@@ -146,7 +146,7 @@ pub enum Kept {
     /// What a correlated subquery has answered.
     Memo(Box<Memo>),
     /// A compiled regular expression; none where the pattern was NULL.
-    Regex(Option<Box<regex::bytes::Regex>>),
+    Regex(Option<Box<pcre2::bytes::Regex>>),
     /// The state of a RAND(seed).
     Seeds(Cell<(u32, u32)>),
 }

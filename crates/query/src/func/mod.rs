@@ -26,6 +26,8 @@ pub mod string;
 mod tochar;
 mod weight;
 
+pub use pattern::flags_of as regex_flags_of;
+
 use std::cell::OnceCell;
 
 use keel_base::SqlResult;

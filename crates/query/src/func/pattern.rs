@@ -1,13 +1,15 @@
 //! REGEXP and its functions.
 //!
 //! Patterns compile once per execution where they are constant: the call's last argument, added when it is bound, is the
-//! cell that keeps the compiled one, or -1. MariaDB's library is PCRE; this is the `regex` crate: no look-around, no back
-//! references, linear time.
+//! cell that keeps the compiled one, or -1. The library is PCRE2, as MariaDB's; its limit of matches bounds the time that a
+//! pattern takes.
 
-use keel_base::{SqlError, SqlResult, errors};
+use std::ops::Range;
+
+use keel_base::{SqlResult, errors};
 use keel_value::collation::Charset;
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
-use regex::bytes::{Regex, RegexBuilder};
+use pcre2::bytes::{Match, Regex, RegexBuilder};
 
 use super::string::too_long;
 use super::{Function, any_nullable, cell_of, function, given, int, unify};
@@ -23,9 +25,6 @@ pub const FUNCTIONS: &[Function] = &[
     function!(text "regexp_substr", 2, 2, substr_type, regexp_substr),
     function!(text "regexp_replace", 3, 3, replace_type, regexp_replace),
 ];
-
-/// Bytes that a compiled pattern may take.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Gives the first `count` arguments one collation, and its name. Patterns and texts of sets that are not UTF-8 are converted to it.
 fn unify_patterns(cx: &BindContext<'_>, args: &mut [Expr], count: usize, op: &str) -> SqlResult<CollationId> {
@@ -75,18 +74,56 @@ fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
     Ok((SqlType::new(kind).with_collation(collation), true))
 }
 
-fn compile(pattern: &[u8], by: CollationId) -> SqlResult<Regex> {
-    let text = std::str::from_utf8(pattern).map_err(|_| bad_pattern("pattern is not UTF-8"))?;
-    RegexBuilder::new(text)
-        .case_insensitive(!collation::is_case_sensitive(by))
-        .unicode(by != CollationId::BINARY)
-        .size_limit(COMPILED_BYTES_MAX)
-        .build()
-        .map_err(|error| bad_pattern(&error.to_string()))
+/// The words of `default_regex_flags`, and how a pattern says the same. PCRE2 has nothing left that EXTRA would change.
+const FLAGS: &[(&str, &str)] = &[
+    ("DOTALL", "(?s)"),
+    ("DUPNAMES", "(?J)"),
+    ("EXTENDED", "(?x)"),
+    ("EXTENDED_MORE", "(?xx)"),
+    ("MULTILINE", "(?m)"),
+    ("UNGREEDY", "(?U)"),
+];
+
+/// The flags of a value of `default_regex_flags` as the beginning of patterns.
+pub fn flags_of(words: &str) -> String {
+    let said =
+        words.split(',').filter_map(|word| FLAGS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)));
+    said.map(|(_, flag)| *flag).collect()
 }
 
-fn bad_pattern(text: &str) -> SqlError {
-    errors::regexp_error(text.lines().last().unwrap_or(text))
+fn compile(pattern: &[u8], by: CollationId, flags: &str) -> SqlResult<Regex> {
+    let text = std::str::from_utf8(pattern).map_err(|_| errors::regexp_error("pattern is not UTF-8"))?;
+    // Verbs such as (*UCP) stand before anything else.
+    let mut start = 0;
+    while let Some(length) = text[start..].strip_prefix("(*").and_then(|rest| rest.find(')')) {
+        start += length + "(*)".len();
+    }
+    let with_flags = format!("{}{flags}{}", &text[..start], &text[start..]);
+    let is_text = by != CollationId::BINARY;
+    RegexBuilder::new()
+        .caseless(!collation::is_case_sensitive(by))
+        .utf(is_text)
+        .ucp(is_text)
+        .jit_if_available(true)
+        .build(&with_flags)
+        .map_err(|error| {
+            let shown = error.to_string();
+            let offset = error.offset().unwrap_or(0);
+            let prefix = format!("PCRE2: error compiling pattern at offset {offset}: ");
+            let shown = shown.strip_prefix(&prefix).unwrap_or(&shown);
+            let offset = if offset > start { offset.saturating_sub(flags.len()) } else { offset };
+            errors::regexp_error(format!("{shown} at offset {offset}"))
+        })
+}
+
+/// What a search found; one that had to be given up found nothing, with a warning.
+fn found<T>(result: Result<T, pcre2::Error>, cx: &mut EvalContext<'_, '_>) -> Option<T> {
+    let shown = |error: pcre2::Error| {
+        let shown = error.to_string();
+        let reason = shown.strip_prefix("PCRE2: error matching: ").unwrap_or(&shown);
+        cx.session.warn(errors::regexp_error(format!("pcre2_match: {reason}")));
+    };
+    result.map_err(shown).ok()
 }
 
 /// The compiled pattern of a call; None is NULL.
@@ -98,11 +135,15 @@ fn with_pattern<'f, T>(
     let by = super::search::common_collation(&args[0], &args[1]);
     let Some(kept) = cell_of(args, cx) else {
         let Some(pattern) = args[1].text(cx)? else { return Ok(None) };
-        return Ok(Some(run(&compile(&pattern, by)?)));
+        return match compile(&pattern, by, &cx.session.vars.regex_flags) {
+            // Of patterns that differ from row to row MariaDB takes a bad one for NULL.
+            Err(_) if !args[1].is_constant() => Ok(None),
+            compiled => Ok(Some(run(&compiled?))),
+        };
     };
     if kept.get().is_none() {
         let compiled = match args[1].text(cx)? {
-            Some(pattern) => Some(Box::new(compile(&pattern, by)?)),
+            Some(pattern) => Some(Box::new(compile(&pattern, by, &cx.session.vars.regex_flags)?)),
             None => None,
         };
         let _ = kept.set(Kept::Regex(compiled));
@@ -115,59 +156,87 @@ fn with_pattern<'f, T>(
 
 fn regexp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let found = given!(with_pattern(args, cx, |regex| regex.is_match(&text))?);
-    Ok(Value::Int(i64::from(found)))
+    let is_match = given!(with_pattern(args, cx, |regex| regex.is_match(&text))?);
+    Ok(Value::Int(i64::from(found(is_match, cx).unwrap_or(false))))
 }
 
 fn regexp_instr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let by = args[0].ty.collation;
-    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.start()))?);
+    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.map(|m| m.start())))?);
+    let place = found(place, cx).flatten();
     Ok(Value::Int(place.map_or(0, |at| collation::char_len(by, &text[..at]) as i64 + 1)))
 }
 
 fn regexp_substr<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let found = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.range()))?);
-    Ok(in_charset(ty, found.map_or(Vec::new(), |range| text[range].to_vec())))
+    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.map(range_of)))?);
+    let place = found(place, cx).flatten();
+    Ok(in_charset(ty, place.map_or(Vec::new(), |range| text[range].to_vec())))
+}
+
+fn range_of(found: Match<'_>) -> Range<usize> {
+    found.start()..found.end()
+}
+
+/// A part of a replacement.
+enum Piece {
+    Text(Vec<u8>),
+    Group(usize),
+}
+
+/// The parts of a replacement: groups are written as \1, a backslash otherwise takes the meaning of what follows away.
+fn pieces_of(with: &[u8]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut text = Vec::new();
+    let mut rest = with.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' => match rest.next() {
+                Some(digit) if digit.is_ascii_digit() => {
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(Piece::Group(usize::from(digit - b'0')));
+                }
+                Some(other) => text.push(*other),
+                None => text.push(b'\\'),
+            },
+            other => text.push(*other),
+        }
+    }
+    pieces.push(Piece::Text(text));
+    pieces
 }
 
 fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let with = given!(args[2].text(cx)?);
-    // MariaDB writes groups as \1; `$` has no meaning in its replacements.
-    let mut template = Vec::with_capacity(with.len());
-    let mut rest = with.iter();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'$' => template.extend_from_slice(b"$$"),
-            b'\\' => match rest.next() {
-                Some(digit) if digit.is_ascii_digit() => {
-                    template.extend_from_slice(&[b'$', b'{', *digit, b'}'])
-                }
-                Some(other) => template.push(*other),
-                None => template.push(b'\\'),
-            },
-            other => template.push(*other),
-        }
-    }
+    let pieces = pieces_of(&with);
     // Each place may bring as much as a packet: what is too long for one stops here.
     let max = cx.session.vars.max_allowed_packet;
     let replaced = given!(with_pattern(args, cx, |regex| {
         let (mut out, mut end) = (Vec::new(), 0);
+        let mut groups = regex.capture_locations();
         // A match of nothing ends the search, as in MariaDB.
-        while let Some(found) = regex.captures_at(&text, end) {
-            let place = found.get(0).map_or(end..end, |whole| whole.range());
+        while let Some(place) = regex.captures_read_at(&mut groups, &text, end)?.map(range_of) {
             if place.is_empty() || out.len() as u64 > max {
                 break;
             }
             out.extend_from_slice(&text[end..place.start]);
-            found.expand(&template, &mut out);
+            for piece in &pieces {
+                match piece {
+                    Piece::Text(text) => out.extend_from_slice(text),
+                    Piece::Group(group) => {
+                        let (from, to) = groups.get(*group).unwrap_or_default();
+                        out.extend_from_slice(&text[from..to]);
+                    }
+                }
+            }
             end = place.end;
         }
         out.extend_from_slice(&text[end..]);
-        out
+        Ok(out)
     })?);
+    let replaced = found(replaced, cx).unwrap_or_else(|| text.to_vec());
     if too_long("regexp_replace", replaced.len() as u64, cx)? {
         return Ok(Value::Null);
     }

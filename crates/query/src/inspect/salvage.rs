@@ -20,6 +20,7 @@ use super::literal::push_literal;
 use super::{Inspection, read_catalog};
 use crate::access::clustered_key;
 use crate::account::{Account, show};
+use crate::catalog::layout::Layout;
 use crate::catalog::names::push_quoted;
 use crate::catalog::{ColumnDef, IndexDef, TableDef, View, show_create};
 
@@ -404,7 +405,7 @@ fn salvage_views(views: Vec<View>, out: &Path, number: usize) -> io::Result<Salv
         sql += &format!("CREATE DATABASE IF NOT EXISTS {schema};\n");
         sql += &format!("SET NAMES {};\n", view.client_collation.charset().name());
         sql += &format!("SET collation_connection = {};\n", view.connection_collation.name());
-        sql += &show_create::view(&view, &view.text, true);
+        sql += &show_create::view(&view, &view.text, true, Layout::FULL);
         sql += ";\n";
     }
     dump.write(sql.as_bytes());

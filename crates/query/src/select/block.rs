@@ -467,9 +467,9 @@ impl Block {
 }
 
 impl Window {
-    /// Rows sent, or counted under SQL_CALC_FOUND_ROWS.
+    /// What FOUND_ROWS() says: the rows sent and those before them, or all under SQL_CALC_FOUND_ROWS.
     fn counted(&self) -> u64 {
-        if self.counts_all { self.seen } else { self.seen.saturating_sub(self.offset) }
+        self.seen
     }
 }
 

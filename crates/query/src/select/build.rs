@@ -46,6 +46,11 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
 }
 
 pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<()> {
+    for (number, table) in with.tables.iter().enumerate() {
+        if with.tables[..number].iter().any(|other| other.name.eq_ignore_ascii_case(&table.name)) {
+            return Err(errors::dup_query_name(&table.name));
+        }
+    }
     if with.recursive {
         return recursive::bind_with(binder, with);
     }
@@ -68,6 +73,9 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<
 
 fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     let (order, limit, lock) = (&query.order_by[..], query.limit.as_ref(), query.lock.as_ref());
+    if limit.is_some_and(|limit| limit.rows_examined.is_some()) {
+        return Err(errors::not_supported_yet("LIMIT ROWS EXAMINED"));
+    }
     match &query.body {
         QueryBody::Select(select) => plan_select(binder, select, order, limit, lock),
         QueryBody::Nested(inner) if order.is_empty() && limit.is_none() && lock.is_none() => {

@@ -241,8 +241,8 @@ fn values(
     binder.pop_scope();
     let bound = bound?;
     let width = bound[0].len();
-    if let Some(row) = bound.iter().position(|r| r.len() != width) {
-        return Err(errors::wrong_value_count_on_row(row + 1));
+    if bound.iter().any(|row| row.len() != width) {
+        return Err(errors::wrong_number_of_values_in_tvc());
     }
     if columns.is_empty() {
         for ((expr, tree), text) in bound[0].iter().zip(&rows[0]).zip(names) {

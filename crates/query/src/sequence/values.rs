@@ -69,6 +69,7 @@ impl Values {
         new.cycle = options.cycle.map_or(self.cycle, u64::from);
         if let Some(restart) = options.restart {
             new.reserved_until = restart.unwrap_or(new.start);
+            new.round = 0;
         }
         new
     }

@@ -102,8 +102,14 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::Authors | ShowKind::Contributors => {
             Ok(empty(&[("Name", varchar(40)), ("Location", varchar(40)), ("Comment", varchar(512))]))
         }
+        ShowKind::CreateOther { kind, .. } if kind == "TRIGGER" => Err(errors::trg_does_not_exist()),
+        ShowKind::CreateOther { kind, name } if kind == "EVENT" => {
+            Err(errors::event_does_not_exist(&name.name))
+        }
         ShowKind::CreateOther { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
-        ShowKind::RoutineCode { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
+        ShowKind::RoutineCode { .. } => {
+            Err(errors::feature_disabled("SHOW PROCEDURE|FUNCTION CODE", "--with-debug"))
+        }
         ShowKind::Profile => Ok(empty(&[("Status", varchar(30)), ("Duration", SqlType::decimal(9, 6))])),
         ShowKind::Explain { .. } => Err(unsupported("EXPLAIN")),
         ShowKind::Plugin(name) => Err(unsupported(name)),

@@ -176,7 +176,10 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
             of(core, "TRIGGERS", tables::TRIGGERS)
         }
         ShowKind::Events { db } => {
-            tables::check_database(core, db.as_deref())?;
+            // Databases that there are not have no events either.
+            if db.is_none() {
+                tables::check_database(core, None)?;
+            }
             of(core, "EVENTS", tables::EVENTS)
         }
         ShowKind::OpenTables { db } => {

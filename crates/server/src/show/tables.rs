@@ -6,6 +6,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
 use keel_query::account::see::{self, Denied};
+use keel_query::catalog::layout::Layout;
 use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, names};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
@@ -197,7 +198,7 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
     if let Some(found) = objects::find_table(&view, &db, &name.name)? {
         return Ok(found);
     }
-    if schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&db)) {
+    if db.eq_ignore_ascii_case("information_schema") {
         return Err(errors::unknown_table(&name.name, db));
     }
     Err(errors::no_such_table(db, &name.name))
@@ -257,9 +258,10 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
         Ok(Arc::new(table))
     };
     let table = find(core, name, SHOW).or_else(numbers)?;
+    let layout = Layout::of(&core.sql.vars);
     let sql = match table.is_series() {
-        true => keel_query::catalog::show_create::table(&table, 0),
-        false => core.state.database().show_create_table(&table),
+        true => keel_query::catalog::show_create::table_as(&table, 0, layout),
+        false => core.state.database().show_create_table_as(&table, layout),
     };
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
@@ -278,7 +280,8 @@ pub fn create_sequence(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
         return not();
     }
     let values = keel_query::sequence::values(&core.sql, &table)?;
-    let sql = keel_query::catalog::show_create::sequence(&table, &values);
+    let layout = Layout::of(&core.sql.vars);
+    let sql = keel_query::catalog::show_create::sequence(&table, &values, layout);
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
 }
@@ -304,6 +307,7 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
         sql.push_str(&format!(" COMMENT '{}'", comment.replace('\'', "''")));
     }
     let columns = vec![Plain("Database", varchar(64), false), Plain("Create Database", varchar(1024), false)];
+    let sql = Layout::of(&core.sql.vars).quoted(&sql).into_owned();
     Ok(Rows::plain(columns, vec![vec![text(name), text(sql)]]))
 }
 

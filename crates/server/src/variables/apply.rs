@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_query::SessionVars;
+use keel_query::{AlterAlgorithm, SessionVars};
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::Utc;
@@ -16,6 +16,7 @@ use crate::core::Core;
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
+    "alter_algorithm",
     "auto_increment_increment",
     "auto_increment_offset",
     "autocommit",
@@ -27,6 +28,7 @@ const COPIED: &[&str] = &[
     "collation_server",
     "completion_type",
     "default_week_format",
+    "default_regex_flags",
     "div_precision_increment",
     "foreign_key_checks",
     "group_concat_max_len",
@@ -49,6 +51,7 @@ const COPIED: &[&str] = &[
     "sql_auto_is_null",
     "sql_mode",
     "sql_notes",
+    "sql_quote_show_create",
     "sql_safe_updates",
     "sql_select_limit",
     "time_zone",
@@ -68,12 +71,16 @@ pub fn all(vars: &mut SessionVars, settings: &SessionSettings) {
 /// Gives a session the typed copy of one setting; names without one are passed over.
 pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
     match name {
+        "alter_algorithm" => {
+            vars.alter_algorithm = AlterAlgorithm::from_word(setting.as_text()).unwrap_or_default();
+        }
         "auto_increment_increment" => vars.auto_increment_increment = setting.as_u64(),
         "auto_increment_offset" => vars.auto_increment_offset = setting.as_u64(),
         "autocommit" => vars.autocommit = setting.is_on(),
         "check_constraint_checks" => vars.check_constraint_checks = setting.is_on(),
         "completion_type" => vars.completion_type = completion_type(setting.as_text()),
         "default_week_format" => vars.default_week_format = setting.as_u64() as u8,
+        "default_regex_flags" => vars.regex_flags = keel_query::regex_flags_of(setting.as_text()).into(),
         "div_precision_increment" => vars.div_precision_increment = setting.as_u64() as u8,
         "foreign_key_checks" => vars.foreign_key_checks = setting.is_on(),
         "max_recursive_iterations" => vars.max_recursive_iterations = setting.as_u64(),
@@ -96,6 +103,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "sql_auto_is_null" => vars.sql_auto_is_null = setting.is_on(),
         "sql_mode" => vars.sql_mode = SqlMode::parse(setting.as_text()).unwrap_or(SqlMode::DEFAULT),
         "sql_notes" => vars.sql_notes = setting.is_on(),
+        "sql_quote_show_create" => vars.quote_show_create = setting.is_on(),
         "sql_safe_updates" => vars.safe_updates = setting.is_on(),
         "sql_select_limit" => vars.select_limit = setting.as_u64(),
         "time_zone" => vars.time_zone = zone_of(setting.as_text()),

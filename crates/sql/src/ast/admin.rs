@@ -479,8 +479,8 @@ pub enum AuthSpec {
 pub struct UserOptions {
     /// REQUIRE NONE, SSL, X509, or the SUBJECT, ISSUER, CIPHER with their text; upper-case words.
     pub require: Vec<(String, Option<ByteStr>)>,
-    /// WITH limits: upper-case name and number.
-    pub limits: Vec<(String, u64)>,
+    /// WITH limits: upper-case name and number; MAX_STATEMENT_TIME may have a fraction.
+    pub limits: Vec<(String, f64)>,
     /// ACCOUNT LOCK (true), ACCOUNT UNLOCK (false).
     pub lock: Option<bool>,
     /// PASSWORD EXPIRE ...

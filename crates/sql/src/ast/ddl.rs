@@ -479,7 +479,7 @@ pub enum AlterAction {
     EnableKeys(bool),
     /// FORCE: build anew.
     Force,
-    /// ALGORITHM=, upper case.
+    /// ALGORITHM=, as written.
     Algorithm(String),
     /// LOCK=, upper case.
     Lock(String),

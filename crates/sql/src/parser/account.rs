@@ -135,7 +135,7 @@ impl Parser<'_> {
         }
     }
 
-    fn user_limit(&mut self) -> SqlResult<Option<(String, u64)>> {
+    fn user_limit(&mut self) -> SqlResult<Option<(String, f64)>> {
         let words = [
             Kw::MAX_QUERIES_PER_HOUR,
             Kw::MAX_UPDATES_PER_HOUR,
@@ -144,9 +144,21 @@ impl Parser<'_> {
             Kw::MAX_STATEMENT_TIME,
         ];
         match self.accept_any(&words) {
-            Some(kw) => Ok(Some((kw.name().to_owned(), self.integer()?))),
+            Some(kw) => {
+                let fraction =
+                    kw == Kw::MAX_STATEMENT_TIME && matches!(self.peek().tok, Tok::Decimal | Tok::Float);
+                let value = if fraction { self.number()? } else { self.integer()? as f64 };
+                Ok(Some((kw.name().to_owned(), value)))
+            }
             None => Ok(None),
         }
+    }
+
+    /// A number with a fraction, at one.
+    fn number(&mut self) -> SqlResult<f64> {
+        let token = self.advance();
+        let text = String::from_utf8_lossy(self.text_of(token)).into_owned();
+        text.parse().map_err(|_| self.unexpected())
     }
 
     /// At GRANT.

@@ -32,8 +32,10 @@ impl Parser<'_> {
         self.expect_kw(Kw::TRANSACTION)?;
         let mut start = StartTransaction::default();
         if self.at_any(&[Kw::WITH, Kw::READ]) {
+            let mut twice = false;
             self.list(|parser| {
                 if parser.accept_kw(Kw::READ) {
+                    twice |= start.read_only.is_some();
                     start.read_only = Some(parser.expect_any(&[Kw::ONLY, Kw::WRITE])? == Kw::ONLY);
                     return Ok(());
                 }
@@ -43,6 +45,9 @@ impl Parser<'_> {
                 start.consistent_snapshot = true;
                 Ok(())
             })?;
+            if twice {
+                return Err(self.unexpected());
+            }
         }
         Ok(Statement::StartTransaction(start))
     }

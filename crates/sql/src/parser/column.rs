@@ -367,6 +367,7 @@ impl Parser<'_> {
             Kw::BIGINT | Kw::INT8 => BigInt,
             Kw::DECIMAL | Kw::DEC | Kw::NUMERIC | Kw::FIXED => Decimal,
             Kw::FLOAT | Kw::FLOAT4 => Float,
+            Kw::REAL if self.options.real_as_float => Float,
             Kw::DOUBLE | Kw::REAL | Kw::FLOAT8 => Double,
             Kw::BIT => Bit,
             _ => return Ok(None),

@@ -484,11 +484,7 @@ impl Parser<'_> {
     pub(super) fn algorithm_or_lock(&mut self) -> SqlResult<Option<AlterAction>> {
         let Some(kw) = self.accept_any(&[Kw::ALGORITHM, Kw::LOCK]) else { return Ok(None) };
         self.accept(Tok::Eq);
-        let value = if self.accept_kw(Kw::DEFAULT) {
-            "DEFAULT".to_owned()
-        } else {
-            self.ident()?.to_ascii_uppercase()
-        };
+        let value = if self.accept_kw(Kw::DEFAULT) { "DEFAULT".to_owned() } else { self.ident()? };
         Ok(Some(if kw == Kw::LOCK { AlterAction::Lock(value) } else { AlterAction::Algorithm(value) }))
     }
 

@@ -68,6 +68,8 @@ pub struct ParseOptions {
     pub ignore_space: bool,
     /// sql_mode HIGH_NOT_PRECEDENCE: NOT binds like `!`.
     pub high_not_precedence: bool,
+    /// sql_mode REAL_AS_FLOAT: REAL is FLOAT.
+    pub real_as_float: bool,
     /// The client asked for CLIENT_MULTI_STATEMENTS: more may follow a semicolon.
     pub multi_statements: bool,
     /// The text is being prepared: `?` is allowed.
@@ -90,6 +92,7 @@ impl Default for ParseOptions {
             no_backslash_escapes: false,
             ignore_space: false,
             high_not_precedence: false,
+            real_as_float: false,
             multi_statements: false,
             prepare: false,
             as_sent: None,

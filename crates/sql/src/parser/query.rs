@@ -221,6 +221,9 @@ impl Parser<'_> {
             having: None,
             windows: Vec::new(),
         });
+        if select.options.all && select.options.distinct {
+            return Err(errors::wrong_usage("ALL", "DISTINCT"));
+        }
         let first = self.pos;
         select.items = self.select_items()?;
         let items = first..self.pos;

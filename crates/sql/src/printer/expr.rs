@@ -484,7 +484,8 @@ impl Printer {
     fn introducer(&mut self, charset: &Option<String>) {
         if let Some(charset) = charset {
             self.out.push('_');
-            self.word(charset);
+            // The old name means the same.
+            self.word(if charset.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { charset });
         }
     }
 

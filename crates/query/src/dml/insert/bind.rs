@@ -49,6 +49,9 @@ pub(crate) fn plan(
     binder.rows_change = true;
     let Filled { changed, columns } = filled(&mut binder, insert, find)?;
     let table = changed.table;
+    if insert.priority == Some(ast::Priority::Delayed) {
+        return Err(errors::delayed_not_supported(&table.name));
+    }
     let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
     let (unsaid, mut reads_own_row) = unsaid_sources(&mut binder, &table, &columns)?;
     let rows = match &insert.source {
