@@ -74,9 +74,6 @@ fn main() -> ExitCode {
 fn serve(args: &[String]) -> Result<(), String> {
     let options =
         Options::parse(args, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
-    for note in &options.notes {
-        say!("keel: {note}");
-    }
     options.faults.iter().cloned().for_each(keel_runtime::fs::inject);
     let signals = Signals::take();
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };

@@ -25,6 +25,8 @@ pub struct WorkMemory {
     taken: AtomicU64,
     most: AtomicU64,
     files: Arc<AtomicU64>,
+    /// Temporary files that there have been.
+    files_made: AtomicU64,
 }
 
 /// Temporary files that there may be at once in a process that may open so many files.
@@ -51,7 +53,13 @@ impl Default for WorkMemory {
 impl WorkMemory {
     /// So many octets for all, beside what each has at the start.
     pub fn new(total: u64) -> WorkMemory {
-        WorkMemory { total: total.into(), taken: 0.into(), most: 0.into(), files: Arc::default() }
+        WorkMemory {
+            total: total.into(),
+            taken: 0.into(),
+            most: 0.into(),
+            files: Arc::default(),
+            files_made: 0.into(),
+        }
     }
 
     fn take(&self, step: u64) -> bool {
@@ -84,7 +92,13 @@ impl WorkMemory {
         let max = temporary_files_max(system::descriptors_max());
         let more = |files: u64| (files < max).then_some(files + 1);
         self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        self.files_made.fetch_add(1, Ordering::Relaxed);
         Some(FilePlace(self.files.clone()))
+    }
+
+    /// Temporary files that there have been.
+    pub fn files_made(&self) -> u64 {
+        self.files_made.load(Ordering::Relaxed)
     }
 
     /// Octets taken now.

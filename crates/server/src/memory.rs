@@ -96,6 +96,12 @@ impl Budget {
         budget
     }
 
+    /// The most that a pool of a chosen size gets of `limit`: the others keep the least that they need.
+    pub fn pool_most(limit: u64) -> u64 {
+        let others = Budget::of(limit, Some(limit)).others();
+        limit.saturating_sub(BASE_BYTES + others).max(POOL_BYTES_MIN) & !(MIB - 1)
+    }
+
     /// What all but the pool and the base have together.
     fn others(&self) -> u64 {
         self.work + self.packets + self.texts + self.plans + self.connections

@@ -21,11 +21,11 @@ use crate::host::ServerHost;
 use crate::logs::{Logs, Severity};
 use crate::memory::{self, Budget, Keeper};
 use crate::monitor::deadlocks::Watch;
-use crate::options::{OptionError, Options};
+use crate::options::{OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
 use crate::tls::{self, Tls, TlsError};
-use crate::variables::{Setting, table};
+use crate::variables::{Setting, pace, table};
 
 /// The version of the data folder's contents that this server reads and writes.
 pub const FORMAT: u64 = 1;
@@ -119,6 +119,8 @@ pub struct Server {
     net: net::Server,
     addresses: Vec<Address>,
     notes: Vec<String>,
+    /// What `pid_file` names.
+    pid_file: Option<PathBuf>,
     /// Held to the end.
     _lock: FileLock,
 }
@@ -158,16 +160,20 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.timeouts.start();
     state.logs.start(&state.globals, log_header(&state));
     state.keeper.apply(&state);
+    pace::apply(&state);
     let budget = state.keeper.budget(&state);
-    let notes: Vec<String> =
-        fit_connections(&state, &options, &budget).into_iter().chain(budget.note()).collect();
+    let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.pool_note());
+    let mut notes: Vec<String> = fitted.chain(budget.note()).chain(write_pid(&state, &options)).collect();
+    notes.extend(lines::of(&options.given, &state.globals));
+    let pid_file = options.pid_file();
+    state.set_given(options.given);
     for note in &notes {
         state.logs.error(Severity::Note, 0, note);
     }
     state.logs.error(Severity::Note, 0, &ready(&state));
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
-    Ok(Server { state, net, addresses, notes, _lock: lock })
+    Ok(Server { state, net, addresses, notes, pid_file, _lock: lock })
 }
 
 /// Lowers `max_connections` to what the process may open files for, as MariaDB does, and gives a note where it did; a number
@@ -187,6 +193,15 @@ fn fit_connections(state: &ServerState, options: &Options, budget: &Budget) -> O
     Some(format!(
         "max_connections is {max}, not {configured}: the process may open {descriptors} files (ulimit -n)"
     ))
+}
+
+/// Writes the number of this process into the file that `pid_file` names; a note where that cannot be done.
+fn write_pid(state: &ServerState, options: &Options) -> Option<String> {
+    let path = options.pid_file()?;
+    let written = fs::write_whole(&path, format!("{}\n", std::process::id()).as_bytes());
+    let error = written.err()?;
+    state.globals.set(table().id("pid_file"), Setting::text(""));
+    Some(format!("pid_file={} cannot be written: {error}", path.display()))
 }
 
 fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
@@ -307,6 +322,10 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> 
             facts.push((name, Setting::text(&file)));
         }
     }
+    if options.is_set("innodb_io_capacity") && !options.is_set("innodb_io_capacity_max") {
+        let twice = options.named("innodb_io_capacity").parse::<u64>().unwrap_or(0).saturating_mul(2);
+        facts.push(("innodb_io_capacity_max", Setting::UInt(twice.max(2000))));
+    }
     if options.is_set("log_error") {
         facts.push(("log_error", Setting::text(&error_log(options))));
     }
@@ -387,6 +406,9 @@ impl Server {
                 // The socket's file may be gone already.
                 let _ = fs::remove_file(path);
             }
+        }
+        if let Some(path) = &self.pid_file {
+            let _ = fs::remove_file(path);
         }
         if self.state.engine.failure().is_some() {
             return Ok(());

@@ -20,6 +20,7 @@ use crate::monitor::deadlocks::Deadlocks;
 use crate::monitor::figures::LastReport;
 use crate::monitor::history;
 use crate::monitor::names::Names;
+use crate::options::lines::Given;
 use crate::registry::Registry;
 use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
@@ -76,6 +77,8 @@ pub struct ServerState {
     /// Passwords that may be proven by thousands of rounds at once.
     pub proofs: Semaphore,
     database: OnceLock<Arc<Database>>,
+    /// What the server was started with.
+    given: OnceLock<Vec<Given>>,
     cut_reports: AtomicU64,
     next_connection: AtomicU64,
     next_query: AtomicU64,
@@ -110,6 +113,7 @@ impl ServerState {
             digests: Digests::default(),
             proofs: Semaphore::new(2),
             database: OnceLock::new(),
+            given: OnceLock::new(),
             cut_reports: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),
             next_query: AtomicU64::new(1),
@@ -121,6 +125,16 @@ impl ServerState {
     /// Gives the state its databases, once.
     pub fn set_database(&self, database: Arc<Database>) {
         assert!(self.database.set(database).is_ok(), "the databases are opened once");
+    }
+
+    /// Notes what the server was started with, once.
+    pub fn set_given(&self, given: Vec<Given>) {
+        assert!(self.given.set(given).is_ok(), "a server is started once");
+    }
+
+    /// What the server was started with.
+    pub fn given(&self) -> &[Given] {
+        self.given.get().map_or(&[], Vec::as_slice)
     }
 
     /// All databases; opened before anybody connects.

@@ -356,6 +356,11 @@ impl Engine {
         self.lock_wait_nanos_max.store(timeout.as_nanos() as u64, Ordering::Relaxed);
     }
 
+    /// Bounds the pages that are written in a second; see [`Store::set_pages_per_second`].
+    pub fn set_pages_per_second(&self, idle: u64, max: u64) {
+        self.store.set_pages_per_second(idle, max);
+    }
+
     /// Bytes of the buffer pool.
     pub fn pool_bytes(&self) -> u64 {
         self.store.pool_bytes()

@@ -35,6 +35,8 @@ use crate::log::head::Head;
 
 /// Time between looks at the age while there is dirt.
 const TICK: Duration = Duration::from_millis(100);
+/// How many of these a second has.
+const TICKS_PER_SECOND: u64 = 10;
 /// Time between checkpoints of a quiet store.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Pages flushed per tick of an idle store.
@@ -62,6 +64,10 @@ pub struct FlushState {
     stopped: AtomicBool,
     /// While set, in recovery, the checkpoint stays and pages leave only for want of frames.
     pub hold_checkpoint: AtomicBool,
+    /// Pages that an idle store writes in a second; 0: as many as are found good.
+    pub pages_per_second: AtomicU64,
+    /// The most pages in a second while the log has room; 0: as many as are needed.
+    pub pages_per_second_max: AtomicU64,
     /// Pages written in place.
     pub pages_written: AtomicU64,
     /// Bytes of them: only what changed is written.
@@ -69,7 +75,9 @@ pub struct FlushState {
     /// Bytes written to the doublewrite file.
     pub doublewrite_bytes: AtomicU64,
     /// Batches through the doublewrite file.
-    pub batches: AtomicU64,
+    pub doublewrite_batches: AtomicU64,
+    /// Pages of them.
+    pub doublewrite_pages: AtomicU64,
     /// Syncs of data files.
     pub syncs: AtomicU64,
 }
@@ -128,6 +136,22 @@ impl FlushState {
             if !self.stopped.load(SeqCst) {
                 fiber::park_until(WaitEvent::Checkpoint, time::now() + TICK);
             }
+        }
+    }
+
+    /// Pages that an idle store writes at each tick.
+    fn idle_pages(&self) -> usize {
+        match self.pages_per_second.load(Relaxed) {
+            0 => IDLE_PAGES,
+            pages => (pages / TICKS_PER_SECOND).max(1) as usize,
+        }
+    }
+
+    /// The most pages that are written at a tick.
+    fn pages_max(&self) -> usize {
+        match self.pages_per_second_max.load(Relaxed) {
+            0 => usize::MAX,
+            pages => (pages / TICKS_PER_SECOND).max(1) as usize,
         }
     }
 
@@ -333,7 +357,8 @@ impl Flusher {
         // At the first look nothing is known of the pace.
         let growth = self.last_appended.replace(appended).map_or(0, |last| appended - last.min(appended));
         if growth == 0 {
-            let frames = self.oldest_frames(u64::MAX, IDLE_PAGES);
+            let pages = self.state.idle_pages().min(self.state.pages_max());
+            let frames = self.oldest_frames(u64::MAX, pages);
             self.flush(&frames)?;
             return Ok(false);
         }
@@ -342,20 +367,22 @@ impl Flusher {
         self.flush_before(log_position(self.core.log.checkpoint(), growth, share).min(appended))?;
         let welcome = self.state.welcome.load(SeqCst);
         if welcome > self.state.clean.load(SeqCst) {
-            let frames = self.oldest_frames(welcome, IDLE_PAGES);
+            let frames = self.oldest_frames(welcome, self.state.idle_pages());
             self.flush(&frames)?;
         }
         Ok(false)
     }
 
-    /// Flushes everything dirtied before `limit`, batch by batch, frames first.
+    /// Flushes everything dirtied before `limit`, batch by batch, frames first; up to what a tick may write.
     fn flush_before(&mut self, limit: u64) -> StoreResult<()> {
+        let mut left = self.state.pages_max();
         loop {
-            let frames = self.oldest_frames(limit, BATCH);
+            let frames = self.oldest_frames(limit, BATCH.min(left));
             if frames.is_empty() || self.state.stop.load(SeqCst) {
                 return Ok(());
             }
             self.flush(&frames)?;
+            left -= frames.len();
             self.clean_frames()?;
             self.maybe_checkpoint()?;
         }
@@ -382,6 +409,8 @@ impl Flusher {
             Some(doublewrite) => {
                 let bytes = doublewrite.write(self.batch.pages())?;
                 state.doublewrite_bytes.fetch_add(bytes as u64, Relaxed);
+                state.doublewrite_batches.fetch_add(1, Relaxed);
+                state.doublewrite_pages.fetch_add(self.batch.len() as u64, Relaxed);
             }
             None => self.batch.touch_all(),
         }
@@ -406,7 +435,6 @@ impl Flusher {
         self.core.log.set_pages_stuck(false);
         state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
         state.page_bytes.fetch_add(bytes, Relaxed);
-        state.batches.fetch_add(1, Relaxed);
         self.batch.done();
         Ok(())
     }

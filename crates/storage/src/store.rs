@@ -397,6 +397,12 @@ impl Store {
         self.core.log.set_durability(durability);
     }
 
+    /// Bounds the pages that are written in a second: by an idle store, and at most while the log has room. 0: no bound.
+    pub fn set_pages_per_second(&self, idle: u64, max: u64) {
+        self.flush.pages_per_second.store(idle, Relaxed);
+        self.flush.pages_per_second_max.store(max, Relaxed);
+    }
+
     /// Bytes of the pool.
     pub fn pool_bytes(&self) -> u64 {
         (self.core.pool.len() * PAGE) as u64
@@ -555,8 +561,8 @@ impl Store {
             flushed_lsn: self.flush.clean().max(log.checkpoint()),
             checkpoint_lsn: log.checkpoint(),
             redo_capacity: log.capacity(),
-            doublewrite_batches: load(&self.flush.batches),
-            doublewrite_pages: load(&self.flush.pages_written),
+            doublewrite_batches: load(&self.flush.doublewrite_batches),
+            doublewrite_pages: load(&self.flush.doublewrite_pages),
         }
     }
 

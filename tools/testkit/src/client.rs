@@ -16,6 +16,7 @@ const CLIENT_FOUND_ROWS: u32 = 1 << 1;
 const CLIENT_CONNECT_WITH_DB: u32 = 1 << 3;
 const CLIENT_LOCAL_FILES: u32 = 1 << 7;
 const CLIENT_PROTOCOL_41: u32 = 1 << 9;
+const CLIENT_INTERACTIVE: u32 = 1 << 10;
 const CLIENT_TRANSACTIONS: u32 = 1 << 13;
 const CLIENT_SECURE_CONNECTION: u32 = 1 << 15;
 const CLIENT_MULTI_STATEMENTS: u32 = 1 << 16;
@@ -45,6 +46,8 @@ pub struct Login {
     pub database: Option<String>,
     /// Count matched rows instead of changed ones.
     pub found_rows: bool,
+    /// Somebody types: `interactive_timeout` holds.
+    pub interactive: bool,
     /// Number of the collation to begin with.
     pub collation: u8,
 }
@@ -56,6 +59,7 @@ impl Default for Login {
             password: String::new(),
             database: None,
             found_rows: false,
+            interactive: false,
             collation: UTF8MB4_GENERAL_CI,
         }
     }
@@ -246,6 +250,9 @@ impl Client {
             | CLIENT_PLUGIN_AUTH;
         if login.found_rows {
             flags |= CLIENT_FOUND_ROWS;
+        }
+        if login.interactive {
+            flags |= CLIENT_INTERACTIVE;
         }
         if login.database.is_some() {
             flags |= CLIENT_CONNECT_WITH_DB;

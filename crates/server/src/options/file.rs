@@ -10,8 +10,19 @@ use super::{OptionError, normal};
 /// Most levels of files that include files.
 const DEPTH_MAX: usize = 8;
 
-/// Names of options with their values, in order.
-pub type Pairs = Vec<(String, Option<String>)>;
+/// An option of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Its name, with underscores.
+    pub name: String,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// The file and the line.
+    pub place: String,
+}
+
+/// Options in their order.
+pub type Pairs = Vec<Pair>;
 
 /// Reads a file and what it includes.
 pub fn read(path: &Path) -> Result<Pairs, OptionError> {
@@ -28,9 +39,12 @@ fn read_into(path: &Path, depth: usize, pairs: &mut Pairs) -> Result<(), OptionE
     let bytes =
         keel_runtime::fs::read_to_end(path).map_err(|error| OptionError(format!("{shown}: {error}")))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    for line in parse(&text).map_err(|(line, what)| OptionError(format!("{shown}, line {line}: {what}")))? {
+    let lines = parse(&text).map_err(|(line, what)| OptionError(format!("{shown}, line {line}: {what}")))?;
+    for (number, line) in lines {
         match line {
-            Line::Option(name, value) => pairs.push((name, value)),
+            Line::Option(name, value) => {
+                pairs.push(Pair { name, value, place: format!("{shown}, line {number}") });
+            }
             Line::Include(file) => read_into(&relative(path, &file), depth + 1, pairs)?,
             Line::IncludeDir(folder) => {
                 for file in files_in(&relative(path, &folder))? {
@@ -63,8 +77,8 @@ enum Line {
     IncludeDir(String),
 }
 
-/// The lines of a file that concern a server, or the number of a bad line and what is wrong with it.
-fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
+/// The lines of a file that concern a server with their numbers, or the number of a bad line and what is wrong with it.
+fn parse(text: &str) -> Result<Vec<(usize, Line)>, (usize, String)> {
     let mut lines = Vec::new();
     let mut taken = false;
     let mut in_group = false;
@@ -73,9 +87,9 @@ fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
             continue;
         }
         if let Some(rest) = line.strip_prefix("!includedir") {
-            lines.push(Line::IncludeDir(rest.trim().to_string()));
+            lines.push((number, Line::IncludeDir(rest.trim().to_string())));
         } else if let Some(rest) = line.strip_prefix("!include") {
-            lines.push(Line::Include(rest.trim().to_string()));
+            lines.push((number, Line::Include(rest.trim().to_string())));
         } else if let Some(rest) = line.strip_prefix('[') {
             let name = rest.split(']').next().unwrap_or("");
             if !rest.contains(']') {
@@ -86,7 +100,7 @@ fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
         } else if !in_group {
             return Err((number, "an option stands before the first group".into()));
         } else if taken {
-            lines.push(option(line));
+            lines.push((number, option(line)));
         }
     }
     Ok(lines)
@@ -151,7 +165,7 @@ mod tests {
         let lines = parse(text).unwrap();
         lines
             .into_iter()
-            .filter_map(|line| match line {
+            .filter_map(|(_, line)| match line {
                 Line::Option(name, value) => Some((name, value)),
                 _ => None,
             })
@@ -188,6 +202,6 @@ mod tests {
     #[test]
     fn includes_are_seen_in_any_group() {
         let lines = parse("!includedir /etc/x/\n[mysql]\n!include y.cnf\n").unwrap();
-        assert_eq!(lines, [Line::IncludeDir("/etc/x/".into()), Line::Include("y.cnf".into())]);
+        assert_eq!(lines, [(1, Line::IncludeDir("/etc/x/".into())), (3, Line::Include("y.cnf".into()))]);
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! `--name=value`, `--name value`, `--name` alone for what is on or off, `--skip-name` and `--disable-name` for off,
 //! `--loose-name` for what may be unknown; hyphens and underscores are the same. Every system variable that can be set at
-//! the start is an option. An unknown option or an unusable value is an error that names it; an obsolete one is taken and
-//! reported. The command line comes after the files, and the last word counts.
+//! the start is an option. An unknown option or an unusable value is an error that names it; names of the past ([`past`]) are
+//! taken. The command line comes after the files, and the last word counts. What becomes of each is said in a line ([`lines`]).
 
 pub mod file;
+pub mod lines;
+pub mod past;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,6 +18,8 @@ use keel_runtime::net::Address;
 use keel_runtime::{ReactorChoice, system};
 use keel_storage::EngineConfig;
 
+use self::file::Pair;
+use self::lines::{Given, What};
 use crate::memory::{self, Budget};
 use crate::tls::{self, Files};
 use crate::variables::{
@@ -34,53 +38,11 @@ impl fmt::Display for OptionError {
 
 impl std::error::Error for OptionError {}
 
-/// Options of MariaDB's past that are taken and have no effect.
-const OBSOLETE: &[&str] = &[
-    "bootstrap",
-    "console",
-    "date_format",
-    "datetime_format",
-    "innodb",
-    "innodb_additional_mem_pool_size",
-    "innodb_buffer_pool_instances",
-    "innodb_checksums",
-    "innodb_file_format",
-    "innodb_file_format_max",
-    "innodb_large_prefix",
-    "innodb_lock_schedule_algorithm",
-    "innodb_locks_unsafe_for_binlog",
-    "innodb_log_checksums",
-    "innodb_log_compressed_pages",
-    "innodb_log_files_in_group",
-    "innodb_log_optimize_ddl",
-    "innodb_page_cleaners",
-    "innodb_replication_delay",
-    "innodb_rollback_segments",
-    "innodb_scrub_log",
-    "innodb_stats_sample_pages",
-    "innodb_support_xa",
-    "innodb_sync_array_size",
-    "innodb_thread_concurrency",
-    "innodb_thread_sleep",
-    "innodb_undo_logs",
-    "language",
-    "max_long_data_size",
-    "multi_range_count",
-    "mysql56_temporal_format",
-    "old_alter_table",
-    "performance_schema_instrument",
-    "rpl_recovery_rank",
-    "secure_auth",
-    "symbolic_links",
-    "table_cache",
-    "table_lock_wait_timeout",
-    "thread_concurrency",
-    "timed_mutexes",
-    "user",
-];
-
 /// Address space that a pool takes at most: what MariaDB takes.
 const POOL_ADDRESSES_MAX: u64 = 8 << 40;
+
+/// Where words come from that stand in no file.
+const COMMAND_LINE: &str = "command line";
 
 /// Options that are Keel's own.
 const OWN: &[&str] = &["workers", "reactor", "fail_next"];
@@ -101,8 +63,10 @@ pub struct Options {
     pub reactor: ReactorChoice,
     /// File operations that are to fail: tests of what the server does then.
     pub faults: Vec<Fault>,
-    /// What was taken without effect, one line each.
-    pub notes: Vec<String>,
+    /// Everything that was given, in order.
+    pub given: Vec<Given>,
+    /// Where the word at hand comes from.
+    place: String,
 }
 
 impl Options {
@@ -114,7 +78,8 @@ impl Options {
             tls: true,
             reactor: ReactorChoice::Auto,
             faults: Vec::new(),
-            notes: Vec::new(),
+            given: Vec::new(),
+            place: COMMAND_LINE.into(),
         }
     }
 
@@ -147,10 +112,12 @@ impl Options {
             }
         }
         for path in files {
-            for (name, value) in file::read(&path)? {
+            for Pair { name, value, place } in file::read(&path)? {
+                options.place = place;
                 options.take(&name, value.as_deref())?;
             }
         }
+        options.place = COMMAND_LINE.into();
         options.take_words(&rest)?;
         Ok(options)
     }
@@ -172,24 +139,29 @@ impl Options {
 
     /// Takes one option; `name` has underscores.
     fn take(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
+        let what = self.effect_of(name, value)?;
+        let value = value.map(str::to_string);
+        self.given.push(Given { name: name.into(), value, place: self.place.clone(), what });
+        Ok(())
+    }
+
+    /// Sets what an option sets, and says what that was.
+    fn effect_of(&mut self, name: &str, value: Option<&str>) -> Result<What, OptionError> {
         if OWN.contains(&name) {
-            return self.take_own(name, value.unwrap_or(""));
+            return self.take_own(name, value.unwrap_or("")).map(|()| What::Option);
         }
         for (spelling, on) in
             [("ssl", true), ("enable_ssl", true), ("skip_ssl", false), ("disable_ssl", false)]
         {
             if name == spelling {
-                return self.take_tls(on, value);
+                return self.take_tls(on, value).map(|()| What::Option);
             }
         }
         if let Some(loose) = name.strip_prefix("loose_") {
-            if self.take(loose, value).is_err() {
-                self.notes.push(format!("--{} is unknown and was passed over", hyphens(name)));
-            }
-            return Ok(());
+            return Ok(self.effect_of(loose, value).unwrap_or(What::Unknown));
         }
         if let Some(id) = settable(name) {
-            return self.take_variable(id, value);
+            return self.take_variable(id, value).map(|()| What::Variable(id));
         }
         for (prefix, word) in [("skip_", "OFF"), ("disable_", "OFF"), ("enable_", "ON")] {
             let Some(short) = name.strip_prefix(prefix) else { continue };
@@ -197,21 +169,20 @@ impl Options {
                 && table().get(id).kind == Kind::Bool
                 && value.is_none()
             {
-                return self.take_variable(id, Some(word));
+                return self.take_variable(id, Some(word)).map(|()| What::Variable(id));
             }
-            if OBSOLETE.contains(&short) {
-                return self.take_obsolete(name);
+            if let Some(past) = past::find(short).filter(|past| past.means.is_empty()) {
+                return Ok(What::Past(past));
             }
         }
-        if OBSOLETE.contains(&name) {
-            return self.take_obsolete(name);
+        match past::find(name) {
+            Some(past) if past.means.is_empty() => Ok(What::Past(past)),
+            Some(past) => {
+                let id = table().id(past.means);
+                self.take_variable(id, value).map(|()| What::Meant(id, past))
+            }
+            None => Err(OptionError(format!("unknown option '--{}'", hyphens(name)))),
         }
-        Err(OptionError(format!("unknown option '--{}'", hyphens(name))))
-    }
-
-    fn take_obsolete(&mut self, name: &str) -> Result<(), OptionError> {
-        self.notes.push(format!("--{} is obsolete and has no effect", hyphens(name)));
-        Ok(())
     }
 
     fn take_own(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
@@ -220,7 +191,6 @@ impl Options {
             "workers" => self.workers = value.parse().map_err(|_| wrong())?,
             "fail_next" => {
                 self.faults.push(value.parse().map_err(|()| wrong())?);
-                self.notes.push(format!("--fail-next={value}: file operations are made to fail"));
             }
             _ => {
                 self.reactor = match value {
@@ -246,6 +216,9 @@ impl Options {
 
     fn take_variable(&mut self, id: VarId, value: Option<&str>) -> Result<(), OptionError> {
         let variable = table().get(id);
+        if matches!(variable.effect, Effect::Fixed(_)) {
+            return Ok(());
+        }
         let text = match value {
             Some(text) => text,
             None if variable.kind == Kind::Bool => "ON",
@@ -260,9 +233,6 @@ impl Options {
         }
         if let Some(checked) = check_names(variable.name, text) {
             setting = checked.map_err(|()| unusable(variable.name, text))?;
-        }
-        if let Effect::None(why) = variable.effect {
-            self.notes.push(format!("--{} has no effect: {why}", hyphens(variable.name)));
         }
         self.changed.push((id, setting.clone()));
         self.imply(variable.name, &setting);
@@ -424,12 +394,31 @@ impl Options {
         self.setting(name).is_some()
     }
 
-    /// The pool's size: what was asked for, else its part of the memory.
+    /// The pool's size: what was asked for, else its part of the memory. More than there is memory at all is not given to
+    /// anybody: then it is the most that leaves the others what they need.
     pub fn pool_bytes(&self) -> u64 {
-        match self.setting("innodb_buffer_pool_size") {
-            Some(setting) => setting.as_u64(),
+        match self.setting("innodb_buffer_pool_size").map(Setting::as_u64) {
+            Some(asked) if asked > system::memory_bytes() => {
+                asked.min(Budget::pool_most(self.memory_limit()))
+            }
+            Some(asked) => asked,
             None => Budget::of(self.memory_limit(), None).pool,
         }
+    }
+
+    /// What to say of a pool that is smaller than was asked for.
+    pub fn pool_note(&self) -> Option<String> {
+        let asked = self.setting("innodb_buffer_pool_size")?.as_u64();
+        let (given, there) = (self.pool_bytes() >> 20, system::memory_bytes() >> 20);
+        (asked >> 20 > given).then(|| {
+            format!("innodb_buffer_pool_size is {given}M, not {}M: there are {there}M of memory", asked >> 20)
+        })
+    }
+
+    /// The file that is to hold the number of this process, if somebody named one; a relative one is within the data folder.
+    pub fn pid_file(&self) -> Option<PathBuf> {
+        let name = self.setting("pid_file")?.show();
+        (!name.is_empty()).then(|| self.datadir().join(name))
     }
 
     /// The size up to which the pool may grow while the server works: what was asked for, else the machine's memory, since a
@@ -440,11 +429,15 @@ impl Options {
         max.max(self.pool_bytes()) & !((1 << 20) - 1)
     }
 
-    /// The global variables of a server that starts so.
+    /// The global variables of a server that starts so. SET GLOBAL ... = DEFAULT gives what facts say of variables that
+    /// nobody set.
     pub fn globals(&self, facts: Vec<(&'static str, Setting)>) -> Globals {
-        let mut changed = self.changed.clone();
-        changed.extend(facts.into_iter().map(|(name, setting)| (table().id(name), setting)));
-        Globals::new(changed)
+        let facts = || facts.iter().map(|(name, setting)| (table().id(name), setting.clone()));
+        let is_set = |id: VarId| self.changed.iter().any(|(changed, _)| *changed == id);
+        let kept = |id: VarId| apply::KEPT_BY_DEFAULT.contains(&table().get(id).name);
+        let kept = self.changed.iter().filter(|(id, _)| kept(*id)).cloned();
+        let defaults = facts().filter(|(id, _)| !is_set(*id)).chain(kept);
+        Globals::with_defaults(self.changed.iter().cloned().chain(facts()), defaults, &self.changed)
     }
 }
 
@@ -614,13 +607,55 @@ mod tests {
         assert!(error(&["--defaults-file=/no/such/file"]).contains("/no/such/file"));
     }
 
+    fn lines(words: &[&str]) -> Vec<String> {
+        let options = parse(words).unwrap();
+        lines::of(&options.given, &options.globals(Vec::new()))
+    }
+
     #[test]
-    fn obsolete_and_idle_options_are_reported() {
-        let options =
-            parse(&["--innodb-log-files-in-group=2", "--aria-log-purge-type=at_flush", "--loose-foo=1"]);
-        let notes = options.unwrap().notes;
-        assert_eq!(notes.len(), 3);
-        assert!(notes[0].contains("obsolete") && notes[1].contains("no Aria engine"), "{notes:?}");
+    fn each_setting_has_one_line() {
+        assert_eq!(
+            lines(&[
+                "--port=1",
+                "--innodb-log-file-size=32g",
+                "--innodb-purge-batch-size=5000",
+                "--innodb-log-files-in-group=2",
+                "--aria-log-purge-type=at_flush",
+                "--loose-foo=1",
+                "--innodb_change_buffer_size=5",
+                "--innodb-redo-log-capacity=8M",
+                "--sqlasyn=1",
+                "--skip-symbolic-links",
+                "--default-time-zone=+01:00",
+                "--port=2",
+                "--innodb-page-size=4k",
+            ]),
+            [
+                "innodb_log_file_size=32g: acts, 8388608",
+                "innodb_purge_batch_size=5000: automatic, the given value is not used: \
+                 history is purged as it becomes free",
+                "innodb_log_files_in_group=2: obsolete since MariaDB 10.5: \
+                 innodb_log_file_size is the whole of the redo",
+                "aria_log_purge_type=at_flush: no effect because there is no Aria engine",
+                "loose_foo=1: no effect because the name is unknown, which loose_ allows",
+                "innodb_change_buffer_size=5: misspelt, taken as innodb_change_buffer_max_size: \
+                 no effect because there is no change buffer",
+                "innodb_redo_log_capacity=8M: the name in MySQL 8.0 of innodb_log_file_size: acts, 8388608",
+                "sqlasyn=1: no effect because there is no replication yet \
+                 (a name of TencentDB for MariaDB 10.1)",
+                "skip_symbolic_links: no effect because tables are not files of their own names",
+                "default_time_zone=+01:00: sets time_zone: acts, +01:00",
+                "port=2: acts, 2",
+                "innodb_page_size=4k: no effect because pages have 16 KiB",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_known_of_a_name_is_no_excuse_for_a_value() {
+        let error = parse(&["--innodb_change_buffer_size=much"]).unwrap_err().0;
+        assert!(error.contains("--innodb-change-buffer-max-size: 'much'"), "{error}");
+        assert!(parse(&["--super-read-only=1"]).is_err());
     }
 
     #[test]

@@ -25,6 +25,7 @@ use keel_query::catalog::TableDef;
 use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 
 use crate::memory;
+use crate::options::lines;
 use crate::state::ServerState;
 
 /// Databases that are not in the catalog.
@@ -170,7 +171,8 @@ pub fn mysql_tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
 
 /// Whether only those may read a table who have PROCESS.
 fn is_guarded(name: &str) -> bool {
-    (name.starts_with("INNODB_") || name.starts_with("KEEL_")) && name != "KEEL_MEMORY"
+    (name.starts_with("INNODB_") || name.starts_with("KEEL_"))
+        && !["KEEL_MEMORY", "KEEL_SETTINGS"].contains(&name)
 }
 
 /// The rows of a table at this moment.
@@ -199,6 +201,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
         "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
+        "KEEL_SETTINGS" => lines::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);
         }

@@ -205,8 +205,9 @@ fn comment(variable: &Variable) -> String {
     use crate::variables::Effect;
     match variable.effect {
         Effect::Acts => "Acts as in MariaDB".into(),
+        Effect::Chosen(how) => format!("Acts as in MariaDB; without a value automatic: {how}"),
         Effect::Automatic(how) => format!("Automatic: {how}"),
-        Effect::None(why) => format!("No effect: {why}"),
+        Effect::None(why) | Effect::Fixed(why) => format!("No effect: {why}"),
     }
 }
 

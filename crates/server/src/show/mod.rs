@@ -11,6 +11,7 @@ pub mod tables;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_query::account::{Privileges, see};
 use keel_query::catalog::TableDef;
 use keel_query::{Collect, ColumnMeta, ResultColumns};
 use keel_sql::ast::{Expr, QueryBody, Show, ShowFilter, ShowKind, Statement};
@@ -158,7 +159,12 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         Rows::of_table(core, schema::table(table), everything, columns)
     };
     match what {
-        ShowKind::Databases => of(core, "SCHEMATA", &[("Database", "SCHEMA_NAME")]),
+        ShowKind::Databases => {
+            if core.state.globals.named("skip_show_database").is_on() {
+                see::require_global(&core.sql, Privileges::SHOW_DATABASES)?;
+            }
+            of(core, "SCHEMATA", &[("Database", "SCHEMA_NAME")])
+        }
         ShowKind::Tables { full, db } => tables::tables(core, db.as_deref(), *full),
         ShowKind::TableStatus { db } => tables::table_status(core, db.as_deref()),
         ShowKind::Columns { full, table } => tables::columns(core, table, *full),

@@ -52,6 +52,7 @@ fn known(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, St
         .collect();
     let tables: usize = state.database().catalog().schemas().map(|s| s.tables().len()).sum();
     for (name, value) in [
+        ("Created_tmp_files", state.database().host().work_memory().files_made()),
         ("Threads_connected", state.registry.len() as u64),
         ("Threads_created", keel_runtime::worker_count() as u64),
         ("Threadpool_threads", keel_runtime::worker_count() as u64),

@@ -61,6 +61,20 @@ const COPIED: &[&str] = &[
     "unique_checks",
 ];
 
+/// Variables that SET GLOBAL ... = DEFAULT leaves as the server was started, as in MariaDB.
+pub const KEPT_BY_DEFAULT: &[&str] = &[
+    "character_set_database",
+    "character_set_filesystem",
+    "character_set_server",
+    "collation_connection",
+    "collation_database",
+    "collation_server",
+    "default_storage_engine",
+    "default_tmp_storage_engine",
+    "storage_engine",
+    "time_zone",
+];
+
 /// Gives a session the typed copies of all its settings.
 pub fn all(vars: &mut SessionVars, settings: &SessionSettings) {
     for name in COPIED {

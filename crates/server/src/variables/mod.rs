@@ -1,13 +1,14 @@
 //! System variables: what MariaDB 10.11 calls them, what they hold, and whether they act here.
 //!
 //! `table.tsv` lists every variable with its scope, type, default, range and words, and says whether it *acts*, is
-//! *automatic* (Keel finds the value itself) or has *no effect*, and why. [`Globals`] holds the global values, as an array that
+//! *automatic* (Keel finds the value itself; some until a value is chosen) or has *no effect*, and why. [`Globals`] holds the global values, as an array that
 //! is replaced when one changes; a session ([`SessionSettings`]) keeps the array of its start, as MariaDB copies globals
 //! into new sessions, and beside it what it changed itself.
 //!
 //! Reading and changing a value by SET lives in [`set`], the effect of a change in [`apply`].
 
 pub mod apply;
+pub mod pace;
 pub mod set;
 mod size;
 pub mod value;
@@ -60,6 +61,10 @@ pub enum Kind {
 pub enum Effect {
     /// It does what MariaDB's manual says.
     Acts,
+    /// The same where somebody chose a value; else Keel finds one: how. DEFAULT goes back to that.
+    Chosen(&'static str),
+    /// Its value is what it shows, whatever is given: why.
+    Fixed(&'static str),
     /// Keel does this by itself: how.
     Automatic(&'static str),
     /// Nothing: why.
@@ -201,6 +206,8 @@ fn read_line(line: &'static str) -> Variable {
     };
     let effect = match fields[10].split_at(1) {
         ("+", _) => Effect::Acts,
+        ("*", how) => Effect::Chosen(how),
+        ("=", why) => Effect::Fixed(why),
         ("~", why) => Effect::Automatic(why),
         (_, why) => Effect::None(why),
     };
@@ -244,19 +251,48 @@ pub type Settings = Arc<[Setting]>;
 /// The global values.
 pub struct Globals {
     values: RwLock<Settings>,
-    /// What the command line, the option file or the default said: SET GLOBAL x = DEFAULT goes there.
-    initial: Settings,
+    /// Where SET GLOBAL x = DEFAULT goes.
+    defaults: Settings,
+    /// Those whose values somebody chose.
+    chosen: RwLock<Vec<bool>>,
 }
 
 impl Globals {
     /// The table's defaults, with what the server was started with.
     pub fn new(changed: impl IntoIterator<Item = (VarId, Setting)>) -> Globals {
-        let mut values: Vec<Setting> = table().variables.iter().map(|v| v.default.clone()).collect();
-        for (id, setting) in changed {
-            values[usize::from(id.0)] = setting;
+        Globals::with_defaults(changed, [], &[])
+    }
+
+    /// The same; `defaults` are other defaults than the table's, `chosen` what somebody chose.
+    pub fn with_defaults(
+        changed: impl IntoIterator<Item = (VarId, Setting)>,
+        defaults: impl IntoIterator<Item = (VarId, Setting)>,
+        chosen: &[(VarId, Setting)],
+    ) -> Globals {
+        let of = |changed: &mut dyn Iterator<Item = (VarId, Setting)>| {
+            let mut values: Vec<Setting> = table().variables.iter().map(|v| v.default.clone()).collect();
+            for (id, setting) in changed {
+                values[usize::from(id.0)] = setting;
+            }
+            Settings::from(values)
+        };
+        let mut are_chosen = vec![false; table().variables.len()];
+        chosen.iter().for_each(|(id, _)| are_chosen[usize::from(id.0)] = true);
+        Globals {
+            values: RwLock::new(of(&mut changed.into_iter())),
+            defaults: of(&mut defaults.into_iter()),
+            chosen: RwLock::new(are_chosen),
         }
-        let initial: Settings = values.into();
-        Globals { values: RwLock::new(initial.clone()), initial }
+    }
+
+    /// Whether somebody chose the value.
+    pub fn is_chosen(&self, id: VarId) -> bool {
+        self.chosen.read()[usize::from(id.0)]
+    }
+
+    /// Notes whether somebody chose the value.
+    pub fn set_chosen(&self, id: VarId, chosen: bool) {
+        self.chosen.write()[usize::from(id.0)] = chosen;
     }
 
     /// All values now.
@@ -274,9 +310,9 @@ impl Globals {
         self.get(table().id(name))
     }
 
-    /// What the server was started with.
-    pub fn initial(&self, id: VarId) -> Setting {
-        self.initial[usize::from(id.0)].clone()
+    /// What it becomes by SET GLOBAL x = DEFAULT.
+    pub fn default_of(&self, id: VarId) -> Setting {
+        self.defaults[usize::from(id.0)].clone()
     }
 
     /// Changes one value.
@@ -349,7 +385,7 @@ mod tests {
         assert_eq!(SessionSettings::new(globals.all()).get(id), &Setting::UInt(7));
         old.set(id, Setting::UInt(9));
         assert_eq!((old.get(id), globals.get(id)), (&Setting::UInt(9), Setting::UInt(7)));
-        assert_eq!(globals.initial(id), Setting::UInt(28_800));
+        assert_eq!(globals.default_of(id), Setting::UInt(28_800));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, size, table,
-    with_word,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, pace, size,
+    table, with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
@@ -32,6 +32,8 @@ enum Change {
     Results(CollationId),
     /// The buffer pool's size is again the server's choice.
     AutomaticPool,
+    /// Nobody chose the value of this variable any more.
+    Unchosen(VarId),
     NextTransaction {
         isolation: Option<ast::Isolation>,
         read_only: Option<bool>,
@@ -58,6 +60,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             privileges::check_variable(core, table().get(id), global)?;
             if value.is_none() && table().get(id).name == "innodb_buffer_pool_size" {
                 changes.push(Change::AutomaticPool);
+                changes.push(Change::Unchosen(id));
                 return Ok(());
             }
             let accepted = match value {
@@ -68,7 +71,11 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
-            push_system(core, id, global, accepted.setting, changes)
+            push_system(core, id, global, accepted.setting, changes)?;
+            if global && value.is_none() {
+                changes.push(Change::Unchosen(id));
+            }
+            Ok(())
         }
         SetItem::UserVar { name, value } => {
             let value = core.evaluate(value, params)?;
@@ -129,7 +136,7 @@ fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> 
 fn default_value(core: &Core, id: VarId, global: bool) -> SqlResult<Setting> {
     let variable = table().get(id);
     if global {
-        return Ok(core.state.globals.initial(id));
+        return Ok(core.state.globals.default_of(id));
     }
     match variable.scope {
         Scope::SessionOnly if variable.name == "sql_log_bin" => Ok(Setting::Bool(true)),
@@ -418,6 +425,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             core.track_state();
         }
         Change::AutomaticPool => core.state.keeper.change(&core.state, None, Some(false)),
+        Change::Unchosen(id) => choose(core, id, false),
         Change::NextTransaction { isolation, read_only } => {
             if let Some(level) = isolation {
                 core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));
@@ -433,6 +441,7 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             let _in_order = variable.name.contains("log").then(|| state.logs.changing.lock());
             let setting = apply::global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
+            choose(core, id, true);
             note_without_effect(core, variable);
         }
         Change::System { id, global: false, setting } => perform_session(core, id, setting)?,
@@ -440,9 +449,15 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
     Ok(())
 }
 
+/// Notes whether somebody chose a global value; what follows from that alone.
+fn choose(core: &mut Core, id: VarId, chosen: bool) {
+    core.state.globals.set_chosen(id, chosen);
+    pace::changed(core, table().get(id).name);
+}
+
 /// Says so where a changed variable has no effect here.
 fn note_without_effect(core: &mut Core, variable: &Variable) {
-    if let Effect::None(why) = variable.effect {
+    if let Effect::None(why) | Effect::Fixed(why) = variable.effect {
         let message = format!("'{}' has no effect on this server: {why}", variable.name);
         if core.sql.vars.sql_notes && core.setting("sql_warnings").is_on() {
             core.sql.push_warning(Warning { level: Level::Note, code: 1105, message: message.into() });

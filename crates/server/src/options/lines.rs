@@ -1,0 +1,181 @@
+//! One line for each setting that somebody gave: whether it acts, and if not, why. The start prints them, the error log has them,
+//! and `information_schema.KEEL_SETTINGS` shows the same for every variable, given or not.
+
+use std::fmt;
+
+use super::past::{self, Past, Was};
+use crate::schema::{RowMaker, View, maybe, text};
+use crate::variables::{Effect, Globals, Setting, VarId, Variable, table};
+
+/// A setting as somebody gave it.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The name as it was written, with underscores.
+    pub name: String,
+    /// The value as it was written.
+    pub value: Option<String>,
+    /// `command line`, or the file and line.
+    pub place: String,
+    /// What it sets.
+    pub what: What,
+}
+
+/// What a name sets.
+#[derive(Debug, Clone, Copy)]
+pub enum What {
+    /// A variable.
+    Variable(VarId),
+    /// A variable by a name that is not MariaDB's.
+    Meant(VarId, &'static Past),
+    /// Nothing.
+    Past(&'static Past),
+    /// An option of Keel's own, or TLS on and off.
+    Option,
+    /// Nothing that is known; `loose_` says that this is no error.
+    Unknown,
+}
+
+/// Whether a setting does anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It does what its value says.
+    Acts,
+    /// The server finds the value itself; one that is given is kept and shown, no more.
+    Automatic,
+    /// The family has removed it.
+    Obsolete,
+    /// It does nothing here.
+    NoEffect,
+}
+
+impl State {
+    /// As KEEL_SETTINGS shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Acts => "acts",
+            State::Automatic => "automatic",
+            State::Obsolete => "obsolete",
+            State::NoEffect => "no effect",
+        }
+    }
+}
+
+/// What is to be said of a variable whose value somebody chose, or nobody.
+pub fn verdict(effect: Effect, chosen: bool) -> (State, &'static str) {
+    match effect {
+        Effect::Acts => (State::Acts, ""),
+        Effect::Chosen(_) if chosen => (State::Acts, ""),
+        Effect::Chosen(how) | Effect::Automatic(how) => (State::Automatic, how),
+        Effect::Fixed(why) | Effect::None(why) => (State::NoEffect, why),
+    }
+}
+
+/// The line of a setting; `globals` has the values in force.
+struct Line<'a> {
+    given: &'a Given,
+    globals: &'a Globals,
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.given.name)?;
+        if let Some(value) = &self.given.value {
+            write!(f, "={}", shortened(value))?;
+        }
+        f.write_str(": ")?;
+        match self.given.what {
+            What::Variable(id) => self.variable(f, id),
+            What::Meant(id, past) => {
+                let right = table().get(id).name;
+                match past.was {
+                    Was::Misspelt => write!(f, "misspelt, taken as {right}: ")?,
+                    Was::Renamed(version) if !version.is_empty() => {
+                        write!(f, "the name in {version} of {right}: ")?;
+                    }
+                    _ => write!(f, "sets {right}: ")?,
+                }
+                self.variable(f, id)
+            }
+            What::Past(past) => match past.was {
+                Was::Obsolete(version) => write!(f, "obsolete since {version}: {}", past.why),
+                Was::Foreign(version) => {
+                    write!(f, "no effect because {} (a name of {version})", past.why)
+                }
+                _ => write!(f, "no effect because {}", past.why),
+            },
+            What::Option => f.write_str("acts"),
+            What::Unknown => f.write_str("no effect because the name is unknown, which loose_ allows"),
+        }
+    }
+}
+
+impl Line<'_> {
+    fn variable(&self, f: &mut fmt::Formatter<'_>, id: VarId) -> fmt::Result {
+        let variable = table().get(id);
+        match verdict(variable.effect, true) {
+            (State::Acts, _) => write!(f, "acts, {}", in_force(variable, &self.globals.get(id))),
+            (State::Automatic, how) => write!(f, "automatic, the given value is not used: {how}"),
+            (_, why) => write!(f, "no effect because {why}"),
+        }
+    }
+}
+
+/// The longest value that a line shows.
+const VALUE_CHARS: usize = 200;
+
+fn shortened(value: &str) -> String {
+    value.chars().map(|c| if c.is_control() { ' ' } else { c }).take(VALUE_CHARS).collect()
+}
+
+fn in_force(variable: &Variable, setting: &Setting) -> String {
+    match setting.show() {
+        empty if empty.is_empty() => format!("{} is empty", variable.name),
+        shown => shortened(&shown),
+    }
+}
+
+/// A line for each setting, the last word of each name counting, in the order in which they were given.
+pub fn of(given: &[Given], globals: &Globals) -> Vec<String> {
+    let is_last = |at: usize| given[at + 1..].iter().all(|later| later.name != given[at].name);
+    let last = given.iter().enumerate().filter(|(at, _)| is_last(*at));
+    last.map(|(_, given)| Line { given, globals }.to_string()).collect()
+}
+
+/// The rows of `information_schema.KEEL_SETTINGS`.
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
+    let given = view.state.given();
+    for (id, variable) in table().iter() {
+        let sets = |what: What| match what {
+            What::Variable(set) | What::Meant(set, _) => set == id,
+            _ => false,
+        };
+        let given = given.iter().rev().find(|given| sets(given.what));
+        let (state, why) = verdict(variable.effect, view.state.globals.is_chosen(id));
+        let value = (state == State::Acts).then(|| view.state.globals.get(id).show());
+        rows.row([
+            ("NAME", text(variable.name)),
+            ("STATE", text(state.name())),
+            ("VALUE", maybe(value)),
+            ("GIVEN", maybe(given.map(|given| given.value.as_deref().unwrap_or("")))),
+            ("GIVEN_IN", maybe(given.map(|given| &given.place))),
+            ("WHY", text(why)),
+        ]);
+    }
+    for past in past::iter() {
+        let is_it = |what: What| matches!(what, What::Past(other) if other.name == past.name);
+        let given = given.iter().rev().find(|given| is_it(given.what));
+        let (state, why) = match past.was {
+            Was::Obsolete(version) => (State::Obsolete, format!("since {version}: {}", past.why)),
+            Was::Foreign(version) => (State::NoEffect, format!("{} (a name of {version})", past.why)),
+            Was::Idle => (State::NoEffect, past.why.into()),
+            Was::Renamed(_) | Was::Misspelt => continue,
+        };
+        rows.row([
+            ("NAME", text(past.name)),
+            ("STATE", text(state.name())),
+            ("GIVEN", maybe(given.map(|given| given.value.as_deref().unwrap_or("")))),
+            ("GIVEN_IN", maybe(given.map(|given| &given.place))),
+            ("WHY", text(why)),
+        ]);
+    }
+}

@@ -1,0 +1,363 @@
+//! Variables whose effect several sessions show, or a figure of the server: each of these compares two values.
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use keel_testkit::client::{Client, Login};
+
+use super::{World, run};
+
+/// Names of the same meaning, and what shows that they act.
+type Proof = (&'static str, fn(&mut World, &str));
+
+const PROOFS: &[Proof] = &[
+    ("connect_timeout", |world, _| {
+        let waits = |world: &mut World, seconds: u32| {
+            run(&mut world.root, &format!("SET GLOBAL connect_timeout={seconds}"));
+            let mut stranger = TcpStream::connect(("127.0.0.1", world.server.port)).expect("connects");
+            stranger.set_read_timeout(Some(Duration::from_millis(3500))).expect("a time");
+            let started = Instant::now();
+            let mut greeting = [0; 4096];
+            while matches!(stranger.read(&mut greeting), Ok(length) if length > 0) {}
+            started.elapsed()
+        };
+        assert!(waits(world, 2) < Duration::from_millis(3300));
+        assert!(waits(world, 60) > Duration::from_millis(3300));
+    }),
+    ("disconnect_on_expired_password", |world, _| {
+        run(&mut world.root, "CREATE USER expired@'%' IDENTIFIED BY 'x' PASSWORD EXPIRE");
+        let login = || Login { user: "expired".into(), password: "x".into(), ..Login::default() };
+        run(&mut world.root, "SET GLOBAL disconnect_on_expired_password=1");
+        assert!(Client::connect(&world.server.unix(), &login()).is_err());
+        run(&mut world.root, "SET GLOBAL disconnect_on_expired_password=0");
+        assert!(Client::connect(&world.server.unix(), &login()).is_ok());
+    }),
+    ("general_log_file", |world, name| named_log(world, name, "general_log")),
+    ("slow_query_log_file log_slow_query_file", |world, name| named_log(world, name, "slow_query_log")),
+    ("log_slow_verbosity", |world, _| {
+        let texts =
+            ["''", "'query_plan'"].map(|words| slow_text(world, &format!("SET log_slow_verbosity={words}")));
+        assert!(!texts[0].contains("Full_scan") && texts[1].contains("Full_scan"), "{texts:?}");
+    }),
+    ("log_slow_max_warnings", |world, _| {
+        let texts = [0, 10].map(|most| {
+            slow_text(world, &format!("SET log_slow_verbosity='warnings', log_slow_max_warnings={most}"))
+        });
+        assert!(!texts[0].contains("Truncated") && texts[1].contains("Truncated"), "{texts:?}");
+    }),
+    ("log_warnings", |world, _| {
+        let logged = |world: &mut World, level: u32| {
+            run(&mut world.root, &format!("SET GLOBAL log_warnings={level}"));
+            let user = format!("stranger{level}");
+            let login = Login { user: user.clone(), password: "x".into(), ..Login::default() };
+            assert!(Client::connect(&world.server.unix(), &login).is_err());
+            std::thread::sleep(Duration::from_millis(300));
+            fs::read_to_string(world.server.dir.join("server.log")).expect("a log").contains(&user)
+        };
+        assert_eq!([logged(world, 0), logged(world, 2)], [false, true]);
+    }),
+    ("innodb_buffer_pool_size", |world, _| {
+        let pages = [32, 48].map(|size| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_buffer_pool_size={}", size << 20));
+            world.status("Innodb_buffer_pool_pages_total")
+        });
+        assert_eq!(pages, [32 << 6, 48 << 6]);
+        run(&mut world.root, "SET GLOBAL innodb_buffer_pool_size=DEFAULT");
+        until("the pool grows by itself", || world.status("Innodb_buffer_pool_pages_total") > 48 << 6);
+        assert_eq!(run(&mut world.root, &state_of("innodb_buffer_pool_size")), "automatic");
+        run(&mut world.root, "SET GLOBAL innodb_buffer_pool_size=67108864");
+        assert_eq!(run(&mut world.root, &state_of("innodb_buffer_pool_size")), "acts");
+    }),
+    ("innodb_flush_log_at_trx_commit", |world, _| {
+        run(&mut world.root, "CREATE OR REPLACE TABLE d.flushed (a INT)");
+        let syncs = [1, 0].map(|value| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_flush_log_at_trx_commit={value}"));
+            let before = world.status("Innodb_data_fsyncs");
+            (0..200).for_each(|_| drop(run(&mut world.root, "INSERT INTO d.flushed VALUES (1)")));
+            world.status("Innodb_data_fsyncs") - before
+        });
+        run(&mut world.root, "SET GLOBAL innodb_flush_log_at_trx_commit=DEFAULT");
+        assert!(syncs[0] >= 200 && syncs[1] < 100, "{syncs:?}");
+    }),
+    ("innodb_io_capacity", |world, _| {
+        let written = [100, 20_000].map(|pages| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_io_capacity_max={pages}"));
+            written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity={pages}"))
+        });
+        pace_is_automatic_again(world);
+        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
+    }),
+    ("innodb_io_capacity_max", |world, _| {
+        // The other one is never above it.
+        let written = [100, 20_000].map(|pages| {
+            run(&mut world.root, "SET GLOBAL innodb_io_capacity=20000");
+            written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity_max={pages}"))
+        });
+        pace_is_automatic_again(world);
+        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
+    }),
+    ("innodb_lock_wait_timeout", |world, name| {
+        waits_for_a_lock(world, name, "UPDATE d.held SET a = 2", "UPDATE d.held SET a = 3");
+    }),
+    ("lock_wait_timeout", |world, name| {
+        waits_for_a_lock(world, name, "SELECT * FROM d.held", "ALTER TABLE d.held ADD b INT");
+    }),
+    ("innodb_log_file_size", |world, _| {
+        let ages = [64, 512].map(|size| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_log_file_size={}", size << 20));
+            world.status("Innodb_checkpoint_max_age")
+        });
+        run(&mut world.root, "SET GLOBAL innodb_log_file_size=DEFAULT");
+        assert!(ages[0] <= 64 << 20 && ages[1] > ages[0], "{ages:?}");
+    }),
+    ("innodb_snapshot_isolation", |world, _| {
+        let seen = [0, 1].map(|value| {
+            run(&mut world.root, "CREATE OR REPLACE TABLE d.snap (a INT)");
+            run(&mut world.root, "INSERT INTO d.snap VALUES (1)");
+            let mut session = world.session();
+            run(&mut session, &format!("SET innodb_snapshot_isolation={value}"));
+            run(&mut session, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
+            run(&mut world.root, "UPDATE d.snap SET a = 2");
+            session.one("UPDATE snap SET a = a + 1").expect("answers").error_code()
+        });
+        assert_eq!(seen, [None, Some(1020)]);
+    }),
+    ("interactive_timeout", |world, _| {
+        let alive = [1, 60].map(|seconds| {
+            let login = Login { interactive: true, ..Login::default() };
+            let mut session = Client::connect(&world.server.unix(), &login).expect("connects");
+            run(&mut session, &format!("SET interactive_timeout={seconds}"));
+            std::thread::sleep(Duration::from_millis(1500));
+            session.one("SELECT 1").is_ok_and(|reply| reply.error_code().is_none())
+        });
+        assert_eq!(alive, [false, true]);
+    }),
+    ("join_buffer_size", |world, name| {
+        spills(
+            world,
+            name,
+            "SELECT COUNT(*), MAX(CONCAT(x.b, y.b)) FROM rows_here x JOIN rows_here y ON x.b = y.b",
+        );
+    }),
+    ("keel_memory_limit", |world, _| {
+        let most = "SELECT BYTES_MAX FROM information_schema.KEEL_MEMORY WHERE CONSUMER = 'process'";
+        let limits = [1_u64, 2].map(|size| {
+            run(&mut world.root, &format!("SET GLOBAL keel_memory_limit={}", size << 30));
+            run(&mut world.root, most)
+        });
+        assert_eq!(limits, ["1073741824", "2147483648"]);
+        run(&mut world.root, "SET GLOBAL keel_memory_limit=DEFAULT");
+        assert_eq!(run(&mut world.root, &state_of("keel_memory_limit")), "automatic");
+        let automatic = run(&mut world.root, most);
+        assert!(!limits.contains(&automatic), "{automatic}");
+    }),
+    ("max_connections", |world, _| {
+        let let_in = [10, 100].map(|most| {
+            run(&mut world.root, &format!("SET GLOBAL max_connections={most}"));
+            let clients: Vec<Client> = (0..30).map_while(|_| world.server.client().ok()).collect();
+            clients.len()
+        });
+        run(&mut world.root, "SET GLOBAL max_connections=DEFAULT");
+        assert!(let_in[0] < 12 && let_in[1] == 30, "{let_in:?}");
+    }),
+    ("max_password_errors", |world, _| {
+        run(&mut world.root, "CREATE USER forgetful@'%' IDENTIFIED BY 'x'");
+        let login = |password: &str| Login {
+            user: "forgetful".into(),
+            password: password.into(),
+            ..Login::default()
+        };
+        let let_in = [2, 1000].map(|most| {
+            run(&mut world.root, &format!("SET GLOBAL max_password_errors={most}"));
+            run(&mut world.root, "FLUSH PRIVILEGES");
+            (0..3).for_each(|_| assert!(Client::connect(&world.server.unix(), &login("y")).is_err()));
+            Client::connect(&world.server.unix(), &login("x")).is_ok()
+        });
+        assert_eq!(let_in, [false, true]);
+    }),
+    ("max_user_connections", |world, _| {
+        run(&mut world.root, "CREATE USER twice@'%'");
+        let let_in = [1, 5].map(|most| {
+            run(&mut world.root, &format!("SET GLOBAL max_user_connections={most}"));
+            let login = Login { user: "twice".into(), ..Login::default() };
+            let both: Vec<_> =
+                (0..2).map_while(|_| Client::connect(&world.server.unix(), &login).ok()).collect();
+            both.len()
+        });
+        run(&mut world.root, "SET GLOBAL max_user_connections=0");
+        assert_eq!(let_in, [1, 2]);
+    }),
+    ("net_read_timeout", |world, name| {
+        run(&mut world.root, "SET GLOBAL local_infile=1");
+        run(&mut world.root, "CREATE OR REPLACE TABLE d.loaded (a INT)");
+        is_cut_off(world, name, "LOAD DATA LOCAL INFILE '/none' INTO TABLE d.loaded");
+    }),
+    ("net_write_timeout", |world, name| {
+        is_cut_off(world, name, "SELECT REPEAT('a', 1000000) FROM seq_1_to_1000");
+    }),
+    ("require_secure_transport", |world, _| {
+        let plain = |world: &World| Client::connect(&world.server.tcp(), &Login::default()).is_ok();
+        assert!(plain(world));
+        run(&mut world.root, "SET GLOBAL require_secure_transport=1");
+        assert!(!plain(world));
+        run(&mut world.root, "SET GLOBAL require_secure_transport=0");
+    }),
+    ("sort_buffer_size", |world, name| {
+        spills(world, name, "SELECT b FROM rows_here ORDER BY b, a DESC LIMIT 49000, 1");
+    }),
+    ("tmp_memory_table_size tmp_table_size", |world, name| {
+        spills(world, name, "SELECT COUNT(*) FROM (SELECT a, b, COUNT(*) FROM rows_here GROUP BY a, b) x");
+    }),
+    ("tx_isolation", |world, _| {
+        let seen = ["READ-COMMITTED", "REPEATABLE-READ"].map(|level| {
+            run(&mut world.root, "CREATE OR REPLACE TABLE d.level (a INT)");
+            let mut session = world.session();
+            run(&mut session, &format!("SET tx_isolation='{level}'"));
+            run(&mut session, "START TRANSACTION");
+            run(&mut session, "SELECT COUNT(*) FROM level");
+            run(&mut world.root, "INSERT INTO d.level VALUES (1)");
+            run(&mut session, "SELECT COUNT(*) FROM level")
+        });
+        assert_eq!(seen, ["1", "0"]);
+    }),
+];
+
+/// The variables that are shown here to act.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PROOFS.iter().flat_map(|(names, _)| names.split(' '))
+}
+
+/// Runs all of them.
+pub fn check(world: &mut World) {
+    let mut failed = Vec::new();
+    for (names, proof) in PROOFS {
+        for name in names.split(' ') {
+            let shown = std::panic::catch_unwind(AssertUnwindSafe(|| proof(world, name)));
+            failed.extend(shown.is_err().then_some(name));
+        }
+    }
+    assert!(failed.is_empty(), "not shown to act: {failed:?}");
+}
+
+/// What does not find room in what the variable grants goes to temporary files.
+fn spills(world: &mut World, name: &str, sql: &str) {
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.rows_here (a INT PRIMARY KEY, b VARCHAR(200))");
+    let rows = "SELECT seq, CONCAT(seq, REPEAT('b', 190)) FROM seq_1_to_50000";
+    run(&mut world.root, &format!("INSERT INTO d.rows_here {rows}"));
+    let files = [16_384, 67_108_864].map(|bytes| {
+        let mut session = world.session();
+        run(&mut session, &format!("SET {name}={bytes}"));
+        let before = world.status("Created_tmp_files");
+        run(&mut session, sql);
+        world.status("Created_tmp_files") - before
+    });
+    assert!(files[0] > 0 && files[1] == 0, "{name}: {files:?}");
+}
+
+fn state_of(name: &str) -> String {
+    format!("SELECT STATE FROM information_schema.KEEL_SETTINGS WHERE NAME = '{name}'")
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A log goes where its variable says.
+fn named_log(world: &mut World, name: &str, switch: &str) {
+    for number in 0..2 {
+        let path = world.server.dir.join(format!("{name}{number}.log"));
+        run(
+            &mut world.root,
+            &format!("SET GLOBAL {name}='{}', {switch}=1, log_output='FILE'", path.display()),
+        );
+        let mut session = world.session();
+        run(&mut session, "SET long_query_time=0");
+        run(&mut session, "SELECT 'in a log'");
+        until("the log is written", || fs::read_to_string(&path).is_ok_and(|log| log.contains("in a log")));
+    }
+    run(&mut world.root, &format!("SET GLOBAL {switch}=0, log_output='TABLE'"));
+}
+
+/// What the slow log says of a statement that scans a table and warns, after `set`.
+fn slow_text(world: &mut World, set: &str) -> String {
+    let path = world.server.dir.join("slow-text.log");
+    fs::remove_file(&path).ok();
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.slow (a VARCHAR(9))");
+    run(&mut world.root, "INSERT INTO d.slow VALUES ('x1'), ('x2')");
+    let file = path.display();
+    run(
+        &mut world.root,
+        &format!("SET GLOBAL slow_query_log_file='{file}', slow_query_log=1, log_output='FILE'"),
+    );
+    run(&mut world.root, "FLUSH SLOW LOGS");
+    let mut session = world.session();
+    run(&mut session, set);
+    run(&mut session, "SET long_query_time=0, log_slow_filter=''");
+    run(&mut session, "SELECT COUNT(*) FROM slow WHERE a = 5");
+    run(&mut session, "SELECT 'the end'");
+    until("the log is written", || fs::read_to_string(&path).is_ok_and(|log| log.contains("the end")));
+    run(&mut world.root, "SET GLOBAL slow_query_log=0, log_output='TABLE'");
+    fs::read_to_string(&path).expect("a log")
+}
+
+/// Pages that the server writes in a second of rest after much was changed, under a setting.
+fn written_in_a_second(world: &mut World, set: &str) -> u64 {
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.dirty (a INT PRIMARY KEY, b CHAR(250))");
+    run(&mut world.root, set);
+    run(&mut world.root, "INSERT INTO d.dirty SELECT seq, REPEAT('b', 250) FROM seq_1_to_120000");
+    // What grows is written by the age of the log; then comes rest.
+    std::thread::sleep(Duration::from_millis(250));
+    let before = world.status("Innodb_buffer_pool_pages_flushed");
+    std::thread::sleep(Duration::from_millis(1000));
+    world.status("Innodb_buffer_pool_pages_flushed") - before
+}
+
+fn pace_is_automatic_again(world: &mut World) {
+    for name in ["innodb_io_capacity", "innodb_io_capacity_max"] {
+        assert_eq!(run(&mut world.root, &state_of(name)), "acts");
+        run(&mut world.root, &format!("SET GLOBAL {name}=DEFAULT"));
+        assert_eq!(run(&mut world.root, &state_of(name)), "automatic");
+    }
+}
+
+/// A session waits for what another one holds as long as the variable says: not at all, or a second.
+fn waits_for_a_lock(world: &mut World, name: &str, hold: &str, ask: &str) {
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.held (a INT)");
+    run(&mut world.root, "INSERT INTO d.held VALUES (1)");
+    let mut holder = world.session();
+    run(&mut holder, "START TRANSACTION");
+    run(&mut holder, hold);
+    let waited = [0, 1].map(|seconds| {
+        let mut session = world.session();
+        run(&mut session, &format!("SET {name}={seconds}"));
+        let started = Instant::now();
+        assert_eq!(session.one(ask).expect("answers").error_code(), Some(1205));
+        started.elapsed().as_millis()
+    });
+    assert!(waited[0] < 800 && waited[1] >= 950, "{waited:?}");
+}
+
+/// A client that neither sends nor takes what a statement needs is left after as many seconds as the variable says.
+fn is_cut_off(world: &mut World, name: &str, statement: &str) {
+    let mut kept = Vec::new();
+    for seconds in [60, 1] {
+        let mut session = world.session();
+        run(&mut session, &format!("SET {name}={seconds}"));
+        session.post(&format!("/* left {seconds} */ {statement}")).expect("is sent");
+        kept.push(session);
+    }
+    let mut running = |seconds: u32| {
+        let is_it = format!("INFO LIKE '/* left {seconds} *%'");
+        run(&mut world.root, &format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE {is_it}"))
+    };
+    until("who waited longer than a second is cut off", || running(1) == "0");
+    assert_eq!(running(60), "1");
+}
