@@ -40,6 +40,7 @@ mod plan;
 mod point;
 mod read_lock;
 pub mod result;
+mod running;
 pub mod select;
 pub mod sequence;
 pub mod series;
@@ -55,6 +56,7 @@ mod window;
 pub mod xa;
 
 pub use database::{Database, LockedThing, Params};
+pub use explain::Question;
 pub use files::FileRules;
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
@@ -62,6 +64,7 @@ pub use keel_base::{SqlError, SqlResult};
 pub use memory::{Allowance, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+pub use running::{Execution, Running};
 pub use session::{Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
 pub use sort::{RowCursor, RowList};
 

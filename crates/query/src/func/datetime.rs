@@ -607,6 +607,10 @@ pub(crate) fn add_interval<'f>(
     }
     let span = given!(interval_of(amount, unit, cx)?);
     let span = if subtract { span.neg() } else { span };
+    if date.class() == Class::Time && ty.class() != Class::Time {
+        cx.warn(errors::datetime_function_overflow("time"))?;
+        return Ok(Value::Null);
+    }
     if ty.class() == Class::Time {
         let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, None, cx)?);
         let moved =

@@ -105,7 +105,6 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::CreateOther { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
         ShowKind::RoutineCode { kind, name } => Err(errors::sp_does_not_exist(kind, &name.name)),
         ShowKind::Profile => Ok(empty(&[("Status", varchar(30)), ("Duration", SqlType::decimal(9, 6))])),
-        ShowKind::Explain { .. } => Err(unsupported("EXPLAIN")),
         ShowKind::Plugin(name) => Err(unsupported(name)),
         _ => Err(unsupported("of this kind")),
     }
