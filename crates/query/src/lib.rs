@@ -54,6 +54,7 @@ pub mod user_locks;
 pub mod waits;
 mod window;
 pub mod xa;
+mod xml;
 
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;

@@ -37,7 +37,9 @@ fn year_of<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> 
     };
     Ok(match short {
         Some(year) => Value::Int(year),
-        None => arg.integer(cx)?.map_or(Value::Null, |year| Value::Int(whole(year))),
+        None => arg.integer(cx)?.map_or(Value::Null, |year| {
+            Value::Int(whole(i64::try_from(year).unwrap_or(if year < 0 { i64::MIN } else { i64::MAX })))
+        }),
     })
 }
 
