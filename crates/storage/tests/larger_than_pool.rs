@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
+use keel_runtime::sim::{self, Disk, Options};
 use keel_storage::{Engine, EngineConfig, Isolation, LockMode, Read, ScanRange, TreeHandle, Wait};
 
 /// 256 frames.
@@ -58,6 +59,53 @@ fn a_scan_of_a_large_table_leaves_the_working_set_in_memory() {
         let lost = reads(engine) - before;
         assert!(lost < 20, "{lost} pages of the working set had to be read again");
     });
+}
+
+#[test]
+fn a_scanned_table_stays_in_memory_where_there_is_room() {
+    const SMALL: u32 = 400;
+    world_of(small_pool(), 4, |engine| {
+        let (small, _) = (fill(engine, SMALL), fill(engine, 8000));
+        engine.checkpoint().unwrap();
+        let scan = || {
+            let before = reads(engine);
+            scan_range(&mut rr(engine), &small, ScanRange::ALL, Read::Snapshot).unwrap();
+            reads(engine) - before
+        };
+        let first = scan();
+        assert!(first > 40, "the table was in memory: {first} reads");
+        let second = scan();
+        assert!(second < 5, "{second} pages of a table of a fifth of the pool had to be read again");
+    });
+}
+
+#[test]
+fn a_scanned_table_stays_in_memory_where_frames_are_free() {
+    let mut config = small_pool();
+    config.store.pool_bytes = 24 << 20;
+    let disk = Disk::new(5);
+    let filling = || {
+        let engine = Engine::open(config.clone()).unwrap();
+        let tree = fill(&engine, 8000).id();
+        engine.shutdown().unwrap();
+        tree
+    };
+    let tree = sim::run(Options::new(5).with_disk(&disk), filling).done();
+    let scanning = || {
+        let engine = Engine::open(config.clone()).unwrap();
+        let tree = engine.tree(tree).unwrap();
+        let scan = || {
+            let before = reads(&engine);
+            scan_range(&mut rr(&engine), &tree, ScanRange::ALL, Read::Snapshot).unwrap();
+            reads(&engine) - before
+        };
+        let first = scan();
+        assert!(first > 800, "the table was in memory: {first} reads");
+        let second = scan();
+        assert!(second < 5, "{second} pages of a table of two thirds of the pool had to be read again");
+        engine.shutdown().unwrap();
+    };
+    sim::run(Options::new(6).with_disk(&disk), scanning).done();
 }
 
 #[test]

@@ -117,6 +117,22 @@ fn append_real(out: &mut Vec<u8>, ty: &SqlType, v: f64, shortest: fn(&mut Vec<u8
     zerofill(out, start, ty);
 }
 
+/// Appends octets as a literal of SQL, in quotes and escaped as MariaDB's tools do.
+pub fn append_literal(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'\'');
+    for byte in bytes {
+        match byte {
+            0 => out.extend_from_slice(b"\\0"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0x1a => out.extend_from_slice(b"\\Z"),
+            b'\\' | b'\'' => out.extend_from_slice(&[b'\\', *byte]),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'\'');
+}
+
 /// Appends decimal digits.
 pub fn append_i64(out: &mut Vec<u8>, v: i64) {
     if v < 0 {

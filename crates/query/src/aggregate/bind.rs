@@ -1,5 +1,7 @@
 //! Binding of aggregate calls: which function, arguments, type.
 
+use std::sync::OnceLock;
+
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
 use keel_value::key::KeyPart;
@@ -99,7 +101,18 @@ impl Binder<'_> {
         let default = if kind == AggregateKind::JsonObject { ", " } else { "," };
         let separator = call.separator.clone().unwrap_or_else(|| ByteStr::from(default));
         let parts = args.iter().map(|a| KeyPart::new(stored_type(&a.ty), true)).collect();
-        Ok(AggregateCall { kind, distinct, args, parts, order, separator, limit, ty, nullable })
+        Ok(AggregateCall {
+            kind,
+            distinct,
+            args,
+            parts,
+            order,
+            separator,
+            limit,
+            ty,
+            nullable,
+            aside: OnceLock::new(),
+        })
     }
 
     /// ORDER BY inside GROUP_CONCAT: an ordinal names an argument.

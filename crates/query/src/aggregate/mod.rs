@@ -13,9 +13,12 @@ pub(crate) use bind::min_max_type;
 pub use state::State;
 pub(crate) use state::domain_of;
 
+use std::sync::{Arc, OnceLock};
+
 use keel_sql::ast::ByteStr;
 use keel_value::SqlType;
 use keel_value::key::KeyPart;
+use keel_value::row::Layout;
 
 use crate::expr::Expr;
 
@@ -92,4 +95,6 @@ pub struct AggregateCall {
     pub ty: SqlType,
     /// Whether the result may be NULL.
     pub nullable: bool,
+    /// How DISTINCT sets the arguments of a row aside, once it has to.
+    pub aside: OnceLock<Arc<Layout>>,
 }

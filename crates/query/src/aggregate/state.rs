@@ -19,18 +19,12 @@ use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
 
-/// Values seen by an aggregate over DISTINCT, as encoded keys. Rows that cannot be told yet are set aside: of
-/// GROUP_CONCAT `[length u32][sort key][text]`, of others the arguments in this layout.
-#[derive(Debug)]
-struct Seen {
-    keys: Distinct,
-    layout: Arc<Layout>,
-}
-
 /// What an aggregate knows of the rows so far.
 #[derive(Debug)]
 pub struct State {
-    seen: Option<Box<Seen>>,
+    /// Values seen by an aggregate over DISTINCT, as encoded keys. Rows that cannot be told yet are set aside: of
+    /// GROUP_CONCAT `[length u32][sort key][text]`, of others the arguments in the layout of [`layout_aside`].
+    seen: Option<Box<Distinct>>,
     /// Bytes held outside of this struct.
     held_bytes: usize,
     sum: Sum,
@@ -101,10 +95,9 @@ impl State {
                 Sum::Text(Box::default())
             }
         };
-        let seen = call.distinct.then(|| {
-            let keys = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
-            Box::new(Seen { keys, layout: result_layout(call.args.iter().map(|arg| &arg.ty)) })
-        });
+        let seen = call
+            .distinct
+            .then(|| Box::new(Distinct::new(session.vars.tmp_memory_bytes, session.host.clone())));
         State { seen, held_bytes: 0, sum }
     }
 
@@ -240,18 +233,10 @@ impl State {
 
     /// For DISTINCT: whether the row's arguments were not seen before; false also where one is NULL.
     fn is_new<'f>(&mut self, call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<bool> {
-        let mut encoded = Vec::new();
-        for (arg, part) in call.args.iter().zip(&call.parts) {
-            let cell = arg.eval(cx)?;
-            if cell.as_ref().is_null() && call.kind != AggregateKind::JsonArray {
-                return Ok(false);
-            }
-            encode_key_part(part, cell.as_ref(), &mut encoded);
-        }
         let seen = self.seen.as_mut().expect("asked for DISTINCT only");
-        let before = seen.keys.bytes();
+        let before = seen.bytes();
         let mut record = Vec::new();
-        if seen.keys.is_full() {
+        if seen.is_full() {
             if call.kind.joins_texts() {
                 let Some((sort_key, text)) = concat_row(call, cx)? else { return Ok(false) };
                 record.extend_from_slice(&(sort_key.len() as u32).to_le_bytes());
@@ -262,24 +247,34 @@ impl State {
                 for arg in &call.args {
                     cells.push(arg.eval(cx)?);
                 }
-                RowPacker::new(&seen.layout).pack_cells(&cells, &mut record);
+                RowPacker::new(layout_aside(call)).pack_cells(&cells, &mut record);
             }
         }
-        let new = seen.keys.is_new(&encoded, |out| out.extend_from_slice(&record))?;
-        self.held_bytes = self.held_bytes + seen.keys.bytes() - before;
+        let encode = |encoded: &mut Vec<u8>| {
+            for (arg, part) in call.args.iter().zip(&call.parts) {
+                let cell = arg.eval(cx)?;
+                if cell.as_ref().is_null() && call.kind != AggregateKind::JsonArray {
+                    return Ok(false);
+                }
+                encode_key_part(part, cell.as_ref(), encoded);
+            }
+            Ok(true)
+        };
+        let new = seen.is_new_by(encode, |out| out.extend_from_slice(&record))?;
+        self.held_bytes = self.held_bytes + seen.bytes() - before;
         Ok(new)
     }
 
     /// Takes the rows that DISTINCT set aside: all rows have come.
     fn take_rest(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<()> {
-        let Some(seen) = self.seen.take().filter(|seen| seen.keys.has_rest()) else { return Ok(()) };
-        let Seen { keys, layout } = *seen;
+        let Some(seen) = self.seen.take().filter(|seen| seen.has_rest()) else { return Ok(()) };
+        let layout = layout_aside(call);
         let stand_in = |(column, ty): (usize, &SqlType)| {
             let node = Node::Column(ColumnRef { slot: 0, column: column as u16, name: "".into() });
             Expr::new(node, stored_type(ty), true)
         };
         let args: Vec<Expr> = call.args.iter().map(|arg| &arg.ty).enumerate().map(stand_in).collect();
-        keys.rest(&mut |row| {
+        seen.rest(&mut |row| {
             session.check_interrupt()?;
             if let Sum::Text(texts) = &mut self.sum {
                 let (head, rest) = row.split_at(4);
@@ -387,6 +382,11 @@ fn row_text<'f>(call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlRes
         }
     }
     Ok(Some(text))
+}
+
+/// The layout of arguments that DISTINCT sets aside.
+fn layout_aside(call: &AggregateCall) -> &Arc<Layout> {
+    call.aside.get_or_init(|| result_layout(call.args.iter().map(|arg| &arg.ty)))
 }
 
 /// A row's sort key and text; none where the row does not count.

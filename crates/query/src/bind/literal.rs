@@ -237,9 +237,14 @@ impl Binder<'_> {
 
     /// Remembers that the plan holds for this literal's text only.
     pub(crate) fn pin(&mut self, literal: &Literal) {
-        if let Some(index) = literal.index
-            && !self.pinned.contains(&index)
-        {
+        if let Some(index) = literal.index {
+            self.pin_index(index);
+        }
+    }
+
+    /// The same, of a literal that is a parameter by now.
+    pub(crate) fn pin_index(&mut self, index: u32) {
+        if !self.pinned.contains(&index) {
             self.pinned.push(index);
         }
     }

@@ -141,13 +141,27 @@ fn leading_integer(
     Ok(kept as u64)
 }
 
+/// Characters, or octets, that a CAST keeps: no more than a packet may have. One to as many as its argument has, which is one
+/// that named no number, is not warned of.
+fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
+    let max = cx.session.vars.max_allowed_packet;
+    if u64::from(ty.length) <= max
+        || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(&value.ty)
+    {
+        return Ok(ty.length as usize);
+    }
+    let name = if ty.collation == CollationId::BINARY { "cast_as_binary" } else { "cast_as_char" };
+    cx.warn(errors::warn_allowed_packet_overflowed(name, max))?;
+    Ok(max as usize)
+}
+
 fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+    let limit = kept_at_most(ty, value, cx)?;
     let text = match value.ty.is_fixed() && ty.collation == CollationId::BINARY {
         true => octets_of(value, cx)?,
         false => text_in(ty.collation, value, cx)?,
     };
     let Some(text) = text else { return Ok(Cell::Ref(ValueRef::Null)) };
-    let limit = ty.length as usize;
     let kept = collation::substring(ty.collation, &text, 0, limit).len();
     if kept < text.len() && ty.is_string() && !ty.is_blob() {
         let name = if ty.collation == CollationId::BINARY { "BINARY" } else { "CHAR" };

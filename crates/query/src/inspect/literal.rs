@@ -37,18 +37,7 @@ fn push_text(out: &mut Vec<u8>, ty: &SqlType, bytes: &[u8]) {
         put(out, format_args!("_{} ", charset.name()));
         return push_hex(out, bytes);
     }
-    out.push(b'\'');
-    for byte in utf8.iter() {
-        match byte {
-            0 => out.extend_from_slice(b"\\0"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0x1a => out.extend_from_slice(b"\\Z"),
-            b'\\' | b'\'' => out.extend_from_slice(&[b'\\', *byte]),
-            byte => out.push(*byte),
-        }
-    }
-    out.push(b'\'');
+    keel_value::text::append_literal(out, &utf8);
 }
 
 fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {

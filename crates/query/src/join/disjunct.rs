@@ -5,11 +5,68 @@
 //! of `t` in `(t.x = 1 AND u.y = 2) OR (t.x = 3 AND u.y = 4)` have `t.x = 1 OR t.x = 3`.
 
 use keel_value::types::Class;
+use keel_value::{SqlType, Value};
 
 use crate::expr::{Comparison, Expr, Node, walk};
 
 /// Alternatives that a condition may have, and conditions that each may have, to be taken apart.
 const PARTS_MAX: usize = 64;
+
+/// Makes one parameter of the literals that are equal in conditions which all alternatives share by that: 'x' in both halves
+/// of `(a = b AND c = 'x') OR (a = b AND c = 'x' AND d)`. Gives the literals that the plan holds for alone from now on.
+/// `values` are those of the literals, by their index.
+pub(crate) fn unify_literals(conditions: &mut [Expr], values: &[Value]) -> Vec<u32> {
+    let mut pinned = Vec::new();
+    for condition in conditions.iter_mut().filter(|condition| matches!(condition.node, Node::Or(_))) {
+        let mut unified = condition.clone();
+        let merged = merge_params(&mut unified, values);
+        if merged.is_empty() {
+            continue;
+        }
+        let Some(parts) = alternatives(&unified) else { continue };
+        let mut in_shared = Vec::new();
+        for expr in shared(&parts).iter() {
+            walk::visit(expr, &mut |e| {
+                if let Node::Param(index) = e.node {
+                    in_shared.push(index);
+                }
+            });
+        }
+        let used: Vec<(u32, u32)> = merged.into_iter().filter(|(to, _)| in_shared.contains(to)).collect();
+        rename_params(condition, &used);
+        pinned.extend(used.into_iter().flat_map(<[u32; 2]>::from));
+    }
+    pinned
+}
+
+/// Names each parameter by the first one of the same type and value; which by which, the first one before the other.
+fn merge_params(condition: &mut Expr, values: &[Value]) -> Vec<(u32, u32)> {
+    let mut known: Vec<(u32, SqlType)> = Vec::new();
+    let mut merged = Vec::new();
+    walk::visit(condition, &mut |e| {
+        let Node::Param(index) = e.node else { return };
+        let Some(value) = values.get(index as usize) else { return };
+        let alike = |(first, ty): &&(u32, SqlType)| values[*first as usize] == *value && *ty == e.ty;
+        match known.iter().find(alike) {
+            Some((first, _)) if *first != index => merged.push((*first, index)),
+            Some(_) => {}
+            None if known.len() < PARTS_MAX => known.push((index, e.ty.clone())),
+            None => {}
+        }
+    });
+    rename_params(condition, &merged);
+    merged
+}
+
+fn rename_params(condition: &mut Expr, names: &[(u32, u32)]) {
+    walk::visit_mut(condition, &mut |e| {
+        if let Node::Param(index) = &mut e.node
+            && let Some((to, _)) = names.iter().find(|(_, from)| *from == *index)
+        {
+            *index = *to;
+        }
+    });
+}
 
 /// The same conditions, and what follows from those with OR.
 pub(super) fn refine(conditions: Vec<Expr>) -> Vec<Expr> {
@@ -55,15 +112,16 @@ fn shared(parts: &[Vec<Expr>]) -> Vec<Expr> {
     first.iter().filter(|e| is_plain(e)).filter(is_everywhere).cloned().collect()
 }
 
-/// The shared conditions, and what is left of the alternatives, unless one of them says nothing more.
+/// The shared conditions, which few rows pass for little work, and behind them what is left of the alternatives, unless one of
+/// them says nothing more.
 fn factored(common: Vec<Expr>, parts: Vec<Vec<Expr>>, out: &mut Vec<Expr>) {
     let is_own = |e: &Expr| !common.iter().any(|shared| walk::same(shared, e));
     let rest: Vec<Vec<Expr>> =
         parts.into_iter().map(|part| part.into_iter().filter(is_own).collect()).collect();
+    out.extend(common);
     if rest.iter().all(|part: &Vec<Expr>| !part.is_empty()) {
         with_implied(any(rest.iter().cloned().map(all)), &rest, out);
     }
-    out.extend(common);
 }
 
 /// The condition, and what its alternatives say together of single tables.

@@ -8,7 +8,7 @@
 //! A subquery that became a semi-join or anti-join is the right side of a join that ends at its first match; a semi-join's
 //! may also be read first, each of its keys once ([`distinct`]).
 
-mod disjunct;
+pub(crate) mod disjunct;
 mod distinct;
 mod hash;
 pub(crate) mod order;

@@ -24,6 +24,7 @@ use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
+use crate::join::disjunct;
 use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
 use crate::window::{self, BoundWindow, WindowPlan};
@@ -437,6 +438,11 @@ pub(super) fn assemble(
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
         rest.into_iter().partition(|c| walk::slots_read(c) == 0);
+    if binder.cx.params.literals.is_some() {
+        for literal in disjunct::unify_literals(&mut conditions, binder.cx.params.values) {
+            binder.pin_index(literal);
+        }
+    }
     let known_rows = if ties { None } else { known_limit(binder, limit.as_ref(), offset.as_ref()) };
     let request = JoinRequest {
         session: binder.cx.session,

@@ -113,35 +113,22 @@ fn body(
     most: u64,
     output: &mut dyn RowOutput,
 ) -> SqlResult<u64> {
-    let Some(counts) = &plan.counts else {
-        return uncounted(plan, session, params, outer, default_count, most, output);
-    };
-    let began = time::now();
-    counts.begin();
-    let counted = uncounted(plan, session, params, outer, default_count, most, output);
-    counts.spend(began);
-    counts.read_all(*counted.as_ref().unwrap_or(&0));
-    counted
-}
-
-fn uncounted(
-    plan: &SelectPlan,
-    session: &mut Session,
-    params: &[Value],
-    outer: Option<&Frame<'_>>,
-    default_count: u64,
-    most: u64,
-    output: &mut dyn RowOutput,
-) -> SqlResult<u64> {
     let read = match &plan.lock {
         Some(lock) => read_mode(session, Some(lock)),
         None => plain_read(session),
     };
     let limits = Limits { read, default_count, most };
-    match &plan.body {
+    let mut run = || match &plan.body {
         Body::Block(block) => block.run(session, params, outer, limits, output),
         Body::Set(set) => set.run(session, params, outer, limits, output),
         Body::Recursive(recursive) => recursive.run(session, params, outer, output),
         Body::Working(working) => working.run(session, output),
-    }
+    };
+    let Some(counts) = &plan.counts else { return run() };
+    let began = time::now();
+    counts.begin();
+    let counted = run();
+    counts.spend(began);
+    counts.read_all(*counted.as_ref().unwrap_or(&0));
+    counted
 }

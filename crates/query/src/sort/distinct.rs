@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::{FixedState, RandomState};
-use hashbrown::HashSet;
+use hashbrown::HashTable;
 use keel_base::SqlResult;
 
 use super::RowList;
@@ -17,22 +17,100 @@ use crate::memory::Allowance;
 /// Partitions of one round.
 const PARTITIONS: usize = 16;
 /// What a key takes beside its octets.
-const KEY_BYTES: usize = 32;
+const KEY_BYTES: usize = 24;
+/// So many keys are compared one by one: a group of COUNT(DISTINCT) has few as a rule.
+const FEW: usize = 8;
 
 impl std::fmt::Debug for Distinct {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Distinct({} keys)", self.keys.len())
+        write!(f, "Distinct({} keys)", self.keys.count)
     }
 }
 
 /// The keys seen so far.
 pub(crate) struct Distinct {
-    keys: HashSet<Box<[u8]>, RandomState>,
-    bytes: usize,
+    keys: Keys,
     memory: Allowance,
     full: bool,
     partitions: Vec<RowList>,
     depth: u32,
+}
+
+/// Keys one behind the other, each as `[length u32][octets]`, and where they are by their hash once they are not few.
+struct Keys {
+    arena: Vec<u8>,
+    count: usize,
+    places: HashTable<usize>,
+    state: RandomState,
+}
+
+/// The key at a place of the arena.
+fn key_at(arena: &[u8], place: usize) -> &[u8] {
+    let (head, rest) = arena[place..].split_first_chunk().expect("a key has its length");
+    &rest[..u32::from_le_bytes(*head) as usize]
+}
+
+impl Keys {
+    fn new() -> Keys {
+        Keys { arena: Vec::new(), count: 0, places: HashTable::new(), state: RandomState::default() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.arena.len() + self.count * KEY_BYTES
+    }
+
+    /// Lets `encode` write a key behind the others, for [`Keys::has_last`] and [`Keys::keep_last`]; gives its place, or none where `encode` says that there is no key.
+    fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> SqlResult<bool>) -> SqlResult<Option<usize>> {
+        let place = self.arena.len();
+        self.arena.extend_from_slice(&[0; 4]);
+        match encode(&mut self.arena) {
+            Ok(true) => {
+                let length = (self.arena.len() - place - 4) as u32;
+                self.arena[place..place + 4].copy_from_slice(&length.to_le_bytes());
+                Ok(Some(place))
+            }
+            other => {
+                self.arena.truncate(place);
+                other.map(|_| None)
+            }
+        }
+    }
+
+    /// Whether the key at `place`, the last one, was there before.
+    fn has_last(&self, place: usize) -> bool {
+        let key = key_at(&self.arena, place);
+        if self.places.is_empty() {
+            let mut at = 0;
+            while at < place {
+                let other = key_at(&self.arena, at);
+                if other == key {
+                    return true;
+                }
+                at += 4 + other.len();
+            }
+            return false;
+        }
+        self.places.find(self.state.hash_one(key), |other| key_at(&self.arena, *other) == key).is_some()
+    }
+
+    fn keep_last(&mut self, place: usize) {
+        self.count += 1;
+        if self.count > FEW {
+            if self.places.is_empty() {
+                let mut at = 0;
+                while at < place {
+                    self.put_place(at);
+                    at += 4 + key_at(&self.arena, at).len();
+                }
+            }
+            self.put_place(place);
+        }
+    }
+
+    fn put_place(&mut self, place: usize) {
+        let hash = |place: &usize| self.state.hash_one(key_at(&self.arena, *place));
+        self.places.insert_unique(hash(&place), place, hash);
+    }
 }
 
 impl Distinct {
@@ -42,12 +120,12 @@ impl Distinct {
     }
 
     fn within(memory: Allowance, depth: u32) -> Distinct {
-        Distinct { keys: HashSet::default(), bytes: 0, memory, full: false, partitions: Vec::new(), depth }
+        Distinct { keys: Keys::new(), memory, full: false, partitions: Vec::new(), depth }
     }
 
     /// Octets that the keys take in memory.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.keys.bytes()
     }
 
     /// Whether rows with further keys are set aside.
@@ -62,30 +140,52 @@ impl Distinct {
 
     /// Whether the key is new. One that cannot be told yet is set aside, with the row that `fill` appends, and not new.
     pub fn is_new(&mut self, key: &[u8], fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<bool> {
-        if self.keys.contains(key) {
+        let copy = |out: &mut Vec<u8>| {
+            out.extend_from_slice(key);
+            Ok(true)
+        };
+        self.is_new_by(copy, fill)
+    }
+
+    /// The same of the key that `encode` appends; false where it says that there is none.
+    pub fn is_new_by(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> SqlResult<bool>,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> SqlResult<bool> {
+        let Some(place) = self.keys.push(encode)? else { return Ok(false) };
+        if self.keys.has_last(place) {
+            self.keys.arena.truncate(place);
             return Ok(false);
         }
         if !self.is_full() {
-            self.bytes += key.len() + KEY_BYTES;
-            self.full = !self.memory.allows(self.bytes);
-            self.keys.insert(key.into());
+            self.keys.keep_last(place);
+            self.full = !self.memory.allows(self.keys.bytes());
             return Ok(true);
         }
+        let aside = self.set_aside(place, fill);
+        self.keys.arena.truncate(place);
+        aside.map(|()| false)
+    }
+
+    /// Sets a row aside with its key, which is the one at `place`.
+    fn set_aside(&mut self, place: usize, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
             self.partitions.push(RowList::new(0, self.memory.host().clone()));
         }
+        let key = key_at(&self.keys.arena, place);
         let hash = FixedState::with_seed(u64::from(self.depth)).hash_one(key);
         self.partitions[(hash >> 48) as usize % PARTITIONS].push(|out| {
             out.extend_from_slice(&(key.len() as u32).to_le_bytes());
             out.extend_from_slice(key);
             fill(out);
         })?;
-        Ok(false)
+        Ok(())
     }
 
     /// Calls `f` with each row set aside whose key is new, until it says no; gives its last answer.
     pub fn rest(mut self, f: &mut dyn FnMut(&[u8]) -> SqlResult<bool>) -> SqlResult<bool> {
-        self.keys = HashSet::default();
+        self.keys = Keys::new();
         let again = self.memory.again();
         drop(std::mem::replace(&mut self.memory, again));
         for file in self.partitions.drain(..).filter(|file| !file.is_empty()) {

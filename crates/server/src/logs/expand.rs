@@ -30,7 +30,9 @@ pub fn expand(text: &[u8], values: &[Value]) -> Vec<u8> {
 fn append(out: &mut Vec<u8>, value: &Value) {
     let kind = match value {
         Value::Null => return out.extend_from_slice(b"NULL"),
-        Value::Bytes(bytes) => return append_quoted(out, bytes),
+        Value::Bytes(bytes) => {
+            return keel_value::text::append_literal(out, &bytes[..bytes.len().min(BYTES_MAX)]);
+        }
         Value::Int(_) | Value::UInt(_) => TypeKind::BigInt,
         Value::Double(_) => TypeKind::Double,
         Value::Float(_) => TypeKind::Float,
@@ -53,21 +55,6 @@ fn append(out: &mut Vec<u8>, value: &Value) {
     };
     keel_value::text::append(out, &ty, value.as_ref());
     out.extend_from_slice(quote);
-}
-
-fn append_quoted(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'\'');
-    for byte in bytes.iter().take(BYTES_MAX) {
-        match byte {
-            0 => out.extend_from_slice(b"\\0"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0x1a => out.extend_from_slice(b"\\Z"),
-            b'\\' | b'\'' => out.extend_from_slice(&[b'\\', *byte]),
-            _ => out.push(*byte),
-        }
-    }
-    out.push(b'\'');
 }
 
 #[cfg(test)]

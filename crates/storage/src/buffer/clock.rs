@@ -139,6 +139,11 @@ impl Pool {
         self.cleaner_asked.load(SeqCst)
     }
 
+    /// Whether far more frames are free than the cleaner keeps ready.
+    pub(super) fn has_frames_to_spare(&self) -> bool {
+        self.free_count() >= 4 * low_mark(self.len())
+    }
+
     /// Whether frames run short. Resets the request.
     pub fn needs_cleaning(&self) -> bool {
         let asked = self.cleaner_asked.swap(false, SeqCst);

@@ -1,8 +1,9 @@
 //! Reading many pages at once: those of recovery, and those that a scan is about to come to.
 //!
-//! Pages of scans go into a ring of frames: when a scan reads further, the frames of its oldest pages are taken, if they were
-//! not used in a later half turn of the hand. So a scan of a table larger than the pool passes through a few frames of its own and
-//! moves CLOCK's hand hardly at all: what others work with stays in memory.
+//! Pages of scans go into a ring of frames, a quarter of them at most. When a scan reads further and free frames run short, those of
+//! the ring's oldest pages are taken, if they were not used in a later half turn of the hand. So a scan of a table larger than
+//! the pool passes through frames of its own and moves CLOCK's hand hardly at all: what others work with stays in memory. As
+//! long as there are frames to spare, and of tables smaller than the ring, scanned pages stay as well.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -17,10 +18,12 @@ use crate::fault::StoreResult;
 use crate::layout::PAGE;
 use crate::space::Space;
 
-/// One in so many frames may hold pages that scans brought, within these bounds.
-const RING_SHARE: usize = 16;
+/// One in so many frames may hold pages that scans brought, and so many in a tiny pool. InnoDB's scans go through the old three
+/// eighths of its list.
+const RING_SHARE: usize = 4;
 const RING_MIN: usize = 16;
-const RING_MAX: usize = 4096;
+/// A ring that is too long, for the pool has shrunk, gives back so many frames for each one that comes.
+const SHRINK_RATE: usize = 4;
 /// Pages of one read-ahead at most.
 const READ_AHEAD_MAX: usize = 32;
 
@@ -29,7 +32,7 @@ pub(super) type Scanned = (u32, u32, u32);
 
 impl Pool {
     fn ring_max(&self) -> usize {
-        (self.len() / RING_SHARE).clamp(RING_MIN, RING_MAX)
+        (self.len() / RING_SHARE).max(RING_MIN)
     }
 
     /// Pages that one scan may read ahead: some scans at once find room in the ring.
@@ -65,14 +68,18 @@ impl Pool {
         })
     }
 
-    /// Takes the frames of the oldest pages of scans, as long as more than `coming` are missing in the ring.
+    /// Lets the oldest pages go from the ring that `coming` ones find no room beside; takes their frames unless there are others.
     fn make_room_in_ring(&self, coming: usize) {
         let Some(spaces) = self.spaces.get().and_then(Weak::upgrade) else { return };
         let surplus = {
             let mut ring = self.scanned.lock();
-            let count = (ring.len() + coming).saturating_sub(self.ring_max()).min(ring.len());
+            let count = (ring.len() + coming).saturating_sub(self.ring_max());
+            let count = count.min(coming * SHRINK_RATE).min(ring.len());
             ring.drain(..count).collect::<Vec<Scanned>>()
         };
+        if self.has_frames_to_spare() {
+            return;
+        }
         for (index, tree, page) in surplus {
             let frame = self.frame(index);
             let same = frame.identity() == Some((tree, page));

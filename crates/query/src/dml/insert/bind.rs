@@ -108,9 +108,7 @@ pub(crate) fn plan(
     let lacking = unsaid.iter().map(|(column, _)| *column).filter(is_lacking).collect();
     let changes = |column| on_duplicate.as_ref().is_some_and(|(list, _)| list.changes(column));
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
-    let family = Family::of(cx.catalog, cx.session, &table, doing)?;
-    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
-    let generated = Generated::bind(cx.catalog, cx.session, &table)?;
+    let Guards { family, checks, generated } = Guards::bind(cx, &table, doing)?;
     let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
     let by_values = !matches!(insert.source, InsertSource::Query(_));
@@ -138,6 +136,23 @@ pub(crate) fn plan(
     })
 }
 
+/// What a row has to meet, and to bring with it.
+struct Guards {
+    family: Option<Arc<Family>>,
+    checks: Checks,
+    generated: Generated,
+}
+
+impl Guards {
+    fn bind(cx: BindContext<'_>, table: &Arc<TableDef>, doing: Doing<'_>) -> SqlResult<Guards> {
+        Ok(Guards {
+            family: Family::of(cx.catalog, cx.session, table, doing)?,
+            checks: Checks::bind(cx.catalog, cx.session, table)?,
+            generated: Generated::bind(cx.catalog, cx.session, table)?,
+        })
+    }
+}
+
 /// Makes the plan of a LOAD DATA; `binder` has bound what it names.
 pub(in crate::dml) fn plan_file(
     cx: BindContext<'_>,
@@ -156,9 +171,7 @@ pub(in crate::dml) fn plan_file(
     notes.take(&binder);
     let once = binder.once_count();
     let doing = Doing { inserts: true, deletes: replace, changes: &|_| false };
-    let family = Family::of(cx.catalog, cx.session, &table, doing)?;
-    let checks = Checks::bind(cx.catalog, cx.session, &table)?;
-    let generated = Generated::bind(cx.catalog, cx.session, &table)?;
+    let Guards { family, checks, generated } = Guards::bind(cx, &table, doing)?;
     let checks = checks.through(changed.through.as_ref(), changed.checks, once);
     Ok(InsertPlan {
         through: changed.through,
