@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_storage::runtime::fiber;
 use keel_value::{CollationId, SqlType, Value, collation, convert};
 
 use super::string::too_long;
@@ -39,6 +40,10 @@ fn xml_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 
 /// Reads a path; a bad one is an error, not a warning.
 fn path_of(text: &[u8]) -> SqlResult<path::Expr> {
+    let left = fiber::stack_left();
+    if left < path::STACK_BYTES {
+        return Err(errors::stack_overrun_need_more(0, left, path::STACK_BYTES));
+    }
     path::parse(text).map_err(|fault| {
         let (what, from) = match fault {
             path::Fault::Syntax(from) => ("XPATH syntax error", from),

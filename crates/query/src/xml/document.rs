@@ -335,3 +335,36 @@ impl Reader<'_> {
 fn is_name(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'_' | b':' | b'-' | b'.' | 0x80..)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_octets_are_read() {
+        const OCTETS: &[u8] = b"<>/?!-[]a=\"' x\xC3&";
+        let mut seed = 3u32;
+        for _ in 0..20_000 {
+            let text: Vec<u8> = (0..16)
+                .map(|_| {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    OCTETS[(seed >> 16) as usize % OCTETS.len()]
+                })
+                .collect();
+            if let Ok(document) = Document::parse(&text) {
+                assert!(document.nodes.iter().all(|node| node.whole.end <= text.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_know_where_they_stand() {
+        let text = b"<a x='1'>t<b/>u</a>";
+        let document = Document::parse(text).unwrap_or_else(|fault| panic!("{fault:?}"));
+        let whole = |node: usize| &text[document.nodes[node].whole.clone()];
+        let names: Vec<&[u8]> = (1..document.nodes.len()).map(|node| document.name(node)).collect();
+        assert_eq!(names, [&b"a"[..], b"x", b"1", b"t", b"b", b"u"]);
+        assert_eq!((whole(1), whole(2), whole(5)), (&text[..], &b"x='1'"[..], &b"<b/>"[..]));
+        assert_eq!(document.text_of(&[1]), b"t u");
+    }
+}

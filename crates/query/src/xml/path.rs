@@ -116,8 +116,12 @@ const AXES: &[(&str, Axis)] = &[
 /// Tests of a node's kind, which take every node.
 const KINDS: &[&str] = &["text", "node", "comment", "processing-instruction"];
 
-/// How deeply expressions may nest.
-const DEPTH_MAX: usize = 100;
+/// How deeply parentheses, predicates and arguments may nest.
+const DEPTH_MAX: usize = 24;
+/// Steps, predicates and operators of a path: they are as many calls within each other when it is evaluated.
+const PARTS_MAX: usize = 200;
+/// Stack that these may need.
+pub const STACK_BYTES: usize = 160 << 10;
 
 /// Where a path goes wrong, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,7 +136,7 @@ pub enum Fault {
 
 /// Reads a path.
 pub fn parse(text: &[u8]) -> Result<Expr, Fault> {
-    let mut parser = Parser { text, at: 0, depth: 0, in_predicate: false };
+    let mut parser = Parser { text, at: 0, depth: 0, parts: 0, in_predicate: false };
     let expr = parser.or()?;
     parser.skip_blanks();
     if parser.at < text.len() { Err(parser.fault()) } else { Ok(expr) }
@@ -142,6 +146,7 @@ struct Parser<'t> {
     text: &'t [u8],
     at: usize,
     depth: usize,
+    parts: usize,
     in_predicate: bool,
 }
 
@@ -152,6 +157,12 @@ impl Parser<'_> {
     fn fault(&mut self) -> Fault {
         self.skip_blanks();
         Fault::Syntax(self.at)
+    }
+
+    /// Counts one more step, predicate or operator.
+    fn one_more(&mut self) -> Result<(), Fault> {
+        self.parts += 1;
+        if self.parts > PARTS_MAX { Err(self.fault()) } else { Ok(()) }
     }
 
     fn skip_blanks(&mut self) {
@@ -237,6 +248,7 @@ impl Parser<'_> {
     }
 
     fn relational(&mut self) -> Parsed {
+        self.one_more()?;
         let mut left = self.additive()?;
         loop {
             self.skip_blanks();
@@ -283,6 +295,7 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Parsed {
+        self.one_more()?;
         let mut negative = false;
         let mut signed = false;
         while self.accept(b"-") {
@@ -314,6 +327,7 @@ impl Parser<'_> {
 
     /// A number, a text, a variable, parentheses, a function, or a path.
     fn primary(&mut self) -> Parsed {
+        self.one_more()?;
         match self.peek() {
             Some(b'0'..=b'9') => Ok(self.number()),
             Some(quote @ (b'"' | b'\'')) => self.quoted(quote),
@@ -392,9 +406,8 @@ impl Parser<'_> {
                 self.expect(b",")?;
             }
             args.push(self.or()?);
-            let takes_nodes = matches!(*word, "sum" | "count");
-            if takes_nodes && args.len() == 1 && *word == "count" && self.peek() == Some(b',') {
-                self.at += 1;
+            // Further sets of nodes are wanted by nobody.
+            if *word == "count" && self.accept(b",") {
                 return Err(self.fault());
             }
         }
@@ -435,6 +448,7 @@ impl Parser<'_> {
     }
 
     fn step(&mut self, from: Expr) -> Parsed {
+        self.one_more()?;
         if self.accept(b"..") {
             return Ok(Expr::Step(Box::new(from), Axis::Parent, None));
         }
@@ -458,6 +472,7 @@ impl Parser<'_> {
             }
         };
         while self.accept(b"[") {
+            self.one_more()?;
             let outside = std::mem::replace(&mut self.in_predicate, true);
             let condition = self.or()?;
             self.in_predicate = outside;
@@ -517,5 +532,35 @@ fn compared(operator: Operator, left: Expr, right: Expr, at: usize) -> Parsed {
     match left.is_nodes() && right.is_nodes() {
         true => Err(Fault::TwoNodesets(at)),
         false => Ok(binary(operator, left, right)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_any_length_are_refused_or_small() {
+        for part in ["/a", "(", "[", "a[", "-", "1+", "1=", "a|", "concat(", "$@", "..", "//", "'", ":", "a:"]
+        {
+            _ = parse(part.repeat(10_000).as_bytes());
+        }
+        assert!(parse("1+".repeat(300).as_bytes()).is_err());
+        assert!(parse(b"/a/b[c = 'x' and position() < 3]/@d | //e").is_ok());
+    }
+
+    #[test]
+    fn any_octets_are_read() {
+        const OCTETS: &[u8] = b"/a*@.[]()|=!<>+-$'\"1:, \xC3";
+        let mut seed = 7u32;
+        for _ in 0..20_000 {
+            let text: Vec<u8> = (0..12)
+                .map(|_| {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    OCTETS[(seed >> 16) as usize % OCTETS.len()]
+                })
+                .collect();
+            _ = parse(&text);
+        }
     }
 }
