@@ -21,8 +21,8 @@ pub const FUNCTIONS: &[Function] = &[
     function!(volatile "updatexml", 3, 3, xml_type, update_xml),
 ];
 
-/// Characters that MariaDB announces.
-const CHARS: u64 = 16 << 20;
+/// Octets that MariaDB announces.
+const OCTETS: u64 = 16 << 20;
 /// Octets of a path that an error shows.
 const SHOWN_BYTES: usize = 128;
 
@@ -35,7 +35,7 @@ fn xml_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     if let Node::Constant(Value::Bytes(text)) = &args[1].node {
         path_of(text)?;
     }
-    Ok((string_type(CHARS, collation), true))
+    Ok((string_type(OCTETS / u64::from(collation.charset().max_bytes()), collation), true))
 }
 
 /// Reads a path; a bad one is an error, not a warning.
@@ -108,9 +108,10 @@ impl Surroundings for Around<'_, '_, '_> {
         }
     }
 
-    fn number(&mut self, text: &[u8], kind: &'static str) -> SqlResult<f64> {
+    fn number(&mut self, text: &[u8], kind: Option<&'static str>) -> SqlResult<f64> {
         let number = convert::read_number(text);
-        if number.text.is_empty() || !number.rest.trim_ascii().is_empty() {
+        let is_one = !number.text.is_empty() && number.rest.trim_ascii().is_empty();
+        if let Some(kind) = kind.filter(|_| !is_one) {
             self.cx.warn(errors::truncated_wrong_value(kind, String::from_utf8_lossy(text)))?;
         }
         Ok(std::str::from_utf8(number.text).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0))

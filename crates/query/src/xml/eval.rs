@@ -39,8 +39,8 @@ pub trait Surroundings {
     fn contains(&self, a: &[u8], b: &[u8]) -> bool;
     /// The value of a variable.
     fn variable(&self, name: &str) -> Value;
-    /// The number that a text begins with; warns of what is none, as a DOUBLE or an INTEGER.
-    fn number(&mut self, text: &[u8], kind: &'static str) -> Result<f64, Self::Stop>;
+    /// The number that a text begins with; warns of what is none, where it should be of a kind: a DOUBLE or an INTEGER.
+    fn number(&mut self, text: &[u8], kind: Option<&'static str>) -> Result<f64, Self::Stop>;
     /// Warns of a division by zero.
     fn divided_by_zero(&mut self) -> Result<(), Self::Stop>;
     /// Called now and then.
@@ -171,7 +171,9 @@ impl<'d, 't, S: Surroundings> Evaluator<'d, 't, S> {
                 nodes if nodes.is_nodes() => !self.nodes(nodes, item)?.is_empty(),
                 test if is_test(test) => self.holds(test, item)?,
                 place => match self.eval(place, item)? {
-                    Value::Text(text) => self.around.number(&text, "INTEGER")?.round() == item.place as f64,
+                    Value::Text(text) => {
+                        self.around.number(&text, Some("INTEGER"))?.round() == item.place as f64
+                    }
                     Value::Number(number) => number.round() == item.place as f64,
                     _ => false,
                 },
@@ -187,7 +189,7 @@ impl<'d, 't, S: Surroundings> Evaluator<'d, 't, S> {
         Ok(match self.eval(expr, context)? {
             Value::Nodes(items) => !items.is_empty(),
             Value::Number(number) => number != 0.0,
-            Value::Text(text) => self.around.number(&text, "DOUBLE")? != 0.0,
+            Value::Text(text) => self.around.number(&text, Some("DOUBLE"))? != 0.0,
             Value::Null => false,
         })
     }
@@ -197,7 +199,7 @@ impl<'d, 't, S: Surroundings> Evaluator<'d, 't, S> {
         match value {
             Value::Number(number) => Ok(Some(number)),
             other => match self.text(other) {
-                Some(text) => self.around.number(&text, "DOUBLE").map(Some),
+                Some(text) => self.around.number(&text, Some("DOUBLE")).map(Some),
                 None => Ok(None),
             },
         }
@@ -271,7 +273,7 @@ impl<'d, 't, S: Surroundings> Evaluator<'d, 't, S> {
         let mut number = |value: &Value| -> Outcome<Option<f64>, S> {
             match value {
                 Value::Number(number) => Ok(Some(*number)),
-                Value::Text(text) => self.around.number(text, "DOUBLE").map(Some),
+                Value::Text(text) => self.around.number(text, Some("DOUBLE")).map(Some),
                 _ => Ok(None),
             }
         };
@@ -336,7 +338,7 @@ impl<'d, 't, S: Surroundings> Evaluator<'d, 't, S> {
         let mut sum = 0.0;
         for (place, node) in document.nodes.iter().enumerate().skip(1) {
             if node.kind == Kind::Text && found.binary_search(&node.parent).is_ok() {
-                sum += self.around.number(document.name(place), "DOUBLE")?;
+                sum += self.around.number(document.name(place), None)?;
             }
         }
         Ok(Value::Number(sum))
