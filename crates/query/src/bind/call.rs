@@ -67,8 +67,8 @@ impl Binder<'_> {
         {
             return Err(errors::wrong_paramcount_to_native_fct(written));
         }
-        if func::caches_pattern(function) {
-            let constant = args.get(1).is_some_and(Expr::is_constant);
+        if let Some(by) = func::kept_by(function, &args) {
+            let constant = args.get(by).is_some_and(Expr::is_constant);
             let cell = if constant { i64::from(self.new_once()) } else { -1 };
             args.push(Expr::constant(Value::Int(cell), SqlType::bigint()));
         }

@@ -531,9 +531,13 @@ impl Binder<'_> {
         } else {
             (connection, Derivation::Coercible)
         };
-        let mut by = compare::domain(&sides[0], &sides[1], text);
-        for other in &sides[2..] {
-            let next = compare::domain(&sides[0], other, text);
+        // A date among them makes all of them dates.
+        let first = sides.iter().position(|e| e.ty.is_temporal()).unwrap_or(0);
+        let mut others = (0..sides.len()).filter(|i| *i != first).map(|i| &sides[i]);
+        let mut by =
+            others.next().map_or(Comparison::Int, |other| compare::domain(&sides[first], other, text));
+        for other in others {
+            let next = compare::domain(&sides[first], other, text);
             if next != by && other.class() != Class::Null {
                 by = merge_domains(by, next);
             }

@@ -31,13 +31,13 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{CollationId, Date, SqlType, TypeKind, Value};
 
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::counts::{Counting, Counts};
-use crate::expr::{Expr, Node, typing};
+use crate::expr::{CompareOp, Expr, Node, typing};
 use crate::series;
 use crate::session::Session;
 
@@ -330,13 +330,39 @@ impl<'a> Binder<'a> {
 
     /// Binds a condition and takes its AND apart: all of the result must be true. Constants are computed once.
     pub fn bind_condition(&mut self, tree: &ast::Expr, clause: Clause) -> SqlResult<Vec<Expr>> {
-        let mut bound = self.bind(tree, clause)?;
+        let bound = self.bind(tree, clause)?;
         typing::refuse_condition(&bound, "bigint", "<>")?;
+        self.conditions_of(bound)
+    }
+
+    /// The conditions that a bound one has joined by AND.
+    pub(crate) fn conditions_of(&mut self, mut bound: Expr) -> SqlResult<Vec<Expr>> {
+        self.look_for_zero_dates(&mut bound)?;
         self.hoist(&mut bound);
         Ok(match bound.node {
             Node::And(parts) => parts,
             _ => vec![bound],
         })
+    }
+
+    /// MariaDB takes IS NULL of a date that cannot be NULL for a question whether it is zero, in conditions that rows must meet.
+    fn look_for_zero_dates(&mut self, condition: &mut Expr) -> SqlResult<()> {
+        match &mut condition.node {
+            Node::And(parts) | Node::Or(parts) => {
+                parts.iter_mut().try_for_each(|part| self.look_for_zero_dates(part))
+            }
+            Node::IsNull { negated: false, value }
+                if value.as_column().is_some()
+                    && !value.nullable
+                    && matches!(value.ty.kind, TypeKind::Date | TypeKind::DateTime) =>
+            {
+                let column = std::mem::replace(&mut **value, Expr::null());
+                let zero = Expr::constant(Value::Date(Date::default()), SqlType::new(TypeKind::Date));
+                *condition = self.compare(CompareOp::Eq, column, zero)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes what does not depend on rows be computed once per execution.

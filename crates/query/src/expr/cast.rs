@@ -6,11 +6,11 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::collation::Charset;
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
-use keel_value::temporal::{DateRules, ParsedTime};
+use keel_value::temporal::{DateRules, ParsedTime, days_in_month};
 use keel_value::types::Class;
 use keel_value::{
-    Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlType, Time, TypeKind, Value, ValueRef,
-    collation,
+    Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlMode, SqlType, Time, TypeKind, Value,
+    ValueRef, collation,
 };
 
 use super::eval::problem_error;
@@ -329,7 +329,7 @@ pub(crate) fn convert<'f>(
 }
 
 /// A constant that dates are compared with; what is none stands below all of them, and is reported as cut short.
-fn datetime_comparand(
+pub(crate) fn datetime_comparand(
     value: ValueRef<'_>,
     ty: &SqlType,
     cx: &mut EvalContext<'_, '_>,
@@ -341,6 +341,23 @@ fn datetime_comparand(
     let found = convert::to_datetime(value, ty, DateRules::COMPARED, &context, &mut |p| problem = Some(p));
     report_temporal(problem.map(as_truncated), None, cx)?;
     Ok(found.unwrap_or_default())
+}
+
+/// Whether a date may stand where one is a result; warns of one beyond its month's end, unless these are allowed.
+pub(crate) fn is_possible(date: Date, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
+    let is_within = date.month == 0 || date.day <= days_in_month(date.year, date.month);
+    if is_within || cx.session.vars.sql_mode.has(SqlMode::ALLOW_INVALID_DATES) {
+        return Ok(true);
+    }
+    let mut shown = Vec::new();
+    keel_value::text::append_date(&mut shown, date);
+    let value = String::from_utf8_lossy(&shown).into_owned();
+    report_temporal(
+        Some(Problem::IncorrectTemporal { kind: "datetime", value, out_of_range: false }),
+        None,
+        cx,
+    )?;
+    Ok(false)
 }
 
 /// The same for times.

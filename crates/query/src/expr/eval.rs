@@ -17,7 +17,7 @@ use super::{
     ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing,
 };
 use crate::bind::octets_as_number;
-use crate::func::json;
+use crate::func::{datetime, json};
 use crate::session::UserVariable;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
@@ -365,6 +365,10 @@ impl Expr {
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(i128::from(self.json_number(found, convert::to_i64)))
             }
+            ValueRef::Bytes(text) if datetime::writes_date(self) => {
+                let (date, ty) = datetime::written_date(text, &self.ty);
+                Some(i128::from(cx.reporting(|report| convert::to_i64(date.as_ref(), &ty, report))?))
+            }
             other => {
                 let v = cx.reporting(|report| convert::to_i64(other, &self.ty, report))?;
                 Some(if self.ty.unsigned { i128::from(v as u64) } else { i128::from(v) })
@@ -390,6 +394,10 @@ impl Expr {
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_f64))
             }
+            ValueRef::Bytes(text) if datetime::writes_date(self) => {
+                let (date, ty) = datetime::written_date(text, &self.ty);
+                Some(cx.reporting(|report| convert::to_f64(date.as_ref(), &ty, report))?)
+            }
             other => Some(cx.reporting(|report| convert::to_f64(other, &self.ty, report))?),
         })
     }
@@ -406,6 +414,10 @@ impl Expr {
             }
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_decimal))
+            }
+            ValueRef::Bytes(text) if datetime::writes_date(self) => {
+                let (date, ty) = datetime::written_date(text, &self.ty);
+                Some(cx.reporting(|report| convert::to_decimal(date.as_ref(), &ty, report))?)
             }
             other => Some(cx.reporting(|report| convert::to_decimal(other, &self.ty, report))?),
         })

@@ -3,7 +3,7 @@
 //! A [`RowSlot`] is filled by a table's reader and reused from row to row; a [`Frame`] is a view of borrowed parts,
 //! put together per evaluation, so that readers may fill slots between evaluations without interior mutability.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use keel_value::{Value, ValueRef, row};
@@ -147,6 +147,8 @@ pub enum Kept {
     Memo(Box<Memo>),
     /// A compiled regular expression; none where the pattern was NULL.
     Regex(Option<Box<regex::bytes::Regex>>),
+    /// The state of a RAND(seed).
+    Seeds(Cell<(u32, u32)>),
 }
 
 /// Empty cells for what a plan keeps per execution.

@@ -182,7 +182,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
         Node::Call(function, args) => {
             out.push_str(function.name);
             out.push('(');
-            joined(args, ",", out);
+            joined(crate::func::written_args(function, args), ",", out);
             out.push(')');
         }
         Node::Cast(a) => {

@@ -183,7 +183,7 @@ pub fn has_cells(expr: &Expr) -> bool {
         found |= match &e.node {
             Node::Once(..) | Node::Subquery(_) => true,
             Node::In { sorted, .. } => sorted.is_some(),
-            Node::Call(function, _) => func::caches_pattern(function),
+            Node::Call(function, args) => func::kept_by(function, args).is_some(),
             _ => false,
         }
     });

@@ -9,7 +9,7 @@ use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, 
 use super::{Function, any_nullable, calendar, function, given, int, known_integer, or_null};
 use crate::bind::BindContext;
 use crate::expr::typing::{int_type, string_type};
-use crate::expr::{EvalContext, Expr, cast};
+use crate::expr::{EvalContext, Expr, Node, cast};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -152,7 +152,7 @@ fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 }
 
 fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = args.iter().map(fraction_of).max().unwrap_or(0);
+    let digits = args[1..].iter().map(time_fraction_of).fold(fraction_of(&args[0]), u8::max);
     Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
 }
 
@@ -371,6 +371,30 @@ fn as_result(ty: &SqlType, v: DateTime, with_time: bool) -> Value {
             }
             Value::Bytes(out.into())
         }
+    }
+}
+
+/// Whether a text is a date or time that a function wrote, which is that date where a number is asked for.
+pub(crate) fn writes_date(expr: &Expr) -> bool {
+    match &expr.node {
+        Node::DateArith { .. } => true,
+        Node::Call(function, _) => matches!(function.name, "addtime" | "subtime"),
+        _ => false,
+    }
+}
+
+/// The date or time that such a text is, and its type; the text itself, of type `ty`, where it is none.
+pub(crate) fn written_date(text: &[u8], ty: &SqlType) -> (Value, SqlType) {
+    if text.iter().filter(|b| **b == b'-').count() < 2 {
+        return match temporal::parse_time(text) {
+            Ok(parsed) => (Value::Time(parsed.value), SqlType::temporal(TypeKind::Time, parsed.digits)),
+            Err(_) => (Value::bytes(text), ty.clone()),
+        };
+    }
+    match temporal::parse_datetime(text, DateRules::default()) {
+        Ok(parsed) if !parsed.has_time => (Value::Date(parsed.value.date), SqlType::new(TypeKind::Date)),
+        Ok(parsed) => (Value::DateTime(parsed.value), SqlType::temporal(TypeKind::DateTime, parsed.digits)),
+        Err(_) => (Value::bytes(text), ty.clone()),
     }
 }
 

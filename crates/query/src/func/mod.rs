@@ -28,10 +28,13 @@ mod tochar;
 mod weight;
 mod xml;
 
+use std::cell::OnceCell;
+
 use keel_base::SqlResult;
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::bind::BindContext;
+use crate::expr::frame::Kept;
 use crate::expr::typing;
 use crate::expr::{EvalContext, Expr, Node};
 
@@ -170,9 +173,28 @@ pub fn lookup(name: &str) -> Option<&'static Function> {
 pub(crate) const MAY_TAKE_LONG: &[&str] =
     &["aes_decrypt", "aes_encrypt", "compress", "decode", "encode", "sformat", "uncompress"];
 
-/// Whether calls of it get a cell for their compiled pattern as last argument.
-pub(crate) fn caches_pattern(function: &Function) -> bool {
-    function.name.starts_with("regexp")
+/// Which arguments of a call, if all constant, make it keep something per execution: what a pattern was compiled to, or where a
+/// seed has led. Such a call gets a cell as one more argument, which is negative where there is nothing to keep.
+pub(crate) fn kept_by(function: &Function, args: &[Expr]) -> Option<usize> {
+    match function.name {
+        "rand" if args.is_empty() => None,
+        "rand" => Some(0),
+        name => name.starts_with("regexp").then_some(1),
+    }
+}
+
+/// The arguments of a call that were written.
+pub(crate) fn written_args<'e>(function: &Function, args: &'e [Expr]) -> &'e [Expr] {
+    match kept_by(function, args) {
+        Some(_) => &args[..args.len() - 1],
+        None => args,
+    }
+}
+
+/// The cell of a call that keeps something.
+pub(crate) fn cell_of<'f>(args: &[Expr], cx: &EvalContext<'_, 'f>) -> Option<&'f OnceCell<Kept>> {
+    let cell = args.last().and_then(known_integer)?;
+    usize::try_from(cell).ok().and_then(|cell| cx.frame.once.get(cell))
 }
 
 /// Whether its text is the server's own, which any other collation overrules.
@@ -192,6 +214,11 @@ pub(crate) fn refuses_fixed(function: &Function) -> bool {
 /// Whether any argument may be NULL.
 pub(crate) fn any_nullable(args: &[Expr]) -> bool {
     args.iter().any(|a| a.nullable)
+}
+
+/// A number as one of 64 bits, of whichever sign, or the greatest or least of those that have one.
+pub(crate) fn as_64_bits(v: i128) -> u64 {
+    u64::try_from(v).unwrap_or_else(|_| v.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as u64)
 }
 
 /// INT of a display length.

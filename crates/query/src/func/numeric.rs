@@ -2,10 +2,12 @@
 
 use keel_base::{SqlResult, errors};
 use keel_value::types::{Class, NOT_FIXED};
-use keel_value::{SqlType, Value};
+use keel_value::{DateTime, SqlType, Time, TypeKind, Value};
 
-use super::{Function, any_nullable, function, given, int, known_integer};
+use super::datetime::{fraction_of, time_fraction_of};
+use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
 use crate::bind::BindContext;
+use crate::expr::frame::Kept;
 use crate::expr::typing::{self, decimal_type, int_type, real_type};
 use crate::expr::{Comparison, EvalContext, Expr, arith, cast, compare};
 
@@ -340,15 +342,33 @@ fn rand<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
         cx.session.rand = seeds;
         return Ok(Value::Double(value));
     };
-    let seed = seed.int64(cx)?.unwrap_or(0) as u32;
+    // A seed that is the same for all rows begins a sequence, any other one with each row.
+    if let Some(kept) = cell_of(args, cx) {
+        if kept.get().is_none() {
+            let _ = kept.set(Kept::Seeds(seeds_of(seed.int64(cx)?.unwrap_or(0)).into()));
+        }
+        if let Some(Kept::Seeds(state)) = kept.get() {
+            let mut seeds = state.get();
+            let value = next_random(&mut seeds);
+            state.set(seeds);
+            return Ok(Value::Double(value));
+        }
+    }
+    Ok(Value::Double(next_random(&mut seeds_of(seed.int64(cx)?.unwrap_or(0)))))
+}
+
+fn seeds_of(seed: i64) -> (u32, u32) {
+    let seed = seed as u32;
     let first = seed.wrapping_mul(0x10001).wrapping_add(55_555_555);
     let second = seed.wrapping_mul(0x1000_0001);
-    let mut seeds = ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32);
-    Ok(Value::Double(next_random(&mut seeds)))
+    ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32)
 }
 
 fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
+    if let Some(ty) = temporal_extreme(args) {
+        return Ok((ty, true));
+    }
     let numbers = args.iter().any(|a| matches!(a.class(), Class::Int | Class::Decimal | Class::Real));
     let text = args.iter().any(|a| a.class() == Class::String);
     if numbers && text {
@@ -366,6 +386,61 @@ fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResul
     Ok((ty, nullable))
 }
 
+/// The type of GREATEST and LEAST over dates or times and something else, which is taken for dates or times as well.
+fn temporal_extreme(args: &[Expr]) -> Option<SqlType> {
+    let dates = args.iter().filter(|a| a.ty.is_temporal());
+    if dates.clone().count() == args.len() || args.iter().any(|a| matches!(a.class(), Class::Fixed(_))) {
+        return None;
+    }
+    let class = dates.map(Expr::class).reduce(|a, b| if a == b { a } else { Class::DateTime })?;
+    let digits = |a: &Expr| if class == Class::Time { time_fraction_of(a) } else { fraction_of(a) };
+    let digits = args.iter().map(digits).max().unwrap_or(0);
+    let is_loose = args.iter().any(|a| matches!(a.class(), Class::String | Class::Real));
+    let (kind, widest) = match class {
+        Class::Date => return Some(SqlType::new(TypeKind::Date)),
+        Class::Time => (TypeKind::Time, 17),
+        _ => (TypeKind::DateTime, 26),
+    };
+    let ty = SqlType::temporal(kind, digits);
+    let point = u32::from(digits > 0);
+    Some(if is_loose { ty.with_length(widest - point - u32::from(digits)) } else { ty })
+}
+
+/// One of GREATEST and LEAST over dates or times.
+fn temporal_extreme_of<'f>(
+    ty: &'f SqlType,
+    args: &'f [Expr],
+    cx: &mut EvalContext<'_, 'f>,
+    wanted: std::cmp::Ordering,
+) -> SqlResult<Value> {
+    if ty.class() == Class::Time {
+        let mut best: Option<Time> = None;
+        for arg in args {
+            let time = given!(arg.time(cx)?);
+            best = Some(best.filter(|best| time.cmp(best) != wanted).unwrap_or(time));
+        }
+        return Ok(best.map_or(Value::Null, |time| Value::Time(time.cut(ty.decimals))));
+    }
+    let mut best: Option<DateTime> = None;
+    for arg in args {
+        let cell = arg.eval(cx)?;
+        if cell.as_ref().is_null() {
+            return Ok(Value::Null);
+        }
+        let at = cast::datetime_comparand(cell.as_ref(), &arg.ty, cx)?;
+        best = Some(best.filter(|best| at.cmp(best) != wanted).unwrap_or(at));
+    }
+    let best = best.unwrap_or_default();
+    if !cast::is_possible(best.date, cx)? {
+        return Ok(Value::Null);
+    }
+    Ok(if ty.class() == Class::Date {
+        Value::Date(best.date)
+    } else {
+        Value::DateTime(best.cut(ty.decimals))
+    })
+}
+
 fn extreme<'f>(
     ty: &'f SqlType,
     args: &'f [Expr],
@@ -373,11 +448,10 @@ fn extreme<'f>(
     wanted: std::cmp::Ordering,
 ) -> SqlResult<Value> {
     let by = match ty.class() {
+        Class::Date | Class::DateTime | Class::Time => return temporal_extreme_of(ty, args, cx, wanted),
         Class::Int => Comparison::Int,
         Class::Decimal => Comparison::Decimal,
         Class::Real => Comparison::Real,
-        Class::Date | Class::DateTime => Comparison::DateTime,
-        Class::Time => Comparison::Time,
         Class::Fixed(kind) => Comparison::Fixed(kind),
         Class::String | Class::Null => Comparison::Text(ty.collation),
     };
@@ -402,7 +476,7 @@ fn extreme<'f>(
 /// CRC32(text), or CRC32(of what came before, text).
 fn crc32<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let before = match args {
-        [before, _] => given!(before.integer(cx)?) as u32,
+        [before, _] => as_64_bits(given!(before.integer(cx)?)) as u32,
         _ => 0,
     };
     let text = given!(args[args.len() - 1].text(cx)?);
@@ -414,7 +488,7 @@ fn crc32<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
 /// The same by Castagnoli's polynomial.
 fn crc32c<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let before = match args {
-        [before, _] => given!(before.integer(cx)?) as u32,
+        [before, _] => as_64_bits(given!(before.integer(cx)?)) as u32,
         _ => 0,
     };
     let text = given!(args[args.len() - 1].text(cx)?);
@@ -445,6 +519,9 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
     Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
 }
 
+/// Whole numbers up to this one are all numbers of DOUBLE.
+const EXACT_WHOLE: f64 = (1u64 << 53) as f64;
+
 fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let digits = given!(args[1].int64(cx)?).clamp(0, FORMAT_DIGITS_MAX) as i32;
     let mut plain = Vec::new();
@@ -452,7 +529,14 @@ fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
         Class::Int | Class::Decimal => given!(args[0].decimal(cx)?).round(digits).append_to(&mut plain),
         _ => {
             let v = round_real(given!(args[0].real(cx)?), digits, true);
-            plain.extend_from_slice(format!("{v:.*}", digits as usize).as_bytes());
+            let digits = digits as usize;
+            // The digits of a larger number say more than it does: behind the shortest that tell it come zeros.
+            let shown = match v.abs() >= EXACT_WHOLE {
+                true if digits > 0 => format!("{v}.{:0<digits$}", ""),
+                true => format!("{v}"),
+                false => format!("{v:.digits$}"),
+            };
+            plain.extend_from_slice(shown.as_bytes());
         }
     }
     let (sign, rest) = if plain.first() == Some(&b'-') { plain.split_at(1) } else { plain.split_at(0) };

@@ -10,7 +10,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::string::too_long;
-use super::{Function, any_nullable, function, given, int, known_integer, unify};
+use super::{Function, any_nullable, cell_of, function, given, int, unify};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing::{string_type, text_chars};
@@ -96,8 +96,7 @@ fn with_pattern<'f, T>(
     run: impl FnOnce(&Regex) -> T,
 ) -> SqlResult<Option<T>> {
     let by = super::search::common_collation(&args[0], &args[1]);
-    let cell = args.last().and_then(known_integer).and_then(|cell| usize::try_from(cell).ok());
-    let Some(kept) = cell.and_then(|cell| cx.frame.once.get(cell)) else {
+    let Some(kept) = cell_of(args, cx) else {
         let Some(pattern) = args[1].text(cx)? else { return Ok(None) };
         return Ok(Some(run(&compile(&pattern, by)?)));
     };

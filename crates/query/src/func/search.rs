@@ -5,7 +5,7 @@ use keel_value::types::Class;
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 
 use super::string::too_long;
-use super::{Function, any_nullable, function, given, int, or_null, text_value, unify};
+use super::{Function, any_nullable, as_64_bits, function, given, int, or_null, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::arith::to_bits;
 use crate::expr::typing::{self, STRING_DECIMALS, string_type, text_chars};
@@ -210,7 +210,7 @@ const BAD_OCTETS_SHOWN: usize = 3;
 fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let mut out = Vec::new();
     for arg in args {
-        if let Some(code) = arg.integer(cx)? {
+        if let Some(code) = arg.integer(cx)?.map(as_64_bits) {
             let bytes = (code as u32).to_be_bytes();
             let skip = bytes.iter().take_while(|b| **b == 0).count().min(3);
             out.extend_from_slice(&ty.collation.charset().padded(&bytes[skip..]));

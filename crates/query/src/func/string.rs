@@ -418,13 +418,24 @@ fn substring_index<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     if count == 0 || delimiter.is_empty() {
         return Ok(text_value(""));
     }
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    // MariaDB looks for delimiters from the end only where characters have one octet.
+    if count < 0 && args[0].ty.collation.charset().max_bytes() == 1 {
+        let mut rest = &text[..];
+        for _ in 0..wanted {
+            match rest.windows(delimiter.len()).rposition(|window| window == &*delimiter) {
+                Some(at) => rest = &rest[..at],
+                None => return Ok(text_value(&text)),
+            }
+        }
+        return Ok(text_value(&text[rest.len() + delimiter.len()..]));
+    }
     let mut places = Vec::new();
     let mut at = 0;
     while let Some(found) = super::search::find(&text[at..], &delimiter) {
         places.push(at + found);
         at += found + delimiter.len();
     }
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if wanted > places.len() {
         return Ok(text_value(&text));
     }
@@ -546,17 +557,11 @@ fn soundex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let Some(first) = letters.first() else { return Ok(text_value("")) };
     let mut out: String = first.to_uppercase().collect();
     let mut last = soundex_code(*first);
-    for letter in &letters[1..] {
-        match soundex_code(*letter) {
-            // H and W do not part two letters of the same code.
-            None if matches!(letter.to_ascii_uppercase(), 'H' | 'W') => {}
-            None => last = None,
-            code => {
-                if code != last {
-                    out.extend(code);
-                }
-                last = code;
-            }
+    // Vowels do not part two letters of the same code.
+    for code in letters[1..].iter().filter_map(|letter| soundex_code(*letter)) {
+        if last != Some(code) {
+            out.push(code);
+            last = Some(code);
         }
     }
     while out.chars().count() < 4 {

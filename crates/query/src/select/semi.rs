@@ -172,13 +172,9 @@ pub(super) fn bind_filter(
             tree = Some(FromTree::Join { kind, straight: false, left, right, on });
             continue;
         }
-        let mut bound = binder.bind(part, Clause::Where)?;
+        let bound = binder.bind(part, Clause::Where)?;
         typing::refuse_condition(&bound, if is_one_of_several { "int" } else { "bigint" }, "<>")?;
-        binder.hoist(&mut bound);
-        match bound.node {
-            Node::And(parts) => conditions.extend(parts),
-            _ => conditions.push(bound),
-        }
+        conditions.extend(binder.conditions_of(bound)?);
     }
     Ok((tree, conditions))
 }

@@ -37,6 +37,8 @@ pub(crate) struct SetPlan {
     offset: Option<Expr>,
     /// FETCH ... WITH TIES, which asks for an order.
     ties: bool,
+    /// SQL_CALC_FOUND_ROWS of the first SELECT: rows are counted beyond the limit.
+    calc_found_rows: bool,
     once: u32,
 }
 
@@ -109,6 +111,20 @@ fn word(op: SetOp) -> &'static str {
     }
 }
 
+/// Whether the first SELECT of a body says SQL_CALC_FOUND_ROWS, which no other one may.
+fn calc_found_rows(body: &QueryBody) -> SqlResult<bool> {
+    match body {
+        QueryBody::Select(select) => Ok(select.options.calc_found_rows),
+        QueryBody::Values(..) => Ok(false),
+        QueryBody::Nested(query) => calc_found_rows(&query.body),
+        QueryBody::SetOp { left, right, .. } if calc_found_rows(right)? => {
+            calc_found_rows(left)?;
+            Err(errors::cant_use_option_here("SQL_CALC_FOUND_ROWS"))
+        }
+        QueryBody::SetOp { left, .. } => calc_found_rows(left),
+    }
+}
+
 /// Plans a body that is no single SELECT.
 pub(super) fn plan(
     binder: &mut Binder<'_>,
@@ -117,6 +133,7 @@ pub(super) fn plan(
     limit: Option<&Limit>,
 ) -> SqlResult<SelectPlan> {
     let ties = limit.is_some_and(|limit| limit.with_ties) && !order.is_empty();
+    let calc_found_rows = calc_found_rows(body)?;
     let mut columns = Vec::new();
     let mut root = part(binder, body, &mut columns)?;
     let (types, derivations) = common_types(binder, &root)?;
@@ -133,7 +150,17 @@ pub(super) fn plan(
     let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();
     let layout = result_layout(plain.iter());
     Ok(SelectPlan {
-        body: Body::Set(Box::new(SetPlan { root, types: plain, layout, order, limit, offset, ties, once })),
+        body: Body::Set(Box::new(SetPlan {
+            root,
+            types: plain,
+            layout,
+            order,
+            limit,
+            offset,
+            ties,
+            calc_found_rows,
+            once,
+        })),
         columns: ResultColumns::new(columns),
         types,
         derivations,
@@ -501,7 +528,7 @@ impl Part {
 }
 
 impl SetPlan {
-    /// Runs it; gives the rows sent.
+    /// Runs it; gives the rows counted: those sent, or all under SQL_CALC_FOUND_ROWS.
     pub fn run(
         &self,
         session: &mut Session,
@@ -518,23 +545,25 @@ impl SetPlan {
         let mut end = offset.saturating_add(count);
         let mut seen = 0;
         let emit = |session: &mut Session, row: RowView<'_>| {
-            if seen >= end {
+            let is_within = seen < end;
+            if !is_within && !self.calc_found_rows {
                 return Ok(false);
             }
             seen += 1;
-            let more = seen <= offset || output.row(session, row)?;
-            Ok(more && seen < end)
+            let more = seen <= offset || !is_within || output.row(session, row)?;
+            Ok(more && (seen < end || self.calc_found_rows))
         };
         let run = Run { parts: &parts, layout: &self.layout, params, outer };
-        if count == 0 {
+        if count == 0 && !self.calc_found_rows {
             return Ok(0);
         }
+        let counted = |seen: u64| if self.calc_found_rows { seen } else { seen.saturating_sub(offset) };
         if self.order.is_empty() {
             self.root.run(run, session, &mut Each(emit))?;
-            return Ok(seen.saturating_sub(offset));
+            return Ok(counted(seen));
         }
-        let mut sorter =
-            Sorter::new((!self.ties).then_some(end), session.vars.sort_buffer_bytes, session.host.clone());
+        let most = (!self.ties && !self.calc_found_rows).then_some(end);
+        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         self.root.run(
@@ -564,10 +593,15 @@ impl SetPlan {
         let mut last = Vec::new();
         while let Some((key, row)) = sorted.next()? {
             session.check_interrupt()?;
-            if seen == end && !(self.ties && last == key) {
-                break;
+            let is_tied = self.ties && seen == end && last == key;
+            if seen >= end && !is_tied {
+                if !self.calc_found_rows {
+                    break;
+                }
+                seen += 1;
+                continue;
             }
-            end += u64::from(seen == end);
+            end += u64::from(is_tied);
             seen += 1;
             if self.ties && seen == end {
                 last.clear();
@@ -578,7 +612,7 @@ impl SetPlan {
                 break;
             }
         }
-        Ok(seen.saturating_sub(offset))
+        Ok(counted(seen))
     }
 
     fn fill(&self, slot: &mut RowSlot, row: &[u8]) {
