@@ -314,7 +314,10 @@ impl ScopeTable {
     /// The column of that name; `_rowid` is another name of an integer that is the whole key of the rows.
     pub fn position(&self, name: &str) -> Option<usize> {
         let own = self.columns.iter().position(|c| names::same(&c.name, name));
-        own.or_else(|| self.def.as_ref()?.rowid_column().filter(|_| names::same(name, ROW_ID)))
+        own.or_else(|| {
+            let def = self.def.as_ref().filter(|def| names::same(name, ROW_ID) && def.name == self.name)?;
+            def.rowid_column()
+        })
     }
 }
 

@@ -625,16 +625,17 @@ pub(crate) fn add_interval<'f>(
     subtract: bool,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Value> {
+    // A time has no months; not even NULL has.
+    if date.class() == Class::Time && ty.class() != Class::Time {
+        cx.warn(errors::datetime_function_overflow("time"))?;
+        return Ok(Value::Null);
+    }
     let cell: Cell<'f> = date.eval(cx)?;
     if cell.as_ref().is_null() {
         return Ok(Value::Null);
     }
     let span = given!(interval_of(amount, unit, cx)?);
     let span = if subtract { span.neg() } else { span };
-    if date.class() == Class::Time && ty.class() != Class::Time {
-        cx.warn(errors::datetime_function_overflow("time"))?;
-        return Ok(Value::Null);
-    }
     if ty.class() == Class::Time {
         let v = given!(cast::value_to_time(cell.as_ref(), &date.ty, None, cx)?);
         let moved =
