@@ -65,11 +65,8 @@ fn is_constant(expr: &Expr) -> bool {
 
 /// Rows are a number here, and shares have two digits.
 fn as_described(row: &mut [Value], analyze: bool) {
-    let number = |value: &Value| {
-        let text = value.as_ref().as_bytes().and_then(|text| std::str::from_utf8(text).ok());
-        text.and_then(|text| text.parse().ok()).map_or(Value::Null, Value::Int)
-    };
-    row[ROWS] = number(&row[ROWS]);
+    let text = row[ROWS].as_ref().as_bytes().and_then(|text| std::str::from_utf8(text).ok());
+    row[ROWS] = text.and_then(|text| text.parse().ok()).map_or(Value::Null, Value::Int);
     let shares = if analyze { ROWS + 2..ROWS + 4 } else { 0..0 };
     for share in &mut row[shares] {
         if let Value::Double(of_hundred) = share {
