@@ -477,21 +477,25 @@ function init()
    end
 end
 
--- Takes the place of sysbench's own last report, whose figures it repeats.
+-- Takes the place of sysbench's own reports, whose figures it repeats. After a checkpoint they are of the time since then. The report of a
+-- checkpoint is made in a state of its own, which does not know what was placed before: it says nothing of new orders.
 function sysbench.hooks.report_cumulative(stat)
-   local seconds, queries = stat.time_total, stat.reads + stat.writes + stat.other
+   local seconds, queries = stat.time_interval, stat.reads + stat.writes + stat.other
+   print("TPC-C:")
+   if placed_before ~= nil then
+      print(string.format("    new orders per minute:               %.2f",
+         (orders_placed() - placed_before) / stat.time_total * 60))
+   end
    print(string.format([[
-TPC-C:
-    new orders per minute:               %.2f
     transactions:                        %d (%.2f per sec.)
     queries:                             %d (%.2f per sec.)
     errors taken back:                   %d (%.2f per sec.)
     time:                                %.4f s
     latency (ms): min %.2f, avg %.2f, max %.2f, %dth percentile %.2f
 ]],
-      (orders_placed() - placed_before) / seconds * 60, stat.events, stat.events / seconds, queries, queries / seconds,
-      stat.errors, stat.errors / seconds, seconds, stat.latency_min * 1000, stat.latency_avg * 1000,
-      stat.latency_max * 1000, sysbench.opt.percentile, stat.latency_pct * 1000))
+      stat.events, stat.events / seconds, queries, queries / seconds, stat.errors, stat.errors / seconds, seconds,
+      stat.latency_min * 1000, stat.latency_avg * 1000, stat.latency_max * 1000, sysbench.opt.percentile,
+      stat.latency_pct * 1000))
 end
 
 -- The consistency conditions of clause 3.3.2: number, what holds, and a query that finds what breaks it. The eleventh speaks of a

@@ -379,6 +379,9 @@ catalogue! {
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
     NO_SUCH_QUERY no_such_query(1957, "HY000", id) "Unknown query id: {id}";
+    WRONG_PARAMETERS_TO_PROCEDURE wrong_parameters_to_procedure(1108, "HY000", name) "Incorrect parameters to procedure '{name}'";
+    KILL_QUERY_DENIED kill_query_denied(1979, "HY000", id) "You are not owner of query {id}";
+    TARGET_NOT_EXPLAINABLE target_not_explainable(1933, "HY000") "Target is not executing an operation with a query plan";
     BAD_BASE64_DATA bad_base64_data(1958, "HY000", position) "Bad base64 data as position {position}";
     INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
     CANNOT_GRANT_ROLE cannot_grant_role(1961, "HY000", role, whom) "Cannot grant role '{role}' to: {whom}";

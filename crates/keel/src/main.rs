@@ -1,5 +1,5 @@
 //! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a disk that no longer keeps its word;
-//! `keel check` verifies the data folder of a stopped one, `keel salvage` reads what is left of a damaged one.
+//! `keel check` verifies the data folder of a stopped one, `keel salvage` reads what is left of a damaged one, `keel lab` measures.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +24,7 @@ usage: keel serve [--datadir=DIR] [--port=N] [--socket=PATH] [--defaults-file=FI
                   [--workers=N] [--any-system-variable=VALUE ...]
        keel check DIR         verifies the data folder of a stopped server; keel check --help
        keel salvage DIR OUT   writes what can be read of a damaged data folder as SQL; keel salvage --help
+       keel lab ...           experiments with this and other servers, side by side; keel lab --help
        keel --version
 
 Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder. Option names are MariaDB's.";
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "check" || command == "salvage" => {
             return inspect_folder(command == "salvage", rest);
         }
+        Some((command, rest)) if command == "lab" => keel_lab::cli::run(rest),
         Some((command, rest)) if command == "serve" && !rest.iter().any(|arg| arg == "--help") => serve(rest),
         Some((flag, _)) if flag == "--version" || flag == "-V" => {
             say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);

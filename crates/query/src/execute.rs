@@ -157,7 +157,12 @@ impl Database {
             }
             return Err(error);
         }
-        match catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink))) {
+        let shows = session.running.begin(&plan, params);
+        let result = catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink)));
+        if shows {
+            session.running.end();
+        }
+        match result {
             Ok(result) => {
                 if !kept {
                     release(&plan);

@@ -40,6 +40,7 @@ mod plan;
 mod point;
 mod read_lock;
 pub mod result;
+mod running;
 pub mod select;
 pub mod sequence;
 pub mod series;
@@ -53,8 +54,10 @@ pub mod user_locks;
 pub mod waits;
 mod window;
 pub mod xa;
+mod xml;
 
 pub use database::{Database, LockedThing, Params};
+pub use explain::Question;
 pub use files::FileRules;
 pub use func::regex_flags_of;
 pub use host::Host;
@@ -63,6 +66,7 @@ pub use keel_base::{SqlError, SqlResult};
 pub use memory::{Allowance, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+pub use running::{Execution, Running};
 pub use session::{AlterAlgorithm, Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
 pub use sort::{RowCursor, RowList};
 

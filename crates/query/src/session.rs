@@ -21,6 +21,7 @@ use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
 use crate::memory::Allowance;
 use crate::read_lock::{Pass, ReadLock};
+use crate::running::Running;
 use crate::temporary::TemporaryTables;
 use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
@@ -402,6 +403,8 @@ pub struct Session {
     pub rand: (u32, u32),
     /// KILL QUERY and KILL CONNECTION.
     pub interrupt: Arc<Interrupt>,
+    /// What others may ask about its running statement.
+    pub running: Arc<Running>,
     /// What its transactions know it by.
     pub owner: Option<Arc<Owner>>,
     /// The client sends its files where it is asked for them.
@@ -465,6 +468,7 @@ impl Session {
             handler: HandlerCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
+            running: Arc::default(),
             owner: None,
             sends_files: false,
             host,

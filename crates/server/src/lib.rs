@@ -15,6 +15,7 @@ pub mod core;
 pub mod counters;
 pub mod host;
 pub mod inspect;
+pub mod kill;
 pub mod logs;
 pub mod memory;
 pub mod monitor;

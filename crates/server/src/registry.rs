@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 
-use keel_query::{Interrupt, InterruptState};
+use keel_query::{Interrupt, InterruptState, Running};
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::net::ConnHandle;
 use keel_runtime::time::{self, Instant};
@@ -29,6 +29,8 @@ pub struct Client {
     pub host: Arc<str>,
     /// Ends its statement or the whole connection.
     pub interrupt: Arc<Interrupt>,
+    /// What runs, for SHOW EXPLAIN.
+    pub running: Arc<Running>,
     /// What its transactions know it by.
     pub owner: Arc<Owner>,
     /// Tables that the running statement has open.
@@ -59,6 +61,8 @@ pub struct Activity {
     pub command: &'static str,
     /// Since when.
     pub since: Instant,
+    /// The number by which others know the command, 0 until one of them has asked.
+    pub number: u64,
     /// The statement, whole up to [`TEXT_BYTES_MAX`]; empty while idle.
     pub text: Vec<u8>,
     /// The values of its parameters, if it was prepared and may take locks.
@@ -104,6 +108,7 @@ impl Activity {
             database: None,
             command: "Connect",
             since: time::now(),
+            number: 0,
             text: Vec::new(),
             parameters: Vec::new(),
             is_autocommit: false,
@@ -118,9 +123,18 @@ impl Activity {
     pub fn begin(&mut self, command: &'static str, text: &[u8], now: Instant) {
         self.command = command;
         self.since = now;
+        self.number = 0;
         self.fiber = Some(fiber::current());
         self.text.clear();
         self.text.extend_from_slice(shown_text(text));
+    }
+
+    /// The command's number, which `next` gives where it has none yet.
+    pub fn number(&mut self, next: impl FnOnce() -> u64) -> u64 {
+        if self.number == 0 {
+            self.number = next();
+        }
+        self.number
     }
 
     /// Notes the values of the running statement's parameters.
@@ -210,6 +224,12 @@ impl Registry {
     /// The connection of that id.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
         self.clients.lock().get(&id).cloned()
+    }
+
+    /// The connection whose running or last command has that number.
+    pub fn with_query(&self, number: u64) -> Option<Arc<Client>> {
+        let clients = self.clients.lock();
+        clients.values().find(|client| number != 0 && client.activity.lock().number == number).cloned()
     }
 
     /// All of them, by id.

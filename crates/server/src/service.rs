@@ -45,6 +45,7 @@ impl SqlService {
             tables: AtomicU32::new(0),
             host: shown.into(),
             interrupt: sql.interrupt.clone(),
+            running: sql.running.clone(),
             handle: conn.handle(),
             activity: Mutex::new(Activity::connecting(history)),
             counters: SessionCounters::default(),

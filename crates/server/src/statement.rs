@@ -7,9 +7,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::ResultColumns;
 use keel_query::account::{Privileges, see};
-use keel_sql::ast::{
-    Account, CastType, ExplainTarget, Expr, FlushKind, Kill, KillTarget, SetItem, ShowKind, Statement, Xa,
-};
+use keel_sql::ast::{ExplainTarget, Expr, FlushKind, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
@@ -17,10 +15,11 @@ use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
+use crate::kill;
 use crate::logs::{self, Which};
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
-use crate::registry::Client;
+use crate::show::explain::Asked;
 use crate::show::{self, Rows};
 use crate::variables::{SessionSettings, set};
 
@@ -28,6 +27,8 @@ use crate::variables::{SessionSettings, set};
 pub enum Outcome {
     /// Done; nothing to show but what the OK packet says.
     Ok(&'static str),
+    /// Done to so many things.
+    Affected(u64),
     /// A result.
     Rows(Rows),
     /// EXECUTE: another statement runs in its place.
@@ -134,7 +135,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Kill(kill) => {
             counters(core, Counter::Kill);
-            run_kill(core, kill, params).map(|()| Outcome::Ok(""))
+            kill::run(core, kill, params).map(Outcome::Affected)
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
@@ -206,6 +207,13 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let database = core.state.database().clone();
             database.run_account_statement(&mut core.sql, statement).map(|()| Outcome::Ok(""))
         }
+        Statement::Explain(explain) => match &explain.what {
+            ExplainTarget::Connection(id) => {
+                let asked = Asked { analyze: false, json: explain.json };
+                show::explain::run(core, id, asked, params).map(Outcome::Rows)
+            }
+            ExplainTarget::Statement(_) => Err(errors::not_supported_yet("this statement")),
+        },
         Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
     }
@@ -214,7 +222,6 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
 /// How messages name a statement that is not supported.
 fn name_of(statement: &Statement) -> String {
     let name = match statement {
-        Statement::Explain(_) => "EXPLAIN FOR CONNECTION",
         Statement::Unsupported { what } => return what.clone(),
         _ => "this statement",
     };
@@ -357,68 +364,6 @@ pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     core.sql.diagnostics.clear();
     core.state.logs.tables.truncate(&table.name);
     Ok(true)
-}
-
-/// KILL id, or KILL QUERY id.
-pub fn kill(core: &mut Core, id: u64, query_only: bool) -> SqlResult<()> {
-    let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
-    if !privileges::may_end(core, &client) {
-        return Err(errors::kill_denied(id));
-    }
-    end(core, &client, query_only)
-}
-
-fn end(core: &Core, client: &Arc<Client>, query_only: bool) -> SqlResult<()> {
-    if query_only {
-        client.kill_query();
-        if client.id == core.client.id {
-            return Err(errors::query_interrupted());
-        }
-        return Ok(());
-    }
-    if client.id == core.client.id {
-        // The answer still goes out; the session closes behind it.
-        client.interrupt.raise(keel_query::InterruptState::Connection);
-        return Err(errors::connection_killed());
-    }
-    client.kill();
-    Ok(())
-}
-
-fn run_kill(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<()> {
-    let (expr, query_only) = match &kill.what {
-        KillTarget::Connection(expr) => (expr, false),
-        KillTarget::Query(expr) => (expr, true),
-        KillTarget::QueryId(expr) => return Err(errors::no_such_query(thread_id(core, expr, params)?)),
-        KillTarget::User(account) => return kill_user(core, account, false),
-        KillTarget::QueryOfUser(account) => return kill_user(core, account, true),
-    };
-    let id = thread_id(core, expr, params)?;
-    self::kill(core, id, query_only)
-}
-
-/// What KILL is given as an integer: NULL is 0, negative numbers wrap around.
-fn thread_id(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<u64> {
-    let integer = Expr::Cast { expr: Box::new(expr.clone()), to: CastType::Signed };
-    Ok(match core.evaluate(&integer, params)?.value {
-        Value::Int(id) => id as u64,
-        Value::UInt(id) => id,
-        _ => 0,
-    })
-}
-
-fn kill_user(core: &mut Core, account: &Account, query_only: bool) -> SqlResult<()> {
-    let user = match account {
-        Account::User { user, .. } => user.clone(),
-        Account::CurrentUser => core.sql.user.to_string(),
-        Account::CurrentRole | Account::Role(_) => return Err(errors::not_supported_yet("KILL of a role")),
-    };
-    let clients = core.state.registry.all();
-    let (own, others): (Vec<_>, Vec<_>) = clients
-        .into_iter()
-        .filter(|client| *client.activity.lock().user == *user && privileges::may_end(core, client))
-        .partition(|client| client.id == core.client.id);
-    others.iter().chain(&own).try_for_each(|client| end(core, client, query_only))
 }
 
 fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {

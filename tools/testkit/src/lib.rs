@@ -3,6 +3,7 @@
 //!
 //! The client here shares no code with `keel-wire`: a mistake made twice would otherwise cancel out.
 
+pub mod child;
 pub mod client;
 pub mod container;
 pub mod definitions;

@@ -328,14 +328,7 @@ impl Server {
 
     /// CPU time used so far, user and system together.
     pub fn cpu_time(&self) -> Duration {
-        let Some(pid) = self.pid() else { return Duration::ZERO };
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = text.rsplit(')').next().unwrap_or_default();
-        let fields: Vec<&str> = after_name.split_whitespace().collect();
-        let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-        // SAFETY: sysconf has no preconditions.
-        let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
-        Duration::from_millis(ticks * 1000 / hertz)
+        self.pid().and_then(crate::child::cpu_time).unwrap_or_default()
     }
 }
 
@@ -365,7 +358,6 @@ pub fn kill_process(pid: u32) {
 }
 
 /// mariadbd refuses to run as root unless told to.
-fn root_user() -> &'static [&'static str] {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } == 0 { &["--user=root"] } else { &[] }
+pub fn root_user() -> &'static [&'static str] {
+    if crate::child::is_root() { &["--user=root"] } else { &[] }
 }

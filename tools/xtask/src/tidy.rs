@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("query", &["storage", "sql", "value", "base"]),
     ("wire", &["value", "base"]),
     ("server", &["query", "wire", "storage", "sql", "value", "runtime", "base"]),
-    ("keel", &["server", "runtime", "base"]),
+    ("keel", &["server", "runtime", "base", "lab"]),
 ];
 
 /// Crates that may hold unsafe code.

@@ -270,6 +270,10 @@ impl Binder<'_> {
             Class::Date if days_only => SqlType::new(TypeKind::Date),
             Class::Date => SqlType::temporal(TypeKind::DateTime, digits(0)),
             Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits(date.ty.decimals)),
+            // A time has no weeks and months.
+            Class::Time if days_only && unit != U::Day => {
+                SqlType::temporal(TypeKind::DateTime, digits(date.ty.decimals))
+            }
             Class::Time => SqlType::temporal(TypeKind::Time, digits(date.ty.decimals)),
             _ => {
                 let connection = self.cx.session.vars.connection_collation;

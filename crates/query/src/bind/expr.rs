@@ -513,6 +513,7 @@ impl Binder<'_> {
     /// The domain in which all operands compare, the operands converted to it where that can be done once: constants to
     /// dates, text to a common character set.
     pub(crate) fn common_domain(&mut self, sides: &mut [Expr], op: &str) -> SqlResult<Comparison> {
+        super::year::complete(sides);
         let connection = self.cx.session.vars.connection_collation;
         let any_number = sides.iter().any(|e| matches!(e.class(), Class::Int | Class::Decimal | Class::Real));
         if any_number {

@@ -17,6 +17,7 @@ mod scope;
 mod sequence;
 mod subquery;
 mod whole_names;
+mod year;
 
 pub(crate) use expr::to_charset;
 pub use literal::literal_value;

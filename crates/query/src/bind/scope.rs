@@ -72,6 +72,9 @@ pub(crate) fn row_number_type() -> SqlType {
     SqlType { unsigned: true, ..SqlType::bigint() }
 }
 
+/// The name by which a key of one integer may be asked for.
+const ROW_ID: &str = "_rowid";
+
 /// The slot of a merged view, which is none.
 pub const NO_SLOT: u16 = u16::MAX;
 
@@ -313,9 +316,13 @@ impl ScopeTable {
         table.is_none_or(|t| same(t, &self.alias)) && db.is_none_or(|d| same(d, &self.schema))
     }
 
-    /// The column of that name.
+    /// The column of that name; `_rowid` is another name of an integer that is the whole key of the rows.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| names::same(&c.name, name))
+        let own = self.columns.iter().position(|c| names::same(&c.name, name));
+        own.or_else(|| {
+            let def = self.def.as_ref().filter(|def| names::same(name, ROW_ID) && def.name == self.name)?;
+            def.rowid_column()
+        })
     }
 }
 

@@ -244,6 +244,14 @@ impl TableDef {
         (self.clustered.is_none() && !self.is_virtual()).then_some(self.columns.len())
     }
 
+    /// The integer that is the whole clustered key, which `_rowid` means.
+    pub fn rowid_column(&self) -> Option<usize> {
+        match &*self.indexes[self.clustered?].parts {
+            [part] if self.columns[part.column].ty.is_integer() => Some(part.column),
+            _ => None,
+        }
+    }
+
     /// The index of that name.
     pub fn index_position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|i| super::names::same(&i.name, name))

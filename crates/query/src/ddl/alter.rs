@@ -10,6 +10,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
+use super::renames::Renames;
 use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
@@ -73,7 +74,11 @@ impl Database {
         let (going, rest) = actions.split_at(actions.partition_point(|action| rank(action) < RANK_OF_REST));
         going.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
         alteration.drop_checks()?;
-        rest.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
+        let mut renames = Renames::default();
+        for (place, action) in rest.iter().enumerate() {
+            let action = renames.make_way(&table, &mut alteration.record, action, &rest[place + 1..])?;
+            self.apply(session, &table, &mut alteration, &action)?;
+        }
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
         }
@@ -186,7 +191,8 @@ impl Database {
                     return Ok(());
                 }
                 let home = catalog.require_schema(schema)?;
-                if home.has(&name.name) && (schema, name.name.as_str()) != (&table.schema, &table.name) {
+                let own = (schema, name.name.as_str()) == (&table.schema, &table.name);
+                if !own && (home.has(&name.name) || crate::series::parse(&name.name).is_some()) {
                     return Err(errors::table_exists(&name.name));
                 }
                 foreign::rename_table(&mut alteration.record, home.name.clone(), name.name.as_str().into());

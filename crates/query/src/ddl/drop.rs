@@ -185,7 +185,7 @@ impl Database {
                 self.refuse_virtual(session, to)?;
                 names::check_table(&new.name)?;
                 let home = definition.catalog.require_schema(to)?.clone();
-                if home.has(&new.name) {
+                if home.has(&new.name) || crate::series::parse(&new.name).is_some() {
                     return Err(errors::table_exists(&new.name));
                 }
                 definition.rename_view(&view, home.name.clone(), &new.name)?;
@@ -205,7 +205,7 @@ impl Database {
             self.refuse_virtual(session, to)?;
             names::check_table(&new.name)?;
             let home = definition.catalog.require_schema(to)?.clone();
-            if home.has(&new.name) {
+            if home.has(&new.name) || crate::series::parse(&new.name).is_some() {
                 return Err(errors::table_exists(&new.name));
             }
             let mut record = table.record();

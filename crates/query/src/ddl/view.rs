@@ -57,7 +57,8 @@ impl Database {
             if home.table(&create.name.name).is_some() && replaces && !create.if_not_exists {
                 return Err(errors::wrong_object(&schema, &create.name.name, "VIEW"));
             }
-            if home.has(&create.name.name) && !replaces {
+            let is_series = !home.has(&create.name.name) && crate::series::parse(&create.name.name).is_some();
+            if is_series || home.has(&create.name.name) && !replaces {
                 let error = errors::table_exists(&create.name.name);
                 if !create.if_not_exists {
                     return Err(error);

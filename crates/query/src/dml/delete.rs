@@ -36,6 +36,13 @@ pub(crate) struct DeletePlan {
     pub through: Option<Arc<View>>,
 }
 
+impl DeletePlan {
+    /// Whether one descent by the clustered key does all.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
 /// Binds a DELETE from one table.
 pub(crate) fn plan(
     cx: BindContext<'_>,

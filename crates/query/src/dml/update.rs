@@ -106,6 +106,11 @@ pub(crate) fn plan(
 }
 
 impl UpdatePlan {
+    /// Whether one descent by the clustered key does all.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
     /// The columns that it assigns to.
     pub fn assigned(&self) -> impl Iterator<Item = u16> {
         self.assignments.assigned()

@@ -10,6 +10,7 @@
 mod json;
 mod lines;
 mod query;
+mod running;
 mod tree;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, SelectPlan};
 use crate::session::Session;
 
+pub use running::Question;
 use tree::Times;
 
 /// Room that MariaDB announces for the names of all partitions that a table may have.
@@ -95,7 +97,11 @@ impl ExplainPlan {
         let rows = match self.explain.json {
             true => {
                 let analyzed = self.analyzed.as_deref();
-                let times = analyzed.map(|a| Times { planning: a.planning_nanos, running: nanos });
+                let times = analyzed.map(|a| Times {
+                    planning: a.planning_nanos,
+                    running: nanos,
+                    in_progress: false,
+                });
                 let text = tree::text(&self.shown(), params, times, session.vars.join_buffer_bytes);
                 vec![vec![Value::bytes(text.as_bytes())]]
             }

@@ -21,7 +21,10 @@ use crate::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub planning: u64,
+    /// What it took, or has taken so far.
     pub running: u64,
+    /// It has not ended.
+    pub in_progress: bool,
 }
 
 fn millis(nanos: u64) -> f64 {
@@ -32,6 +35,9 @@ fn millis(nanos: u64) -> f64 {
 pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, buffer_bytes: u64) -> String {
     let mut whole = Object::default();
     if let Some(times) = times {
+        if times.in_progress {
+            whole.number("r_query_time_in_progress_ms", millis(times.running).trunc());
+        }
         let mut planning = Object::default();
         planning.number("r_total_time_ms", millis(times.planning));
         whole.object("query_optimization", planning);
@@ -40,7 +46,7 @@ pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, bu
     let block = match shown {
         Shown::Query(plan) | Shown::Insert { query: Some(plan), .. } => tree.whole(plan),
         Shown::Change { updates, finder, counted } => {
-            let running = times.map(|times| times.running);
+            let running = times.filter(|times| !times.in_progress).map(|times| times.running);
             tree.change(if *updates { "update" } else { "delete" }, finder, *counted, running)
         }
         Shown::Insert { table, query: None } => {

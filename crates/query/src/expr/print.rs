@@ -177,6 +177,8 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(if *negated { " not like " } else { " like " });
             operand(pattern, out);
         }
+        // It stands for its argument.
+        Node::Call(function, args) if function.name == "compared_year" => write(&args[0], out),
         Node::Call(function, args) => {
             out.push_str(function.name);
             out.push('(');

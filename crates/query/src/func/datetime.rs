@@ -625,6 +625,11 @@ pub(crate) fn add_interval<'f>(
     subtract: bool,
     cx: &mut EvalContext<'_, 'f>,
 ) -> SqlResult<Value> {
+    // A time has no months; not even NULL has.
+    if date.class() == Class::Time && ty.class() != Class::Time {
+        cx.warn(errors::datetime_function_overflow("time"))?;
+        return Ok(Value::Null);
+    }
     let cell: Cell<'f> = date.eval(cx)?;
     if cell.as_ref().is_null() {
         return Ok(Value::Null);

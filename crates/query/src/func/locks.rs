@@ -7,7 +7,6 @@ use keel_base::{SqlResult, errors};
 use keel_value::{SqlType, Value};
 
 use super::{Function, function, given, int};
-use crate::expr::typing::bits_type;
 use crate::expr::{EvalContext, Expr};
 use crate::interrupt::InterruptState;
 use crate::user_locks::Tried;
@@ -16,7 +15,7 @@ use crate::user_locks::Tried;
 pub const FUNCTIONS: &[Function] = &[
     function!(volatile "get_lock", 2, 2, |_, _| Ok((int(1), true)), get_lock),
     function!(volatile "release_lock", 1, 1, |_, _| Ok((int(1), true)), release_lock),
-    function!(volatile "release_all_locks", 0, 0, |_, _| Ok((bits_type(), false)), |_, _, cx| {
+    function!(volatile "release_all_locks", 0, 0, |_, _| Ok((int(11).with_unsigned(), false)), |_, _, cx| {
         Ok(Value::UInt(cx.session.user_locks.release_all()))
     }),
     function!(volatile "is_free_lock", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {

@@ -12,6 +12,7 @@ pub mod crypt;
 pub mod dateformat;
 pub mod dateparts;
 pub mod datetime;
+mod des;
 pub mod info;
 pub mod json;
 mod locks;
@@ -25,6 +26,7 @@ mod sformat;
 pub mod string;
 mod tochar;
 mod weight;
+mod xml;
 
 pub use pattern::flags_of as regex_flags_of;
 
@@ -71,10 +73,6 @@ impl std::fmt::Debug for Function {
 /// Functions of MariaDB that give 1235 rather than 1305.
 pub const KNOWN_MISSING: &[&str] = &[
     "encrypt",
-    "des_encrypt",
-    "des_decrypt",
-    "extractvalue",
-    "updatexml",
     "master_gtid_wait",
     "binlog_gtid_pos",
     "decode_histogram",
@@ -150,6 +148,7 @@ const TABLES: &[&[Function]] = &[
     crypt::FUNCTIONS,
     cipher::FUNCTIONS,
     compress::FUNCTIONS,
+    des::FUNCTIONS,
     natural::FUNCTIONS,
     oracle::FUNCTIONS,
     sformat::FUNCTIONS,
@@ -159,6 +158,7 @@ const TABLES: &[&[Function]] = &[
     misc::FUNCTIONS,
     pattern::FUNCTIONS,
     weight::FUNCTIONS,
+    xml::FUNCTIONS,
     json::READING,
     json::SEARCHING,
     json::MAKING,

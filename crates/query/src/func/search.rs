@@ -95,6 +95,11 @@ fn position<'f>(
 
 /// The character at which `what` stands in `text`, not before character `from`, as the collation sees it: as many octets that
 /// compare equal, trailing spaces included, as MariaDB has it.
+/// Whether a text has another within, as a collation sees it.
+pub(crate) fn has(by: CollationId, text: &[u8], what: &[u8]) -> bool {
+    find_collated(by, text, what, 0).is_some()
+}
+
 fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
     let mut rest = &text[collation::substring(by, text, 0, from).len()..];
     let mut at = from;

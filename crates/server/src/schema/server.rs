@@ -106,7 +106,7 @@ fn shown(statement: &[u8]) -> String {
 fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let sees_all = view.session.access.global.has(Privileges::PROCESS);
     for client in view.state.registry.all() {
-        let activity = client.activity.lock();
+        let mut activity = client.activity.lock();
         if !sees_all
             && client.id != view.session.id
             && activity.account.as_ref() != Some(&view.session.access.user)
@@ -131,6 +131,7 @@ fn processes(view: &View<'_>, rows: &mut RowMaker<'_>) {
             ("INFO", maybe(info.as_ref())),
             ("TIME_MS", Value::Double(elapsed.as_micros() as f64 / 1000.0)),
             ("INFO_BINARY", maybe(info)),
+            ("QUERY_ID", number(activity.number(|| view.state.next_query()))),
         ]);
     }
 }

@@ -12,7 +12,7 @@ use keel_wire::{packet, reply};
 
 use super::ClientSession;
 use crate::counters::Counter;
-use crate::{show, statement};
+use crate::{kill, show, statement};
 
 impl ClientSession {
     /// Takes one command and appends its answer to the output.
@@ -185,7 +185,7 @@ impl ClientSession {
             }
             Command::ProcessKill(id) => {
                 self.core.count(Counter::Kill, 1);
-                statement::kill(&mut self.core, u64::from(id), false)
+                kill::connection(&mut self.core, u64::from(id), false)
             }
             Command::SetOption(option) => self.set_option(conn, option),
             Command::ResetConnection => self.core.reset(),

@@ -285,6 +285,10 @@ impl ClientSession {
                 self.core.sql.row_count = 0;
                 self.send_ok(conn, reply::Ok { info, ..reply::Ok::default() }, form.more);
             }
+            Outcome::Affected(affected_rows) => {
+                self.core.sql.row_count = affected_rows as i64;
+                self.send_ok(conn, reply::Ok { affected_rows, ..reply::Ok::default() }, form.more);
+            }
             Outcome::Rows(rows) => {
                 self.core.sql.row_count = -1;
                 // Of those only that are tables of `information_schema`.

@@ -111,7 +111,6 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
             Err(errors::feature_disabled("SHOW PROCEDURE|FUNCTION CODE", "--with-debug"))
         }
         ShowKind::Profile => Ok(empty(&[("Status", varchar(30)), ("Duration", SqlType::decimal(9, 6))])),
-        ShowKind::Explain { .. } => Err(unsupported("EXPLAIN")),
         ShowKind::Plugin(name) => Err(unsupported(name)),
         _ => Err(unsupported("of this kind")),
     }

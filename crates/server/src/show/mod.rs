@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod admin;
+pub mod explain;
 pub mod status;
 pub mod tables;
 
@@ -125,7 +126,12 @@ pub fn run(core: &mut Core, show: &Show, params: &[Value]) -> SqlResult<Rows> {
     if let Some(counter) = counter(&show.what) {
         core.count(counter, 1);
     }
-    let rows = rows_of(core, &show.what)?;
+    let rows = match &show.what {
+        ShowKind::Explain { analyze, json, connection } => {
+            explain::run(core, connection, explain::Asked { analyze: *analyze, json: *json }, params)?
+        }
+        what => rows_of(core, what)?,
+    };
     match &show.filter {
         None => Ok(rows),
         Some(ShowFilter::Like(pattern)) => Ok(like(rows, &show.what, pattern)),

@@ -232,6 +232,8 @@ pub enum ShowKind {
     Contributors,
     /// EXPLAIN FOR CONNECTION's other spelling.
     Explain {
+        /// SHOW ANALYZE.
+        analyze: bool,
         /// FORMAT=JSON.
         json: bool,
         /// The connection.

@@ -193,7 +193,7 @@ impl Parser<'_> {
             Kw::PROFILE => self.show_profile()?,
             Kw::AUTHORS => ShowKind::Authors,
             Kw::CONTRIBUTORS => ShowKind::Contributors,
-            Kw::EXPLAIN | Kw::ANALYZE => self.show_explain()?,
+            Kw::EXPLAIN | Kw::ANALYZE => self.show_explain(kw == Kw::ANALYZE)?,
             _ => {
                 self.pos = start;
                 return Ok(None);
@@ -278,13 +278,13 @@ impl Parser<'_> {
         Ok(ShowKind::Profile)
     }
 
-    fn show_explain(&mut self) -> SqlResult<ShowKind> {
+    fn show_explain(&mut self, analyze: bool) -> SqlResult<ShowKind> {
         let json = self.accept_kw(Kw::FORMAT) && {
             self.expect(Tok::Eq)?;
-            self.ident_or_text()?.eq_ignore_ascii_case("json")
+            self.explain_format()?
         };
         self.expect_kw(Kw::FOR)?;
-        Ok(ShowKind::Explain { json, connection: Box::new(self.expr()?) })
+        Ok(ShowKind::Explain { analyze, json, connection: Box::new(self.expr()?) })
     }
 
     fn show_replication(&mut self, kw: Kw) -> SqlResult<Option<ShowKind>> {

@@ -1,0 +1,160 @@
+//! The journal: `results.jsonl`, a [`Measurement`] a line, each on the disk before the next run begins. A run that was cut off goes on
+//! behind what is there; runs that had trouble are made again, and their lines replaced.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::record::{FORMAT, Measurement};
+
+/// Name of the journal in its folder.
+pub const FILE: &str = "results.jsonl";
+
+/// An open journal.
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    done: HashSet<(String, String, u32)>,
+    last_order: u32,
+    /// The seed of what is there already.
+    pub seed: Option<u64>,
+}
+
+impl Journal {
+    /// Opens the journal of a folder for a scenario; measurements of anything else are refused.
+    pub fn open(folder: &Path, scenario: &str, quick: bool) -> Result<Journal, String> {
+        let path = folder.join(FILE);
+        let text = |error: std::io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(folder).map_err(text)?;
+        let kept = match fs::read_to_string(&path) {
+            Ok(lines) => kept(&lines, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?,
+            Err(_) => Vec::new(),
+        };
+        rewrite(&path, &kept).map_err(text)?;
+        let file = File::options().append(true).open(&path).map_err(text)?;
+        let done = kept.iter().map(|m| (m.arm.clone(), m.cell.clone(), m.pair)).collect();
+        let last_order = kept.iter().map(|m| m.order).max().unwrap_or(0);
+        // Each pair has a seed of its own, that of the run plus its number.
+        let seed = kept.first().map(|m| m.seed.wrapping_sub(u64::from(m.pair)));
+        Ok(Journal { file, path, done, last_order, seed })
+    }
+
+    /// Whether this run has been made.
+    pub fn has(&self, arm: &str, cell: &str, pair: u32) -> bool {
+        self.done.contains(&(arm.to_string(), cell.to_string(), pair))
+    }
+
+    /// The place of the next run in the order of all.
+    pub fn next_order(&self) -> u32 {
+        self.last_order + 1
+    }
+
+    /// Appends a measurement; it is on the disk when this returns.
+    pub fn add(&mut self, measurement: &Measurement) -> Result<(), String> {
+        let mut line = serde_json::to_string(measurement).map_err(|error| error.to_string())?;
+        line.push('\n');
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(|error| format!("{}: {error}", self.path.display()))?;
+        self.last_order = self.last_order.max(measurement.order);
+        if measurement.trouble.is_none() {
+            self.done.insert((measurement.arm.clone(), measurement.cell.clone(), measurement.pair));
+        }
+        Ok(())
+    }
+}
+
+/// The measurements that stay; a last line that was cut off does not.
+fn kept(text: &str, scenario: &str, quick: bool) -> Result<Vec<Measurement>, String> {
+    let mut kept = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let measurement: Measurement = match serde_json::from_str(line) {
+            Ok(measurement) => measurement,
+            Err(_) if index + 1 == lines.len() => break,
+            Err(error) => return Err(format!("line {}: {error}", index + 1)),
+        };
+        if measurement.format != FORMAT {
+            return Err(format!("format {} is not {FORMAT}", measurement.format));
+        }
+        if (measurement.scenario.as_str(), measurement.quick) != (scenario, quick) {
+            let form = if measurement.quick { "--quick" } else { "--full" };
+            return Err(format!("holds {} {form}; choose another --out", measurement.scenario));
+        }
+        if measurement.trouble.is_none() {
+            kept.push(measurement);
+        }
+    }
+    Ok(kept)
+}
+
+/// Writes the journal anew, by a file beside it.
+fn rewrite(path: &Path, kept: &[Measurement]) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    for measurement in kept {
+        writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+    }
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel_testkit::process::scratch_dir;
+
+    fn measurement(arm: &str, pair: u32, order: u32) -> Measurement {
+        Measurement {
+            format: FORMAT,
+            scenario: "s".into(),
+            quick: true,
+            arm: arm.into(),
+            cell: "c".into(),
+            x: None,
+            pair,
+            order,
+            started: String::new(),
+            seed: 40 + u64::from(pair),
+            workload: String::new(),
+            clients: 1,
+            server: Default::default(),
+            machine: Default::default(),
+            result: Default::default(),
+            cost: Default::default(),
+            trouble: None,
+        }
+    }
+
+    #[test]
+    fn a_rerun_goes_on_behind_what_is_there() {
+        let folder = scratch_dir("journal");
+        let mut journal = Journal::open(&folder, "s", true).unwrap();
+        assert_eq!((journal.next_order(), journal.seed), (1, None));
+        journal.add(&measurement("a", 1, 1)).unwrap();
+        journal.add(&Measurement { trouble: Some("it ended".into()), ..measurement("b", 1, 2) }).unwrap();
+        assert!(journal.has("a", "c", 1) && !journal.has("b", "c", 1));
+        drop(journal);
+        let path = folder.join(FILE);
+        let mut text = fs::read_to_string(&path).unwrap();
+        text += "{\"format\":1,\"scena";
+        fs::write(&path, text).unwrap();
+        let journal = Journal::open(&folder, "s", true).unwrap();
+        assert!(journal.has("a", "c", 1) && !journal.has("b", "c", 1) && !journal.has("a", "c", 2));
+        assert_eq!((journal.next_order(), journal.seed), (2, Some(40)));
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn another_scenario_is_refused() {
+        let folder = scratch_dir("journal");
+        Journal::open(&folder, "s", true).unwrap().add(&measurement("a", 1, 1)).unwrap();
+        for (scenario, quick) in [("t", true), ("s", false)] {
+            let error = Journal::open(&folder, scenario, quick).err().unwrap();
+            assert!(error.contains("choose another --out"), "{error}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
