@@ -479,7 +479,7 @@ pub enum AlterAction {
     EnableKeys(bool),
     /// FORCE: build anew.
     Force,
-    /// ALGORITHM=, as written.
+    /// ALGORITHM=, upper case; as written where it is none.
     Algorithm(String),
     /// LOCK=, upper case.
     Lock(String),

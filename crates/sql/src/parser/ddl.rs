@@ -482,9 +482,17 @@ impl Parser<'_> {
     }
 
     pub(super) fn algorithm_or_lock(&mut self) -> SqlResult<Option<AlterAction>> {
+        const WORDS: [&str; 7] = ["COPY", "INPLACE", "NOCOPY", "INSTANT", "NONE", "SHARED", "EXCLUSIVE"];
         let Some(kw) = self.accept_any(&[Kw::ALGORITHM, Kw::LOCK]) else { return Ok(None) };
         self.accept(Tok::Eq);
-        let value = if self.accept_kw(Kw::DEFAULT) { "DEFAULT".to_owned() } else { self.ident()? };
+        let value = if self.accept_kw(Kw::DEFAULT) {
+            "DEFAULT".to_owned()
+        } else {
+            // Words that are none are named in an error as they were written.
+            let word = self.ident()?;
+            let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(&word));
+            known.map_or(word, |known| (*known).to_owned())
+        };
         Ok(Some(if kw == Kw::LOCK { AlterAction::Lock(value) } else { AlterAction::Algorithm(value) }))
     }
 
