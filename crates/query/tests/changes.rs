@@ -222,7 +222,7 @@ fn altered_tables_keep_their_rows() {
              check table s -> test.s|check|status|OK
              create table r (id int primary key, v int)
              insert into r values (1,1) -> 1
-             alter table r modify id int, drop primary key -> 0 (Records: 0  Duplicates: 0  Warnings: 0)
+             alter table r modify id int, drop primary key -> 1 (Records: 1  Duplicates: 0  Warnings: 0)
              insert into r values (null,1),(1,1) -> 2 (Records: 2  Duplicates: 0  Warnings: 0)
              delete r from r where id = 1 -> 2
              delete from x using r as x -> 1
