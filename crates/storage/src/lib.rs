@@ -79,6 +79,6 @@ pub use pool_report::{PageKind, PoolPage};
 pub use report::{
     Deadlock, DeadlockLog, DeadlockParty, LockInfo, LockKind, LockWait, TREES_MAX, TrxInfo, WaitInfo,
 };
-pub use scan::Scan;
+pub use scan::{Scan, Sieve};
 pub use store::{Durability, StoreConfig};
 pub use txn::{Savepoint, Txn};

@@ -6,6 +6,8 @@
 //! may have changed a row whose newest version it did not see, and then the entry says nothing about that row. Such
 //! entries are given as undecided ([`Scan::next_of_index`]), and the caller asks the row.
 //!
+//! A plain scan can be given a sieve, a test of stored rows: those that fail it are not copied, only counted.
+//!
 //! A locking scan takes one row at a time, since each row taken is a row locked: it asks for the row's lock under the
 //! leaf's latch, waits without it, and looks at the row again. Where gaps are locked, the range between the last row
 //! and this one is locked with it; ends of leaves are fences, so that each piece is locked under the latch of the leaf it
@@ -76,7 +78,16 @@ pub struct Scan {
     unlocked: bool,
     /// The row at the place is to be locked, whatever it takes.
     insist: bool,
+    /// Rows that the sieve has kept back since the last item.
+    kept_back: u64,
+    /// The same before the row given last, and not taken yet.
+    passed_over: u64,
+    /// The row given last has passed the sieve.
+    sifted: bool,
 }
+
+/// A test of a stored row, under its leaf's latch: it must not wait.
+pub type Sieve<'s> = &'s dyn Fn(&[u8]) -> bool;
 
 /// From where the scan goes on.
 enum Place {
@@ -98,6 +109,10 @@ struct Item {
     ready: bool,
     /// It is open whether the entry exists for this transaction.
     undecided: bool,
+    /// Rows that the sieve has kept back before it.
+    kept_back: u64,
+    /// It has passed a sieve.
+    sifted: bool,
 }
 
 /// What a locking scan found at its place.
@@ -144,7 +159,21 @@ impl Scan {
             semi_consistent: false,
             unlocked: false,
             insist: false,
+            kept_back: 0,
+            passed_over: 0,
+            sifted: false,
         }
+    }
+
+    /// Begins anew, in the buffers that are there.
+    pub(crate) fn again(self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Scan {
+        let Scan { lower, upper, mut items, mut bytes, mut row, .. } = self;
+        items.clear();
+        bytes.clear();
+        row.clear();
+        let (lower, upper) = (bound(lower, range.lower), bound(upper, range.upper));
+        let whole = ScanRange { lower: Bound::Unbounded, upper: Bound::Unbounded, reverse: range.reverse };
+        Scan { lower, upper, items, bytes, row, ..Scan::new(tree, whole, read) }
     }
 
     /// Says what a locking scan locks where its range ends; else it is the gap alone.
@@ -182,7 +211,26 @@ impl Scan {
     /// The next key and row. Waits for pages and, if it locks, for rows.
     #[allow(clippy::type_complexity)]
     pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(self.advance(txn)?.map(|(item, as_stored)| self.given(item, as_stored)))
+        Ok(self.advance(txn, None)?.map(|(item, as_stored)| self.given(item, as_stored)))
+    }
+
+    /// The same but for rows that fail the sieve ([`Scan::take_passed_over`]). Some rows come untested, such as those of
+    /// which an older version is seen ([`Scan::is_sifted`]), and all that a locking scan gives.
+    #[allow(clippy::type_complexity)]
+    pub fn next_sifted(&mut self, txn: &mut Txn, sieve: Sieve<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.advance(txn, Some(sieve))?.map(|(item, as_stored)| self.given(item, as_stored)))
+    }
+
+    /// Whether the row given last has passed the sieve.
+    #[inline]
+    pub fn is_sifted(&self) -> bool {
+        self.sifted
+    }
+
+    /// Rows kept back by the sieve before the one given last, or before the end; once.
+    #[inline]
+    pub fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.passed_over)
     }
 
     /// The same in a tree that is an index of rows in another tree. The flag says that it is open whether the entry exists
@@ -190,7 +238,7 @@ impl Scan {
     #[allow(clippy::type_complexity)]
     pub fn next_of_index(&mut self, txn: &mut Txn) -> Result<Option<(&[u8], &[u8], bool)>> {
         self.of_index = true;
-        Ok(self.advance(txn)?.map(|(item, as_stored)| {
+        Ok(self.advance(txn, None)?.map(|(item, as_stored)| {
             let (key, row) = self.given(item, as_stored);
             (key, row, self.items[item].undecided)
         }))
@@ -203,15 +251,22 @@ impl Scan {
     }
 
     /// Finds the next item that is to be given; whether its row stands in `bytes`, else it is in `row`.
-    fn advance(&mut self, txn: &mut Txn) -> Result<Option<(usize, bool)>> {
+    #[inline]
+    fn advance(&mut self, txn: &mut Txn, sieve: Option<Sieve<'_>>) -> Result<Option<(usize, bool)>> {
         let (engine, state) = (&*txn.engine, &mut txn.state);
         loop {
-            if self.next_item == self.items.len() && !self.fill(engine, state)? {
+            if self.next_item == self.items.len() && !self.fill(engine, state, sieve)? {
+                let kept_back = std::mem::take(&mut self.kept_back);
+                self.passed_over += kept_back;
+                state.counts.read += kept_back;
                 return Ok(None);
             }
             let number = self.next_item;
             let item = &self.items[number];
             self.next_item += 1;
+            self.passed_over += item.kept_back;
+            state.counts.read += item.kept_back;
+            self.sifted = item.sifted;
             if item.ready || item.undecided {
                 state.counts.read += 1;
                 return Ok(Some((number, true)));
@@ -241,7 +296,7 @@ impl Scan {
     }
 
     /// Gets more rows; false at the end. Waits.
-    fn fill(&mut self, engine: &Engine, state: &mut State) -> Result<bool> {
+    fn fill(&mut self, engine: &Engine, state: &mut State, sieve: Option<Sieve<'_>>) -> Result<bool> {
         self.items.clear();
         self.bytes.clear();
         self.next_item = 0;
@@ -252,7 +307,7 @@ impl Scan {
                 return Err(Error::Interrupted);
             }
             match self.read {
-                Read::Snapshot => self.fill_plain(engine, state)?,
+                Read::Snapshot => self.fill_plain(engine, state, sieve)?,
                 Read::Lock(mode, wait) => self.fill_locked(engine, state, mode, wait)?,
             }
         }
@@ -335,19 +390,17 @@ impl Scan {
         (first..end.max(first), ends_here)
     }
 
-    fn fill_plain(&mut self, engine: &Engine, state: &mut State) -> Result<()> {
+    fn fill_plain(&mut self, engine: &Engine, state: &mut State, sieve: Option<Sieve<'_>>) -> Result<()> {
         self.read_ahead()?;
         let tree = self.tree.clone();
         let leaf = self.leaf(&tree)?;
         let (slots, ends_here) = self.slots(&leaf);
         let batch = self.batch;
         self.batch = (batch * 4).min(BATCH_MAX);
-        let take = |slots: Range<usize>| slots.take(batch);
         let taken = slots.len().min(batch);
-        if self.reverse {
-            take(0..taken).for_each(|n| self.copy(engine, state, &leaf, slots.end - 1 - n));
-        } else {
-            take(slots.clone()).for_each(|slot| self.copy(engine, state, &leaf, slot));
+        for n in 0..taken {
+            let slot = if self.reverse { slots.end - 1 - n } else { slots.start + n };
+            self.copy(engine, state, &leaf, slot, sieve);
         }
         match (taken == slots.len(), self.reverse) {
             (true, _) => self.leave(&leaf, ends_here),
@@ -375,7 +428,15 @@ impl Scan {
         };
     }
 
-    fn copy(&mut self, engine: &Engine, state: &State, leaf: &LeafRead<'_>, slot: usize) {
+    #[inline]
+    fn copy(
+        &mut self,
+        engine: &Engine,
+        state: &State,
+        leaf: &LeafRead<'_>,
+        slot: usize,
+        sieve: Option<Sieve<'_>>,
+    ) {
         let (header, row) = Header::split(leaf.value(slot));
         let seen = self.tree.is_temporary() || state.sees(engine, header.trx);
         if !seen && self.of_index && state.own_id().0 != 0 {
@@ -386,7 +447,18 @@ impl Scan {
         if (seen && header.is_deleted()) || (!seen && header.is_fresh()) {
             return;
         }
-        self.push(leaf, slot, header, row, seen && !header.is_overflow());
+        let ready = seen && !header.is_overflow();
+        match sieve {
+            Some(sieve) if ready => {
+                if sieve(row) {
+                    self.push(leaf, slot, header, row, true);
+                    self.items.last_mut().expect("just pushed").sifted = true;
+                } else {
+                    self.kept_back += 1;
+                }
+            }
+            _ => self.push(leaf, slot, header, row, ready),
+        }
     }
 
     fn push(&mut self, leaf: &LeafRead<'_>, slot: usize, header: Header, row: &[u8], ready: bool) {
@@ -401,6 +473,8 @@ impl Scan {
             header,
             ready,
             undecided: false,
+            kept_back: std::mem::take(&mut self.kept_back),
+            sifted: false,
         });
     }
 
@@ -544,7 +618,15 @@ impl Scan {
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(row);
         let (key, row) = (start..middle, middle..self.bytes.len());
-        self.items.push(Item { key, row, header, ready: true, undecided: false });
+        self.items.push(Item {
+            key,
+            row,
+            header,
+            ready: true,
+            undecided: false,
+            kept_back: 0,
+            sifted: false,
+        });
         self.unlocked = true;
     }
 
@@ -610,6 +692,18 @@ impl Scan {
             self.gap = high;
         }
     }
+}
+
+/// A bound in the buffer of another one.
+fn bound(old: Bound<Vec<u8>>, new: Bound<&[u8]>) -> Bound<Vec<u8>> {
+    let (Bound::Included(mut buffer) | Bound::Excluded(mut buffer)) = old else {
+        return new.map(<[u8]>::to_vec);
+    };
+    new.map(|key| {
+        buffer.clear();
+        buffer.extend_from_slice(key);
+        buffer
+    })
 }
 
 fn key_at(leaf: &LeafRead<'_>, slot: usize) -> Vec<u8> {

@@ -20,6 +20,7 @@ use crate::options::{
 };
 use crate::owner::Owner;
 use crate::rollback::{UndoMark, Writes};
+use crate::row::EVERYBODY;
 use crate::scan::Scan;
 use crate::snapshot::Snapshot;
 use crate::stats::RowCounts;
@@ -49,6 +50,8 @@ pub(crate) struct State {
     /// Since its first write.
     pub(crate) writes: Option<Writes>,
     pub(crate) snapshot: Option<Snapshot>,
+    /// A writer that the snapshot sees: most rows beside each other have one writer.
+    pub(crate) seen_writer: Cell<TrxId>,
     /// The newest commit that its locks have met. Locks are given back before a commit is durable, snapshots see only what
     /// is: whoever was shown a row under a lock must not find an older one later.
     seen: u64,
@@ -114,6 +117,7 @@ impl Txn {
             entered: false,
             writes: None,
             snapshot: None,
+            seen_writer: Cell::new(EVERYBODY),
             seen: 0,
             counts: RowCounts::default(),
             statement: UndoMark::default(),
@@ -236,9 +240,26 @@ impl Txn {
 
     /// Starts a scan. Waits, if it locks, where too many wait already.
     pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
+        let read = self.prepare_scan(tree, read)?;
+        Ok(Scan::new(tree, range, read))
+    }
+
+    /// The same in the buffers of a scan that is over.
+    pub fn scan_again(
+        &mut self,
+        scan: Scan,
+        tree: &TreeHandle,
+        range: ScanRange<'_>,
+        read: Read,
+    ) -> Result<Scan> {
+        let read = self.prepare_scan(tree, read)?;
+        Ok(scan.again(tree, range, read))
+    }
+
+    fn prepare_scan(&mut self, tree: &TreeHandle, read: Read) -> Result<Read> {
         let read = read.of(tree);
         if tree.is_temporary() {
-            return Ok(Scan::new(tree, range, read));
+            return Ok(read);
         }
         if read == Read::Snapshot && self.state.isolation != Isolation::ReadUncommitted {
             self.state.take_snapshot(&self.engine);
@@ -247,7 +268,7 @@ impl Txn {
         if matches!(read, Read::Lock(..)) {
             self.state.enter(&self.engine)?;
         }
-        Ok(Scan::new(tree, range, read))
+        Ok(read)
     }
 
     /// A point within a statement to return to.
@@ -401,6 +422,7 @@ impl State {
 
     pub(crate) fn release_snapshot(&mut self, engine: &Engine) {
         if let Some(snapshot) = self.snapshot.take() {
+            self.seen_writer.set(EVERYBODY);
             engine.snapshots.release(snapshot);
             if let Some(owner) = &self.owner {
                 owner.set_reading(false);

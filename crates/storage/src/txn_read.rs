@@ -46,10 +46,15 @@ impl State {
     /// Whether a plain read sees what `trx` wrote. The snapshot is taken.
     #[inline]
     pub(crate) fn sees(&self, engine: &Engine, trx: TrxId) -> bool {
-        match &self.snapshot {
-            Some(snapshot) => trx == self.own_id() || engine.snapshots.sees(snapshot, &engine.table, trx),
-            None => true,
+        let Some(snapshot) = &self.snapshot else { return true };
+        if trx == self.seen_writer.get() || trx == self.own_id() {
+            return true;
         }
+        let sees = engine.snapshots.sees(snapshot, &engine.table, trx);
+        if sees {
+            self.seen_writer.set(trx);
+        }
+        sees
     }
 
     pub(crate) fn get<R>(

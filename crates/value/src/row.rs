@@ -17,6 +17,11 @@
 //! 2. Rows come from pages that are checked by checksum; a row that is cut short all the same reads as NULL or empty where
 //!    octets are missing, and never panics.
 
+mod ordinal;
+
+pub use ordinal::Ordinal;
+
+use crate::decimal::Small;
 use crate::temporal::{Date, DateTime, Time};
 use crate::{Decimal, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef};
 
@@ -363,6 +368,22 @@ impl<'a> RowRef<'a> {
             return ValueRef::Bytes(self.variable(place.position as usize).unwrap_or(&[]));
         }
         self.fixed(place).unwrap_or(ValueRef::Null)
+    }
+
+    /// Column `index` where it is an exact number of few digits; none also for NULL.
+    #[inline]
+    pub fn small(&self, index: usize) -> Option<Small> {
+        let place = &self.layout.places[index];
+        if let Codec::Decimal { precision, scale } = place.codec
+            && index < usize::from(self.count)
+            && !self.null_bit_set(place)
+        {
+            let bytes = self.bytes.get((self.fixed_start + place.position) as usize..)?;
+            if let Some(digits) = Decimal::load_digits(precision, scale, bytes) {
+                return Some(Small { digits, scale });
+            }
+        }
+        Small::of(self.get(index))
     }
 
     #[inline]

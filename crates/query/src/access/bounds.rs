@@ -154,6 +154,11 @@ pub(super) fn ranges(
     frame: Frame<'_>,
     out: &mut Vec<KeyRange>,
 ) -> SqlResult<bool> {
+    if let [conditions] = alternatives
+        && conditions.iter().all(|condition| matches!(condition, PartCondition::Equal(_)))
+    {
+        return equal_range(index, conditions, session, frame, out);
+    }
     out.clear();
     let mut maker = Maker { index, exact: true, values: Evaluated { session, frame } };
     for conditions in alternatives {
@@ -161,6 +166,50 @@ pub(super) fn ranges(
     }
     normalise(out);
     Ok(maker.exact)
+}
+
+/// The same for one value of each part, as an inner table of a join has for each row: buffers are used again.
+fn equal_range(
+    index: &IndexDef,
+    conditions: &[PartCondition],
+    session: &mut Session,
+    frame: Frame<'_>,
+    out: &mut Vec<KeyRange>,
+) -> SqlResult<bool> {
+    out.truncate(1);
+    let mut range = out.pop().unwrap_or_default();
+    let key = &mut range.lower;
+    key.clear();
+    let mut exact = true;
+    for (encoder, condition) in index.encoders.iter().zip(conditions) {
+        let PartCondition::Equal(expr) = condition else { continue };
+        let mut context = EvalContext::new(&mut *session, frame);
+        let cell = expr.eval(&mut context)?;
+        if is_plain_integer(&encoder.ty, cell.as_ref()) {
+            encoder.encode(cell.as_ref(), key);
+            continue;
+        }
+        let value = cell.into_value();
+        let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
+        match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
+            Fit::Exact(value) => {
+                exact &= encoder.prefix.is_none();
+                encoder.encode(value.as_ref(), key);
+            }
+            Fit::Unknown => {
+                exact = false;
+                break;
+            }
+            Fit::JustAbove(_) | Fit::Below | Fit::Above | Fit::Null => return Ok(exact),
+        }
+    }
+    range.points = !range.lower.is_empty();
+    let mut upper = range.upper.take().unwrap_or_default();
+    upper.clear();
+    upper.extend_from_slice(&range.lower);
+    range.upper = (range.points && key::successor(&mut upper)).then_some(upper);
+    out.push(range);
+    Ok(exact)
 }
 
 /// Sorts ranges and joins those that overlap or touch.

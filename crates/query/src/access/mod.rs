@@ -12,6 +12,7 @@
 mod bounds;
 mod choose;
 mod reader;
+mod sieve;
 mod split;
 
 use crate::catalog::TableDef;

@@ -15,9 +15,10 @@ use keel_value::row::Layout;
 
 use super::AccessPath;
 use super::bounds::{self, KeyRange, Point};
+use super::sieve::Sieve;
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
-use crate::expr::{Frame, RowSlot};
+use crate::expr::{Expr, Frame, RowSlot};
 use crate::sequence;
 use crate::series::Rest;
 use crate::session::{HandlerCounts, Session};
@@ -111,7 +112,18 @@ pub struct TableReader {
     numbered: bool,
     /// Locked rows are looked at as last committed, where the isolation level lets them be.
     semi_consistent: bool,
+    /// A scan that is over, for its buffers.
+    spare: Option<Scan>,
+    /// What rows must pass before they are copied.
+    sieve: Option<Sieve>,
+    /// Rows that it has kept back.
+    passed_over: u64,
+    /// Rows to come before it is worth while to ask for one.
+    rows_to_sieve: u32,
 }
+
+/// A range of fewer rows takes no sieve: making it costs more than it saves.
+const ROWS_TO_SIEVE: u32 = 8;
 
 impl TableReader {
     /// A reader that is not open yet.
@@ -135,6 +147,10 @@ impl TableReader {
             changes: false,
             numbered: false,
             semi_consistent: false,
+            spare: None,
+            sieve: None,
+            passed_over: 0,
+            rows_to_sieve: 0,
         }
     }
 
@@ -156,6 +172,11 @@ impl TableReader {
         self.exact = true;
         session.current_row = 0;
         self.unique = false;
+        self.sieve = None;
+        self.rows_to_sieve = 0;
+        if let State::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
+            self.spare = scan.take();
+        }
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
@@ -216,8 +237,37 @@ impl TableReader {
         };
         if self.table.series.is_some() {
             self.open_series();
+        } else if matches!(self.state, State::Ranges { .. }) && self.branches.is_empty() {
+            let sifts = self.secondary.is_none() && self.read == Read::Snapshot;
+            self.rows_to_sieve = if sifts { ROWS_TO_SIEVE } else { 0 };
         }
         Ok(())
+    }
+
+    /// Whether it has given so many rows that conditions should be asked before they are copied; once.
+    #[inline]
+    pub(crate) fn wants_sieve(&mut self) -> bool {
+        if self.rows_to_sieve == 0 {
+            return false;
+        }
+        self.rows_to_sieve -= 1;
+        self.rows_to_sieve == 0
+    }
+
+    /// Rows in `slot` that do not fulfil the first of `conditions` are passed over from now on, if those can be asked of
+    /// stored rows ([`TableReader::fulfilled`]).
+    #[cold]
+    pub(crate) fn sift(&mut self, conditions: &[Expr], slot: u16, frame: &Frame<'_>) {
+        self.sieve = Sieve::new(conditions, slot, &self.table.layout, frame);
+    }
+
+    /// How many of the conditions the row that `next` gave is known to fulfil.
+    #[inline]
+    pub(crate) fn fulfilled(&self) -> usize {
+        match (&self.sieve, &self.state) {
+            (Some(sieve), State::Ranges { scan: Some(scan), .. }) if scan.is_sifted() => sieve.conditions,
+            _ => 0,
+        }
     }
 
     /// Reads numbers where a table would be read.
@@ -409,18 +459,29 @@ impl TableReader {
         let by_rows = whole && self.secondary.is_none();
         let counts = &mut session.handler;
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
-        let found =
-            self.advance(txn, slot, &mut |reverse, begins| count(counts, whole, by_rows, reverse, begins))?;
-        session.handler.rows_read += u64::from(found);
+        let mut passed_over = 0;
+        let found = self.advance(txn, slot, &mut |reverse, begins, steps| {
+            passed_over += steps - 1;
+            count(counts, (whole, by_rows), reverse, begins, steps);
+        })?;
+        session.handler.rows_read += u64::from(found) + passed_over;
+        session.current_row += passed_over;
+        self.passed_over += passed_over;
         Ok(found)
     }
 
-    /// The next row; tells `asked` of each step in a range, whether it goes down, and whether it is the first there.
+    /// Rows that were passed over since this was asked last.
+    #[inline]
+    pub(crate) fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.passed_over)
+    }
+
+    /// The next row; tells `asked` of the steps in a range, whether they go down, and whether they are the first there.
     fn advance(
         &mut self,
         txn: &mut Txn,
         slot: &mut RowSlot,
-        asked: &mut impl FnMut(bool, bool),
+        asked: &mut impl FnMut(bool, bool, u64),
     ) -> SqlResult<bool> {
         let State::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
         let index = self.secondary.map(|i| &self.table.indexes[i]);
@@ -428,33 +489,50 @@ impl TableReader {
         loop {
             let begins = scan.is_none();
             if scan.is_none() {
-                let Some(range) = self.ranges.get(*next) else { return Ok(false) };
+                let Some(wanted) = self.ranges.get(*next) else { return Ok(false) };
                 *next += 1;
-                let mut opened = txn.scan(tree, range.as_scan(*reverse), self.read).map_err(engine_error)?;
-                opened.set_end(range_end(range, self.unique));
+                let (range, read) = (wanted.as_scan(*reverse), self.read);
+                let opened = match self.spare.take() {
+                    Some(spare) => txn.scan_again(spare, tree, range, read),
+                    None => txn.scan(tree, range, read),
+                };
+                let mut opened = opened.map_err(engine_error)?;
+                opened.set_end(range_end(wanted, self.unique));
                 if self.semi_consistent && self.secondary.is_none() {
                     opened.set_semi_consistent();
                 }
                 *scan = Some(opened);
             }
-            asked(*reverse, begins);
             let open = scan.as_mut().expect("opened above");
             let Some(index) = index else {
-                let Some((key, row)) = open.next(txn).map_err(engine_error)? else {
-                    *scan = None;
-                    continue;
+                let layout = &self.table.layout;
+                let next = match &self.sieve {
+                    Some(sieve) => open.next_sifted(txn, &|row| sieve.passes(layout, row)),
+                    None => open.next(txn),
                 };
-                self.primary.clear();
-                self.primary.extend_from_slice(key);
-                fill(slot, &self.table.layout, row);
-                return Ok(true);
+                let found = match next.map_err(engine_error)? {
+                    Some((key, row)) => {
+                        self.primary.clear();
+                        self.primary.extend_from_slice(key);
+                        fill(slot, layout, row);
+                        true
+                    }
+                    None => false,
+                };
+                asked(*reverse, begins, 1 + open.take_passed_over());
+                if found {
+                    return Ok(true);
+                }
+                self.spare = scan.take();
+                continue;
             };
+            asked(*reverse, begins, 1);
             let Some((key, row, undecided)) = open.next_of_index(txn).map_err(engine_error)? else {
                 if let Some(beyond) = open.take_beyond().filter(|_| self.changes) {
                     let primary = clustered_key(index, &beyond);
                     fetch(&self.table, primary, self.read, txn, &mut RowSlot::Null)?;
                 }
-                *scan = None;
+                self.spare = scan.take();
                 continue;
             };
             if undecided {
@@ -533,7 +611,14 @@ fn has_entry(index: &IndexDef, slot: &RowSlot, entry: &[u8]) -> bool {
 }
 
 /// Counts one step of a reader as MariaDB's handler does: by rows, by an index from its end, by a key's range.
-fn count(counts: &mut HandlerCounts, whole: bool, by_rows: bool, reverse: bool, begins: bool) {
+#[inline]
+fn count(
+    counts: &mut HandlerCounts,
+    (whole, by_rows): (bool, bool),
+    reverse: bool,
+    begins: bool,
+    steps: u64,
+) {
     let counter = match (begins, reverse) {
         (_, false) if by_rows => &mut counts.read_rnd_next,
         (true, false) if whole => &mut counts.read_first,
@@ -542,7 +627,7 @@ fn count(counts: &mut HandlerCounts, whole: bool, by_rows: bool, reverse: bool, 
         (false, false) => &mut counts.read_next,
         (false, true) => &mut counts.read_prev,
     };
-    *counter += 1;
+    *counter += steps;
 }
 
 /// What a locking scan of `range` locks behind it.

@@ -68,6 +68,11 @@ impl AggregateKind {
         }
     }
 
+    /// Whether it adds numbers up.
+    pub fn adds(self) -> bool {
+        matches!(self, AggregateKind::Sum | AggregateKind::Avg)
+    }
+
     /// Whether it joins texts of rows to one.
     pub fn joins_texts(self) -> bool {
         matches!(self, AggregateKind::GroupConcat | AggregateKind::JsonArray | AggregateKind::JsonObject)

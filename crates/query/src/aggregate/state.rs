@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_value::decimal::Small;
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
 use keel_value::types::Class;
@@ -36,6 +37,12 @@ enum Sum {
     /// Integers, exactly.
     Whole {
         total: i128,
+        count: i64,
+    },
+    /// Decimals, exactly: `digits / 10^scale` as long as that is enough.
+    Fixed {
+        digits: i128,
+        scale: u8,
         count: i64,
     },
     Exact {
@@ -74,6 +81,67 @@ struct Texts {
     cut: Option<u64>,
 }
 
+impl Sum {
+    /// No decimals.
+    const FIXED: Sum = Sum::Fixed { digits: 0, scale: 0, count: 0 };
+
+    /// Adds a number to the digits; false where they do not hold the sum.
+    #[inline]
+    fn add_small(&mut self, value: Small) -> bool {
+        let Sum::Fixed { digits, scale, count } = self else { return false };
+        if value.scale == *scale {
+            match digits.checked_add(i128::from(value.digits)) {
+                Some(sum) => *digits = sum,
+                None => return false,
+            }
+        } else {
+            let larger = value.scale.max(*scale);
+            let factor = |from: u8| POW10.get(usize::from(larger - from)).copied();
+            let sum = || {
+                let own = digits.checked_mul(factor(*scale)?)?;
+                own.checked_add(i128::from(value.digits).checked_mul(factor(value.scale)?)?)
+            };
+            let Some(sum) = sum() else { return false };
+            (*digits, *scale) = (sum, larger);
+        }
+        *count += 1;
+        true
+    }
+
+    /// Adds a number of any size to a sum of decimals.
+    fn add_decimal(&mut self, value: &Decimal) -> SqlResult<()> {
+        if let Some(small) = value.to_small()
+            && self.add_small(small)
+        {
+            return Ok(());
+        }
+        let (total, count) = self.exact();
+        let total = total.add(value).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
+        *self = Sum::Exact { total, count: count + 1 };
+        Ok(())
+    }
+
+    /// A sum of decimals, and how many they are.
+    fn exact(&self) -> (Decimal, i64) {
+        match self {
+            Sum::Fixed { digits, scale, count } => (Decimal::from_digits(*digits, *scale), *count),
+            Sum::Exact { total, count } => (*total, *count),
+            other => unreachable!("{other:?} is no sum of decimals"),
+        }
+    }
+}
+
+/// Powers of ten up to the largest scale of a [`Small`].
+const POW10: [i128; 31] = {
+    let mut table = [1; 31];
+    let mut i = 1;
+    while i < table.len() {
+        table[i] = table[i - 1] * 10;
+        i += 1;
+    }
+    table
+};
+
 impl State {
     /// The state before the first row.
     pub(crate) fn new(call: &AggregateCall, session: &Session) -> State {
@@ -82,7 +150,7 @@ impl State {
             AggregateKind::Sum | AggregateKind::Avg => match call.args[0].class() {
                 Class::Int => Sum::Whole { total: 0, count: 0 },
                 Class::Real | Class::String | Class::Null => Sum::Real { total: 0.0, count: 0 },
-                _ => Sum::Exact { total: Decimal::ZERO, count: 0 },
+                _ => Sum::FIXED,
             },
             AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => Sum::Best(None),
             AggregateKind::BitAnd => Sum::Bits(u64::MAX),
@@ -127,6 +195,12 @@ impl State {
         self.take(call, &call.args, cx)
     }
 
+    /// Takes the current row, whose argument is known; false where it does not fit and [`State::add`] must take it.
+    #[inline]
+    pub(crate) fn add_small(&mut self, value: Small) -> bool {
+        self.sum.add_small(value)
+    }
+
     /// Takes a row that counts; `args` are the arguments of `call`, or stand for them.
     fn take<'f>(
         &mut self,
@@ -160,10 +234,9 @@ impl State {
                 }
                 *n += 1;
             }
-            Sum::Exact { total, count } => {
+            sum @ (Sum::Fixed { .. } | Sum::Exact { .. }) => {
                 if let Some(v) = args[0].decimal(cx)? {
-                    *total = total.add(&v).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
-                    *count += 1;
+                    sum.add_decimal(&v)?;
                 }
             }
             Sum::Real { total, count } => {
@@ -298,14 +371,17 @@ impl State {
             Sum::Count(n) => Value::Int(*n),
             Sum::Bits(bits) => Value::UInt(*bits),
             Sum::Best(best) => best.clone().unwrap_or(Value::Null),
-            Sum::Whole { count: 0, .. } | Sum::Exact { count: 0, .. } | Sum::Real { count: 0, .. } => {
-                Value::Null
-            }
+            Sum::Whole { count: 0, .. }
+            | Sum::Fixed { count: 0, .. }
+            | Sum::Exact { count: 0, .. }
+            | Sum::Real { count: 0, .. } => Value::Null,
             Sum::Whole { total, count } => {
-                let total = Decimal::from_parts(*total < 0, total.unsigned_abs(), 0);
-                exact_result(call, total, *count, session)?
+                exact_result(call, Decimal::from_digits(*total, 0), *count, session)?
             }
-            Sum::Exact { total, count } => exact_result(call, *total, *count, session)?,
+            sum @ (Sum::Fixed { .. } | Sum::Exact { .. }) => {
+                let (total, count) = sum.exact();
+                exact_result(call, total, count, session)?
+            }
             Sum::Real { total, count } => {
                 Value::Double(if call.kind == AggregateKind::Avg { *total / *count as f64 } else { *total })
             }

@@ -113,7 +113,7 @@ fn of_truth(truth: Option<bool>) -> Cell<'static> {
 impl Expr {
     /// The value of a column, or of what the execution knows already: nothing is worked out. None for anything else.
     #[inline]
-    fn at_hand<'f>(&'f self, frame: &Frame<'f>) -> Option<ValueRef<'f>> {
+    pub(crate) fn at_hand<'f>(&'f self, frame: &Frame<'f>) -> Option<ValueRef<'f>> {
         match &self.node {
             Node::Column(column) if self.ty.kind != TypeKind::Timestamp => {
                 Some(frame.slots[column.slot as usize].get(column.column))

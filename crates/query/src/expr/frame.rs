@@ -6,6 +6,7 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
+use keel_value::decimal::Small;
 use keel_value::{Value, ValueRef, row};
 
 use crate::catalog::EntryShape;
@@ -71,6 +72,20 @@ impl RowSlot {
             RowSlot::Numbered { layout, bytes, .. } => row::RowRef::new(layout, bytes).get(column as usize),
             RowSlot::Values(values) => values[column as usize].as_ref(),
             RowSlot::Null => ValueRef::Null,
+        }
+    }
+
+    /// A column's value where it is an exact number of few digits; none also for NULL.
+    #[inline]
+    pub fn small(&self, column: u16) -> Option<Small> {
+        match self {
+            RowSlot::Stored { layout, map: None, bytes } => {
+                row::RowRef::new(layout, bytes).small(column as usize)
+            }
+            RowSlot::Stored { layout, map: Some(map), bytes } if map[column as usize] != NOT_COVERED => {
+                row::RowRef::new(layout, bytes).small(map[column as usize] as usize)
+            }
+            _ => Small::of(self.get(column)),
         }
     }
 

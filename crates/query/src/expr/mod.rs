@@ -18,10 +18,12 @@ pub mod eval;
 pub mod frame;
 mod generated;
 pub mod print;
+mod tape;
 pub mod typing;
 pub mod walk;
 
 pub use frame::{EvalContext, Frame, RowSlot};
+pub(crate) use tape::Tape;
 
 use std::sync::Arc;
 

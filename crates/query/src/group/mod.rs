@@ -14,11 +14,13 @@ use hashbrown::HashTable;
 use keel_base::SqlResult;
 use keel_sql::ast::OrderItem;
 use keel_value::Value;
+use keel_value::decimal::Small;
 use keel_value::key::KeyPart;
+use keel_value::types::Class;
 use std::hash::BuildHasher;
 
 use crate::aggregate::{AggregateCall, State};
-use crate::expr::{EvalContext, Expr, RowSlot};
+use crate::expr::{EvalContext, Expr, RowSlot, Tape};
 use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
@@ -179,6 +181,36 @@ pub(crate) struct Grouper<'p> {
     /// Order in which groups leave, and how many have left.
     order: Vec<u32>,
     given: usize,
+    /// Arguments of sums, worked out together; None before the first row.
+    sums: Option<Sums>,
+}
+
+/// Arguments of aggregates that are on a tape.
+struct Sums {
+    tape: Tape,
+    /// For each aggregate its place there; empty where none has one.
+    places: Vec<Option<u8>>,
+}
+
+impl Sums {
+    fn new(aggregates: &[AggregateCall], params: &[Value]) -> Sums {
+        let mut tape = Tape::default();
+        let mut place = |call: &AggregateCall| {
+            let adds = call.kind.adds() && !call.distinct && call.args[0].class() == Class::Decimal;
+            if adds { tape.push(&call.args[0], params) } else { None }
+        };
+        let mut places: Vec<Option<u8>> = aggregates.iter().map(&mut place).collect();
+        if places.iter().all(Option::is_none) {
+            places.clear();
+        }
+        Sums { tape, places }
+    }
+
+    /// What an aggregate adds for the row at hand, where that is known.
+    #[inline]
+    fn value(&self, aggregate: usize) -> Option<Small> {
+        self.tape.value((*self.places.get(aggregate)?)?)
+    }
 }
 
 impl<'p> Grouper<'p> {
@@ -196,19 +228,40 @@ impl<'p> Grouper<'p> {
             depth: 0,
             order: Vec::new(),
             given: 0,
+            sums: None,
         }
     }
 
     /// Takes the current row.
     pub fn add(&mut self, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<()> {
-        let plan = self.plan;
         let mut cx = EvalContext::new(session, frame.view());
-        let Some(group) = self.group_of(&mut cx, frame)? else { return Ok(()) };
+        match self.group_of(&mut cx, frame)? {
+            Some(group) => self.add_to_group(group, &mut cx, frame),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn add_to_group<'f>(
+        &mut self,
+        group: usize,
+        cx: &mut EvalContext<'_, 'f>,
+        frame: &FrameBuffer<'_>,
+    ) -> SqlResult<()>
+    where
+        'p: 'f,
+    {
+        let plan = self.plan;
         let count = plan.aggregates.len();
         let states = &mut self.table.states[group * count..(group + 1) * count];
-        for (state, call) in states.iter_mut().zip(&plan.aggregates) {
+        let sums = self.sums.get_or_insert_with(|| Sums::new(&plan.aggregates, frame.params));
+        sums.tape.run(&frame.slots);
+        for (number, (state, call)) in states.iter_mut().zip(&plan.aggregates).enumerate() {
+            if sums.value(number).is_some_and(|value| state.add_small(value)) {
+                continue;
+            }
             let before = state.held_bytes();
-            state.add(call, &mut cx)?;
+            state.add(call, cx)?;
             self.table.held_bytes = self.table.held_bytes + state.held_bytes() - before;
         }
         Ok(())
@@ -292,9 +345,10 @@ impl<'p> Grouper<'p> {
             }
             let same = self.table.key(group) == encoded;
             self.scratch = encoded;
-            if !same {
-                return Ok(false);
+            if same {
+                self.add_to_group(0, &mut cx, frame)?;
             }
+            return Ok(same);
         }
         self.add(session, frame)?;
         Ok(true)
@@ -302,8 +356,8 @@ impl<'p> Grouper<'p> {
 
     /// Puts the group at hand into the frame and forgets it.
     pub fn give(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
-        self.put_in_order();
-        self.next(session, frame)?;
+        session.check_interrupt()?;
+        self.put(0, session, frame)?;
         self.table.clear();
         Ok(())
     }
@@ -370,17 +424,28 @@ impl<'p> Grouper<'p> {
         session.check_interrupt()?;
         let index = self.order[self.given] as usize;
         self.given += 1;
+        self.put(index, session, frame)?;
+        Ok(true)
+    }
+
+    /// Puts a group into the frame.
+    fn put(&mut self, index: usize, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
         let group = &self.table.groups[index];
         let carried = &self.table.arena[group.carried.start as usize..group.carried.end as usize];
         self.plan.carry.load(carried, &mut frame.slots);
         let count = self.plan.aggregates.len();
         let states = &mut self.table.states[index * count..(index + 1) * count];
-        let mut values: Vec<Value> = Vec::with_capacity(count);
+        let slot = &mut frame.slots[self.plan.slot as usize];
+        let mut values = match std::mem::replace(slot, RowSlot::Null) {
+            RowSlot::Values(values) => values,
+            _ => Vec::with_capacity(count),
+        };
+        values.clear();
         for (state, call) in states.iter_mut().zip(&self.plan.aggregates) {
             values.push(state.finish(call, session)?);
         }
         frame.slots[self.plan.slot as usize] = RowSlot::Values(values);
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -334,13 +334,16 @@ impl<'p> Runner<'p> {
         match self {
             Runner::One { given } => Ok(!std::mem::replace(given, true)),
             Runner::Table { source, reader } => loop {
-                let slot = &mut frame.slots[source.slot as usize];
-                if !reader.next(session, slot)? {
+                if reader.wants_sieve() {
+                    reader.sift(&source.filter, source.slot, &frame.view());
+                }
+                let found = reader.next(session, &mut frame.slots[source.slot as usize])?;
+                on.read(u64::from(found) + reader.take_passed_over());
+                if !found {
                     return Ok(false);
                 }
-                on.read();
                 fiber::tick();
-                let holds = all_hold(&source.filter, session, frame)?
+                let holds = all_hold(&source.filter[reader.fulfilled()..], session, frame)?
                     && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
                 if holds {
                     return Ok(true);
@@ -352,7 +355,7 @@ impl<'p> Runner<'p> {
                 if !rows.next(&mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
-                on.read();
+                on.read(1);
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
@@ -363,7 +366,7 @@ impl<'p> Runner<'p> {
                 if !run.next(session, &mut frame.slots[source.slot as usize])? {
                     return Ok(false);
                 }
-                on.read();
+                on.read(1);
                 fiber::tick();
                 if all_hold(&source.filter, session, frame)? {
                     return Ok(true);
@@ -372,7 +375,7 @@ impl<'p> Runner<'p> {
             Runner::Join(join) => {
                 let found = join.next(session, frame)?;
                 if found {
-                    on.read();
+                    on.read(1);
                 }
                 Ok(found)
             }
@@ -384,16 +387,17 @@ impl<'p> Runner<'p> {
 
 /// Told of rows that are read: by plans for ANALYZE alone.
 trait OnRead: Copy {
-    fn read(self);
+    fn read(self, rows: u64);
 }
 
 impl OnRead for () {
-    fn read(self) {}
+    #[inline]
+    fn read(self, _: u64) {}
 }
 
 impl OnRead for &Counts {
-    fn read(self) {
-        Counts::read(self);
+    fn read(self, rows: u64) {
+        self.read_all(rows);
     }
 }
 

@@ -192,25 +192,28 @@ impl Block {
     ) -> SqlResult<()> {
         let mut grouper = Grouper::new(plan, session);
         rows.open(session, frame)?;
-        // The first row of the group after the one that went out; empty at the start.
-        let mut ahead = Vec::new();
+        // The first row of the group after the one that went out, while that one stands in the frame.
+        let mut ahead = vec![RowSlot::Null; frame.slots.len()];
+        let mut is_ahead = false;
         let mut more = rows.next(session, frame)?;
         self.finish(session, frame, window, output, |session, frame| {
-            if !more {
-                return Ok(false);
+            while more {
+                if std::mem::take(&mut is_ahead) {
+                    std::mem::swap(&mut frame.slots, &mut ahead);
+                }
+                while more && grouper.add_if_same(session, frame)? {
+                    more = rows.next(session, frame)?;
+                }
+                if more {
+                    std::mem::swap(&mut frame.slots, &mut ahead);
+                    is_ahead = true;
+                }
+                grouper.give(session, frame)?;
+                if all_hold(&self.having, session, frame)? {
+                    return Ok(true);
+                }
             }
-            if !ahead.is_empty() {
-                plan.spill.load(&ahead, &mut frame.slots);
-            }
-            while more && grouper.add_if_same(session, frame)? {
-                more = rows.next(session, frame)?;
-            }
-            ahead.clear();
-            if more {
-                plan.spill.save(&frame.slots, &mut ahead);
-            }
-            grouper.give(session, frame)?;
-            Ok(true)
+            Ok(false)
         })
     }
 

@@ -14,7 +14,8 @@ use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
 use super::group::{
-    carry_of, check_full_grouping, group_plan, mark_needed, place_aggregates, place_keys, reads_from,
+    carry_of, check_full_grouping, comes_in_order, group_plan, is_order_of, mark_needed, place_aggregates,
+    place_keys, reads_from,
 };
 use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
@@ -479,10 +480,14 @@ pub(super) fn assemble(
     let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
     constants.extend(once);
     row_filter.extend(each);
-    let streams = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
-    let group = group.map(|plan| GroupPlan { streams, ..plan });
-    let sorted_already =
-        joined.ordered && (group.is_none() || streams) && !order.is_empty() && windows.is_none() && !ties;
+    let wished = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
+    let by_chance = group.as_ref().is_some_and(|plan| comes_in_order(plan, &joined.source));
+    let group = group.map(|plan| GroupPlan { streams: wished || by_chance, ..plan });
+    let ordered = match &group {
+        Some(plan) => joined.ordered && wished || by_chance && is_order_of(plan, &order),
+        None => joined.ordered,
+    };
+    let sorted_already = ordered && !order.is_empty() && windows.is_none() && !ties;
     let first_row_of = match &group {
         Some(plan) if joined.ordered && wishes.is_extreme => Some(plan.aggregates[0].args[0].clone()),
         _ => None,

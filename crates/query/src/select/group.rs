@@ -1,15 +1,18 @@
 //! Grouping of a SELECT: what GROUP BY allows, which columns its stages need, and where aggregates and keys stand.
 
 use keel_base::{SqlResult, errors};
+use keel_value::TypeKind;
 use keel_value::key::KeyPart;
 
 use super::carry::{Carry, stored_type};
 use super::from::{self, From};
+use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
+use crate::catalog;
 use crate::expr::print::AGGREGATE_NAME;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
-use crate::join::order;
+use crate::join::{Source, order};
 
 /// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
 /// GROUP BY it reads none, nor does ORDER BY.
@@ -147,4 +150,30 @@ pub(super) fn group_plan(
         streams: false,
         rollup: false,
     }
+}
+
+/// Whether rows come in the order of the groups' keys anyway: all of one table, in its clustered order.
+pub(super) fn comes_in_order(plan: &GroupPlan, source: &Source) -> bool {
+    let Source::Table(source) = source else { return false };
+    let table = &source.table;
+    let in_order = match &*source.path {
+        AccessPath::Scan { index, reverse: false } => index.is_none() || *index == table.clustered,
+        AccessPath::Ranges { index, reverse: false, .. } => Some(*index) == table.clustered,
+        _ => false,
+    };
+    let Some(index) = table.clustered_index().filter(|_| in_order && !plan.rollup) else { return false };
+    let matches = |(key, part): (&Expr, &catalog::KeyPart)| {
+        // Times that are equal here may be others in UTC.
+        let plain = key.ty.kind != TypeKind::Timestamp;
+        let column = key.as_column().filter(|column| column.slot == source.slot && plain);
+        column.is_some_and(|c| c.column as usize == part.column) && part.prefix.is_none() && !part.descending
+    };
+    let few = !plan.keys.is_empty() && plan.keys.len() <= index.parts.len();
+    few && plan.keys.iter().zip(&index.parts).all(matches)
+}
+
+/// Whether groups in the order of their keys are in this order.
+pub(super) fn is_order_of(plan: &GroupPlan, order: &[(Expr, bool)]) -> bool {
+    let same = |((expr, descending), key): (&(Expr, bool), &Expr)| !descending && walk::same(expr, key);
+    order.len() <= plan.keys.len() && order.iter().zip(&plan.keys).all(same)
 }

@@ -6,6 +6,7 @@
 //! 3. Numbers that fit 128 bits never touch the wide arithmetic.
 
 mod parse;
+mod small;
 mod stored;
 mod wide;
 
@@ -14,6 +15,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use parse::Parsed;
+pub use small::Small;
 use wide::Wide;
 
 /// The most digits of a DECIMAL.
@@ -204,6 +206,9 @@ impl Decimal {
     #[inline]
     fn small_at(&self, scale: u8) -> Option<u128> {
         let digits = self.small()?;
+        if scale == self.scale {
+            return Some(digits).filter(|v| v >> 127 == 0);
+        }
         let factor = POW10.get(usize::from(scale - self.scale))?;
         digits.checked_mul(*factor).filter(|v| v >> 127 == 0)
     }

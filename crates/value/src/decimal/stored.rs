@@ -10,6 +10,94 @@ use super::wide::Wide;
 /// Octets of a group of 0-9 digits in the stored form.
 const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
+/// The most digits that are read at once.
+const SMALL_DIGITS: usize = 18;
+
+/// How a stored decimal of few digits is read: three groups at most, of which the first ones may be empty.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Octets of all groups; 0 where they are more than a word.
+    bytes: u8,
+    /// Bits of the second and the third group.
+    bits: [u8; 2],
+    /// One more than the largest number of the second and of the third group.
+    units: [u32; 2],
+}
+
+const fn shape(precision: usize, scale: usize) -> Shape {
+    let none = Shape { bytes: 0, bits: [0; 2], units: [1; 2] };
+    if scale > precision || precision == 0 {
+        return none;
+    }
+    // From the end: what is left of the fraction, groups of nine, the head.
+    let groups = [scale % 9, 9, 9, (precision - scale) % 9];
+    let nines = scale / 9 + (precision - scale) / 9;
+    let (mut used, mut bytes, mut digits) = (0, 0, [0; 3]);
+    let mut i = 0;
+    while i < groups.len() {
+        let present = match i {
+            0 | 3 => groups[i] > 0,
+            nth => nth <= nines,
+        };
+        if present {
+            if used == digits.len() {
+                return none;
+            }
+            digits[used] = groups[i];
+            bytes += GROUP_BYTES[groups[i]];
+            used += 1;
+        }
+        i += 1;
+    }
+    if bytes > size_of::<u64>() || nines > 2 {
+        return none;
+    }
+    Shape {
+        bytes: bytes as u8,
+        bits: [8 * GROUP_BYTES[digits[1]] as u8, 8 * GROUP_BYTES[digits[0]] as u8],
+        units: [10u32.pow(digits[1] as u32), 10u32.pow(digits[0] as u32)],
+    }
+}
+
+static SHAPES: [[Shape; SMALL_DIGITS + 1]; SMALL_DIGITS + 1] = {
+    let mut shapes = [[shape(0, 0); SMALL_DIGITS + 1]; SMALL_DIGITS + 1];
+    let mut precision = 1;
+    while precision <= SMALL_DIGITS {
+        let mut scale = 0;
+        while scale <= precision {
+            shapes[precision][scale] = shape(precision, scale);
+            scale += 1;
+        }
+        precision += 1;
+    }
+    shapes
+};
+
+impl Shape {
+    /// The signed digits of what stands at the begin of `bytes`, which hold it whole.
+    #[inline]
+    fn read(&self, bytes: &[u8]) -> i64 {
+        let unused = 64 - 8 * u32::from(self.bytes);
+        let word = match bytes.first_chunk() {
+            Some(chunk) => u64::from_be_bytes(*chunk) >> unused,
+            None => bytes[..usize::from(self.bytes)].iter().fold(0, |word, b| word << 8 | u64::from(*b)),
+        };
+        let sign = 1 << 63 >> unused;
+        let negative = word & sign == 0;
+        let all = u64::MAX >> unused;
+        let word = if negative { !(word ^ sign) & all } else { word ^ sign };
+        let [middle, last] = self.bits;
+        let third = word & !(u64::MAX << last);
+        let second = word >> last & !(u64::MAX << middle);
+        let first = word >> last >> middle;
+        let [second_unit, third_unit] = self.units.map(u64::from);
+        // Damaged octets may hold larger groups.
+        let digits = first.wrapping_mul(second_unit).wrapping_add(second).wrapping_mul(third_unit);
+        let digits = digits.wrapping_add(third) as i64;
+        if negative { digits.wrapping_neg() } else { digits }
+    }
+}
+
 impl Decimal {
     /// Octets of a stored DECIMAL(precision, scale).
     pub const fn stored_bytes(precision: u32, scale: u8) -> usize {
@@ -51,8 +139,22 @@ impl Decimal {
         }
     }
 
+    /// The signed digits of what [`Decimal::store`] wrote at the begin of `bytes`; none where they may be more than 18, or
+    /// octets are missing.
+    #[inline]
+    pub fn load_digits(precision: u8, scale: u8, bytes: &[u8]) -> Option<i64> {
+        let shape = SHAPES.get(usize::from(precision))?.get(usize::from(scale))?;
+        if shape.bytes == 0 || bytes.len() < usize::from(shape.bytes) {
+            return None;
+        }
+        Some(shape.read(bytes))
+    }
+
     /// Reads what [`Decimal::store`] wrote; octets that are missing count as zero.
     pub fn load(precision: u32, scale: u8, bytes: &[u8]) -> Decimal {
+        if let Some(digits) = Decimal::load_digits(precision as u8, scale, bytes) {
+            return Decimal::from_parts(digits < 0, u128::from(digits.unsigned_abs()), scale);
+        }
         let (whole, fraction) = (precision as usize - usize::from(scale), usize::from(scale));
         let negative = bytes.first().is_some_and(|b| b & 0x80 == 0);
         let mask = if negative { 0xFF } else { 0 };
@@ -126,9 +228,42 @@ mod tests {
             })
             .collect();
         assert!(stored.is_sorted());
+        for (bytes, value) in stored.iter().zip(values) {
+            let digits = Decimal::load_digits(5, 2, bytes).unwrap();
+            assert_eq!(Decimal::from_digits(digits.into(), 2), d(value));
+        }
         let long = d("-12345678901234567890123456789012345.123456789012345678901234567890");
         let mut out = Vec::new();
         long.store(65, 30, &mut out);
         assert_eq!(Decimal::load(65, 30, &out), long);
+    }
+
+    #[test]
+    fn few_digits_are_read_at_once() {
+        let mut read = 0;
+        for precision in 1..=20u8 {
+            for scale in 0..=precision.min(20) {
+                for digits in
+                    [0i64, 1, 9, 123456789, 987654321012345678, 999999999999999999, 100000000000000000]
+                {
+                    let digits = digits % 10i64.pow(u32::from(precision.min(18)));
+                    for digits in [digits, -digits] {
+                        let value = Decimal::from_digits(digits.into(), scale);
+                        let mut out = Vec::new();
+                        value.store(u32::from(precision), scale, &mut out);
+                        let exact = Decimal::load_digits(precision, scale, &out);
+                        out.extend_from_slice(&[0xA5; 8]);
+                        let ahead = Decimal::load_digits(precision, scale, &out);
+                        assert_eq!(exact, ahead, "({precision}, {scale}) {digits}");
+                        if let Some(found) = exact {
+                            assert_eq!(found, digits, "({precision}, {scale})");
+                            read += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(read > 1500, "{read} were read");
+        assert_eq!(Decimal::load_digits(15, 2, &[0x80; 6]), None);
     }
 }

@@ -1,7 +1,6 @@
 //! Rows taken back out of a state, for frames that move.
 
 use keel_base::{SqlResult, errors};
-use keel_value::Decimal;
 use keel_value::types::Class;
 
 use super::{State, Sum};
@@ -13,7 +12,7 @@ impl Sum {
     fn empty(&self) -> Sum {
         match self {
             Sum::Whole { .. } => Sum::Whole { total: 0, count: 0 },
-            Sum::Exact { .. } => Sum::Exact { total: Decimal::ZERO, count: 0 },
+            Sum::Fixed { .. } | Sum::Exact { .. } => Sum::FIXED,
             Sum::Bits(_) => Sum::Bits(0),
             _ => Sum::Count(0),
         }
@@ -46,9 +45,13 @@ impl State {
                 *total -= value;
                 *count -= one;
             }
-            (Sum::Exact { total, count }, Sum::Exact { total: value, count: one }) => {
-                *total = total.add(&value.neg()).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
-                *count -= one;
+            (
+                sum @ (Sum::Fixed { .. } | Sum::Exact { .. }),
+                row @ (Sum::Fixed { .. } | Sum::Exact { .. }),
+            ) => {
+                let ((total, count), (value, one)) = (sum.exact(), row.exact());
+                let total = total.sub(&value).map_err(|_| errors::data_out_of_range("DECIMAL", "sum"))?;
+                *sum = Sum::Exact { total, count: count - one };
             }
             (Sum::Bits(bits), Sum::Bits(value)) => *bits ^= value,
             _ => unreachable!("only calls that remove"),
