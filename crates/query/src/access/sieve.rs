@@ -1,7 +1,7 @@
 //! Conditions that are asked of rows where they stand, before a scan copies them out of their leaf.
 //!
 //! A condition that compares a column with a value which is known when the reader opens becomes a test of the stored
-//! octets: a range of ordinals ([`Layout::ordinal`]), or a text. Conditions are taken in their order up to the first of
+//! octets: ordinals ([`Layout::ordinal`]) or texts. Conditions are taken in their order up to the first of
 //! another kind, so that what may warn or fail is asked of the rows that it was asked of before.
 
 use keel_value::row::{Layout, Ordinal, RowRef};
@@ -21,6 +21,10 @@ enum Test {
     Range { column: usize, low: i64, high: i64, inside: bool },
     /// The column's text compares so with this one.
     Text { column: usize, by: CollationId, op: CompareOp, text: Box<[u8]> },
+    /// The column's ordinal is one of these, or it is none.
+    Among { column: usize, ordinals: Box<[i64]>, inside: bool },
+    /// The column's text is like a pattern, or it is not.
+    Like { column: usize, by: CollationId, pattern: Box<[u8]>, escape: Option<char>, matches: bool },
 }
 
 impl Sieve {
@@ -48,6 +52,13 @@ impl Sieve {
                 ValueRef::Bytes(own) => op.holds(collation::compare(*by, own, text)),
                 _ => false,
             },
+            Test::Among { column, ordinals, inside } => {
+                row.ordinal(*column).is_some_and(|v| ordinals.binary_search(&v).is_ok() == *inside)
+            }
+            Test::Like { column, by, pattern, escape, matches } => match row.get(*column) {
+                ValueRef::Bytes(own) => collation::like_match(*by, own, pattern, *escape) == *matches,
+                _ => false,
+            },
         })
     }
 
@@ -73,6 +84,23 @@ impl Sieve {
                 }
                 both
             }
+            Node::In { negated, by, value, list, .. } => {
+                let column = column_of(value, slot)?;
+                let of = |element: &Expr| ordinal_of(*by, column, slot, element, layout, frame);
+                let found: Option<Vec<Ordinal>> = list.iter().map(of).collect();
+                // What lies between ordinals equals none.
+                let exact = found?.into_iter().filter(|ordinal| ordinal.exact);
+                let mut ordinals: Vec<i64> = exact.filter_map(|o| i64::try_from(o.floor).ok()).collect();
+                ordinals.sort_unstable();
+                self.tests.push(Test::Among { column, ordinals: ordinals.into(), inside: !negated });
+                Some(())
+            }
+            Node::Like { negated, collation: by, value, pattern, escape } if value.ty.is_string() => {
+                let column = column_of(value, slot)?;
+                let pattern = known(pattern, slot, frame)?.as_bytes()?.into();
+                self.tests.push(Test::Like { column, by: *by, pattern, escape: *escape, matches: !negated });
+                Some(())
+            }
             _ => None,
         }
     }
@@ -89,29 +117,15 @@ impl Sieve {
         layout: &Layout,
         frame: &Frame<'_>,
     ) -> Option<()> {
-        if op == CompareOp::NullSafeEq || other.as_column().is_some_and(|c| c.slot == slot) {
+        if op == CompareOp::NullSafeEq {
             return None;
         }
-        let value = other.at_hand(frame)?;
-        let test = match (by, value) {
-            (Comparison::Text(by), ValueRef::Bytes(text)) if own.ty.is_string() => {
-                Test::Text { column, by, op, text: text.into() }
+        let test = match by {
+            Comparison::Text(by) if own.ty.is_string() => {
+                let text = known(other, slot, frame)?.as_bytes()?.into();
+                Test::Text { column, by, op, text }
             }
-            (Comparison::Int | Comparison::Decimal, ValueRef::Int(_)) => {
-                range(column, op, layout.ordinal(column, value)?)
-            }
-            (Comparison::Int | Comparison::Decimal, ValueRef::UInt(_)) if other.ty.is_integer() => {
-                range(column, op, layout.ordinal(column, value)?)
-            }
-            (Comparison::Decimal, ValueRef::Decimal(v))
-                if v.scale() <= other.ty.decimals || other.ty.kind != TypeKind::Decimal =>
-            {
-                range(column, op, layout.ordinal(column, value)?)
-            }
-            (Comparison::Date | Comparison::DateTime, ValueRef::Date(_) | ValueRef::DateTime(_)) => {
-                range(column, op, layout.ordinal(column, value)?)
-            }
-            _ => return None,
+            _ => range(column, op, ordinal_of(by, column, slot, other, layout, frame)?),
         };
         self.tests.push(test);
         Some(())
@@ -122,6 +136,35 @@ impl Sieve {
 fn column_of(expr: &Expr, slot: u16) -> Option<usize> {
     let column = expr.as_column().filter(|column| column.slot == slot)?;
     (expr.ty.kind != TypeKind::Timestamp).then_some(column.column as usize)
+}
+
+/// The value of an expression, where it is the same for all rows in `slot`.
+fn known<'f>(expr: &'f Expr, slot: u16, frame: &Frame<'f>) -> Option<ValueRef<'f>> {
+    let elsewhere = expr.as_column().is_none_or(|column| column.slot != slot);
+    expr.at_hand(frame).filter(|_| elsewhere)
+}
+
+/// Where a known value that a column is compared with stands among the column's.
+fn ordinal_of(
+    by: Comparison,
+    column: usize,
+    slot: u16,
+    other: &Expr,
+    layout: &Layout,
+    frame: &Frame<'_>,
+) -> Option<Ordinal> {
+    let value = known(other, slot, frame)?;
+    let fits = match (by, value) {
+        (Comparison::Int | Comparison::Decimal, ValueRef::Int(_)) => true,
+        (Comparison::Int | Comparison::Decimal, ValueRef::UInt(_)) => other.ty.is_integer(),
+        // `=` and its like round what has more digits than its type.
+        (Comparison::Decimal, ValueRef::Decimal(v)) => {
+            v.scale() <= other.ty.decimals || other.ty.kind != TypeKind::Decimal
+        }
+        (Comparison::Date | Comparison::DateTime, ValueRef::Date(_) | ValueRef::DateTime(_)) => true,
+        _ => false,
+    };
+    layout.ordinal(column, value).filter(|_| fits)
 }
 
 /// The operator with its sides changed.
