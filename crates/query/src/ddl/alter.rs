@@ -2,10 +2,10 @@
 //!
 //! An [`Alteration`] edits the table's record and remembers where each new column and index comes from. If rows keep their
 //! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
-//! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
+//! otherwise the table is copied into new trees. Others go on using the table meanwhile ([`super::online`]).
 
 use keel_base::{Level, SqlResult, Warning, errors};
-use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
+use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait, TableOption};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
@@ -49,6 +49,10 @@ pub(super) struct Words {
     pub actions: Vec<AlterAction>,
     /// ALTER ONLINE TABLE.
     pub online: bool,
+    /// They say that the rows are to be copied.
+    pub told_to_copy: bool,
+    /// How long others are waited for.
+    pub wait: Option<LockWait>,
 }
 
 impl Database {
@@ -87,14 +91,19 @@ impl Database {
         {
             return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
         }
-        alteration.words = Words { actions: alter.actions.clone(), online: alter.online };
+        alteration.words = Words {
+            actions: alter.actions.clone(),
+            online: alter.online,
+            wait: alter.wait.clone(),
+            ..Words::default()
+        };
         let useless = alteration.useless(&alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
         if table.is_temporary() && !alter.actions.iter().all(simple) {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
+        let rows = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
         for said in useless {
             if said.level != Level::Note || session.vars.sql_notes {
@@ -119,7 +128,7 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         let mut actions = create.options.clone();
         actions.push(AlterAction::AddKey(Box::new(create.key.clone())));
-        alteration.words = Words { actions, online: false };
+        alteration.words = Words { actions, wait: create.wait.clone(), ..Words::default() };
         if create.or_replace {
             let name = create.key.name.clone().unwrap_or_default();
             alteration.drop_key(session, &name, true, true)?;
@@ -128,19 +137,19 @@ impl Database {
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
+        let rows = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
         Ok(done(session, rows))
     }
 
     pub(super) fn drop_index(&self, session: &mut Session, drop: &ast::DropIndex) -> SqlResult<Completion> {
-        let (table, _owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
+        let (table, owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
+        let rows = self.carry_out(session, &table, &owned, alteration)?;
         Ok(done(session, rows))
     }
 
@@ -727,7 +736,8 @@ impl Alteration {
         let (options, next) =
             create::options(session, before.collation, &table, std::slice::from_ref(option))?;
         match option {
-            TableOption::Engine(_) => {}
+            // The same engine, which makes the table anew, without the room that dropped rows have left.
+            TableOption::Engine(_) => self.copies = true,
             TableOption::AutoIncrement(_) => self.next_auto = Some(next),
             TableOption::Charset(_) | TableOption::Collate(_) => {
                 self.record.options.collation = options.collation

@@ -1,33 +1,32 @@
 //! Carrying out an alteration: building indexes, copying a table, and showing the result.
 //!
 //! New trees are made and filled in transactions of their own, so many rows at a time, before the definition's transaction
-//! names them: the undo log stays short, and a crash leaves trees that nobody names. The table's exclusive lock keeps all
-//! others out, so the rows stand still. The entries of a new index are sorted first, on disk where they are many: a tree larger
+//! names them: the undo log stays short, and a crash leaves trees that nobody names. Rows are read from a snapshot, and the
+//! new trees follow what others write meanwhile ([`super::online`]). The entries of a new index are sorted first, on disk where they are many: a tree larger
 //! than memory that is filled in any other order reads and writes a page for each row.
 
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
-use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
+use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn};
 use keel_value::row::{self, RowRef};
 use keel_value::{TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
+use super::online::{BATCH_ROWS, Building, Follow, Openness, Writing};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
-use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
+use crate::catalog::{ForeignKey, IndexDef, Shared, TableDef, TableRecord, names};
 use crate::dml::{
-    Checks, EntryBuffers, Generated, RowBuffers, Strictness, Written, check_rows, duplicate_error,
-    insert_row, into_column, write_entry,
+    Checks, EntryBuffers, Generated, RowBuffers, Strictness, Written, check_rows, delete_row,
+    duplicate_error, insert_at, insert_entry, insert_row, into_column, lock_row, write_entry,
 };
 use crate::engine_error;
+use crate::mdl::Owned;
 use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
-
-/// Rows written between two commits while trees are filled.
-const BATCH_ROWS: u64 = 4096;
 
 impl Database {
     /// Makes an altered table real; gives the number of rows that MariaDB would have copied too.
@@ -35,6 +34,7 @@ impl Database {
         &self,
         session: &mut Session,
         table: &Arc<TableDef>,
+        owned: &Owned,
         mut alteration: Alteration,
     ) -> SqlResult<u64> {
         let old = table.record();
@@ -77,22 +77,28 @@ impl Database {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
             alteration.copies |= allowed.told;
+            alteration.words.told_to_copy = allowed.told;
             alteration.converts = becomes || allowed.copies && alteration.copies;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         // Where the column that counted is gone, another counts anew.
         let counts_on = alteration.keeps_auto_increment(table);
-        let last_auto = if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
-        let next = alteration.next_auto.unwrap_or(1);
-        let last_auto = last_auto.max(next.saturating_sub(1));
+        let chosen = alteration.next_auto.unwrap_or(1).saturating_sub(1);
+        let counted = || if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
         let mut pending = PendingTrees::new(self, table.is_temporary());
-        let (rows, last_auto) = if copies {
-            let copied = self.copy(session, table, &mut alteration, last_auto, &mut pending)?;
-            (copied.rows, last_auto.max(copied.last_auto))
+        let openness = Openness::of(session, table, &alteration, copies, owned);
+        let patience = super::lock_timeout(session, alteration.words.wait.as_ref());
+        let open = |session: &Session| Building::begin(self, session, table, owned, openness, patience);
+        let (rows, copied_auto) = if copies {
+            let last_auto = counted().max(chosen);
+            let copied = self.copy(session, table, &mut alteration, last_auto, &mut pending, &open)?;
+            (copied.rows, copied.last_auto)
         } else {
-            self.build_indexes(session, table, &mut alteration, &mut pending)?;
-            (0, last_auto)
+            self.build_indexes(session, table, &mut alteration, &mut pending, &open)?;
+            (0, 0)
         };
+        // Others may have counted on meanwhile.
+        let last_auto = counted().max(chosen).max(copied_auto);
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
         let kept = record.trees();
@@ -138,7 +144,7 @@ impl Database {
         let catalog = self.catalog();
         // MariaDB names the table that it copies into.
         let name = format!("#sql-alter-{:x}-{:x}", std::process::id(), session.id);
-        let mut reading = self.engine().begin(self.quiet(session));
+        let mut reading = self.engine().begin(super::online::quiet(session));
         let mut count = 0;
         for key in added {
             let parent = match key.refers_to(&record.schema, &record.name) {
@@ -153,12 +159,13 @@ impl Database {
     }
 
     /// Makes the trees of new indexes and fills them from the rows.
-    fn build_indexes(
-        &self,
+    fn build_indexes<'b>(
+        &'b self,
         session: &mut Session,
-        table: &Arc<TableDef>,
+        table: &'b Arc<TableDef>,
         alteration: &mut Alteration,
         pending: &mut PendingTrees<'_>,
+        open: &dyn Fn(&Session) -> Building<'b>,
     ) -> SqlResult<()> {
         let clustered = alteration.record.clustered();
         let mut new = Vec::new();
@@ -176,22 +183,12 @@ impl Database {
             return Ok(());
         }
         let built = alteration.record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        self.fill_indexes(session, table, &built, &new)
-    }
-
-    fn fill_indexes(
-        &self,
-        session: &mut Session,
-        source: &TableDef,
-        built: &TableDef,
-        new: &[usize],
-    ) -> SqlResult<()> {
-        let mut reading = self.engine().begin(self.quiet(session));
-        let sorters = gather_entries(session, &mut reading, source, built, new)?;
-        for (sorter, position) in sorters.into_iter().zip(new) {
-            self.fill_index(session, &mut reading, built, *position, sorter.finish()?)?;
+        let mut building = open(session);
+        let sorters = gather_entries(session, &mut building.reading, table, &built, &new)?;
+        for (sorter, position) in sorters.into_iter().zip(&new) {
+            self.fill_index(session, &mut building.reading, &built, *position, sorter.finish()?)?;
         }
-        reading.rollback().map_err(engine_error)
+        building.finish(session, &mut NewIndexes { built: &built, new: &new, buffers: RowBuffers::default() })
     }
 
     /// Fills an index with entries that come in order: its pages become full one after the other, and equal keys of a unique one
@@ -226,13 +223,14 @@ impl Database {
     }
 
     /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
-    fn copy(
-        &self,
+    fn copy<'b>(
+        &'b self,
         session: &mut Session,
-        source: &Arc<TableDef>,
+        source: &'b Arc<TableDef>,
         alteration: &mut Alteration,
         last_auto: u64,
         pending: &mut PendingTrees<'_>,
+        open: &dyn Fn(&Session) -> Building<'b>,
     ) -> SqlResult<Copied> {
         let record = &mut alteration.record;
         record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
@@ -244,57 +242,120 @@ impl Database {
         let origin = &alteration.column_origin;
         let added = (0..origin.len()).filter(|place| origin[*place].is_none());
         generated.add_defaults(&self.catalog(), session, &copy, added)?;
-        let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto };
-        let rows = self.copy_rows(session, &mut copier)?;
+        // What generated columns are worked out from may warn, which then is an error.
+        session.abort_on_warning = session.is_strict() && !generated.is_empty();
+        let mut copier = Copier {
+            source,
+            copy: &copy,
+            origin,
+            checks,
+            generated,
+            last_auto,
+            new: Vec::new(),
+            buffers: RowBuffers::default(),
+        };
+        let mut building = open(session);
+        let rows = self.copy_rows(session, &mut building.reading, &mut copier)?;
+        building.finish(session, &mut copier)?;
+        if copy.clustered.is_none() && source.clustered.is_none() {
+            let last = source.shared.row_number.last(self.engine(), source.rows())?;
+            copy.shared.row_number.raise(self.engine(), copy.rows(), last)?;
+        }
         Ok(Copied { rows, last_auto: copier.last_auto })
     }
 
-    fn copy_rows(&self, session: &mut Session, copier: &mut Copier<'_>) -> SqlResult<u64> {
-        // What generated columns are worked out from may warn, which then is an error.
-        session.abort_on_warning = session.is_strict() && !copier.generated.is_empty();
-        let mut reading = self.engine().begin(self.quiet(session));
-        let mut writing = self.engine().begin(self.quiet(session));
+    fn copy_rows(
+        &self,
+        session: &mut Session,
+        reading: &mut Txn,
+        copier: &mut Copier<'_>,
+    ) -> SqlResult<u64> {
+        let mut writing = Writing::begin(self, session);
         let mut scan =
             reading.scan(copier.source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
-        let mut buffers = RowBuffers::default();
-        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let (mut key, mut row) = (Vec::new(), Vec::new());
         let mut count = 0;
-        loop {
-            match scan.next(&mut reading).map_err(engine_error)? {
-                None => break,
-                Some((_, bytes)) => {
-                    old.clear();
-                    old.extend_from_slice(bytes);
-                }
-            }
+        while let Some((found, bytes)) = scan.next(reading).map_err(engine_error)? {
+            key.clear();
+            key.extend_from_slice(found);
+            row.clear();
+            row.extend_from_slice(bytes);
             count += 1;
             session.current_row = count;
-            copier.convert(session, &old, &mut new)?;
-            copier.checks.test_bytes(session, copier.copy, &mut new)?;
-            let written =
-                insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers, None)?;
-            if let Written::Duplicate(position) = written {
-                let error = duplicate_error(copier.copy, position, &new);
-                writing.rollback().map_err(engine_error)?;
-                return Err(error);
-            }
-            if count % BATCH_ROWS == 0 {
-                writing = self.next_batch(session, writing)?;
-            }
+            copier.put_in(session, &mut writing.txn, &key, None, &row)?;
+            writing.count(session)?;
         }
-        writing.commit().map_err(engine_error)?;
-        reading.rollback().map_err(engine_error)?;
+        writing.txn.commit().map_err(engine_error)?;
         Ok(count)
     }
+}
 
-    fn quiet(&self, session: &Session) -> TxnOptions {
-        TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() }
+/// New indexes that follow the rows.
+struct NewIndexes<'i> {
+    built: &'i TableDef,
+    /// Their positions.
+    new: &'i [usize],
+    buffers: RowBuffers,
+}
+
+impl Follow for NewIndexes<'_> {
+    fn name(&self) -> &str {
+        &self.built.indexes[self.new[0]].name
     }
 
-    fn next_batch(&self, session: &Session, mut full: Txn) -> SqlResult<Txn> {
-        session.check_interrupt()?;
-        full.commit().map_err(engine_error)?;
-        Ok(self.engine().begin(self.quiet(session)))
+    fn take_out(
+        &mut self,
+        _: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: &[u8],
+        new: Option<&[u8]>,
+    ) -> SqlResult<()> {
+        let old = RowRef::new(&self.built.layout, old);
+        let new = new.map(|new| RowRef::new(&self.built.layout, new));
+        let RowBuffers { entry, old_entry, .. } = &mut self.buffers;
+        for index in self.new.iter().map(|position| &self.built.indexes[*position]) {
+            write_entry(index, &old, key, old_entry);
+            if let Some(new) = &new {
+                write_entry(index, new, key, entry);
+                if entry.key == old_entry.key {
+                    continue;
+                }
+            }
+            txn.delete(index.entries(), &old_entry.key).map_err(engine_error)?;
+        }
+        Ok(())
+    }
+
+    fn put_in(
+        &mut self,
+        _: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: &[u8],
+    ) -> SqlResult<()> {
+        let view = RowRef::new(&self.built.layout, new);
+        let old = old.map(|old| RowRef::new(&self.built.layout, old));
+        for position in self.new {
+            let index = &self.built.indexes[*position];
+            write_entry(index, &view, key, &mut self.buffers.entry);
+            if let Some(old) = &old {
+                let RowBuffers { entry, old_entry, .. } = &mut self.buffers;
+                write_entry(index, old, key, old_entry);
+                if entry.key == old_entry.key {
+                    if entry.value != old_entry.value {
+                        txn.update(index.entries(), &entry.key, &entry.value).map_err(engine_error)?;
+                    }
+                    continue;
+                }
+            }
+            let inserted = insert_entry(txn, index, OnDuplicate::LockShared, &mut self.buffers)?;
+            if inserted == Insert::Duplicate {
+                return Err(duplicate_error(self.built, *position, new));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -355,9 +416,80 @@ struct Copier<'c> {
     checks: Checks,
     generated: Generated,
     last_auto: u64,
+    /// A row of the copy.
+    new: Vec<u8>,
+    buffers: RowBuffers,
+}
+
+impl Follow for Copier<'_> {
+    fn name(&self) -> &str {
+        "PRIMARY"
+    }
+
+    fn take_out(
+        &mut self,
+        session: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: &[u8],
+        _: Option<&[u8]>,
+    ) -> SqlResult<()> {
+        let key = match self.copy.clustered_index() {
+            Some(index) => self.key_of(session, index, old)?,
+            None => key.to_vec(),
+        };
+        if !lock_row(self.copy, txn, &key, &mut self.new)? {
+            return Err(errors::internal_error("a row that was copied is gone"));
+        }
+        delete_row(self.copy, txn, &key, &self.new, &mut self.buffers, None)
+    }
+
+    fn put_in(
+        &mut self,
+        session: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        _: Option<&[u8]>,
+        new: &[u8],
+    ) -> SqlResult<()> {
+        let mut row = std::mem::take(&mut self.new);
+        self.convert(session, new, &mut row)?;
+        self.checks.test_bytes(session, self.copy, &mut row)?;
+        let (copy, buffers) = (self.copy, &mut self.buffers);
+        let keeps_number = copy.clustered.is_none() && self.source.clustered.is_none();
+        let written = if keeps_number {
+            buffers.key.clear();
+            buffers.key.extend_from_slice(key);
+            insert_at(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
+        } else {
+            insert_row(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
+        };
+        if let Written::Duplicate(position) = written {
+            return Err(duplicate_error(copy, position, &row));
+        }
+        self.new = row;
+        Ok(())
+    }
 }
 
 impl Copier<'_> {
+    /// The clustered key that a row has in the copy. It was converted before: what there was to say was said.
+    fn key_of(&mut self, session: &mut Session, index: &IndexDef, old: &[u8]) -> SqlResult<Vec<u8>> {
+        let said = std::mem::take(&mut session.diagnostics);
+        let view = RowRef::new(&self.source.layout, old);
+        let mut values = vec![Value::Null; self.origin.len()];
+        let converted = index.parts.iter().try_for_each(|part| {
+            let origin = self.origin[part.column].expect("keys of rows that are followed are made of old columns");
+            values[part.column] = self.converted(session, part.column, origin, view.get(origin).to_owned())?;
+            Ok(())
+        });
+        session.diagnostics = said;
+        converted?;
+        let mut key = Vec::new();
+        index.encode_parts(|column| values[column].as_ref(), &mut key);
+        Ok(key)
+    }
+
     fn convert(&mut self, session: &mut Session, old: &[u8], new: &mut Vec<u8>) -> SqlResult<()> {
         let view = RowRef::new(&self.source.layout, old);
         let mut values = Vec::with_capacity(self.origin.len());

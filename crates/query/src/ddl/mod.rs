@@ -20,6 +20,7 @@ mod foreign;
 mod generated;
 mod index;
 mod keys;
+mod online;
 mod renames;
 mod sequences;
 mod temporary;
