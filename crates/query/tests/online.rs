@@ -184,7 +184,10 @@ fn words_that_keep_writers_out_do() {
             let (answer, written) = alter_beside_writers(database, seed, "primary key (id)", &alter);
             assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
             // Those that began before the table was taken and ended behind it.
-            assert!(written <= WRITERS, "seed {seed}: {alter}: {written} transactions were committed meanwhile");
+            assert!(
+                written <= WRITERS,
+                "seed {seed}: {alter}: {written} transactions were committed meanwhile"
+            );
             assert_same_rows(database, &["id", "id2", "u", "a", "v"], &alter);
         });
     }
@@ -203,7 +206,10 @@ fn duplicates_that_others_make_end_it() {
         // It has begun when a row can be written again; and it waits for who has.
         fiber::sleep(std::time::Duration::from_micros(10));
         client.run("begin");
-        assert_eq!(client.run("update t set u = 70 where id = 8"), "1 (Rows matched: 1  Changed: 1  Warnings: 0)");
+        assert_eq!(
+            client.run("update t set u = 70 where id = 8"),
+            "1 (Rows matched: 1  Changed: 1  Warnings: 0)"
+        );
         assert!(done.try_recv().is_none(), "the index is not built yet");
         client.run("commit");
         assert_eq!(done.recv().unwrap(), "ERROR 1062 (23000): Duplicate entry '70' for key 'uu'");

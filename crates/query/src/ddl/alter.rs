@@ -9,6 +9,7 @@ use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
+use super::copy::Copied;
 use super::database::choose_collation;
 use super::renames::Renames;
 use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
@@ -49,6 +50,8 @@ pub(super) struct Words {
     pub actions: Vec<AlterAction>,
     /// ALTER ONLINE TABLE.
     pub online: bool,
+    /// IGNORE.
+    pub ignore: bool,
     /// They say that the rows are to be copied.
     pub told_to_copy: bool,
     /// How long others are waited for.
@@ -94,6 +97,7 @@ impl Database {
         alteration.words = Words {
             actions: alter.actions.clone(),
             online: alter.online,
+            ignore: alter.ignore,
             wait: alter.wait.clone(),
             ..Words::default()
         };
@@ -103,7 +107,7 @@ impl Database {
         if table.is_temporary() && !alter.actions.iter().all(simple) {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, &owned, alteration)?;
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
         for said in useless {
             if said.level != Level::Note || session.vars.sql_notes {
@@ -115,7 +119,20 @@ impl Database {
         if others.clone().next().is_some() && others.all(simple) {
             return Ok(Completion::default());
         }
-        Ok(done(session, rows))
+        Ok(done(session, &carried))
+    }
+
+    /// Makes a table anew, without the room that dropped rows have left. What was open is committed already.
+    pub(crate) fn rebuild(&self, session: &mut Session, table: &ast::ObjectName) -> SqlResult<()> {
+        let alter = ast::AlterTable {
+            online: false,
+            ignore: false,
+            if_exists: false,
+            table: table.clone(),
+            wait: None,
+            actions: vec![AlterAction::Force],
+        };
+        self.alter_table(session, &alter).map(drop)
     }
 
     pub(super) fn create_index(
@@ -137,9 +154,9 @@ impl Database {
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, &owned, alteration)?;
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
-        Ok(done(session, rows))
+        Ok(done(session, &carried))
     }
 
     pub(super) fn drop_index(&self, session: &mut Session, drop: &ast::DropIndex) -> SqlResult<Completion> {
@@ -149,8 +166,8 @@ impl Database {
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, &owned, alteration)?;
-        Ok(done(session, rows))
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
+        Ok(done(session, &carried))
     }
 
     fn apply(
@@ -255,9 +272,10 @@ fn rank(action: &AlterAction) -> u8 {
 /// The rank of what takes nothing away.
 const RANK_OF_REST: u8 = 2;
 
-fn done(session: &Session, rows: u64) -> Completion {
+fn done(session: &Session, carried: &Copied) -> Completion {
     let warnings = session.diagnostics.warning_count;
-    let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
+    let Copied { rows, duplicates, .. } = *carried;
+    let info = format!("Records: {rows}  Duplicates: {duplicates}  Warnings: {warnings}");
     Completion { affected_rows: rows, info: Some(info), ..Completion::default() }
 }
 

@@ -1,4 +1,4 @@
-//! Carrying out an alteration: building indexes, copying a table, and showing the result.
+//! Carrying out an alteration: building indexes, or copying the table, and showing the result.
 //!
 //! New trees are made and filled in transactions of their own, so many rows at a time, before the definition's transaction
 //! names them: the undo log stays short, and a crash leaves trees that nobody names. Rows are read from a snapshot, and the
@@ -9,19 +9,16 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
 use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn};
-use keel_value::row::{self, RowRef};
-use keel_value::{TypeKind, Value, convert};
+use keel_value::row::RowRef;
 
 use super::PendingTrees;
 use super::alter::Alteration;
-use super::online::{BATCH_ROWS, Building, Follow, Openness, Writing};
+use super::copy::Copied;
+use super::online::{BATCH_ROWS, Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
-use crate::catalog::{ForeignKey, IndexDef, Shared, TableDef, TableRecord, names};
-use crate::dml::{
-    Checks, EntryBuffers, Generated, RowBuffers, Strictness, Written, check_rows, delete_row,
-    duplicate_error, insert_at, insert_entry, insert_row, into_column, lock_row, write_entry,
-};
+use crate::catalog::{ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names};
+use crate::dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
 use crate::mdl::Owned;
 use crate::sequence;
@@ -29,14 +26,14 @@ use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
 impl Database {
-    /// Makes an altered table real; gives the number of rows that MariaDB would have copied too.
+    /// Makes an altered table real; gives the rows that MariaDB would have copied too.
     pub(super) fn carry_out(
         &self,
         session: &mut Session,
         table: &Arc<TableDef>,
         owned: &Owned,
         mut alteration: Alteration,
-    ) -> SqlResult<u64> {
+    ) -> SqlResult<Copied> {
         let old = table.record();
         alteration.settle(table);
         let becomes = alteration.record.options.is_sequence() != table.is_sequence();
@@ -76,9 +73,12 @@ impl Database {
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
-            alteration.copies |= allowed.told;
+            // Rows that are duplicates are left out as they are copied.
+            let may_drop = alteration.words.ignore && adds_unique(&alteration);
+            alteration.copies |= allowed.told || may_drop;
+            alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
-            alteration.converts = becomes || allowed.copies && alteration.copies;
+            alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         // Where the column that counted is gone, another counts anew.
@@ -89,16 +89,15 @@ impl Database {
         let openness = Openness::of(session, table, &alteration, copies, owned);
         let patience = super::lock_timeout(session, alteration.words.wait.as_ref());
         let open = |session: &Session| Building::begin(self, session, table, owned, openness, patience);
-        let (rows, copied_auto) = if copies {
+        let mut copied = Copied::default();
+        if copies {
             let last_auto = counted().max(chosen);
-            let copied = self.copy(session, table, &mut alteration, last_auto, &mut pending, &open)?;
-            (copied.rows, copied.last_auto)
+            copied = self.copy(session, table, &mut alteration, last_auto, &mut pending, &open)?;
         } else {
             self.build_indexes(session, table, &mut alteration, &mut pending, &open)?;
-            (0, 0)
-        };
+        }
         // Others may have counted on meanwhile.
-        let last_auto = counted().max(chosen).max(copied_auto);
+        let last_auto = counted().max(chosen).max(copied.last_auto);
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
         let kept = record.trees();
@@ -107,7 +106,7 @@ impl Database {
             let altered = self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
             self.raise_auto_increment(&altered, last_auto)?;
-            return Ok(if alteration.converts { rows } else { checked });
+            return Ok(copied.shown(alteration.converts, checked));
         }
         let mut definition = self.definition(session)?;
         record.version = definition.catalog.version + 1;
@@ -131,7 +130,7 @@ impl Database {
         definition.commit()?;
         pending.keep();
         self.raise_auto_increment(&altered, last_auto)?;
-        Ok(if alteration.converts { rows } else { checked })
+        Ok(copied.shown(alteration.converts, checked))
     }
 
     /// Whether all rows have what new foreign keys ask for; gives the number of rows looked at. The table in the making and
@@ -220,73 +219,6 @@ impl Database {
             }
         }
         loader.finish().map_err(engine_error)
-    }
-
-    /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
-    fn copy<'b>(
-        &'b self,
-        session: &mut Session,
-        source: &'b Arc<TableDef>,
-        alteration: &mut Alteration,
-        last_auto: u64,
-        pending: &mut PendingTrees<'_>,
-        open: &dyn Fn(&Session) -> Building<'b>,
-    ) -> SqlResult<Copied> {
-        let record = &mut alteration.record;
-        record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
-        record.make_trees(|| pending.create(session, source.id))?;
-        let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        let copy = Arc::new(copy);
-        let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let mut generated = Generated::bind(&self.catalog(), session, &copy)?;
-        let origin = &alteration.column_origin;
-        let added = (0..origin.len()).filter(|place| origin[*place].is_none());
-        generated.add_defaults(&self.catalog(), session, &copy, added)?;
-        // What generated columns are worked out from may warn, which then is an error.
-        session.abort_on_warning = session.is_strict() && !generated.is_empty();
-        let mut copier = Copier {
-            source,
-            copy: &copy,
-            origin,
-            checks,
-            generated,
-            last_auto,
-            new: Vec::new(),
-            buffers: RowBuffers::default(),
-        };
-        let mut building = open(session);
-        let rows = self.copy_rows(session, &mut building.reading, &mut copier)?;
-        building.finish(session, &mut copier)?;
-        if copy.clustered.is_none() && source.clustered.is_none() {
-            let last = source.shared.row_number.last(self.engine(), source.rows())?;
-            copy.shared.row_number.raise(self.engine(), copy.rows(), last)?;
-        }
-        Ok(Copied { rows, last_auto: copier.last_auto })
-    }
-
-    fn copy_rows(
-        &self,
-        session: &mut Session,
-        reading: &mut Txn,
-        copier: &mut Copier<'_>,
-    ) -> SqlResult<u64> {
-        let mut writing = Writing::begin(self, session);
-        let mut scan =
-            reading.scan(copier.source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
-        let (mut key, mut row) = (Vec::new(), Vec::new());
-        let mut count = 0;
-        while let Some((found, bytes)) = scan.next(reading).map_err(engine_error)? {
-            key.clear();
-            key.extend_from_slice(found);
-            row.clear();
-            row.extend_from_slice(bytes);
-            count += 1;
-            session.current_row = count;
-            copier.put_in(session, &mut writing.txn, &key, None, &row)?;
-            writing.count(session)?;
-        }
-        writing.txn.commit().map_err(engine_error)?;
-        Ok(count)
     }
 }
 
@@ -397,162 +329,14 @@ fn split_payload(payload: &[u8]) -> (usize, &[u8]) {
     (u32::from_le_bytes(*unique_len) as usize, value)
 }
 
+/// Whether an index is new that takes no key twice.
+fn adds_unique(alteration: &Alteration) -> bool {
+    let kept = |index: &IndexRecord| alteration.kept_indexes.iter().any(|k| names::same(k, &index.name));
+    alteration.record.indexes.iter().any(|index| index.kind != IndexKind::Plain && !kept(index))
+}
+
 /// What orders the rows: names and directions of the clustered key's columns.
 fn clustering(record: &TableRecord) -> Option<Vec<(usize, bool)>> {
     let index = &record.indexes[record.clustered()?];
     Some(index.parts.iter().map(|p| (p.column, p.descending)).collect())
-}
-
-struct Copied {
-    rows: u64,
-    last_auto: u64,
-}
-
-/// Rows of one table as rows of its altered self.
-struct Copier<'c> {
-    source: &'c TableDef,
-    copy: &'c TableDef,
-    origin: &'c [Option<usize>],
-    checks: Checks,
-    generated: Generated,
-    last_auto: u64,
-    /// A row of the copy.
-    new: Vec<u8>,
-    buffers: RowBuffers,
-}
-
-impl Follow for Copier<'_> {
-    fn name(&self) -> &str {
-        "PRIMARY"
-    }
-
-    fn take_out(
-        &mut self,
-        session: &mut Session,
-        txn: &mut Txn,
-        key: &[u8],
-        old: &[u8],
-        _: Option<&[u8]>,
-    ) -> SqlResult<()> {
-        let key = match self.copy.clustered_index() {
-            Some(index) => self.key_of(session, index, old)?,
-            None => key.to_vec(),
-        };
-        if !lock_row(self.copy, txn, &key, &mut self.new)? {
-            return Err(errors::internal_error("a row that was copied is gone"));
-        }
-        delete_row(self.copy, txn, &key, &self.new, &mut self.buffers, None)
-    }
-
-    fn put_in(
-        &mut self,
-        session: &mut Session,
-        txn: &mut Txn,
-        key: &[u8],
-        _: Option<&[u8]>,
-        new: &[u8],
-    ) -> SqlResult<()> {
-        let mut row = std::mem::take(&mut self.new);
-        self.convert(session, new, &mut row)?;
-        self.checks.test_bytes(session, self.copy, &mut row)?;
-        let (copy, buffers) = (self.copy, &mut self.buffers);
-        let keeps_number = copy.clustered.is_none() && self.source.clustered.is_none();
-        let written = if keeps_number {
-            buffers.key.clear();
-            buffers.key.extend_from_slice(key);
-            insert_at(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
-        } else {
-            insert_row(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
-        };
-        if let Written::Duplicate(position) = written {
-            return Err(duplicate_error(copy, position, &row));
-        }
-        self.new = row;
-        Ok(())
-    }
-}
-
-impl Copier<'_> {
-    /// The clustered key that a row has in the copy. It was converted before: what there was to say was said.
-    fn key_of(&mut self, session: &mut Session, index: &IndexDef, old: &[u8]) -> SqlResult<Vec<u8>> {
-        let said = std::mem::take(&mut session.diagnostics);
-        let view = RowRef::new(&self.source.layout, old);
-        let mut values = vec![Value::Null; self.origin.len()];
-        let converted = index.parts.iter().try_for_each(|part| {
-            let origin = self.origin[part.column].expect("keys of rows that are followed are made of old columns");
-            values[part.column] = self.converted(session, part.column, origin, view.get(origin).to_owned())?;
-            Ok(())
-        });
-        session.diagnostics = said;
-        converted?;
-        let mut key = Vec::new();
-        index.encode_parts(|column| values[column].as_ref(), &mut key);
-        Ok(key)
-    }
-
-    fn convert(&mut self, session: &mut Session, old: &[u8], new: &mut Vec<u8>) -> SqlResult<()> {
-        let view = RowRef::new(&self.source.layout, old);
-        let mut values = Vec::with_capacity(self.origin.len());
-        for (place, origin) in self.origin.iter().enumerate() {
-            let value = match origin {
-                _ if self.copy.columns[place].generated.is_some() => Value::Null,
-                Some(column) => self.converted(session, place, *column, view.get(*column).to_owned())?,
-                None => self.added(session, place)?,
-            };
-            values.push(value);
-        }
-        let strictness = Strictness::of(session, false, false);
-        self.generated.fill(session, self.copy, &mut values, strictness)?;
-        // A column that begins to count goes on behind its values.
-        if let Some(auto) = self.copy.auto_increment {
-            let counted = match &values[auto.column] {
-                Value::Int(n) => u64::try_from(*n).unwrap_or(0),
-                Value::UInt(n) => *n,
-                _ => 0,
-            };
-            self.last_auto = self.last_auto.max(counted);
-        }
-        new.clear();
-        row::encode_values(&self.copy.layout, &values, new);
-        Ok(())
-    }
-
-    fn converted(
-        &self,
-        session: &mut Session,
-        place: usize,
-        column: usize,
-        value: Value,
-    ) -> SqlResult<Value> {
-        let (from, to) = (&self.source.columns[column], &self.copy.columns[place]);
-        if from.ty == to.ty && (to.nullable || !value.is_null()) {
-            return Ok(value);
-        }
-        let value = match value {
-            Value::DateTime(utc) if from.ty.kind == TypeKind::Timestamp => {
-                Value::DateTime(convert::timestamp_to_local(utc, &*session.vars.time_zone))
-            }
-            other => other,
-        };
-        if value.is_null() && !to.nullable {
-            let error = errors::warn_data_truncated(&*to.name, session.current_row);
-            if session.is_strict() {
-                return Err(error);
-            }
-            session.warn(error);
-            return Ok(super::implicit_default(&to.ty));
-        }
-        let strictness = Strictness::of(session, false, false);
-        into_column(session, self.copy, place, &from.ty, value, strictness)
-    }
-
-    fn added(&mut self, session: &mut Session, place: usize) -> SqlResult<Value> {
-        let column = &self.copy.columns[place];
-        if column.auto_increment {
-            self.last_auto += 1;
-            let next = self.last_auto;
-            return Ok(if column.ty.unsigned { Value::UInt(next) } else { Value::Int(next as i64) });
-        }
-        super::columns::value_for_old_rows(session, column)
-    }
 }

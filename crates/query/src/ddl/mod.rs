@@ -13,6 +13,7 @@ mod alter;
 mod checks;
 mod columns;
 mod conditional;
+mod copy;
 mod create;
 mod database;
 mod drop;

@@ -64,7 +64,11 @@ impl Openness {
             || lock == Lock::Exclusive
         {
             Openness::Nothing
-        } else if lock == Lock::Shared || words.told_to_copy || copies && !can_follow(table, alteration) {
+        } else if lock == Lock::Shared
+            || words.told_to_copy
+            || words.ignore
+            || copies && !can_follow(table, alteration)
+        {
             Openness::Reads
         } else {
             Openness::Writes
@@ -183,8 +187,7 @@ impl<'b> Building<'b> {
         if keys.is_empty() {
             return Ok(());
         }
-        let mut newest =
-            engine.begin(TxnOptions { isolation: Isolation::ReadUncommitted, ..quiet(session) });
+        let mut newest = engine.begin(TxnOptions { isolation: Isolation::ReadUncommitted, ..quiet(session) });
         let mut writing = Writing::begin(self.database, session);
         let (mut old, mut new, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut changed = Vec::new();
