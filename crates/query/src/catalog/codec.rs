@@ -659,8 +659,9 @@ mod tests {
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
     }
 
-    /// Formats 4 and 3 end a list of no items earlier each, the latter's tables have no generated columns.
+    /// Formats 5, 4 and 3 end a list of no items earlier each, the latter's tables have no generated columns.
     fn older_formats(mut table: TableRecord) {
+        table.slots.clear();
         table.indexes[0].options = IndexOptions::default();
         let older = |table: &TableRecord, format: u8, less: usize| {
             let mut bytes = encode_table(table);
@@ -668,11 +669,13 @@ mod tests {
             bytes[0] = format;
             decode_table("test", "t", &bytes)
         };
-        assert_eq!(older(&table, 4, 4), Some(table.clone()));
-        assert_eq!(older(&table, 4, 5), None);
+        assert_eq!(older(&table, 5, 4), Some(table.clone()));
+        assert_eq!(older(&table, 5, 5), None);
+        assert_eq!(older(&table, 4, 8), Some(table.clone()));
+        assert_eq!(older(&table, 4, 9), None);
         table.columns[2].generated = None;
-        assert_eq!(older(&table, 3, 8), Some(table.clone()));
-        assert_eq!(older(&table, 3, 9), None);
+        assert_eq!(older(&table, 3, 12), Some(table.clone()));
+        assert_eq!(older(&table, 3, 13), None);
     }
 
     #[test]
