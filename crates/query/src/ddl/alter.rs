@@ -31,6 +31,10 @@ pub(super) struct Alteration {
     pub kept_indexes: Vec<std::sync::Arc<str>>,
     /// Rows change their bytes or their order.
     pub copies: bool,
+    /// Columns come elsewhere than at the end, go, or move: where MariaDB copies the rows for that, so are they here.
+    pub rearranges: bool,
+    /// Copied rows are held against conditions: MariaDB does not where its engine makes the table anew.
+    pub tests_rows: bool,
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
     /// Some generated column gets other values.
@@ -308,6 +312,8 @@ impl Alteration {
             kept_indexes: record.indexes.iter().map(|i| i.name.clone()).collect(),
             record,
             copies: false,
+            rearranges: false,
+            tests_rows: true,
             converts: false,
             new_expressions: false,
             next_auto: None,
@@ -458,6 +464,7 @@ impl Alteration {
         }
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
+        self.rearranges |= place < self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
         if !stored
@@ -532,6 +539,7 @@ impl Alteration {
             return Ok(());
         };
         self.take_column(place);
+        self.rearranges = true;
         let Alteration { record, kept_indexes, .. } = self;
         for index in &mut record.indexes {
             let parts = index.parts.len();
@@ -582,6 +590,7 @@ impl Alteration {
         if matches!(position, ColumnPosition::After(after) if names::same(after, &name)) {
             return Err(errors::bad_field(&*name, &*self.record.name));
         }
+        self.rearranges = true;
         let own = self.record.slots.iter().position(|slot| *slot == Slot::Column(place));
         let (column, origin) = self.take_column(place);
         let to = self.place(Some(position))?;
