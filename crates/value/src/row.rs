@@ -412,7 +412,7 @@ impl<'a> RowRef<'a> {
     pub fn small(&self, index: usize) -> Option<Small> {
         let place = &self.layout.places[index];
         if let Codec::Decimal { precision, scale } = place.codec
-            && index < usize::from(self.count)
+            && place.slot < self.count
             && !self.null_bit_set(place)
         {
             let bytes = self.bytes.get((self.fixed_start + place.position) as usize..)?;
@@ -520,6 +520,8 @@ mod tests {
         assert_eq!([0, 2].map(|n| row.get(n)), [ValueRef::Int(3), ValueRef::Int(1)]);
         assert_eq!([1, 3].map(|n| row.get(n)), [ValueRef::Bytes(b"new"), ValueRef::Null]);
         assert_eq!([0, 1, 2, 3].map(|n| row.is_null(n)), [false, false, false, true]);
+        assert_eq!([0, 2].map(|n| row.ordinal(n)), [Some(3), Some(1)]);
+        assert_eq!(row.small(0), Some(Small { digits: 3, scale: 0 }));
         let mut newer = Vec::new();
         encode_values(
             &layout,

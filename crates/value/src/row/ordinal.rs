@@ -80,7 +80,7 @@ impl RowRef<'_> {
     #[inline]
     pub fn ordinal(&self, index: usize) -> Option<i64> {
         let place = &self.layout.places[index];
-        if index >= usize::from(self.count) {
+        if place.slot >= self.count {
             let default = self.layout.columns[index].default.as_ref();
             return self.layout.ordinal(index, default).and_then(|o| i64::try_from(o.floor).ok());
         }
