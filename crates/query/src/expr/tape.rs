@@ -78,9 +78,9 @@ impl Tape {
             self.values[place] = match self.steps[place] {
                 Step::Constant(value) => Some(value),
                 Step::Column { slot, column } => slots[slot as usize].small(column),
-                Step::Add(left, right) => both(left, right, Small::add),
-                Step::Sub(left, right) => both(left, right, Small::sub),
-                Step::Mul(left, right) => both(left, right, Small::mul),
+                Step::Add(left, right) => both(left, right, Small::checked_add),
+                Step::Sub(left, right) => both(left, right, Small::checked_sub),
+                Step::Mul(left, right) => both(left, right, Small::checked_mul),
             };
         }
     }

@@ -51,7 +51,7 @@ impl Small {
 
     /// Sum; its scale is the larger of both.
     #[inline]
-    pub fn add(self, other: Small) -> Option<Small> {
+    pub fn checked_add(self, other: Small) -> Option<Small> {
         let scale = self.scale.max(other.scale);
         let digits = self.digits_at(scale)?.checked_add(other.digits_at(scale)?)?;
         Some(Small { digits, scale })
@@ -59,7 +59,7 @@ impl Small {
 
     /// Difference; its scale is the larger of both.
     #[inline]
-    pub fn sub(self, other: Small) -> Option<Small> {
+    pub fn checked_sub(self, other: Small) -> Option<Small> {
         let scale = self.scale.max(other.scale);
         let digits = self.digits_at(scale)?.checked_sub(other.digits_at(scale)?)?;
         Some(Small { digits, scale })
@@ -67,7 +67,7 @@ impl Small {
 
     /// Product; its scale is the sum of both.
     #[inline]
-    pub fn mul(self, other: Small) -> Option<Small> {
+    pub fn checked_mul(self, other: Small) -> Option<Small> {
         let scale = self.scale + other.scale;
         let digits = self.digits.checked_mul(other.digits)?;
         (scale <= SCALE_MAX).then_some(Small { digits, scale })
@@ -102,7 +102,9 @@ mod tests {
         for a in &decimals {
             for b in &decimals {
                 let (x, y) = (a.to_small().unwrap(), b.to_small().unwrap());
-                for (small, exact) in [(x.add(y), a.add(b)), (x.sub(y), a.sub(b)), (x.mul(y), a.mul(b))] {
+                for (small, exact) in
+                    [(x.checked_add(y), a.add(b)), (x.checked_sub(y), a.sub(b)), (x.checked_mul(y), a.mul(b))]
+                {
                     let exact = exact.unwrap();
                     match small {
                         Some(small) => {
@@ -123,6 +125,9 @@ mod tests {
         }
         let lowest = Decimal::from_i64(i64::MIN);
         assert_eq!(lowest.to_small(), None);
-        assert_eq!(Small::of(ValueRef::Int(i64::MIN)).unwrap().add(Small { digits: -1, scale: 0 }), None);
+        assert_eq!(
+            Small::of(ValueRef::Int(i64::MIN)).unwrap().checked_add(Small { digits: -1, scale: 0 }),
+            None
+        );
     }
 }
