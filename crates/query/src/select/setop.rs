@@ -247,7 +247,8 @@ fn values(
     }
     if columns.is_empty() {
         for ((expr, tree), text) in bound[0].iter().zip(&rows[0]).zip(names) {
-            let name = super::metadata::shortened(super::metadata::item_name(tree, text));
+            let client = binder.cx.session.vars.client_collation;
+            let name = super::metadata::shortened(super::metadata::item_name(tree, text), client);
             columns.push(super::metadata::describe(expr, name.into(), &[]));
         }
     }

@@ -338,7 +338,11 @@ impl Parser<'_> {
     pub(super) fn data_type(&mut self) -> SqlResult<DataType> {
         let family = self.type_family()?;
         let first = self.pos;
-        let token = self.advance();
+        let mut token = self.advance();
+        // Behind a point any word may be a name.
+        if token.tok == Tok::PlainWord {
+            token.kw = Kw::lookup(self.text_of(token));
+        }
         if let Some(found) = token.kw.map(|kw| self.foreign_type(family, kw)).transpose()?.flatten() {
             return Ok(found);
         }
@@ -366,20 +370,17 @@ impl Parser<'_> {
         if !self.at_ident() || self.peek_at(1).tok != Tok::Dot {
             return Ok(self.options.types);
         }
-        let family = match self.text_of(self.peek()) {
-            b"mariadb_schema" => TypeFamily::MariaDb,
-            b"oracle_schema" => TypeFamily::Oracle,
-            b"maxdb_schema" => TypeFamily::MaxDb,
+        let name = self.ident()?;
+        self.expect(Tok::Dot)?;
+        match name.as_str() {
+            "mariadb_schema" => Ok(TypeFamily::MariaDb),
+            "oracle_schema" => Ok(TypeFamily::Oracle),
+            "maxdb_schema" => Ok(TypeFamily::MaxDb),
             _ => {
-                let name = self.ident()?;
-                self.expect(Tok::Dot)?;
-                let word = String::from_utf8_lossy(self.text_of(self.peek())).into_owned();
-                return Err(errors::unknown_data_type(format!("{name}.{word}")));
+                let word = String::from_utf8_lossy(self.text_of(self.peek()));
+                Err(errors::unknown_data_type(format!("{name}.{word}")))
             }
-        };
-        self.advance();
-        self.advance();
-        Ok(family)
+        }
     }
 
     /// What a word means in another family's types only. A family that is named concerns dates, the mode all of them.
