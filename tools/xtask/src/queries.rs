@@ -73,7 +73,8 @@ fn show(found: &Finding) {
 }
 
 fn options(args: &[String]) -> Result<Options, String> {
-    let mut options = Options { seed: 1, minutes: 1.0, checks: vec![Check::Compare, Check::Partitions, Check::Changes] };
+    let mut options =
+        Options { seed: 1, minutes: 1.0, checks: vec![Check::Compare, Check::Partitions, Check::Changes] };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = args.next().ok_or(USAGE)?;

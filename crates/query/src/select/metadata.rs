@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use keel_sql::ast::{Expr as Tree, LiteralValue};
-use keel_value::{CollationId, TypeKind};
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
+use keel_value::{CollationId, TypeKind};
 
 use crate::bind::{ScopeTable, ViewPart};
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};

@@ -169,8 +169,7 @@ impl Runner {
         for server in [MARIA, KEEL] {
             self.ask(server, "START TRANSACTION")?;
             let Some(changed) = self.ask(server, sql)? else {
-                let verdict =
-                    if server == KEEL { Verdict::Differs(Class::Lost) } else { Verdict::Skipped };
+                let verdict = if server == KEEL { Verdict::Differs(Class::Lost) } else { Verdict::Skipped };
                 return Ok((verdict, replies.iter().map(shown).collect()));
             };
             let left = if changed.error_code().is_some() { Some(changed) } else { self.ask(server, &rows)? };
@@ -260,7 +259,10 @@ impl Runner {
         };
         let mut lines: Vec<String> = named.iter().map(definitions).map(|text| format!("{text};")).collect();
         self.both("START TRANSACTION")?;
-        if check != Check::Changes && class != Class::Lost && self.judge(check, query)?.0 == Verdict::Differs(class) {
+        if check != Check::Changes
+            && class != Class::Lost
+            && self.judge(check, query)?.0 == Verdict::Differs(class)
+        {
             for table in &named {
                 let Some(ids) = self.ask(KEEL, &format!("SELECT id FROM {table} ORDER BY id"))? else {
                     continue;
