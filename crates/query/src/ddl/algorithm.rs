@@ -104,6 +104,16 @@ pub(super) fn allow(
     Ok(Allowed { copies: need.way == Way::Copy, told: false })
 }
 
+/// Refuses ALGORITHM=INPLACE (1845) for a change of a temporary table, which is always copied. Other words are taken.
+pub(super) fn allow_temporary(actions: &[AlterAction]) -> SqlResult<()> {
+    match algorithm_of(actions) {
+        Some(AlterAlgorithm::Inplace) => {
+            Err(refusal(AlterAlgorithm::Inplace.words(), None, Way::Copy.words()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn refusal(what: &str, reason: Option<&str>, other: &str) -> SqlError {
     match reason {
         Some(reason) => errors::alter_operation_not_supported_reason(what, reason, other),

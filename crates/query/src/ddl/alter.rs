@@ -109,7 +109,8 @@ impl Database {
         let useless = alteration.useless(&alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
-        if table.is_temporary() && !alter.actions.iter().all(simple) {
+        let words = |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
+        if table.is_temporary() && !alter.actions.iter().all(|action| simple(action) || words(action)) {
             alteration.copy_all();
         }
         let carried = self.carry_out(session, &table, &owned, alteration)?;
@@ -119,7 +120,6 @@ impl Database {
                 session.push_warning(said);
             }
         }
-        let words = |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
         let mut others = alter.actions.iter().filter(|action| !words(action));
         if others.clone().next().is_some() && others.all(simple) {
             return Ok(Completion::default());

@@ -80,6 +80,8 @@ impl Database {
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
             alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
+        } else if alteration.copies {
+            algorithm::allow_temporary(&alteration.words.actions)?;
         }
         let copies = alteration.copies
             || clustering(&old, &Some)
