@@ -56,6 +56,7 @@ mod window;
 pub mod xa;
 mod xml;
 
+pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
 pub use files::FileRules;

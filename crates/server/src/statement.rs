@@ -57,8 +57,10 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
+        types: keel_query::type_family(mode),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
+        client_charset: core.sql.vars.client_collation.charset().name(),
         as_sent: as_sent(core.sql.vars.client_collation),
         ..ParseOptions::default()
     }

@@ -60,7 +60,14 @@ impl Binder<'_> {
         if let Some(special) = self.special(name, written, &mut args)? {
             return Ok(special);
         }
-        let Some(function) = func::lookup(name) else { return Err(self.unknown_function(name, written)) };
+        let Some(function) = func::lookup(name) else {
+            return Err(match (name, args.len()) {
+                // There is no binary log that it could look into.
+                ("binlog_gtid_pos", 2) => errors::no_binary_logging(),
+                ("binlog_gtid_pos", _) => errors::wrong_paramcount_to_native_fct(written),
+                _ => self.unknown_function(name, written),
+            });
+        };
         if args.len() < function.min
             || args.len() > function.max
             || func::json::lacks_partner(function, args.len())
@@ -153,6 +160,7 @@ impl Binder<'_> {
                 let mut args = take(args);
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
+                self.check_compared(&a, &b, "nullif")?;
                 let (ty, derivation) = (a.ty.clone(), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };

@@ -254,7 +254,8 @@ pub(super) fn bind_items(
             }
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, clause)?;
-                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)));
+                let client = binder.cx.session.vars.client_collation;
+                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)), client);
                 let of_view = match expr {
                     Tree::Column(column) => binder.scope().view_column(column),
                     _ => None,

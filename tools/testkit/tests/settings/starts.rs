@@ -124,6 +124,17 @@ const PROOFS: &[Proof] = &[
         let let_in = |options: &[&str]| Client::connect(&start(options).unix(), &login).is_ok();
         assert_eq!([let_in(&[]), let_in(&["--skip-grant-tables"])], [false, true]);
     }),
+    ("skip_name_resolve", || {
+        let host = |options: &[&str]| {
+            let server = start(options);
+            let mut client = Command::new("mariadb");
+            client.args(["--no-defaults", "-uroot", "-h127.0.0.1", "-Ne", "SELECT USER()"]);
+            let output = client.arg(format!("-P{}", server.port)).output().expect("the client runs");
+            String::from_utf8_lossy(&output.stdout).trim().to_string()
+        };
+        assert_eq!(host(&[]), "root@localhost");
+        assert_eq!(host(&["--skip-name-resolve"]), "root@127.0.0.1");
+    }),
     ("skip_show_database", || {
         let shown = |options: &[&str]| {
             let server = start(options);
