@@ -22,6 +22,7 @@ mod index;
 mod keys;
 mod renames;
 mod sequences;
+mod system;
 mod temporary;
 mod view;
 mod view_expr;

@@ -6,7 +6,7 @@ use keel_base::SqlResult;
 
 use super::spill::{BUFFER_BYTES, Reader, Run, append_row};
 use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 
 /// Rows being kept, as records of a run without keys.
 pub struct RowList {
@@ -23,9 +23,9 @@ pub struct RowCursor {
 }
 
 impl RowList {
-    /// A list without rows for `bytes_max` of memory.
-    pub fn new(bytes_max: u64, host: Arc<dyn Host>) -> RowList {
-        RowList { bytes: Vec::new(), file: None, memory: Allowance::new(bytes_max, host) }
+    /// A list without rows for so much memory.
+    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> RowList {
+        RowList { bytes: Vec::new(), file: None, memory: Allowance::new(room, host) }
     }
 
     /// Whether it has no rows.
@@ -55,8 +55,12 @@ impl RowList {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(Run::create(&**self.memory.host())?),
+            None => {
+                self.memory.check_session(self.bytes.len())?;
+                self.file.insert(Run::create(&**self.memory.host())?)
+            }
         };
+        self.memory.check_file(file.len() + self.bytes.len() as u64)?;
         file.append(&mut self.bytes)?;
         if self.bytes.capacity() > BUFFER_BYTES * 2 {
             self.bytes = Vec::new();

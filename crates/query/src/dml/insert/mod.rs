@@ -122,7 +122,14 @@ pub(crate) fn run(
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
     let mut work = Work::begin(plan, session, params, strictness, returning);
-    let result = work.all(session);
+    let result = match work.all(session) {
+        // LIMIT ROWS EXAMINED ends it early, without an error.
+        Err(error) if session.examined.ends(&error) => {
+            session.warn(error);
+            Ok(())
+        }
+        result => result,
+    };
     let returned = work.returning.take().map(|returning| returning.sent);
     let (counts, auto) = work.end(session);
     result?;
