@@ -145,7 +145,12 @@ impl Allowance {
 
     /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
     pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
-        host.work_memory().take(bytes).then(|| Allowance { host, granted: START_BYTES + bytes, wanted: 0, room: Room::from(0) })
+        host.work_memory().take(bytes).then(|| Allowance {
+            host,
+            granted: START_BYTES + bytes,
+            wanted: 0,
+            room: Room::from(0),
+        })
     }
 
     /// Whether `used` octets may be used; takes more if that helps.

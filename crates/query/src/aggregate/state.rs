@@ -95,9 +95,8 @@ impl State {
                 Sum::Text(Box::default())
             }
         };
-        let seen = call
-            .distinct
-            .then(|| Box::new(Distinct::new(session.vars.tmp_room(), session.host.clone())));
+        let seen =
+            call.distinct.then(|| Box::new(Distinct::new(session.vars.tmp_room(), session.host.clone())));
         State { seen, held_bytes: 0, sum }
     }
 

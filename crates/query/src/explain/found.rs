@@ -9,8 +9,8 @@ use keel_base::SqlResult;
 use keel_storage::Read;
 use keel_value::Value;
 
-use super::query::{Child, children, without_tables};
 use super::Shown;
+use super::query::{Child, children, without_tables};
 use crate::access::{AccessPath, PartCondition, TableReader};
 use crate::expr::{EvalContext, Expr, Node, walk};
 use crate::join::{Matching, Runner, Source, TableSource, all_hold};
@@ -173,10 +173,13 @@ impl Finder<'_> {
     ) -> SqlResult<bool> {
         let (is_point, parts) = match &*source.path {
             AccessPath::Point { key, .. } => (true, key.iter().collect()),
-            AccessPath::Ranges { alternatives, .. } => (false, match operands(alternatives) {
-                Some(operands) => operands,
-                None => return Ok(false),
-            }),
+            AccessPath::Ranges { alternatives, .. } => (
+                false,
+                match operands(alternatives) {
+                    Some(operands) => operands,
+                    None => return Ok(false),
+                },
+            ),
             _ => return Ok(false),
         };
         if !parts.into_iter().all(|part| is_known(part, *known)) {

@@ -8,9 +8,7 @@ use keel_value::Value;
 
 use super::Shown;
 use super::found::Findings;
-use super::query::{
-    Child, children, groups_by_index, has_tests, joined_share, last_alias, references,
-};
+use super::query::{Child, children, groups_by_index, has_tests, joined_share, last_alias, references};
 use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::counts::{Counts, Figures};
 use crate::expr::{CompareOp, Expr, Node};
@@ -394,7 +392,9 @@ fn gather_compared(source: &Source, pairs: &mut Vec<[(u16, u16); 2]>) {
         Source::Table(table) => {
             let values: Vec<&Expr> = match &*table.path {
                 AccessPath::Point { key, .. } => key.iter().collect(),
-                AccessPath::Ranges { alternatives, .. } => alternatives.iter().flatten().map_while(equal).collect(),
+                AccessPath::Ranges { alternatives, .. } => {
+                    alternatives.iter().flatten().map_while(equal).collect()
+                }
                 _ => return,
             };
             let Some(index) = crate::access::path_index(&table.path) else { return };

@@ -31,7 +31,6 @@ use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, SelectPlan};
 use crate::session::Session;
 
-use found::Findings;
 pub use running::Question;
 use tree::Times;
 

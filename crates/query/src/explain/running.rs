@@ -57,7 +57,9 @@ impl Database {
                 }
                 _ => Err(errors::target_not_explainable()),
             },
-            Body::PointSelect(_) | Body::Do(_) | Body::PassedOver(_) | Body::Direct => Err(errors::target_not_explainable()),
+            Body::PointSelect(_) | Body::Do(_) | Body::PassedOver(_) | Body::Direct => {
+                Err(errors::target_not_explainable())
+            }
         }
     }
 
@@ -92,7 +94,8 @@ fn told(
 ) -> Vec<Vec<Value>> {
     if asked.json {
         let times = asked.analyze.then_some(Times { planning, running: asked.nanos, in_progress: true });
-        let text = tree::text((shown, &Findings::default()), &running.params, times, session.vars.join_buffer_bytes);
+        let text =
+            tree::text((shown, &Findings::default()), &running.params, times, session.vars.join_buffer_bytes);
         return vec![vec![Value::bytes(text.as_bytes())]];
     }
     let form = ast::Explain {

@@ -33,7 +33,12 @@ fn millis(nanos: u64) -> f64 {
 }
 
 /// What is shown, as text.
-pub(super) fn text((shown, found): (&Shown<'_>, &Findings), params: &[Value], times: Option<Times>, buffer_bytes: u64) -> String {
+pub(super) fn text(
+    (shown, found): (&Shown<'_>, &Findings),
+    params: &[Value],
+    times: Option<Times>,
+    buffer_bytes: u64,
+) -> String {
     let mut whole = Object::default();
     if let Some(times) = times {
         if times.in_progress {

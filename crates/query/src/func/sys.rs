@@ -69,7 +69,9 @@ pub const FUNCTIONS: &[Function] = &[
     function!("sys.version_minor", 0, 0, small, |_, _, cx| Ok(version(cx, 1))),
     function!("sys.version_patch", 0, 0, small, |_, _, cx| Ok(version(cx, 2))),
     // Nothing is instrumented.
-    function!("sys.ps_thread_id", 1, 1, |_, _| Ok((SqlType::bigint_unsigned(), true)), |_, _, _| Ok(Value::Null)),
+    function!("sys.ps_thread_id", 1, 1, |_, _| Ok((SqlType::bigint_unsigned(), true)), |_, _, _| Ok(
+        Value::Null
+    )),
     function!("sys.ps_is_consumer_enabled", 1, 1, varchar::<3>, |_, _, _| Ok(Value::Null)),
     function!("sys.ps_is_account_enabled", 2, 2, varchar::<3>, |_, _, _| Ok(text_value("NO"))),
 ];

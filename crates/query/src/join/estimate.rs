@@ -45,9 +45,13 @@ fn of_table(source: &TableSource, before: f64) -> (f64, f64) {
     match &*source.path {
         AccessPath::Empty => (0.0, before),
         AccessPath::Virtual => (MADE_UP, found),
-        AccessPath::Point { key, .. } if key.iter().all(|part| walk::facts(part).is_constant()) => (0.0, before),
+        AccessPath::Point { key, .. } if key.iter().all(|part| walk::facts(part).is_constant()) => {
+            (0.0, before)
+        }
         AccessPath::Point { .. } => (before + before / ROWS_COMPARED, before),
-        AccessPath::Ranges { .. } if matches!(source.choice.kind, AccessKind::Ref | AccessKind::EqRef) => (found + found / ROWS_COMPARED, found),
+        AccessPath::Ranges { .. } if matches!(source.choice.kind, AccessKind::Ref | AccessKind::EqRef) => {
+            (found + found / ROWS_COMPARED, found)
+        }
         AccessPath::Ranges { index, .. } => {
             let clustered = source.covering || source.table.clustered == Some(*index);
             let each = if clustered { 1.0 / ROWS_COMPARED } else { 1.0 };

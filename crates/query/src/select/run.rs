@@ -61,11 +61,10 @@ pub(super) fn to_sink(
 ) -> SqlResult<u64> {
     let limit = session.vars.select_limit;
     if let Some(export) = &plan.export {
-        let (counted, rows) = export
-            .run(session, |session, output| {
-                let counted = body(plan, session, params, None, limit, u64::MAX, output);
-                Ok(ended(session, counted)?.unwrap_or(0))
-            })?;
+        let (counted, rows) = export.run(session, |session, output| {
+            let counted = body(plan, session, params, None, limit, u64::MAX, output);
+            Ok(ended(session, counted)?.unwrap_or(0))
+        })?;
         session.found_rows = counted;
         return Ok(rows);
     }

@@ -156,7 +156,8 @@ const HIDDEN: &[&str] = &["OPEN_TABLES"];
 /// The names of a virtual database's tables.
 pub fn names(schema: &str) -> Vec<String> {
     if !schema.eq_ignore_ascii_case("information_schema") {
-        let tables = SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(schema)).then(|| system::tables_of(schema));
+        let tables =
+            SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(schema)).then(|| system::tables_of(schema));
         return tables.flatten().map_or_else(Vec::new, |tables| tables.keys().cloned().collect());
     }
     TABLES.values().map(|t| t.name.to_string()).filter(|n| !HIDDEN.contains(&n.as_str())).collect()

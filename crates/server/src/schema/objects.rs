@@ -82,7 +82,9 @@ fn system_row(rows: &mut RowMaker<'_>, table: &TableDef, own: &system::SystemTab
     let (engine, blob) = (own.engine(), table.columns.iter().any(|column| column.ty.is_blob()));
     let format = match engine {
         "Aria" => "Page",
-        "PERFORMANCE_SCHEMA" if !blob && !table.columns.iter().any(|c| c.ty.kind == TypeKind::VarChar) => "Fixed",
+        "PERFORMANCE_SCHEMA" if !blob && !table.columns.iter().any(|c| c.ty.kind == TypeKind::VarChar) => {
+            "Fixed"
+        }
         _ => "Dynamic",
     };
     for (name, value) in [

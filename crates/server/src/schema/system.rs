@@ -122,9 +122,7 @@ fn read_column(name: &str, [ty, nullable, collation, default, extra]: [&'static 
         text if text.starts_with('\'') && !column.ty.is_blob() && !column.ty.is_temporal() => {
             ColumnDefault::Value(default_value(&column.ty, text.trim_matches('\'')))
         }
-        number if number.parse::<i64>().is_ok() => {
-            ColumnDefault::Value(default_value(&column.ty, number))
-        }
+        number if number.parse::<i64>().is_ok() => ColumnDefault::Value(default_value(&column.ty, number)),
         expression => ColumnDefault::Expression(expression.to_string()),
     };
     column

@@ -265,8 +265,7 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     }
     if table.is_virtual() && !table.is_series() {
         let sql = system_tables::create_table(&table, own, layout);
-        let columns =
-            vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
+        let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
         return Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]));
     }
     let sql = match table.is_series() {

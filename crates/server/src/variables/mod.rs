@@ -16,6 +16,7 @@ pub mod value;
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
+use keel_base::{SqlError, errors};
 use parking_lot::RwLock;
 
 pub use value::Setting;
@@ -141,7 +142,8 @@ const DEPRECATED: &[(&str, &str)] = &[
 /// What SET warns of, where a variable is to go.
 pub fn deprecation(variable: &Variable) -> Option<SqlError> {
     let (name, instead) = DEPRECATED.iter().find(|(name, _)| *name == variable.name)?;
-    let instead = if instead.is_empty() { String::new() } else { format!(". Please use '{instead}' instead") };
+    let instead =
+        if instead.is_empty() { String::new() } else { format!(". Please use '{instead}' instead") };
     Some(errors::warn_deprecated(format_args!("@@{name}"), instead))
 }
 

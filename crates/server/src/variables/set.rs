@@ -10,8 +10,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, deprecation, pace, size,
-    table, with_word,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, deprecation,
+    pace, size, table, with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
