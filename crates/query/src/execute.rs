@@ -383,10 +383,14 @@ impl Database {
                 Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
             }
             Body::PassedOver(note) => {
-                if let Some(note) = note {
-                    session.warn(note.clone());
-                }
-                Ok(Completion::default())
+                let info = match note {
+                    Some(note) => {
+                        session.warn(note.clone());
+                        None
+                    }
+                    None => Some("Rows matched: 0  Changed: 0  Warnings: 0".to_string()),
+                };
+                Ok(Completion { info, ..Completion::default() })
             }
             Body::Direct => Err(errors::not_supported_yet("this statement")),
         }

@@ -195,6 +195,11 @@ impl Allowance {
         }
     }
 
+    /// Whether it is for what is kept in files alone.
+    pub fn is_for_files(&self) -> bool {
+        self.room.memory == 0
+    }
+
     /// The same room for what is kept in files alone.
     pub fn room_of_files(&self) -> Room {
         Room { memory: 0, ..self.room }

@@ -325,9 +325,14 @@ pub(crate) struct Examined {
 }
 
 impl Examined {
+    /// Counts what was examined, for the next look at it.
+    pub fn count(&mut self, count: u64) {
+        self.count = self.count.saturating_add(count);
+    }
+
     /// Counts what was examined; 1931 where that is too much.
     pub fn add(&mut self, count: u64) -> SqlResult<()> {
-        self.count = self.count.saturating_add(count);
+        self.count(count);
         match self.most {
             Some(most) if self.count > most => {
                 Err(errors::query_result_incomplete(format_args!("LIMIT ROWS EXAMINED {most}")))

@@ -349,7 +349,8 @@ impl TableDef {
             "unique" => IndexKind::Unique,
             _ => IndexKind::Plain,
         };
-        if kind == IndexKind::Primary {
+        let is_whole = || columns.iter().all(|column| !self.columns[*column].nullable);
+        if kind == IndexKind::Primary || kind == IndexKind::Unique && self.clustered.is_none() && is_whole() {
             self.clustered = Some(self.indexes.len());
         }
         let part = |column: &usize| KeyPart { column: *column, prefix: None, descending: false };

@@ -57,9 +57,14 @@ pub(super) fn findings(
         Shown::Change { finder, .. } => (*finder, true),
         Shown::Insert { query: None, .. } => return Ok(Findings::default()),
     };
-    let mut finder = Finder { session, params, reads: !counts && !changes, found: Findings::default() };
-    finder.plan(plan)?;
-    Ok(finder.found)
+    let warnings = session.diagnostics.clone();
+    let mut finder =
+        Finder { session: &mut *session, params, reads: !counts && !changes, found: Findings::default() };
+    let done = finder.plan(plan);
+    let found = finder.found;
+    // What the values are worth the statement itself says, when it runs.
+    session.diagnostics = warnings;
+    done.map(|()| found)
 }
 
 struct Finder<'s> {

@@ -477,6 +477,10 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
         true => index.map(|place| crate::access::whole_key_len(table, place)),
         false => index.map(|_| choice.key_len),
     };
+    let rows = match reads_whole {
+        true => table.row_estimate().map_or(choice.rows, |rows| rows as f64),
+        false => choice.rows,
+    };
     let mut extra = String::new();
     if !merged.is_empty() {
         push(&mut extra, &format!("Using union({})", merged.join(",")));
@@ -496,7 +500,7 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
         key_len: key_len.map(|len| len.to_string()).or(merged_len),
         reference: references(source).map(|list| list.join(",")),
         counted: figures(&source.counts),
-        rows: Some(choice.rows.max(1.0) as u64),
+        rows: Some(rows.max(1.0) as u64),
         extra: Some(extra),
         ..Line::default()
     }

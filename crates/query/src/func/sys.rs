@@ -121,7 +121,8 @@ fn path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
         let value = cx.session.host.system_variable(cx.session, VarScope::Global, name);
         let Ok(Value::Bytes(folder)) = value else { continue };
         let folder = String::from_utf8_lossy(&folder).trim_end_matches('/').to_string();
-        if let Some(rest) = path.strip_prefix(&folder).filter(|rest| rest.starts_with('/')) {
+        let rest = path.strip_prefix(&folder).filter(|rest| !folder.is_empty() && rest.starts_with('/'));
+        if let Some(rest) = rest {
             return Ok(text_value(format!("@@{name}{rest}")));
         }
     }

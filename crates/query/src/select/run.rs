@@ -71,10 +71,11 @@ pub(super) fn to_sink(
     if plan.is_into() {
         let mut variables = ToVariables { plan, rows: 0 };
         let counted = body(plan, session, params, None, limit, u64::MAX, &mut variables);
-        session.found_rows = ended(session, counted)?.unwrap_or(variables.rows);
-        if variables.rows == 0 {
+        let is_over = counted.as_ref().err().is_none_or(|error| session.examined.ends(error));
+        if variables.rows == 0 && is_over {
             session.warn(errors::sp_fetch_no_data());
         }
+        session.found_rows = ended(session, counted)?.unwrap_or(variables.rows);
         return Ok(variables.rows);
     }
     sink.columns(plan.columns())?;

@@ -46,6 +46,9 @@ impl RowList {
 
     /// Writes to a file what memory should not hold. Waits.
     pub fn settle(&mut self) -> SqlResult<()> {
+        if self.memory.is_for_files() {
+            self.memory.check_file(self.file.as_ref().map_or(0, Run::len) + self.bytes.len() as u64)?;
+        }
         let fits = match &self.file {
             Some(_) => self.bytes.len() < BUFFER_BYTES,
             None => self.memory.allows(self.bytes.capacity()),
@@ -56,7 +59,7 @@ impl RowList {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                self.memory.check_session(self.bytes.len())?;
+                self.memory.check_session(self.bytes.capacity())?;
                 self.file.insert(Run::create(&**self.memory.host())?)
             }
         };

@@ -171,7 +171,7 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> SqlResult<()> {
-        self.memory.check_session(self.arena.len())?;
+        self.memory.check_session(self.arena.len() + self.entries.len() * size_of::<Entry>())?;
         self.order();
         let rows = self.entries.iter().map(|e| {
             let end = (e.offset + e.key_len + e.payload_len) as usize;

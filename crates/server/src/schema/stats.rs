@@ -61,7 +61,11 @@ fn index_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> Sql
             match table.clustered_index() {
                 Some(clustered) => {
                     for part in &clustered.parts {
-                        names.push(&table.columns[part.column].name);
+                        let name: &str = &table.columns[part.column].name;
+                        if names.contains(&name) {
+                            continue;
+                        }
+                        names.push(name);
                         prefixes.push((names.clone(), count));
                     }
                 }

@@ -53,13 +53,9 @@ pub fn tables_of(schema: &str) -> Option<&'static Tables> {
     }
 }
 
-/// The table of that name; names of `performance_schema` have no case.
+/// The table of that name.
 pub fn find(schema: &str, name: &str) -> Option<&'static SystemTable> {
-    let tables = tables_of(schema)?;
-    match tables.get(name) {
-        None if schema.eq_ignore_ascii_case(PERFORMANCE) => tables.get(&name.to_ascii_lowercase()),
-        found => found,
-    }
+    tables_of(schema)?.get(name)
 }
 
 /// What is known of a table beyond its definition.
@@ -167,6 +163,10 @@ fn read_type(text: &str, collation: CollationId) -> SqlType {
         "timestamp" => return SqlType::temporal(TypeKind::Timestamp, first.unwrap_or(0) as u8),
         "time" => return SqlType::temporal(TypeKind::Time, first.unwrap_or(0) as u8),
         "decimal" => SqlType::decimal(first.unwrap_or(10), second.unwrap_or(0) as u8),
+        "double" if second.is_some() => {
+            let digits = SqlType::new(TypeKind::Double).with_length(first.unwrap_or(10));
+            digits.with_decimals(second.unwrap_or(0) as u8)
+        }
         "double" => SqlType::new(TypeKind::Double),
         "tinyint" => SqlType::new(TypeKind::TinyInt),
         "smallint" => SqlType::new(TypeKind::SmallInt),
@@ -193,6 +193,6 @@ mod tests {
         let db = find("mysql", "db").unwrap();
         assert_eq!((db.table.indexes.len(), db.engine(), db.is_view), (2, "Aria", false));
         assert!(find("mysql", "user").unwrap().is_view);
-        assert!(find("performance_schema", "Threads").is_some());
+        assert!(find("performance_schema", "threads").is_some());
     }
 }

@@ -122,17 +122,14 @@ pub(crate) fn run(
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
     let mut work = Work::begin(plan, session, params, strictness, returning);
-    let result = match work.all(session) {
-        // LIMIT ROWS EXAMINED ends it early, without an error.
-        Err(error) if session.examined.ends(&error) => {
-            session.warn(error);
-            Ok(())
-        }
-        result => result,
-    };
+    let result = work.all(session);
     let returned = work.returning.take().map(|returning| returning.sent);
     let (counts, auto) = work.end(session);
-    result?;
+    // LIMIT ROWS EXAMINED ends it early, without an error.
+    let early = match result {
+        Err(error) if session.examined.ends(&error) => Some(error),
+        result => result.map(|()| None)?,
+    };
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let duplicates = if plan.ignore { counts.records - counts.copied } else { counts.displaced };
@@ -140,6 +137,9 @@ pub(crate) fn run(
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });
+    if let Some(reason) = early {
+        session.warn(reason);
+    }
     let given = [counts.records, duplicates];
     if let Some(sent) = returned {
         return Ok(Completion { affected_rows: sent, had_rows: true, given, ..Completion::default() });
