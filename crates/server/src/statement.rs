@@ -279,7 +279,10 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
         return;
     }
     let new = "'SELECT <select list> INTO <destination> FROM...'";
-    let warning = errors::warn_deprecated("<select expression> INTO <destination>;", new);
+    let warning = errors::warn_deprecated(
+        "<select expression> INTO <destination>;",
+        format_args!(". Please use {new} instead"),
+    );
     let max = core.sql.vars.max_error_count;
     core.sql.diagnostics.push_first(warning.into(), max);
 }

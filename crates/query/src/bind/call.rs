@@ -38,6 +38,11 @@ impl Binder<'_> {
             return self.window_call(call, over);
         }
         if let Some(db) = &call.db {
+            if db.eq_ignore_ascii_case("sys")
+                && let Some(function) = func::lookup(&format!("sys.{}", call.name))
+            {
+                return self.call_of_sys(call, function);
+            }
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
         }
         if let Some(aggregate) = self.aggregate(call)? {
@@ -49,6 +54,16 @@ impl Binder<'_> {
             args.push(if of_octets { self.octets_argument(arg)? } else { self.scalar(arg)? });
         }
         self.with_name(&call.name, &call.written, args)
+    }
+
+    /// A call of a function that is a stored one in MariaDB.
+    fn call_of_sys(&mut self, call: &FunctionCall, function: &func::Function) -> SqlResult<Expr> {
+        let count = call.args.len();
+        if count < function.min || count > function.max {
+            return Err(errors::sp_wrong_no_of_args("FUNCTION", function.name, function.max, count));
+        }
+        let args: SqlResult<Vec<Expr>> = call.args.iter().map(|arg| self.scalar(arg)).collect();
+        self.with_name(function.name, function.name, args?)
     }
 
     /// A call of a built-in function by its name in lower case.

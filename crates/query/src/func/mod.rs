@@ -24,11 +24,13 @@ pub mod pattern;
 pub mod search;
 mod sformat;
 pub mod string;
+mod sys;
 mod tochar;
 mod weight;
 mod xml;
 
 pub use pattern::flags_of as regex_flags_of;
+pub use sys::SYS_CONFIG;
 
 use std::cell::OnceCell;
 
@@ -131,13 +133,14 @@ const SPATIAL_BEGINNINGS: &[&str] = &["st_", "mbr"];
 const SPATIAL_ENDS: &[&str] = &["fromtext", "fromwkb"];
 
 /// Whether MariaDB has a function that is not here.
-pub(crate) fn is_missing(name: &str) -> bool {
+pub fn is_missing(name: &str) -> bool {
     KNOWN_MISSING.contains(&name)
         || SPATIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
         || SPATIAL_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 const TABLES: &[&[Function]] = &[
+    sys::FUNCTIONS,
     string::FUNCTIONS,
     search::FUNCTIONS,
     numeric::FUNCTIONS,

@@ -89,7 +89,15 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
     meta.schema = table.schema.clone();
     meta.org_name = table.columns[place].name.clone();
     match &table.def {
-        Some(def) if def.is_virtual() && !def.is_series() => meta.flags = flags::NO_DEFAULT_VALUE,
+        Some(def) if def.is_virtual() && !def.is_series() => match &*def.schema {
+            "mysql" | "performance_schema" => meta.flags = column_flags(def, place),
+            // Its tables are views, which are derived ones here.
+            "sys" => {
+                meta.org_table = "".into();
+                meta.schema = "".into();
+            }
+            _ => meta.flags = flags::NO_DEFAULT_VALUE,
+        },
         Some(def) => meta.flags = column_flags(def, place),
         None if matches!(table.view, ViewPart::Function) => meta.schema = json_table::DATABASE.into(),
         // A derived table's columns have a table of their own, but no table behind it.

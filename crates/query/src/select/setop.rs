@@ -525,7 +525,7 @@ impl Part {
                 Ok(true)
             }
             Part::Both { op: SetOp::Union, all: false, .. } => {
-                let mut seen = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
+                let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
                     if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
                         output.row(session, row)
@@ -595,7 +595,7 @@ impl SetPlan {
             return Ok(counted(seen));
         }
         let most = (!self.ties && !self.calc_found_rows).then_some(end);
-        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
+        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         self.root.run(
