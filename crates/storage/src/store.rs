@@ -327,7 +327,12 @@ impl Store {
             pool: Arc::new(
                 Pool::new(frames, frames_max).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?,
             ),
-            log: Arc::new(Log::new(segments, checkpoint, config.redo_capacity_bytes, config.log_buffer_bytes)),
+            log: Arc::new(Log::new(
+                segments,
+                checkpoint,
+                config.redo_capacity_bytes,
+                config.log_buffer_bytes,
+            )),
             spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
         });
         let weak: Weak<Core> = Arc::downgrade(&core);

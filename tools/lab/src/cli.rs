@@ -13,7 +13,7 @@ use crate::engines::{self, Skipped, in_path};
 use crate::machine;
 use crate::plan::{Choice, Plan, Scenario};
 use crate::report;
-use crate::runner::{Folders, Runner, forecast};
+use crate::runner::{Folders, Runner};
 use crate::scenarios;
 
 /// What the command takes.
@@ -178,12 +178,12 @@ fn measure(
     fs::write(folders.out.join("lab.json"), text + "\n").map_err(|error| format!("lab.json: {error}"))?;
     println!("{}: {}", scenario.name, scenario.what);
     println!("the report found: {}", scenario.found);
-    let forecast = forecast(plan, runner.left());
     println!(
-        "{} runs of {} s, {pairs} pairs, seed {}; about {forecast}",
+        "{} runs, of {} s where they count, {pairs} pairs, seed {}; about {}",
         runner.left(),
         plan.seconds,
-        runner.seed()
+        runner.seed(),
+        runner.rest()
     );
     let began = Instant::now();
     let done = runner.run();

@@ -242,7 +242,7 @@ fn purge(world: &mut World, name: &str, value: u64) -> (u64, u64) {
     run(&mut world.root, &format!("SET GLOBAL {name}={value}"));
     run(&mut world.root, "CREATE OR REPLACE TABLE d.purged (a INT PRIMARY KEY)");
     run(&mut world.root, &format!("INSERT INTO d.purged SELECT seq FROM seq_1_to_{PURGED}"));
-    let mut metric = |world: &mut World, name: &str| -> u64 {
+    let metric = |world: &mut World, name: &str| -> u64 {
         let sql = format!("SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME='{name}'");
         run(&mut world.root, &sql).parse().expect("a figure")
     };

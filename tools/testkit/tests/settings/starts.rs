@@ -80,8 +80,7 @@ const PROOFS: &[Proof] = &[
     }),
     ("innodb_log_buffer_size", || {
         let waits = ["2M", "512M"].map(|size| {
-            let options =
-                [&format!("--innodb-log-buffer-size={size}"), "--innodb-flush-log-at-trx-commit=0"];
+            let options = [&format!("--innodb-log-buffer-size={size}"), "--innodb-flush-log-at-trx-commit=0"];
             let server = start(&options);
             let mut root = session(&server);
             run(&mut root, "CREATE TABLE t (a INT PRIMARY KEY, b CHAR(250))");
