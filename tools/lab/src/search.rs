@@ -34,6 +34,18 @@ pub struct Candidate {
     pub lines: Vec<String>,
 }
 
+impl Candidate {
+    /// Of lines some of which may name a setting twice: the last one counts.
+    pub fn new(name: impl Into<String>, all: impl IntoIterator<Item = String>) -> Candidate {
+        let mut lines: Vec<String> = Vec::new();
+        for line in all {
+            lines.retain(|other| self::name(other) != self::name(&line));
+            lines.push(line);
+        }
+        Candidate { name: name.into(), lines }
+    }
+}
+
 /// A setting with the values that are tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knob {
@@ -204,6 +216,12 @@ mod tests {
             once.dedup();
             assert_eq!(names.len(), once.len(), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn the_last_line_of_a_setting_counts() {
+        let lines = ["a=1", "b-c=2", "b_c = 3"].map(str::to_string);
+        assert_eq!(Candidate::new("x", lines).lines, ["a=1", "b_c = 3"]);
     }
 
     #[test]

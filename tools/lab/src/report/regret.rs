@@ -105,7 +105,7 @@ pub fn sentence(study: &Study, checked: &[Checked]) -> Option<String> {
         let worst = worst(&regrets)?;
         let cells = words::count(regrets.len(), "cell");
         Some(format!(
-            "{engine} without settings leaves {} of the best that a search finds (median of {cells}), {} at worst ({})",
+            "the regret of {engine} is {} (median of {cells}), {} at worst ({})",
             shown(median),
             shown(worst.value),
             worst.cell
