@@ -190,6 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_is_of_the_same_pair_where_it_has_one() {
+        let folder = scratch_dir("journal");
+        let mut journal = Journal::open(&folder, "s", true).unwrap();
+        for (cell, pair, tps) in [("few", 1, 10.0), ("many", 1, 30.0), ("many", 2, 20.0), ("others", 2, 90.0)]
+        {
+            let mut measured = measurement("a", pair, pair);
+            (measured.cell, measured.result.tps) = (cell.into(), tps);
+            journal.add(&measured).unwrap();
+        }
+        let is_cell = |cell: &str| cell != "others";
+        let peak = |arm: &str, pair: u32| journal.peak(arm, pair, is_cell);
+        assert_eq!(
+            (peak("a", 1), peak("a", 2), peak("a", 3), peak("b", 1)),
+            (Some(30.0), Some(20.0), Some(30.0), None)
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn another_scenario_is_refused() {
         let folder = scratch_dir("journal");
         Journal::open(&folder, "s", true).unwrap().add(&measurement("a", 1, 1)).unwrap();
