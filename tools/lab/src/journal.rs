@@ -48,11 +48,10 @@ impl Journal {
         let path = folder.join(file);
         let text = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(folder).map_err(text)?;
-        let kept = match fs::read_to_string(&path) {
-            Ok(lines) => kept(&lines, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?,
-            Err(_) => Vec::new(),
-        };
-        rewrite(&path, &kept).map_err(text)?;
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        let (lines, kept) =
+            kept(&before, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?;
+        rewrite(&path, &lines).map_err(text)?;
         let file = File::options().append(true).open(&path).map_err(text)?;
         let done = kept.iter().map(Kept::of).collect();
         let last_order = kept.iter().map(|m| m.order).max().unwrap_or(0);
@@ -106,9 +105,9 @@ impl Journal {
     }
 }
 
-/// The measurements that stay; a last line that was cut off does not.
-fn kept(text: &str, scenario: &str, quick: bool) -> Result<Vec<Measurement>, String> {
-    let mut kept = Vec::new();
+/// The lines that stay, and what they say; a last line that was cut off does not.
+fn kept<'a>(text: &'a str, scenario: &str, quick: bool) -> Result<(Vec<&'a str>, Vec<Measurement>), String> {
+    let (mut stay, mut kept) = (Vec::new(), Vec::new());
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let measurement: Measurement = match serde_json::from_str(line) {
@@ -124,18 +123,19 @@ fn kept(text: &str, scenario: &str, quick: bool) -> Result<Vec<Measurement>, Str
             return Err(format!("holds {} {form}; choose another --out", measurement.scenario));
         }
         if measurement.trouble.is_none() {
+            stay.push(*line);
             kept.push(measurement);
         }
     }
-    Ok(kept)
+    Ok((stay, kept))
 }
 
 /// Writes the journal anew, by a file beside it.
-fn rewrite(path: &Path, kept: &[Measurement]) -> std::io::Result<()> {
+fn rewrite(path: &Path, kept: &[&str]) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
-    for measurement in kept {
-        writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+    for line in kept {
+        writeln!(file, "{line}")?;
     }
     file.sync_all()?;
     fs::rename(&beside, path)?;

@@ -255,7 +255,7 @@ fn ctrl_c_stops_all_keeps_what_was_measured_and_the_same_command_goes_on() {
     assert_eq!(kept.lines().count(), 1);
     let output = start().wait_with_output().expect("ends");
     assert!(output.status.success(), "{}", said(&output));
-    assert!(journal().starts_with(&kept) && journal().lines().count() == 2);
+    assert!(journal().starts_with(&kept) && journal().lines().count() == 2, "{}", said(&output));
     assert!(root.join("out/report.html").exists());
     fs::remove_dir_all(&root).expect("is ours");
 }
