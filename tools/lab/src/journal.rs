@@ -48,7 +48,10 @@ impl Journal {
         let path = folder.join(file);
         let text = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(folder).map_err(text)?;
-        let before = fs::read_to_string(&path).unwrap_or_default();
+        let before = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(text)?,
+        };
         let (lines, kept) =
             kept(&before, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?;
         rewrite(&path, &lines).map_err(text)?;
