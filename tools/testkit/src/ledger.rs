@@ -94,7 +94,8 @@ fn transfer(client: &mut Client, number: u64, seq: u64, random: &mut Random) -> 
     ];
     for sql in &statements {
         match client.one(sql)? {
-            Reply::Error { code: 1213 | 1205, .. } => {
+            // 1412: a table was altered since the transaction's snapshot.
+            Reply::Error { code: 1213 | 1205 | 1412, .. } => {
                 client.one("ROLLBACK")?;
                 return Ok(false);
             }
@@ -105,6 +106,58 @@ fn transfer(client: &mut Client, number: u64, seq: u64, random: &mut Random) -> 
         }
     }
     Ok(true)
+}
+
+/// Alters the tables of the ledger while the clients write them; what the ledger says stays the same.
+pub struct Alterer {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+/// Alterations in pairs that undo each other, indexes and copies.
+const ALTERATIONS: [&str; 10] = [
+    "ALTER TABLE entry ADD KEY extra (amount, pad)",
+    "ALTER TABLE entry DROP KEY extra",
+    "ALTER TABLE entry MODIFY amount BIGINT NOT NULL, ADD UNIQUE KEY twice (seq, client)",
+    "ALTER TABLE entry MODIFY amount INT NOT NULL, DROP KEY twice",
+    "ALTER TABLE entry DROP PRIMARY KEY, ADD PRIMARY KEY (seq, client)",
+    "ALTER TABLE entry DROP PRIMARY KEY, ADD PRIMARY KEY (client, seq), LOCK=NONE",
+    "ALTER TABLE account ADD COLUMN more INT NOT NULL DEFAULT 7 FIRST, ADD KEY (note)",
+    "ALTER TABLE account DROP COLUMN more, DROP KEY note",
+    "ALTER TABLE entry FORCE",
+    "OPTIMIZE TABLE account",
+];
+
+impl Alterer {
+    /// Starts a session on `server`. A statement that the end of an earlier life has kept from its turn, or that was done then
+    /// already, is an error and passed over.
+    pub fn start(server: &Server, seed: u64) -> io::Result<Alterer> {
+        let mut client = server.client_in("ledger")?;
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, count) = (stop.clone(), done.clone());
+        let mut random = Random::new(seed);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let sql = ALTERATIONS[random.below(ALTERATIONS.len() as u64) as usize];
+                match client.one(sql) {
+                    // Duplicate names, names that are not there, 1205 and 1213 of metadata locks.
+                    Ok(Reply::Error { code: 1060 | 1061 | 1091 | 1205 | 1213, .. }) => {}
+                    Ok(Reply::Error { code, message, .. }) => panic!("{code} {message}: {sql}"),
+                    Ok(_) => _ = count.fetch_add(1, Ordering::Relaxed),
+                    Err(_) => return,
+                }
+            }
+        });
+        Ok(Alterer { stop, done, thread })
+    }
+
+    /// Waits for its end; gives how many alterations were done.
+    pub fn finish(self) -> u64 {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().expect("who alters the ledger panicked");
+        self.done.load(Ordering::Relaxed)
+    }
 }
 
 /// Compares the tables with what the clients were told; the text says what is wrong. On success each client's last entry is

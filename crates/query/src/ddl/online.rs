@@ -246,7 +246,7 @@ impl Writing<'_> {
     /// A row more was written.
     pub fn count(&mut self, session: &Session) -> SqlResult<()> {
         self.rows += 1;
-        if self.rows % BATCH_ROWS == 0 {
+        if self.rows.is_multiple_of(BATCH_ROWS) {
             session.check_interrupt()?;
             self.txn.commit().map_err(engine_error)?;
             self.txn = self.database.engine().begin(quiet(session));

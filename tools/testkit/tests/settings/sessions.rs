@@ -83,21 +83,18 @@ const PROOFS: &[Proof] = &[
         assert!(syncs[0] >= 200 && syncs[1] < 100, "{syncs:?}");
     }),
     ("innodb_io_capacity", |world, _| {
-        let written = [100, 20_000].map(|pages| {
+        let written = |world: &mut World, pages: u32| {
             run(&mut world.root, &format!("SET GLOBAL innodb_io_capacity_max={pages}"));
             written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity={pages}"))
-        });
-        pace_is_automatic_again(world);
-        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
+        };
+        paces_differ(world, written);
     }),
     ("innodb_io_capacity_max", |world, _| {
         // The other one is never above it.
-        let written = [100, 20_000].map(|pages| {
+        paces_differ(world, |world, pages| {
             run(&mut world.root, "SET GLOBAL innodb_io_capacity=20000");
             written_in_a_second(world, &format!("SET GLOBAL innodb_io_capacity_max={pages}"))
         });
-        pace_is_automatic_again(world);
-        assert!(written[0] <= 200 && written[1] > 2 * written[0], "{written:?}");
     }),
     ("innodb_lock_wait_timeout", |world, name| {
         waits_for_a_lock(world, name, "UPDATE d.held SET a = 2", "UPDATE d.held SET a = 3");
@@ -363,6 +360,14 @@ fn written_in_a_second(world: &mut World, set: &str) -> u64 {
     world.status("Innodb_buffer_pool_pages_flushed") - before
 }
 
+/// 100 pages a second are not passed, 20,000 are more; where the machine is busy, not at once.
+fn paces_differ(world: &mut World, written: impl Fn(&mut World, u32) -> u64) {
+    let slow = written(world, 100);
+    let fast = (0..5).map(|_| written(world, 20_000)).find(|fast| *fast > 2 * slow);
+    pace_is_automatic_again(world);
+    assert!(slow <= 200 && fast.is_some(), "{slow}, {fast:?}");
+}
+
 fn pace_is_automatic_again(world: &mut World) {
     for name in ["innodb_io_capacity", "innodb_io_capacity_max"] {
         assert_eq!(run(&mut world.root, &state_of(name)), "acts");
@@ -371,7 +376,6 @@ fn pace_is_automatic_again(world: &mut World) {
     }
 }
 
-/// A session waits for what another one holds as long as the variable says: not at all, or a second.
 /// Alters a table of 3,000 rows while others write all of them; gives the error of that. Whoever writes waits until the
 /// definition leaves the table to others, so it cannot end before; unless the machine is very slow.
 fn alter_meets_writers(world: &mut World) -> Option<u16> {
@@ -398,6 +402,7 @@ fn alter_meets_writers(world: &mut World) -> Option<u16> {
     altered.join().expect("ends")
 }
 
+/// A session waits for what another one holds as long as the variable says: not at all, or a second.
 fn waits_for_a_lock(world: &mut World, name: &str, hold: &str, ask: &str) {
     run(&mut world.root, "CREATE OR REPLACE TABLE d.held (a INT)");
     run(&mut world.root, "INSERT INTO d.held VALUES (1)");
