@@ -1,5 +1,5 @@
 //! Runs a plan: pair after pair, cell after cell, arms forward and then backward (A B B A), so that a drift of the machine's speed hits all.
-//! Where settings are searched for ([`hunt`]), all pairs of a cell follow its search before the next cell has its turn.
+//! Where settings are searched for (`hunt.rs`), all pairs of a cell follow its search before the next cell has its turn.
 //!
 //! A run is a copy of the data, a start of the server, a warm-up, the measured time, an end. What goes wrong in a run is recorded and the
 //! others go on; an arm that went wrong twice behind each other is given up.
