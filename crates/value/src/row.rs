@@ -13,8 +13,10 @@
 //! keeps its place in the fixed part, zeroed, and is empty in the variable part.
 //!
 //! 1. A row with fewer columns than its [`Layout`] was written before the trailing ones were added; these read as their
-//!    default. So adding a column at the end touches no row.
-//! 2. Rows come from pages that are checked by checksum; a row that is cut short all the same reads as NULL or empty where
+//!    default. So adding a column touches no row.
+//! 2. The order in a row is that in which columns were added, whatever the table's own is, and what dropped ones leave stays
+//!    empty ([`Slot`]). So dropping and moving a column touches no row either.
+//! 3. Rows come from pages that are checked by checksum; a row that is cut short all the same reads as NULL or empty where
 //!    octets are missing, and never panics.
 
 use crate::temporal::{Date, DateTime, Time};
@@ -34,6 +36,15 @@ pub struct Column {
     pub nullable: bool,
     /// What rows show that were written before the column was added.
     pub default: Value,
+}
+
+/// What stands at one place of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Slot {
+    /// The column of this number.
+    Column(usize),
+    /// A column that was dropped: of this type, and whether it could be NULL. New rows have nothing there.
+    Gone(SqlType, bool),
 }
 
 /// How a column's octets become a value.
@@ -73,6 +84,17 @@ struct Place {
     /// Offset in the fixed part, or index among the variable columns.
     position: u32,
     width: u8,
+    /// Its number in rows.
+    slot: u16,
+}
+
+/// A place of rows, as they are written.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    codec: Codec,
+    null_bit: u16,
+    /// None for what is gone.
+    column: Option<u16>,
 }
 
 const NEVER_NULL: u16 = u16::MAX;
@@ -90,7 +112,9 @@ struct Extent {
 pub struct Layout {
     columns: Vec<Column>,
     places: Vec<Place>,
-    /// For rows of 0 to all columns.
+    /// The places of rows in their order.
+    slots: Vec<Stored>,
+    /// For rows of 0 to all places.
     extents: Vec<Extent>,
 }
 
@@ -107,27 +131,43 @@ impl Layout {
 
     /// Columns with values for rows that were written before trailing columns were added.
     pub fn with_defaults(columns: Vec<Column>) -> Layout {
-        let mut places = Vec::with_capacity(columns.len());
-        let mut extents = Vec::with_capacity(columns.len() + 1);
+        let slots: Vec<Slot> = (0..columns.len()).map(Slot::Column).collect();
+        Layout::with_slots(columns, &slots)
+    }
+
+    /// The same where rows have their places in another order, and some that no column has. Each column has one.
+    pub fn with_slots(columns: Vec<Column>, order: &[Slot]) -> Layout {
+        let mut places = vec![None; columns.len()];
+        let mut slots = Vec::with_capacity(order.len());
+        let mut extents = Vec::with_capacity(order.len() + 1);
         let (mut null_bits, mut fixed, mut variable) = (0u16, 0u32, 0u16);
-        for column in &columns {
+        for slot in order {
             extents.push(Extent {
                 null_bytes: null_bits.div_ceil(8),
                 fixed_bytes: fixed,
                 variable_count: variable,
             });
-            let codec = Codec::of(&column.ty);
+            let (ty, nullable) = match slot {
+                Slot::Column(number) => (&columns[*number].ty, columns[*number].nullable),
+                Slot::Gone(ty, nullable) => (ty, *nullable),
+            };
+            let codec = Codec::of(ty);
             let width = codec.width();
-            let position = if codec == Codec::Variable { u32::from(variable) } else { fixed };
-            let null_bit = if column.nullable { null_bits } else { NEVER_NULL };
-            places.push(Place {
-                codec,
-                unsigned: column.ty.unsigned,
-                null_bit,
-                position,
-                width: width as u8,
-            });
-            null_bits += u16::from(column.nullable);
+            let null_bit = if nullable { null_bits } else { NEVER_NULL };
+            let mut column = None;
+            if let Slot::Column(number) = slot {
+                places[*number] = Some(Place {
+                    codec,
+                    unsigned: ty.unsigned,
+                    null_bit,
+                    position: if codec == Codec::Variable { u32::from(variable) } else { fixed },
+                    width: width as u8,
+                    slot: slots.len() as u16,
+                });
+                column = Some(*number as u16);
+            }
+            slots.push(Stored { codec, null_bit, column });
+            null_bits += u16::from(nullable);
             fixed += width as u32;
             variable += u16::from(codec == Codec::Variable);
         }
@@ -136,7 +176,8 @@ impl Layout {
             fixed_bytes: fixed,
             variable_count: variable,
         });
-        Layout { columns, places, extents }
+        let places = places.into_iter().map(|place| place.expect("each column has a place")).collect();
+        Layout { columns, places, slots, extents }
     }
 
     /// What is wrong with the form of a row of this layout, in words.
@@ -145,8 +186,8 @@ impl Layout {
             return Some(format!("a row of {} bytes", bytes.len()));
         };
         let count = usize::from(header & !WIDE_ENDS);
-        if count > self.places.len() {
-            return Some(format!("a row of {count} columns, the table has {}", self.places.len()));
+        if count > self.slots.len() {
+            return Some(format!("a row of {count} columns, the table has {}", self.slots.len()));
         }
         let row = RowRef::new(self, bytes);
         let mut last = 0;
@@ -264,35 +305,30 @@ pub fn encode_values(layout: &Layout, values: &[Value], out: &mut Vec<u8>) {
 
 /// The same from any source of values.
 pub fn encode_with<'v>(layout: &Layout, value: impl Fn(usize) -> ValueRef<'v>, out: &mut Vec<u8>) {
-    let count = layout.places.len();
+    let count = layout.slots.len();
     let extent = layout.extents[count];
     let start = out.len();
-    let variable_bytes: usize =
-        (0..count).filter_map(|i| variable_of(&layout.places[i], value(i))).map(<[u8]>::len).sum();
+    let value = |slot: &Stored| slot.column.map_or(ValueRef::Null, |column| value(usize::from(column)));
+    let variable = || layout.slots.iter().filter(|slot| slot.codec == Codec::Variable);
+    let variable_bytes: usize = variable().filter_map(|slot| value(slot).as_bytes()).map(<[u8]>::len).sum();
     let wide = variable_bytes > usize::from(u16::MAX);
     out.extend_from_slice(&(count as u16 | if wide { WIDE_ENDS } else { 0 }).to_le_bytes());
     out.resize(out.len() + usize::from(extent.null_bytes), 0);
-    for (i, place) in layout.places.iter().enumerate() {
-        let value = value(i);
-        if value.is_null() && place.null_bit != NEVER_NULL {
-            out[start + HEADER_BYTES + usize::from(place.null_bit / 8)] |= 1 << (place.null_bit % 8);
+    for slot in &layout.slots {
+        let value = value(slot);
+        if value.is_null() && slot.null_bit != NEVER_NULL {
+            out[start + HEADER_BYTES + usize::from(slot.null_bit / 8)] |= 1 << (slot.null_bit % 8);
         }
-        place.codec.write(value, out);
+        slot.codec.write(value, out);
     }
     let mut end = 0u32;
-    for (i, place) in layout.places.iter().enumerate().filter(|(_, p)| p.codec == Codec::Variable) {
-        end += variable_of(place, value(i)).map_or(0, <[u8]>::len) as u32;
+    for slot in variable() {
+        end += value(slot).as_bytes().map_or(0, <[u8]>::len) as u32;
         out.extend_from_slice(&end.to_le_bytes()[..if wide { WIDE_END } else { NARROW_END }]);
     }
-    for (i, place) in layout.places.iter().enumerate() {
-        if let Some(bytes) = variable_of(place, value(i)) {
-            out.extend_from_slice(bytes);
-        }
+    for bytes in variable().filter_map(|slot| value(slot).as_bytes()) {
+        out.extend_from_slice(bytes);
     }
-}
-
-fn variable_of<'v>(place: &Place, value: ValueRef<'v>) -> Option<&'v [u8]> {
-    if place.codec == Codec::Variable { value.as_bytes() } else { None }
 }
 
 /// A row read in place.
@@ -314,7 +350,7 @@ impl<'a> RowRef<'a> {
     pub fn new(layout: &'a Layout, bytes: &'a [u8]) -> RowRef<'a> {
         let header = bytes.first_chunk().map_or(0, |b: &[u8; HEADER_BYTES]| u16::from_le_bytes(*b));
         let wide = header & WIDE_ENDS != 0;
-        let count = (header & !WIDE_ENDS).min(layout.places.len() as u16);
+        let count = (header & !WIDE_ENDS).min(layout.slots.len() as u16);
         let extent = layout.extents[usize::from(count)];
         let fixed_start = HEADER_BYTES as u32 + u32::from(extent.null_bytes);
         let ends_start = fixed_start + extent.fixed_bytes;
@@ -336,10 +372,11 @@ impl<'a> RowRef<'a> {
     /// Whether column `index` is NULL.
     #[inline]
     pub fn is_null(&self, index: usize) -> bool {
-        if index >= usize::from(self.count) {
+        let place = &self.layout.places[index];
+        if place.slot >= self.count {
             return self.layout.columns[index].default.is_null();
         }
-        self.null_bit_set(&self.layout.places[index])
+        self.null_bit_set(place)
     }
 
     #[inline]
@@ -353,7 +390,7 @@ impl<'a> RowRef<'a> {
     #[inline]
     pub fn get(&self, index: usize) -> ValueRef<'a> {
         let place = &self.layout.places[index];
-        if index >= usize::from(self.count) {
+        if place.slot >= self.count {
             return self.layout.columns[index].default.as_ref();
         }
         if self.null_bit_set(place) {
@@ -430,4 +467,47 @@ impl<'a> RowRef<'a> {
 #[inline]
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CollationId;
+
+    fn column(ty: SqlType, nullable: bool, default: Value) -> Column {
+        Column { ty, nullable, default }
+    }
+
+    #[test]
+    fn rows_keep_their_places_when_columns_go_and_move() {
+        let (int, text) = (SqlType::new(TypeKind::Int), SqlType::varchar(20, CollationId::UTF8MB4_BIN));
+        let old = Layout::new(&[(int.clone(), true), (text.clone(), true), (int.clone(), false)]);
+        let mut bytes = Vec::new();
+        encode_values(&old, &[Value::Int(1), Value::bytes(b"gone"), Value::Int(3)], &mut bytes);
+        // The text goes, the last column moves to the front, and two are added.
+        let columns = vec![
+            column(int.clone(), false, Value::Null),
+            column(text.clone(), false, Value::bytes(b"new")),
+            column(int.clone(), true, Value::Null),
+            column(text.clone(), true, Value::Null),
+        ];
+        let slots =
+            [Slot::Column(2), Slot::Gone(text, true), Slot::Column(0), Slot::Column(1), Slot::Column(3)];
+        let layout = Layout::with_slots(columns, &slots);
+        let row = RowRef::new(&layout, &bytes);
+        assert_eq!(layout.problem(&bytes), None);
+        assert_eq!([0, 2].map(|n| row.get(n)), [ValueRef::Int(3), ValueRef::Int(1)]);
+        assert_eq!([1, 3].map(|n| row.get(n)), [ValueRef::Bytes(b"new"), ValueRef::Null]);
+        assert_eq!([0, 1, 2, 3].map(|n| row.is_null(n)), [false, false, false, true]);
+        let mut newer = Vec::new();
+        encode_values(
+            &layout,
+            &[Value::Int(7), Value::bytes(b"a"), Value::Null, Value::bytes(b"bc")],
+            &mut newer,
+        );
+        let row = RowRef::new(&layout, &newer);
+        assert_eq!(layout.problem(&newer), None);
+        let values = [0, 1, 2, 3].map(|n| row.get(n));
+        assert_eq!(values, [ValueRef::Int(7), ValueRef::Bytes(b"a"), ValueRef::Null, ValueRef::Bytes(b"bc")]);
+    }
 }

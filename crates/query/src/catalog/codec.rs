@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use keel_base::TreeId;
+use keel_value::row::Slot;
 use keel_value::types::Format;
 use keel_value::{CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlType, Time, TypeKind, Value};
 
@@ -28,7 +29,7 @@ use super::{
 };
 
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 5;
+const TABLE_FORMAT: u8 = 6;
 const VIEW_FORMAT: u8 = 1;
 
 /// Numbers of type kinds on disk: the position in this list, which only grows.
@@ -93,6 +94,17 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
         out.flag(index.options.ignored);
         out.u32(index.options.block_size);
     });
+    out.list(&table.slots, |out, slot| match slot {
+        Slot::Column(number) => {
+            out.flag(true);
+            out.u32(*number as u32);
+        }
+        Slot::Gone(ty, nullable) => {
+            out.flag(false);
+            out.sql_type(ty);
+            out.flag(*nullable);
+        }
+    });
     out.0
 }
 
@@ -115,6 +127,7 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
         indexes: input.list(|input| input.index(format))?,
         foreign_keys: Vec::new(),
         checks: Vec::new(),
+        slots: Vec::new(),
     };
     if format == 1 {
         return Some(table);
@@ -149,7 +162,31 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
     for (place, options) in input.list(options)? {
         table.indexes.get_mut(place as usize)?.options = options;
     }
-    Some(table)
+    if format < 6 {
+        return Some(table);
+    }
+    let slot = |input: &mut Reader<'_>| {
+        Some(match input.flag()? {
+            true => Slot::Column(input.u32()? as usize),
+            false => Slot::Gone(input.sql_type()?, input.flag()?),
+        })
+    };
+    table.slots = input.list(slot)?;
+    has_each_column(&table).then_some(table)
+}
+
+/// Whether each column has one place in rows.
+fn has_each_column(table: &TableRecord) -> bool {
+    let mut found: Vec<usize> = table
+        .all_slots()
+        .iter()
+        .filter_map(|slot| match slot {
+            Slot::Column(number) => Some(*number),
+            Slot::Gone(..) => None,
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().eq(0..table.columns.len())
 }
 
 /// A view's record, less its names, which are the key.
@@ -579,18 +616,32 @@ mod tests {
                 on_update: ForeignAction::Restrict,
             }],
             checks: Vec::new(),
+            slots: vec![
+                Slot::Column(0),
+                Slot::Gone(SqlType::new(TypeKind::BigInt), false),
+                Slot::Column(2),
+                Slot::Column(1),
+            ],
         }
+    }
+
+    fn table_with(slots: Vec<Slot>) -> TableRecord {
+        TableRecord { slots, ..sample() }
     }
 
     #[test]
     fn records_come_back_as_written() {
         let table = sample();
         assert_eq!(decode_table("test", "t", &encode_table(&table)), Some(table));
-        let mut older = TableRecord { foreign_keys: Vec::new(), ..sample() };
+        let mut damaged = table_with(vec![Slot::Column(0), Slot::Column(0), Slot::Column(1)]);
+        assert_eq!(decode_table("test", "t", &encode_table(&damaged)), None);
+        damaged.slots.push(Slot::Column(9));
+        assert_eq!(decode_table("test", "t", &encode_table(&damaged)), None);
+        let mut older = TableRecord { foreign_keys: Vec::new(), ..table_with(Vec::new()) };
         let mut bytes = encode_table(&older);
         older.indexes[0].lean = false;
-        // Behind the only index's flag five lists without items, of which older formats have three.
-        bytes.truncate(bytes.len() - 8);
+        // Behind the only index's flag six lists without items, of which older formats have three.
+        bytes.truncate(bytes.len() - 12);
         bytes.remove(bytes.len() - 13);
         bytes[0] = 2;
         assert_eq!(decode_table("test", "t", &bytes), Some(older.clone()));
@@ -608,8 +659,9 @@ mod tests {
         assert_eq!(decode_schema(&schema), Some((CollationId::UTF8MB4_BIN, "note".into())));
     }
 
-    /// Formats 4 and 3 end a list of no items earlier each, the latter's tables have no generated columns.
+    /// Formats 5, 4 and 3 end a list of no items earlier each, the latter's tables have no generated columns.
     fn older_formats(mut table: TableRecord) {
+        table.slots.clear();
         table.indexes[0].options = IndexOptions::default();
         let older = |table: &TableRecord, format: u8, less: usize| {
             let mut bytes = encode_table(table);
@@ -617,11 +669,13 @@ mod tests {
             bytes[0] = format;
             decode_table("test", "t", &bytes)
         };
-        assert_eq!(older(&table, 4, 4), Some(table.clone()));
-        assert_eq!(older(&table, 4, 5), None);
+        assert_eq!(older(&table, 5, 4), Some(table.clone()));
+        assert_eq!(older(&table, 5, 5), None);
+        assert_eq!(older(&table, 4, 8), Some(table.clone()));
+        assert_eq!(older(&table, 4, 9), None);
         table.columns[2].generated = None;
-        assert_eq!(older(&table, 3, 8), Some(table.clone()));
-        assert_eq!(older(&table, 3, 9), None);
+        assert_eq!(older(&table, 3, 12), Some(table.clone()));
+        assert_eq!(older(&table, 3, 13), None);
     }
 
     #[test]

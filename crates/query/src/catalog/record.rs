@@ -5,10 +5,10 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_storage::{Engine, TreeHandle};
 use keel_value::key;
-use keel_value::row::Layout;
+use keel_value::row::{Layout, Slot};
 
 use super::check::CheckConstraint;
-use super::table::{Shared, layout_of};
+use super::table::{Shared, layout_with};
 use super::{
     AutoIncrement, ColumnDef, EntryShape, ForeignKey, IndexDef, IndexKind, IndexOptions, KeyPart, TableDef,
     TableOptions,
@@ -39,6 +39,8 @@ pub struct TableRecord {
     pub foreign_keys: Vec<ForeignKey>,
     /// CHECK constraints that are not of columns.
     pub checks: Vec<CheckConstraint>,
+    /// The places of rows; none where they are the columns in their order.
+    pub slots: Vec<Slot>,
 }
 
 /// What of an index is kept on disk.
@@ -78,7 +80,26 @@ impl IndexRecord {
     }
 }
 
+/// Places that dropped columns may leave in rows: with more the table is copied.
+const GONE_MAX: usize = 64;
+
 impl TableRecord {
+    /// The places of rows, also where they are the columns in their order.
+    pub(crate) fn all_slots(&self) -> Vec<Slot> {
+        match self.slots.is_empty() {
+            true => (0..self.columns.len()).map(Slot::Column).collect(),
+            false => self.slots.clone(),
+        }
+    }
+
+    /// Gives it the places of rows; false if these have become too many.
+    pub(crate) fn set_slots(&mut self, slots: Vec<Slot>) -> bool {
+        let in_order = slots.iter().enumerate().all(|(number, slot)| *slot == Slot::Column(number));
+        let gone = slots.iter().filter(|slot| matches!(slot, Slot::Gone(..))).count();
+        self.slots = if in_order { Vec::new() } else { slots };
+        gone <= GONE_MAX
+    }
+
     /// Position of the index that orders the rows: the primary key, else the first that can.
     pub fn clustered(&self) -> Option<usize> {
         let primary = self.indexes.iter().position(|i| i.kind == IndexKind::Primary);
@@ -95,6 +116,7 @@ impl TableRecord {
     /// Gives it new trees, for new rows.
     pub(crate) fn make_trees(&mut self, mut make: impl FnMut() -> SqlResult<TreeId>) -> SqlResult<()> {
         self.tree_id = make()?;
+        self.slots.clear();
         let clustered = self.clustered();
         for (position, index) in self.indexes.iter_mut().enumerate() {
             match clustered == Some(position) {
@@ -125,7 +147,7 @@ impl TableRecord {
         handle: &dyn Fn(TreeId) -> SqlResult<Option<TreeHandle>>,
         shared: Arc<Shared>,
     ) -> SqlResult<TableDef> {
-        let layout = layout_of(&self.columns);
+        let layout = layout_with(&self.columns, &self.slots);
         let clustered = self.clustered();
         let clustered_parts: Vec<(key::KeyPart, usize)> = clustered.map_or_else(Vec::new, |c| {
             let parts = self.indexes[c].parts.iter();
@@ -162,6 +184,7 @@ impl TableRecord {
             tree,
             layout,
             checks: self.checks,
+            slots: self.slots,
             options: self.options,
             created: self.created,
             engine: None,
@@ -239,6 +262,7 @@ impl TableDef {
                 .collect(),
             foreign_keys: self.foreign_keys.clone(),
             checks: self.checks.clone(),
+            slots: self.slots.clone(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId};
 use keel_storage::{Engine, ScanRange, TreeHandle};
 use keel_value::key;
-use keel_value::row::{self, Layout};
+use keel_value::row::{self, Layout, Slot};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
 use super::check::CheckConstraint;
@@ -45,6 +45,8 @@ pub struct TableDef {
     pub layout: Arc<Layout>,
     /// CHECK constraints that are not of columns.
     pub checks: Vec<CheckConstraint>,
+    /// See [`super::TableRecord::slots`].
+    pub slots: Vec<Slot>,
     /// Options and what else SHOW CREATE TABLE prints.
     pub options: TableOptions,
     /// Seconds since 1970 when it was created.
@@ -327,6 +329,7 @@ impl TableDef {
             tree: None,
             layout,
             checks: Vec::new(),
+            slots: Vec::new(),
             options: TableOptions::default(),
             created: 0,
             engine: None,
@@ -435,11 +438,19 @@ impl IndexDef {
     }
 }
 
-/// The layout of whole rows.
+/// The layout of rows whose places are the columns in their order.
 pub(crate) fn layout_of(columns: &[ColumnDef]) -> Arc<Layout> {
+    layout_with(columns, &[])
+}
+
+/// The layout of rows with these places, where there are some.
+pub(crate) fn layout_with(columns: &[ColumnDef], slots: &[Slot]) -> Arc<Layout> {
     let columns = columns
         .iter()
         .map(|c| row::Column { ty: c.ty.clone(), nullable: c.nullable, default: c.added_with.clone() })
         .collect();
-    Arc::new(Layout::with_defaults(columns))
+    Arc::new(match slots.is_empty() {
+        true => Layout::with_defaults(columns),
+        false => Layout::with_slots(columns, slots),
+    })
 }

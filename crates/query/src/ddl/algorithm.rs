@@ -338,6 +338,13 @@ fn is_same(before: &IndexRecord, index: &IndexRecord, alteration: &Alteration) -
         && (names::same(&before.name, &index.name) || alteration.kept_indexes.contains(&index.name))
 }
 
+/// Whether values of one type are in rows and indexes as they are, octet by octet, as values of another.
+pub(super) fn keeps_octets(before: &SqlType, after: &SqlType) -> bool {
+    let kinds =
+        matches!(before.kind, TypeKind::VarChar | TypeKind::VarBinary | TypeKind::Enum | TypeKind::Set);
+    kinds && before.collation == after.collation && change_of_type(before, after, true).is_none()
+}
+
 /// What a change of a column's type costs; none where values stay as they are.
 fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Way> {
     if (before.kind, before.format) != (after.kind, after.format) || before.unsigned != after.unsigned {

@@ -1,11 +1,12 @@
 //! ALTER TABLE, CREATE INDEX and DROP INDEX: what a table becomes, and the cheapest way there.
 //!
 //! An [`Alteration`] edits the table's record and remembers where each new column and index comes from. If rows keep their
-//! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
-//! otherwise the table is copied into new trees. Others go on using the table meanwhile ([`super::online`]).
+//! bytes and their order, only new indexes are built: columns come, go and move without a row being touched, since old rows
+//! show the defaults of new columns and keep places for dropped ones. Otherwise the table is copied into new trees. Others go on using the table meanwhile ([`super::online`]).
 
 use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait, TableOption};
+use keel_value::row::Slot;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
@@ -30,6 +31,10 @@ pub(super) struct Alteration {
     pub kept_indexes: Vec<std::sync::Arc<str>>,
     /// Rows change their bytes or their order.
     pub copies: bool,
+    /// Columns come elsewhere than at the end, go, or move: where MariaDB copies the rows for that, so are they here.
+    pub rearranges: bool,
+    /// Copied rows are held against conditions: MariaDB does not where its engine makes the table anew.
+    pub tests_rows: bool,
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
     /// Some generated column gets other values.
@@ -300,12 +305,15 @@ fn generated_anew(before: Option<&Generated>, made: Option<&Generated>) -> SqlRe
 
 impl Alteration {
     fn of(table: &TableDef) -> Alteration {
-        let record = table.record();
+        let mut record = table.record();
+        record.slots = record.all_slots();
         Alteration {
             column_origin: (0..record.columns.len()).map(Some).collect(),
             kept_indexes: record.indexes.iter().map(|i| i.name.clone()).collect(),
             record,
             copies: false,
+            rearranges: false,
+            tests_rows: true,
             converts: false,
             new_expressions: false,
             next_auto: None,
@@ -364,11 +372,13 @@ impl Alteration {
         }
         for (column, origin) in self.record.columns.iter().zip(&self.column_origin) {
             let Some(before) = origin.map(|o| &old.columns[o]) else { continue };
-            self.copies |= before.ty != column.ty
+            self.copies |= before.ty != column.ty && !algorithm::keeps_octets(&before.ty, &column.ty)
                 || before.nullable != column.nullable
                 || before.auto_increment != column.auto_increment;
         }
         self.copies |= self.keeps_more(old);
+        let slots = std::mem::take(&mut self.record.slots);
+        self.copies |= !self.record.set_slots(slots);
     }
 
     /// Whether rows get values of generated columns that they do not hold, or not these: an index wants them.
@@ -454,11 +464,10 @@ impl Alteration {
         }
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
-        let at_end = place == self.record.columns.len();
+        self.rearranges |= place < self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
-        if at_end
-            && !stored
+        if !stored
             && !made.auto_increment
             && !matches!(made.default, ColumnDefault::Expression(_))
             && (made.check.is_none() || made.default == ColumnDefault::Value(Value::Null))
@@ -490,9 +499,15 @@ impl Alteration {
         }
         self.record.columns.insert(place, column);
         self.column_origin.insert(place, origin);
+        for slot in &mut self.record.slots {
+            if let Slot::Column(number) = slot {
+                *number += usize::from(*number >= place);
+            }
+        }
+        self.record.slots.push(Slot::Column(place));
     }
 
-    /// Takes a column out; parts of indexes over it become `usize::MAX`.
+    /// Takes a column out, and leaves its place in rows; parts of indexes over it become `usize::MAX`.
     fn take_column(&mut self, place: usize) -> (crate::catalog::ColumnDef, Option<usize>) {
         for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
             if part.column == place {
@@ -501,7 +516,17 @@ impl Alteration {
                 part.column -= 1;
             }
         }
-        (self.record.columns.remove(place), self.column_origin.remove(place))
+        let column = self.record.columns.remove(place);
+        for slot in &mut self.record.slots {
+            match slot {
+                Slot::Column(number) if *number == place => {
+                    *slot = Slot::Gone(column.ty.clone(), column.nullable);
+                }
+                Slot::Column(number) => *number -= usize::from(*number > place),
+                Slot::Gone(..) => {}
+            }
+        }
+        (column, self.column_origin.remove(place))
     }
 
     fn drop_column(&mut self, session: &mut Session, name: &str, if_exists: bool) -> SqlResult<()> {
@@ -514,11 +539,16 @@ impl Alteration {
             return Ok(());
         };
         self.take_column(place);
-        for index in &mut self.record.indexes {
+        self.rearranges = true;
+        let Alteration { record, kept_indexes, .. } = self;
+        for index in &mut record.indexes {
+            let parts = index.parts.len();
             index.parts.retain(|p| p.column != usize::MAX);
+            if index.parts.len() < parts {
+                kept_indexes.retain(|kept| !names::same(kept, &index.name));
+            }
         }
-        self.record.indexes.retain(|i| !i.parts.is_empty());
-        self.copies = true;
+        record.indexes.retain(|i| !i.parts.is_empty());
         Ok(())
     }
 
@@ -560,6 +590,8 @@ impl Alteration {
         if matches!(position, ColumnPosition::After(after) if names::same(after, &name)) {
             return Err(errors::bad_field(&*name, &*self.record.name));
         }
+        self.rearranges = true;
+        let own = self.record.slots.iter().position(|slot| *slot == Slot::Column(place));
         let (column, origin) = self.take_column(place);
         let to = self.place(Some(position))?;
         for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
@@ -571,7 +603,13 @@ impl Alteration {
         }
         self.record.columns.insert(to, column);
         self.column_origin.insert(to, origin);
-        self.copies = true;
+        for (number, slot) in self.record.slots.iter_mut().enumerate() {
+            match slot {
+                _ if Some(number) == own => *slot = Slot::Column(to),
+                Slot::Column(number) => *number += usize::from(*number >= to),
+                Slot::Gone(..) => {}
+            }
+        }
         Ok(())
     }
 

@@ -378,6 +378,7 @@ impl Database {
             indexes,
             foreign_keys: Vec::new(),
             checks: Vec::new(),
+            slots: Vec::new(),
         };
         keys::check_ignored(&record)?;
         keys::take_block_size(&mut record, |_| true);

@@ -75,12 +75,15 @@ impl Database {
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
             // Rows that are duplicates are left out as they are copied.
             let may_drop = alteration.words.ignore && adds_unique(&alteration);
-            alteration.copies |= allowed.told || may_drop;
+            alteration.copies |= allowed.told || may_drop || allowed.copies && alteration.rearranges;
+            alteration.tests_rows = allowed.told || allowed.copies || becomes;
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
             alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
         }
-        let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
+        let copies = alteration.copies
+            || clustering(&old, &Some)
+                != clustering(&alteration.record, &|place| alteration.column_origin[place]);
         // Where the column that counted is gone, another counts anew.
         let counts_on = alteration.keeps_auto_increment(table);
         let chosen = alteration.next_auto.unwrap_or(1).saturating_sub(1);
@@ -335,8 +338,11 @@ fn adds_unique(alteration: &Alteration) -> bool {
     alteration.record.indexes.iter().any(|index| index.kind != IndexKind::Plain && !kept(index))
 }
 
-/// What orders the rows: names and directions of the clustered key's columns.
-fn clustering(record: &TableRecord) -> Option<Vec<(usize, bool)>> {
+/// What orders the rows: places of the clustered key's columns in the old table, and their directions.
+fn clustering(
+    record: &TableRecord,
+    origin: &dyn Fn(usize) -> Option<usize>,
+) -> Option<Vec<(Option<usize>, bool)>> {
     let index = &record.indexes[record.clustered()?];
-    Some(index.parts.iter().map(|p| (p.column, p.descending)).collect())
+    Some(index.parts.iter().map(|p| (origin(p.column), p.descending)).collect())
 }
