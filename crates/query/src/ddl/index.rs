@@ -10,7 +10,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, TreeId, errors};
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::{self, RowRef};
-use keel_value::{TypeKind, Value, convert};
+use keel_value::{SqlMode, TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
@@ -53,6 +53,8 @@ impl Database {
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record, Some(&old))?;
+        let (fitted, indexes) = (&alteration.record.columns, &mut alteration.record.indexes);
+        alteration.copies |= keys::fit(session, fitted, indexes)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         keys::check_ignored(&alteration.record)?;
@@ -364,7 +366,13 @@ impl Copier<'_> {
         for (place, origin) in self.origin.iter().enumerate() {
             let value = match origin {
                 _ if self.copy.columns[place].generated.is_some() => Value::Null,
-                Some(column) => self.converted(session, place, *column, view.get(*column).to_owned())?,
+                Some(column) => {
+                    let value = view.get(*column).to_owned();
+                    match self.begins_to_count(place, *column) {
+                        true => self.counted(session, place, *column, value)?,
+                        false => self.converted(session, place, *column, value)?,
+                    }
+                }
                 None => self.added(session, place)?,
             };
             values.push(value);
@@ -383,6 +391,32 @@ impl Copier<'_> {
         new.clear();
         row::encode_values(&self.copy.layout, &values, new);
         Ok(())
+    }
+
+    /// Whether a column becomes AUTO_INCREMENT.
+    fn begins_to_count(&self, place: usize, column: usize) -> bool {
+        self.copy.columns[place].auto_increment && !self.source.columns[column].auto_increment
+    }
+
+    /// A value of a column that becomes AUTO_INCREMENT: NULL and what is 0 there are numbered.
+    fn counted(
+        &mut self,
+        session: &mut Session,
+        place: usize,
+        column: usize,
+        value: Value,
+    ) -> SqlResult<Value> {
+        let on_zero = !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        let value = match value.is_null() {
+            true => super::implicit_default(&self.copy.columns[place].ty),
+            false => self.converted(session, place, column, value)?,
+        };
+        let is_zero = match &value {
+            Value::Int(n) => *n == 0,
+            Value::UInt(n) => *n == 0,
+            _ => false,
+        };
+        if is_zero && on_zero { self.added(session, place) } else { Ok(value) }
     }
 
     fn converted(

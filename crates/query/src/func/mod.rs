@@ -76,6 +76,7 @@ pub const KNOWN_MISSING: &[&str] = &[
     "master_gtid_wait",
     "binlog_gtid_pos",
     "decode_histogram",
+    "rownum",
     "wsrep_last_seen_gtid",
     "wsrep_last_written_gtid",
     "wsrep_sync_wait_upto_gtid",

@@ -330,6 +330,7 @@ fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
 
 fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) -> SqlResult<()> {
     let per_value = table.rows_per_value(index, row_count as f64)?;
+    let cardinality = |sequence: usize| number(distinct(row_count, per_value.get(sequence).copied()));
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([
@@ -342,11 +343,11 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("SEQ_IN_INDEX", number(sequence as u64 + 1)),
             ("COLUMN_NAME", text(&column.name)),
             ("COLLATION", text(if part.descending { "D" } else { "A" })),
-            ("CARDINALITY", number(distinct(row_count, per_value.get(sequence).copied()))),
+            ("CARDINALITY", if index.hashed { Value::Null } else { cardinality(sequence) }),
             ("SUB_PART", part.prefix.map_or(Value::Null, |n| number(u64::from(n)))),
             ("NULLABLE", text(if column.nullable { "YES" } else { "" })),
-            // USING HASH is a tree too.
-            ("INDEX_TYPE", text("BTREE")),
+            // Other indexes that were made USING HASH are trees too.
+            ("INDEX_TYPE", text(if index.hashed { "HASH" } else { "BTREE" })),
             ("COMMENT", text("")),
             ("INDEX_COMMENT", text(&index.comment)),
             ("IGNORED", text(if index.options.ignored { "YES" } else { "NO" })),

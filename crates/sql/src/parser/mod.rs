@@ -70,6 +70,8 @@ pub struct ParseOptions {
     pub high_not_precedence: bool,
     /// sql_mode REAL_AS_FLOAT: REAL is FLOAT.
     pub real_as_float: bool,
+    /// sql_mode EMPTY_STRING_IS_NULL: `''` is NULL.
+    pub empty_string_is_null: bool,
     /// The client asked for CLIENT_MULTI_STATEMENTS: more may follow a semicolon.
     pub multi_statements: bool,
     /// The text is being prepared: `?` is allowed.
@@ -93,6 +95,7 @@ impl Default for ParseOptions {
             ignore_space: false,
             high_not_precedence: false,
             real_as_float: false,
+            empty_string_is_null: false,
             multi_statements: false,
             prepare: false,
             as_sent: None,
