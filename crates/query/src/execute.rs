@@ -484,7 +484,9 @@ impl RowSink for Nothing {
 /// ended the transaction is an error.
 fn take_lightly(session: &mut Session, error: SqlError) -> SqlResult<()> {
     match error.code {
-        code::LOCK_DEADLOCK | code::LOCK_WAIT_TIMEOUT | code::CHECKREAD | code::CONNECTION_KILLED => Err(error),
+        code::LOCK_DEADLOCK | code::LOCK_WAIT_TIMEOUT | code::CHECKREAD | code::CONNECTION_KILLED => {
+            Err(error)
+        }
         code::QUERY_INTERRUPTED => Ok(()),
         _ => {
             session.push_warning(Warning { level: Level::Error, ..Warning::from(error) });

@@ -202,7 +202,8 @@ pub(super) fn settle_timestamp(
     before: &[ColumnDef],
     column: &mut ColumnDef,
 ) -> SqlResult<()> {
-    let says_nothing = column.default == ColumnDefault::None && column.generated.is_none() && !column.nullable;
+    let says_nothing =
+        column.default == ColumnDefault::None && column.generated.is_none() && !column.nullable;
     if !says_nothing || !is_implicit(session, &column.ty) {
         return Ok(());
     }

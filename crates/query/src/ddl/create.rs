@@ -549,7 +549,8 @@ pub(super) fn options(
 /// Whether InnoDB has a row format that is said of a table, unless an engine is said that Keel's takes the place of: 1478
 /// where the session is strict about it, else a warning.
 pub(super) fn check_row_format(session: &mut Session, list: &[TableOption]) -> SqlResult<()> {
-    let other = |o: &TableOption| matches!(o, TableOption::Engine(name) if !name.eq_ignore_ascii_case("innodb"));
+    let other =
+        |o: &TableOption| matches!(o, TableOption::Engine(name) if !name.eq_ignore_ascii_case("innodb"));
     let unknown = |o: &TableOption| matches!(o, TableOption::RowFormat(name) if matches!(name.as_str(), "FIXED" | "PAGE"));
     if !list.iter().any(unknown) || list.iter().any(other) {
         return Ok(());

@@ -122,7 +122,17 @@ fn record(
     // Of larger numbers MariaDB keeps the low 16 bits.
     let block_size = u32::from(key.options.block_size.unwrap_or(0) as u16);
     let options = IndexOptions { ignored: key.options.ignored, block_size };
-    Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true, hashed: false })
+    Ok(IndexRecord {
+        name,
+        kind,
+        parts,
+        comment,
+        using,
+        options,
+        tree_id: TreeId(0),
+        lean: true,
+        hashed: false,
+    })
 }
 
 /// Gives new keys without a KEY_BLOCK_SIZE that of their table; they keep it when the table's changes.

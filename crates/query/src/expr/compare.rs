@@ -37,7 +37,11 @@ pub fn operands<'f>(
         return values(by, l, &left.ty, r, &right.ty, cx);
     }
     let order = values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?;
-    if by == Comparison::Real && order.is_some_and(Ordering::is_ne) && is_fixed(&left.ty) && is_fixed(&right.ty) {
+    if by == Comparison::Real
+        && order.is_some_and(Ordering::is_ne)
+        && is_fixed(&left.ty)
+        && is_fixed(&right.ty)
+    {
         return within_half_a_digit(l.as_ref(), left, r.as_ref(), right, order, cx);
     }
     Ok(order)

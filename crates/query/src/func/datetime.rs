@@ -179,7 +179,11 @@ fn span<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64
         Ok(span) if span.flaw.is_none() => Ok(Some(span.micros)),
         Ok(span) if span.flaw != Some(Flaw::OutOfRange) => {
             let error = errors::truncated_wrong_value(KIND, shown());
-            if span.flaw == Some(Flaw::Fraction) { cx.session.note(error) } else { cx.warn(error)? }
+            if span.flaw == Some(Flaw::Fraction) {
+                cx.session.note(error)
+            } else {
+                cx.warn(error)?
+            }
             Ok(Some(span.micros))
         }
         _ => {
@@ -348,15 +352,6 @@ fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
         _ => SqlType::char(26, cx.session.vars.connection_collation).with_decimals(39),
     };
     Ok((ty, true))
-}
-
-/// Whether an argument is a point in time rather than a span; text is one if it has a date.
-fn is_datetime(arg: &Expr, text: &[u8]) -> bool {
-    match arg.class() {
-        Class::Date | Class::DateTime => true,
-        Class::Time => false,
-        _ => text.iter().filter(|b| **b == b'-').count() >= 2,
-    }
 }
 
 fn addtime<'f>(

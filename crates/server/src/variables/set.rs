@@ -65,7 +65,8 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             }
             let accepted = match value {
                 Some(expr) => {
-                    let value = text_of_nothing(core, table().get(id), evaluate(core, expr, params)?);
+                    let value = evaluate(core, expr, params)?;
+                    let value = text_of_nothing(core, table().get(id), value);
                     check_value(core, id, global, &value)?
                 }
                 None => Accepted::exactly(default_value(core, id, global)?),
@@ -188,7 +189,8 @@ fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> 
 /// Under EMPTY_STRING_IS_NULL `''` stays an empty text for variables that hold text.
 fn text_of_nothing(core: &Core, variable: &Variable, value: Value) -> Value {
     let mode = keel_value::SqlMode::EMPTY_STRING_IS_NULL;
-    let holds_text = matches!(variable.kind, Kind::Text | Kind::Set | Kind::Flags) && variable.name != "time_zone";
+    let holds_text =
+        matches!(variable.kind, Kind::Text | Kind::Set | Kind::Flags) && variable.name != "time_zone";
     match value.is_null() && holds_text && core.sql.vars.sql_mode.has(mode) {
         true => Value::bytes(b""),
         false => value,
