@@ -1,6 +1,6 @@
 //! The face to the server: statements become plans here, and plans run.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -34,6 +34,9 @@ use crate::xa::Branches;
 /// A plan that a statement gets in any case; `max_prepared_stmt_count` bounds their number.
 const SMALL_PLAN_BYTES: usize = 16 << 10;
 
+/// Octets that the keys may take which are written while a table is altered, unless somebody says otherwise.
+const ONLINE_LOG_MAX: u64 = 128 << 20;
+
 /// All databases of a server.
 pub struct Database {
     engine: Arc<Engine>,
@@ -45,6 +48,8 @@ pub struct Database {
     gates: Gates,
     branches: Branches,
     plans: PlanCache,
+    /// `innodb_online_alter_log_max_size`.
+    online_log_max: AtomicU64,
 }
 
 /// What a lock beside those of rows is on.
@@ -91,6 +96,7 @@ impl Database {
             gates: Gates::default(),
             branches: Branches::default(),
             plans: PlanCache::new(),
+            online_log_max: AtomicU64::new(ONLINE_LOG_MAX),
         });
         database.recover_branches()?;
         Ok(database)
@@ -144,6 +150,16 @@ impl Database {
     /// What the global read lock closes.
     pub(crate) fn gates(&self) -> &Gates {
         &self.gates
+    }
+
+    /// Octets that the keys may take which are written while a table is altered.
+    pub(crate) fn online_log_max(&self) -> u64 {
+        self.online_log_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets `innodb_online_alter_log_max_size`.
+    pub fn set_online_log_max(&self, octets: u64) {
+        self.online_log_max.store(octets, Ordering::Relaxed);
     }
 
     pub(crate) fn branches(&self) -> &Branches {

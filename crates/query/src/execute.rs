@@ -415,7 +415,7 @@ impl Database {
         }
         check::definition(session, &self.catalog_now(), &plan.statement)?;
         let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
-            || plan.kind == StatementKind::Analyze;
+            || matches!(plan.kind, StatementKind::Analyze | StatementKind::Optimize);
         self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))
     }
 

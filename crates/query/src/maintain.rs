@@ -101,15 +101,13 @@ fn report(
             ],
         });
     }
+    let failed = |session: &Session, error: SqlError| -> SqlResult<Lines> {
+        session.check_interrupt()?;
+        Ok(vec![("Error", error.message.into_owned()), ("status", "Operation failed".to_string())])
+    };
     let (table, _share) = match usable(database, session, op, schema, name) {
         Ok(usable) => usable,
-        Err(error) => {
-            session.check_interrupt()?;
-            return Ok(vec![
-                ("Error", error.message.into_owned()),
-                ("status", "Operation failed".to_string()),
-            ]);
-        }
+        Err(error) => return failed(session, error),
     };
     let unsupported = table.is_sequence() || table.series.is_some();
     let word = match op {
@@ -133,6 +131,10 @@ fn report(
             }
         }
         MaintainOp::Optimize => {
+            drop(table);
+            if let Err(error) = database.rebuild(session, name) {
+                return failed(session, error);
+            }
             let note = "Table does not support optimize, doing recreate + analyze instead";
             vec![("note", note.to_string()), ("status", "OK".to_string())]
         }

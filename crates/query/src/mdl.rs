@@ -1,10 +1,11 @@
 //! Metadata locks: statements share a table, definitions own it.
 //!
 //! Each table name has a [`TableLock`]. A statement takes it shared before it looks at the trees and, in a transaction,
-//! keeps it to the end; DDL takes it exclusively and so waits for all of them, and they for it.
+//! keeps it to the end; DDL takes it exclusively and so waits for all of them, and they for it. While it only reads rows and
+//! fills new trees, it leaves the table to them ([`Owned::lower`]); other DDL waits.
 //!
 //! 1. The word counts sharers, and among them writers; its top bit says that the queue is to be asked: somebody owns or awaits
-//!    the lock exclusively, or LOCK TABLES ... READ keeps writers out. DDL has its turn, and sharers pay one atomic addition.
+//!    the lock exclusively, or keeps writers out. DDL has its turn, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
 //! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
 //! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table for long: definitions
@@ -56,9 +57,23 @@ pub struct TableLock {
     queue: Mutex<Queue>,
 }
 
+/// What the definition that holds a lock leaves to others.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Hold {
+    /// None holds it.
+    #[default]
+    Free,
+    /// Nothing.
+    All,
+    /// They may read.
+    Writing,
+    /// They may read and write.
+    Altering,
+}
+
 #[derive(Default)]
 struct Queue {
-    owned: bool,
+    hold: Hold,
     /// Holders of LOCK TABLES ... READ.
     refusals: usize,
     waiters: VecDeque<Waiter>,
@@ -84,6 +99,8 @@ pub(crate) enum Kind {
     Refuse,
     /// All of it.
     Own,
+    /// All of it again, where the waiter has lowered its hold.
+    Regain,
 }
 
 impl Kind {
@@ -98,8 +115,13 @@ impl Kind {
             Kind::Read => held == Kind::Own,
             Kind::Write | Kind::Upgrade => matches!(held, Kind::Own | Kind::Refuse),
             Kind::Refuse => matches!(held, Kind::Own | Kind::Write | Kind::Upgrade),
-            Kind::Own => true,
+            Kind::Own | Kind::Regain => true,
         }
+    }
+
+    /// Whether it ends with the whole lock in the waiter's hands.
+    fn is_exclusive(self) -> bool {
+        matches!(self, Kind::Own | Kind::Regain)
     }
 
     /// Whether it is not granted past a waiter of that kind.
@@ -107,9 +129,11 @@ impl Kind {
         match self {
             // It shares the lock already: whoever waits to own it waits for this one.
             Kind::Upgrade => false,
-            Kind::Read => before == Kind::Own,
-            Kind::Write => matches!(before, Kind::Own | Kind::Refuse),
-            Kind::Refuse => matches!(before, Kind::Own | Kind::Write | Kind::Upgrade),
+            // Whoever waits before it cannot be helped by its waiting, and holds nothing of the lock.
+            Kind::Regain => false,
+            Kind::Read => before.is_exclusive(),
+            Kind::Write => before.is_exclusive() || before == Kind::Refuse,
+            Kind::Refuse => before.is_exclusive() || matches!(before, Kind::Write | Kind::Upgrade),
             Kind::Own => before != Kind::Read,
         }
     }
@@ -165,7 +189,7 @@ impl TableLock {
     /// Keeps writers out if none is in and nobody waits.
     pub fn try_refuse_writers(&self) -> bool {
         let mut queue = self.queue.lock();
-        if queue.owned || !queue.waiters.is_empty() {
+        if queue.hold == Hold::All || !queue.waiters.is_empty() {
             return false;
         }
         let word = self.word.fetch_or(SLOW, Ordering::AcqRel) & !SLOW;
@@ -194,20 +218,30 @@ impl TableLock {
     /// Takes it exclusively if nobody uses it.
     pub fn try_own(&self) -> bool {
         let mut queue = self.queue.lock();
-        if queue.owned || queue.refusals > 0 || !queue.waiters.is_empty() {
+        if queue.hold != Hold::Free || queue.refusals > 0 || !queue.waiters.is_empty() {
             return false;
         }
         if self.word.compare_exchange(0, SLOW, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        queue.owned = true;
+        queue.hold = Hold::All;
         true
     }
 
-    /// Gives an exclusive lock back.
+    /// Gives an exclusive lock back, lowered or not.
     pub fn disown(&self) {
+        self.hold(Hold::Free);
+    }
+
+    /// Whether the definition that holds it leaves others only reading.
+    fn is_kept_from_writers(&self) -> bool {
+        self.queue.lock().hold == Hold::Writing
+    }
+
+    /// Changes what the definition that holds the lock leaves to others, to more than before.
+    fn hold(&self, hold: Hold) {
         let mut queue = self.queue.lock();
-        queue.owned = false;
+        queue.hold = hold;
         self.grant(&mut queue);
     }
 
@@ -235,7 +269,7 @@ impl TableLock {
         let began = time::now();
         let deadline = began + timeout;
         let mut patience = PATIENCE;
-        let mut look = if kind == Kind::Own { deadline.min(began + patience) } else { deadline };
+        let mut look = if kind.is_exclusive() { deadline.min(began + patience) } else { deadline };
         interrupt.woken_during(|| {
             loop {
                 if self.take_grant(ticket) {
@@ -277,7 +311,7 @@ impl TableLock {
         let mut queue = self.queue.lock();
         let place =
             queue.waiters.iter().position(|w| w.ticket == ticket).expect("a waiter stays until it leaves");
-        let sharers_wait = queue.waiters.iter().skip(place).any(|w| w.kind != Kind::Own);
+        let sharers_wait = queue.waiters.iter().skip(place).any(|w| !w.kind.is_exclusive());
         if queue.waiters[place].claim.is_granted() || !sharers_wait {
             return;
         }
@@ -301,25 +335,32 @@ impl TableLock {
 
     /// Grants in order what can be granted, and leaves the fast path open where nothing is left.
     fn grant(&self, queue: &mut Queue) {
-        let Queue { owned, refusals, waiters, .. } = queue;
+        let Queue { hold, refusals, waiters, .. } = queue;
         // Who waits before the one looked at.
         let (mut owner_waits, mut refusal_waits, mut writer_waits) = (false, false, false);
         for waiter in waiters.iter_mut().filter(|waiter| !waiter.claim.is_granted()) {
             let word = self.word.load(Ordering::Acquire) & !SLOW;
             let (sharers, writers) = (word & SHARERS, word / WRITER);
-            let free = !*owned
+            let may_write = *hold != Hold::Writing && *refusals == 0;
+            let free = *hold != Hold::All
                 && match waiter.kind {
                     Kind::Read => !owner_waits,
-                    Kind::Write => *refusals == 0 && !owner_waits && !refusal_waits,
+                    Kind::Write => may_write && !owner_waits && !refusal_waits,
                     // It shares the lock already: whoever waits to own it waits for this one.
-                    Kind::Upgrade => *refusals == 0,
+                    Kind::Upgrade => may_write,
                     Kind::Refuse => writers == 0 && !owner_waits && !writer_waits,
                     Kind::Own => {
-                        sharers == 0 && *refusals == 0 && !owner_waits && !refusal_waits && !writer_waits
+                        let before = owner_waits || refusal_waits || writer_waits;
+                        *hold == Hold::Free && sharers == 0 && *refusals == 0 && !before
                     }
+                    Kind::Regain => sharers == 0 && *refusals == 0,
                 };
             if !free {
-                owner_waits |= waiter.kind == Kind::Own;
+                // Behind a definition that leaves the table to others the next one waits alone.
+                owner_waits |= match waiter.kind {
+                    Kind::Own => matches!(hold, Hold::Free | Hold::All),
+                    kind => kind == Kind::Regain,
+                };
                 refusal_waits |= waiter.kind == Kind::Refuse;
                 writer_waits |= matches!(waiter.kind, Kind::Write | Kind::Upgrade);
                 continue;
@@ -329,11 +370,12 @@ impl TableLock {
                 Kind::Write => _ = self.word.fetch_add(share_of(true), Ordering::AcqRel),
                 Kind::Upgrade => _ = self.word.fetch_add(WRITER, Ordering::AcqRel),
                 Kind::Refuse => *refusals += 1,
-                Kind::Own => *owned = true,
+                Kind::Own | Kind::Regain => *hold = Hold::All,
             }
             waiter.claim.grant();
         }
-        if !*owned && *refusals == 0 && waiters.is_empty() {
+        let is_open = matches!(hold, Hold::Free | Hold::Altering);
+        if is_open && *refusals == 0 && waiters.is_empty() {
             self.word.fetch_and(!SLOW, Ordering::AcqRel);
         }
     }
@@ -349,6 +391,33 @@ impl Owned {
     /// Whether it is none.
     pub fn is_empty(&self) -> bool {
         self.locks.is_empty()
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Leaves the tables to others, until [`Owned::regain`], to read or also to write; other definitions wait.
+    pub fn lower(&self, may_write: bool) {
+        let hold = if may_write { Hold::Altering } else { Hold::Writing };
+        self.locks.iter().for_each(|lock| lock.hold(hold));
+    }
+
+    /// Takes the tables back for itself after [`Owned::lower`]: waits for all who use them. Where that fails, they are as
+    /// before.
+    pub fn regain(&self, session: &Session, timeout: Duration) -> SqlResult<()> {
+        // Who reads now and wants to write waits for this one, which waits for him.
+        let kept: Vec<_> = self.locks.iter().map(|lock| (lock.clone(), Kind::Refuse)).collect();
+        let waits = session.user_locks.registry().waits();
+        self.locks.iter().try_for_each(|lock| {
+            let stake = || {
+                let mut stake = session.stake();
+                stake.kept.extend(kept.iter().filter(|(lock, _)| lock.is_kept_from_writers()).cloned());
+                stake
+            };
+            waits.take(lock, Kind::Regain, stake, &session.interrupt, timeout)
+        })
     }
 
     /// Takes one more; the same lock twice is taken once. Waits.

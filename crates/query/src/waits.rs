@@ -163,7 +163,7 @@ impl RingLock {
             (_, Kind::Read) => "SHARED_READ",
             (_, Kind::Write | Kind::Upgrade) => "SHARED_WRITE",
             (_, Kind::Refuse) => "SHARED_READ_ONLY",
-            (_, Kind::Own) => "EXCLUSIVE",
+            (_, Kind::Own | Kind::Regain) => "EXCLUSIVE",
         }
     }
 }

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use keel_base::{Lsn, PageNo, TreeId};
 use keel_runtime::sync::Event;
 use keel_runtime::time::Instant;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::admission::Admission;
 use crate::error::Result;
@@ -29,6 +29,7 @@ use crate::trx::{ActiveSet, TrxTable};
 use crate::txn::Txn;
 use crate::undo_log::UndoLog;
 use crate::views::Views;
+use crate::watch::WatchedKeys;
 
 /// Further looks at a tree that seems wrong, and the time between them.
 const CHECKS_MORE: usize = 6;
@@ -101,6 +102,10 @@ struct TreeInner {
     born: AtomicU64,
     /// What is in it are no rows of their own.
     auxiliary: AtomicBool,
+    /// Whether `watched` is there.
+    is_watched: AtomicBool,
+    /// Where writers note the keys that they have written.
+    watched: Mutex<Option<Arc<WatchedKeys>>>,
 }
 
 const UNBORN: u64 = u64::MAX;
@@ -114,6 +119,8 @@ impl TreeHandle {
                 gaps,
                 born: AtomicU64::new(0),
                 auxiliary: AtomicBool::new(false),
+                is_watched: AtomicBool::new(false),
+                watched: Mutex::default(),
             }),
         }
     }
@@ -140,6 +147,26 @@ impl TreeHandle {
     #[inline]
     pub(crate) fn is_auxiliary(&self) -> bool {
         self.inner.auxiliary.load(Ordering::Relaxed)
+    }
+
+    /// Notes the key of a row that was written, where somebody watches the tree.
+    #[inline]
+    pub(crate) fn note_written(&self, key: &[u8]) {
+        if self.inner.is_watched.load(Ordering::Acquire) {
+            self.note_watched(key);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&self, key: &[u8]) {
+        let watched = self.inner.watched.lock().clone();
+        watched.iter().for_each(|keys| keys.note(key));
+    }
+
+    pub(crate) fn set_watched(&self, keys: Option<Arc<WatchedKeys>>) {
+        let mut watched = self.inner.watched.lock();
+        self.inner.is_watched.store(keys.is_some(), Ordering::Release);
+        *watched = keys;
     }
 
     /// Whether a snapshot of `csn` may read it.

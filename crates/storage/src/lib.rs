@@ -65,6 +65,7 @@ mod undo_ahead;
 mod undo_log;
 mod version;
 mod views;
+mod watch;
 
 pub use engine::{Engine, EngineStatus, TreeHandle};
 pub use error::{Error, Result};
@@ -82,3 +83,4 @@ pub use report::{
 pub use scan::Scan;
 pub use store::{Durability, StoreConfig};
 pub use txn::{Savepoint, Txn};
+pub use watch::Watch;

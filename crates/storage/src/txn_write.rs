@@ -211,6 +211,9 @@ impl State {
             Ok(_) if progress.waited => self.unlock_row(engine, tree, key),
             _ => {}
         }
+        if matches!(result, Ok(Ok(Changed::Updated | Changed::Deleted))) {
+            tree.note_written(key);
+        }
         progress.finish(tree, matches!(result, Ok(Ok(Changed::Updated))))?;
         result
     }
@@ -361,6 +364,7 @@ impl State {
             state.try_insert(engine, tree, mtr, leaf, key, &row, flags, on_duplicate)
         });
         if let Ok(Insert::Done) = result {
+            tree.note_written(key);
             self.counts.inserted += u64::from(!tree.is_auxiliary());
         }
         progress.finish(tree, matches!(result, Ok(Insert::Done)))?;

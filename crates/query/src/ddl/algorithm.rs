@@ -28,7 +28,7 @@ enum Way {
 
 /// LOCK=, what others may do meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lock {
+pub(super) enum Lock {
     Default,
     None,
     Shared,
@@ -120,7 +120,7 @@ fn algorithm_of(actions: &[AlterAction]) -> Option<AlterAlgorithm> {
 }
 
 /// LOCK= of a statement, the last one; ONLINE is LOCK=NONE.
-fn lock_of(actions: &[AlterAction], online: bool) -> Lock {
+pub(super) fn lock_of(actions: &[AlterAction], online: bool) -> Lock {
     let word = actions.iter().rev().find_map(|action| match action {
         AlterAction::Lock(word) => Some(word.to_ascii_uppercase()),
         _ => None,

@@ -2,13 +2,14 @@
 //!
 //! An [`Alteration`] edits the table's record and remembers where each new column and index comes from. If rows keep their
 //! bytes and their order, only new indexes are built (none for a column added at the end: old rows show its default);
-//! otherwise the table is copied into new trees. Either happens under the table's exclusive lock.
+//! otherwise the table is copied into new trees. Others go on using the table meanwhile ([`super::online`]).
 
 use keel_base::{Level, SqlResult, Warning, errors};
-use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, TableOption};
+use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait, TableOption};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
+use super::copy::Copied;
 use super::database::choose_collation;
 use super::renames::Renames;
 use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
@@ -49,6 +50,12 @@ pub(super) struct Words {
     pub actions: Vec<AlterAction>,
     /// ALTER ONLINE TABLE.
     pub online: bool,
+    /// IGNORE.
+    pub ignore: bool,
+    /// They say that the rows are to be copied.
+    pub told_to_copy: bool,
+    /// How long others are waited for.
+    pub wait: Option<LockWait>,
 }
 
 impl Database {
@@ -87,14 +94,20 @@ impl Database {
         {
             return Err(errors::sequence_invalid_table_structure(&table.schema, &table.name, "ORDER BY"));
         }
-        alteration.words = Words { actions: alter.actions.clone(), online: alter.online };
+        alteration.words = Words {
+            actions: alter.actions.clone(),
+            online: alter.online,
+            ignore: alter.ignore,
+            wait: alter.wait.clone(),
+            ..Words::default()
+        };
         let useless = alteration.useless(&alter.actions);
         let simple =
             |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
         if table.is_temporary() && !alter.actions.iter().all(simple) {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
         for said in useless {
             if said.level != Level::Note || session.vars.sql_notes {
@@ -106,7 +119,20 @@ impl Database {
         if others.clone().next().is_some() && others.all(simple) {
             return Ok(Completion::default());
         }
-        Ok(done(session, rows))
+        Ok(done(session, &carried))
+    }
+
+    /// Makes a table anew, without the room that dropped rows have left. What was open is committed already.
+    pub(crate) fn rebuild(&self, session: &mut Session, table: &ast::ObjectName) -> SqlResult<()> {
+        let alter = ast::AlterTable {
+            online: false,
+            ignore: false,
+            if_exists: false,
+            table: table.clone(),
+            wait: None,
+            actions: vec![AlterAction::Force],
+        };
+        self.alter_table(session, &alter).map(drop)
     }
 
     pub(super) fn create_index(
@@ -119,7 +145,7 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         let mut actions = create.options.clone();
         actions.push(AlterAction::AddKey(Box::new(create.key.clone())));
-        alteration.words = Words { actions, online: false };
+        alteration.words = Words { actions, wait: create.wait.clone(), ..Words::default() };
         if create.or_replace {
             let name = create.key.name.clone().unwrap_or_default();
             alteration.drop_key(session, &name, true, true)?;
@@ -128,20 +154,20 @@ impl Database {
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
-        Ok(done(session, rows))
+        Ok(done(session, &carried))
     }
 
     pub(super) fn drop_index(&self, session: &mut Session, drop: &ast::DropIndex) -> SqlResult<Completion> {
-        let (table, _owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
+        let (table, owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
         alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
         if table.is_temporary() {
             alteration.copy_all();
         }
-        let rows = self.carry_out(session, &table, alteration)?;
-        Ok(done(session, rows))
+        let carried = self.carry_out(session, &table, &owned, alteration)?;
+        Ok(done(session, &carried))
     }
 
     fn apply(
@@ -246,9 +272,10 @@ fn rank(action: &AlterAction) -> u8 {
 /// The rank of what takes nothing away.
 const RANK_OF_REST: u8 = 2;
 
-fn done(session: &Session, rows: u64) -> Completion {
+fn done(session: &Session, carried: &Copied) -> Completion {
     let warnings = session.diagnostics.warning_count;
-    let info = format!("Records: {rows}  Duplicates: 0  Warnings: {warnings}");
+    let Copied { rows, duplicates, .. } = *carried;
+    let info = format!("Records: {rows}  Duplicates: {duplicates}  Warnings: {warnings}");
     Completion { affected_rows: rows, info: Some(info), ..Completion::default() }
 }
 
@@ -730,7 +757,8 @@ impl Alteration {
         let (options, next) =
             create::options(session, before.collation, &table, std::slice::from_ref(option))?;
         match option {
-            TableOption::Engine(_) => {}
+            // The same engine, which makes the table anew, without the room that dropped rows have left.
+            TableOption::Engine(_) => self.copies = true,
             TableOption::AutoIncrement(_) => self.next_auto = Some(next),
             TableOption::Charset(_) | TableOption::Collate(_) => {
                 self.record.options.collation = options.collation

@@ -1,42 +1,39 @@
-//! Carrying out an alteration: building indexes, copying a table, and showing the result.
+//! Carrying out an alteration: building indexes, or copying the table, and showing the result.
 //!
 //! New trees are made and filled in transactions of their own, so many rows at a time, before the definition's transaction
-//! names them: the undo log stays short, and a crash leaves trees that nobody names. The table's exclusive lock keeps all
-//! others out, so the rows stand still. The entries of a new index are sorted first, on disk where they are many: a tree larger
+//! names them: the undo log stays short, and a crash leaves trees that nobody names. Rows are read from a snapshot, and the
+//! new trees follow what others write meanwhile ([`super::online`]). The entries of a new index are sorted first, on disk where they are many: a tree larger
 //! than memory that is filled in any other order reads and writes a page for each row.
 
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
-use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
-use keel_value::row::{self, RowRef};
-use keel_value::{SqlMode, TypeKind, Value, convert};
+use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn};
+use keel_value::row::RowRef;
 
 use super::PendingTrees;
 use super::alter::Alteration;
+use super::copy::Copied;
+use super::online::{BATCH_ROWS, Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
-use crate::catalog::{ForeignKey, Shared, TableDef, TableRecord, names};
-use crate::dml::{
-    Checks, EntryBuffers, Generated, RowBuffers, Strictness, Written, check_rows, duplicate_error,
-    insert_row, into_column, write_entry,
-};
+use crate::catalog::{ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names};
+use crate::dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
+use crate::mdl::Owned;
 use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
-/// Rows written between two commits while trees are filled.
-const BATCH_ROWS: u64 = 4096;
-
 impl Database {
-    /// Makes an altered table real; gives the number of rows that MariaDB would have copied too.
+    /// Makes an altered table real; gives the rows that MariaDB would have copied too.
     pub(super) fn carry_out(
         &self,
         session: &mut Session,
         table: &Arc<TableDef>,
+        owned: &Owned,
         mut alteration: Alteration,
-    ) -> SqlResult<u64> {
+    ) -> SqlResult<Copied> {
         let old = table.record();
         alteration.settle(table);
         let becomes = alteration.record.options.is_sequence() != table.is_sequence();
@@ -78,23 +75,31 @@ impl Database {
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
-            alteration.copies |= allowed.told;
-            alteration.converts = becomes || allowed.copies && alteration.copies;
+            // Rows that are duplicates are left out as they are copied.
+            let may_drop = alteration.words.ignore && adds_unique(&alteration);
+            alteration.copies |= allowed.told || may_drop;
+            alteration.converts |= may_drop;
+            alteration.words.told_to_copy = allowed.told;
+            alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
         }
         let copies = alteration.copies || clustering(&old) != clustering(&alteration.record);
         // Where the column that counted is gone, another counts anew.
         let counts_on = alteration.keeps_auto_increment(table);
-        let last_auto = if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
-        let next = alteration.next_auto.unwrap_or(1);
-        let last_auto = last_auto.max(next.saturating_sub(1));
+        let chosen = alteration.next_auto.unwrap_or(1).saturating_sub(1);
+        let counted = || if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
         let mut pending = PendingTrees::new(self, table.is_temporary());
-        let (rows, last_auto) = if copies {
-            let copied = self.copy(session, table, &mut alteration, last_auto, &mut pending)?;
-            (copied.rows, last_auto.max(copied.last_auto))
+        let openness = Openness::of(session, table, &alteration, copies, owned);
+        let patience = super::lock_timeout(session, alteration.words.wait.as_ref());
+        let open = |session: &Session| Building::begin(self, session, table, owned, openness, patience);
+        let mut copied = Copied::default();
+        if copies {
+            let last_auto = counted().max(chosen);
+            copied = self.copy(session, table, &mut alteration, last_auto, &mut pending, &open)?;
         } else {
-            self.build_indexes(session, table, &mut alteration, &mut pending)?;
-            (0, last_auto)
-        };
+            self.build_indexes(session, table, &mut alteration, &mut pending, &open)?;
+        }
+        // Others may have counted on meanwhile.
+        let last_auto = counted().max(chosen).max(copied.last_auto);
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
         let kept = record.trees();
@@ -103,7 +108,7 @@ impl Database {
             let altered = self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
             self.raise_auto_increment(&altered, last_auto)?;
-            return Ok(if alteration.converts { rows } else { checked });
+            return Ok(copied.shown(alteration.converts, checked));
         }
         let mut definition = self.definition(session)?;
         record.version = definition.catalog.version + 1;
@@ -127,7 +132,7 @@ impl Database {
         definition.commit()?;
         pending.keep();
         self.raise_auto_increment(&altered, last_auto)?;
-        Ok(if alteration.converts { rows } else { checked })
+        Ok(copied.shown(alteration.converts, checked))
     }
 
     /// Whether all rows have what new foreign keys ask for; gives the number of rows looked at. The table in the making and
@@ -140,7 +145,7 @@ impl Database {
         let catalog = self.catalog();
         // MariaDB names the table that it copies into.
         let name = format!("#sql-alter-{:x}-{:x}", std::process::id(), session.id);
-        let mut reading = self.engine().begin(self.quiet(session));
+        let mut reading = self.engine().begin(super::online::quiet(session));
         let mut count = 0;
         for key in added {
             let parent = match key.refers_to(&record.schema, &record.name) {
@@ -155,12 +160,13 @@ impl Database {
     }
 
     /// Makes the trees of new indexes and fills them from the rows.
-    fn build_indexes(
-        &self,
+    fn build_indexes<'b>(
+        &'b self,
         session: &mut Session,
-        table: &Arc<TableDef>,
+        table: &'b Arc<TableDef>,
         alteration: &mut Alteration,
         pending: &mut PendingTrees<'_>,
+        open: &dyn Fn(&Session) -> Building<'b>,
     ) -> SqlResult<()> {
         let clustered = alteration.record.clustered();
         let mut new = Vec::new();
@@ -178,22 +184,12 @@ impl Database {
             return Ok(());
         }
         let built = alteration.record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        self.fill_indexes(session, table, &built, &new)
-    }
-
-    fn fill_indexes(
-        &self,
-        session: &mut Session,
-        source: &TableDef,
-        built: &TableDef,
-        new: &[usize],
-    ) -> SqlResult<()> {
-        let mut reading = self.engine().begin(self.quiet(session));
-        let sorters = gather_entries(session, &mut reading, source, built, new)?;
-        for (sorter, position) in sorters.into_iter().zip(new) {
-            self.fill_index(session, &mut reading, built, *position, sorter.finish()?)?;
+        let mut building = open(session);
+        let sorters = gather_entries(session, &mut building.reading, table, &built, &new)?;
+        for (sorter, position) in sorters.into_iter().zip(&new) {
+            self.fill_index(session, &mut building.reading, &built, *position, sorter.finish()?)?;
         }
-        reading.rollback().map_err(engine_error)
+        building.finish(session, &mut NewIndexes { built: &built, new: &new, buffers: RowBuffers::default() })
     }
 
     /// Fills an index with entries that come in order: its pages become full one after the other, and equal keys of a unique one
@@ -226,77 +222,74 @@ impl Database {
         }
         loader.finish().map_err(engine_error)
     }
+}
 
-    /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
-    fn copy(
-        &self,
-        session: &mut Session,
-        source: &Arc<TableDef>,
-        alteration: &mut Alteration,
-        last_auto: u64,
-        pending: &mut PendingTrees<'_>,
-    ) -> SqlResult<Copied> {
-        let record = &mut alteration.record;
-        record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
-        record.make_trees(|| pending.create(session, source.id))?;
-        let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        let copy = Arc::new(copy);
-        let checks = Checks::bind(&self.catalog(), session, &copy)?;
-        let mut generated = Generated::bind(&self.catalog(), session, &copy)?;
-        let origin = &alteration.column_origin;
-        let added = (0..origin.len()).filter(|place| origin[*place].is_none());
-        generated.add_defaults(&self.catalog(), session, &copy, added)?;
-        let mut copier = Copier { source, copy: &copy, origin, checks, generated, last_auto };
-        let rows = self.copy_rows(session, &mut copier)?;
-        Ok(Copied { rows, last_auto: copier.last_auto })
+/// New indexes that follow the rows.
+struct NewIndexes<'i> {
+    built: &'i TableDef,
+    /// Their positions.
+    new: &'i [usize],
+    buffers: RowBuffers,
+}
+
+impl Follow for NewIndexes<'_> {
+    fn name(&self) -> &str {
+        &self.built.indexes[self.new[0]].name
     }
 
-    fn copy_rows(&self, session: &mut Session, copier: &mut Copier<'_>) -> SqlResult<u64> {
-        // What generated columns are worked out from may warn, which then is an error.
-        session.abort_on_warning = session.is_strict() && !copier.generated.is_empty();
-        let mut reading = self.engine().begin(self.quiet(session));
-        let mut writing = self.engine().begin(self.quiet(session));
-        let mut scan =
-            reading.scan(copier.source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
-        let mut buffers = RowBuffers::default();
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        let mut count = 0;
-        loop {
-            match scan.next(&mut reading).map_err(engine_error)? {
-                None => break,
-                Some((_, bytes)) => {
-                    old.clear();
-                    old.extend_from_slice(bytes);
+    fn take_out(
+        &mut self,
+        _: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: &[u8],
+        new: Option<&[u8]>,
+    ) -> SqlResult<()> {
+        let old = RowRef::new(&self.built.layout, old);
+        let new = new.map(|new| RowRef::new(&self.built.layout, new));
+        let RowBuffers { entry, old_entry, .. } = &mut self.buffers;
+        for index in self.new.iter().map(|position| &self.built.indexes[*position]) {
+            write_entry(index, &old, key, old_entry);
+            if let Some(new) = &new {
+                write_entry(index, new, key, entry);
+                if entry.key == old_entry.key {
+                    continue;
                 }
             }
-            count += 1;
-            session.current_row = count;
-            copier.convert(session, &old, &mut new)?;
-            copier.checks.test_bytes(session, copier.copy, &mut new)?;
-            let written =
-                insert_row(copier.copy, &mut writing, &new, OnDuplicate::LockShared, &mut buffers, None)?;
-            if let Written::Duplicate(position) = written {
-                let error = duplicate_error(copier.copy, position, &new);
-                writing.rollback().map_err(engine_error)?;
-                return Err(error);
+            txn.delete(index.entries(), &old_entry.key).map_err(engine_error)?;
+        }
+        Ok(())
+    }
+
+    fn put_in(
+        &mut self,
+        _: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: &[u8],
+    ) -> SqlResult<()> {
+        let view = RowRef::new(&self.built.layout, new);
+        let old = old.map(|old| RowRef::new(&self.built.layout, old));
+        for position in self.new {
+            let index = &self.built.indexes[*position];
+            write_entry(index, &view, key, &mut self.buffers.entry);
+            if let Some(old) = &old {
+                let RowBuffers { entry, old_entry, .. } = &mut self.buffers;
+                write_entry(index, old, key, old_entry);
+                if entry.key == old_entry.key {
+                    if entry.value != old_entry.value {
+                        txn.update(index.entries(), &entry.key, &entry.value).map_err(engine_error)?;
+                    }
+                    continue;
+                }
             }
-            if count % BATCH_ROWS == 0 {
-                writing = self.next_batch(session, writing)?;
+            let inserted = insert_entry(txn, index, OnDuplicate::LockShared, &mut self.buffers)?;
+            if inserted == Insert::Duplicate {
+                return Err(duplicate_error(self.built, *position, new));
             }
         }
-        writing.commit().map_err(engine_error)?;
-        reading.rollback().map_err(engine_error)?;
-        Ok(count)
-    }
-
-    fn quiet(&self, session: &Session) -> TxnOptions {
-        TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() }
-    }
-
-    fn next_batch(&self, session: &Session, mut full: Txn) -> SqlResult<Txn> {
-        session.check_interrupt()?;
-        full.commit().map_err(engine_error)?;
-        Ok(self.engine().begin(self.quiet(session)))
+        Ok(())
     }
 }
 
@@ -338,123 +331,14 @@ fn split_payload(payload: &[u8]) -> (usize, &[u8]) {
     (u32::from_le_bytes(*unique_len) as usize, value)
 }
 
+/// Whether an index is new that takes no key twice.
+fn adds_unique(alteration: &Alteration) -> bool {
+    let kept = |index: &IndexRecord| alteration.kept_indexes.iter().any(|k| names::same(k, &index.name));
+    alteration.record.indexes.iter().any(|index| index.kind != IndexKind::Plain && !kept(index))
+}
+
 /// What orders the rows: names and directions of the clustered key's columns.
 fn clustering(record: &TableRecord) -> Option<Vec<(usize, bool)>> {
     let index = &record.indexes[record.clustered()?];
     Some(index.parts.iter().map(|p| (p.column, p.descending)).collect())
-}
-
-struct Copied {
-    rows: u64,
-    last_auto: u64,
-}
-
-/// Rows of one table as rows of its altered self.
-struct Copier<'c> {
-    source: &'c TableDef,
-    copy: &'c TableDef,
-    origin: &'c [Option<usize>],
-    checks: Checks,
-    generated: Generated,
-    last_auto: u64,
-}
-
-impl Copier<'_> {
-    fn convert(&mut self, session: &mut Session, old: &[u8], new: &mut Vec<u8>) -> SqlResult<()> {
-        let view = RowRef::new(&self.source.layout, old);
-        let mut values = Vec::with_capacity(self.origin.len());
-        for (place, origin) in self.origin.iter().enumerate() {
-            let value = match origin {
-                _ if self.copy.columns[place].generated.is_some() => Value::Null,
-                Some(column) => {
-                    let value = view.get(*column).to_owned();
-                    match self.begins_to_count(place, *column) {
-                        true => self.counted(session, place, *column, value)?,
-                        false => self.converted(session, place, *column, value)?,
-                    }
-                }
-                None => self.added(session, place)?,
-            };
-            values.push(value);
-        }
-        let strictness = Strictness::of(session, false, false);
-        self.generated.fill(session, self.copy, &mut values, strictness)?;
-        // A column that begins to count goes on behind its values.
-        if let Some(auto) = self.copy.auto_increment {
-            let counted = match &values[auto.column] {
-                Value::Int(n) => u64::try_from(*n).unwrap_or(0),
-                Value::UInt(n) => *n,
-                _ => 0,
-            };
-            self.last_auto = self.last_auto.max(counted);
-        }
-        new.clear();
-        row::encode_values(&self.copy.layout, &values, new);
-        Ok(())
-    }
-
-    /// Whether a column becomes AUTO_INCREMENT.
-    fn begins_to_count(&self, place: usize, column: usize) -> bool {
-        self.copy.columns[place].auto_increment && !self.source.columns[column].auto_increment
-    }
-
-    /// A value of a column that becomes AUTO_INCREMENT: NULL and what is 0 there are numbered.
-    fn counted(
-        &mut self,
-        session: &mut Session,
-        place: usize,
-        column: usize,
-        value: Value,
-    ) -> SqlResult<Value> {
-        let on_zero = !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-        let value = match value.is_null() {
-            true => super::implicit_default(&self.copy.columns[place].ty),
-            false => self.converted(session, place, column, value)?,
-        };
-        let is_zero = match &value {
-            Value::Int(n) => *n == 0,
-            Value::UInt(n) => *n == 0,
-            _ => false,
-        };
-        if is_zero && on_zero { self.added(session, place) } else { Ok(value) }
-    }
-
-    fn converted(
-        &self,
-        session: &mut Session,
-        place: usize,
-        column: usize,
-        value: Value,
-    ) -> SqlResult<Value> {
-        let (from, to) = (&self.source.columns[column], &self.copy.columns[place]);
-        if from.ty == to.ty && (to.nullable || !value.is_null()) {
-            return Ok(value);
-        }
-        let value = match value {
-            Value::DateTime(utc) if from.ty.kind == TypeKind::Timestamp => {
-                Value::DateTime(convert::timestamp_to_local(utc, &*session.vars.time_zone))
-            }
-            other => other,
-        };
-        if value.is_null() && !to.nullable {
-            let error = errors::warn_data_truncated(&*to.name, session.current_row);
-            if session.is_strict() {
-                return Err(error);
-            }
-            session.warn(error);
-            return Ok(super::implicit_default(&to.ty));
-        }
-        let strictness = Strictness::of(session, false, false);
-        into_column(session, self.copy, place, &from.ty, value, strictness)
-    }
-
-    fn added(&mut self, session: &mut Session, place: usize) -> SqlResult<Value> {
-        let column = &self.copy.columns[place];
-        if column.auto_increment {
-            self.last_auto += 1;
-            let next = self.last_auto;
-            return Ok(if column.ty.unsigned { Value::UInt(next) } else { Value::Int(next as i64) });
-        }
-        super::columns::value_for_old_rows(session, column)
-    }
 }

@@ -124,6 +124,6 @@ impl ViewCheck {
 }
 
 /// Whether IGNORE makes a warning of an error: then the row is passed over.
-pub(super) fn is_ignorable(error: &SqlError) -> bool {
+pub(crate) fn is_ignorable(error: &SqlError) -> bool {
     matches!(error.code, code::CONSTRAINT_FAILED | code::VIEW_CHECK_FAILED)
 }

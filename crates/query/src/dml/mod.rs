@@ -28,7 +28,7 @@ use keel_base::SqlResult;
 use keel_sql::ast::ObjectName;
 use keel_value::Value;
 
-pub(crate) use check::Checks;
+pub(crate) use check::{Checks, is_ignorable};
 pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
 pub(crate) use entries::{EntryBuffers, write_clustered_key, write_entry};
@@ -36,7 +36,10 @@ pub(crate) use filter::single_table;
 pub(crate) use foreign::{Family, check_rows, explain};
 pub(crate) use generated::Generated;
 pub(crate) use insert::InsertPlan;
-pub(crate) use rows::{RowBuffers, Written, duplicate_error, insert as insert_row};
+pub(crate) use rows::{
+    RowBuffers, Written, delete as delete_row, duplicate_error, insert as insert_row, insert_at,
+    insert_entry, lock_row,
+};
 pub(crate) use through::is_join;
 pub(crate) use update::UpdatePlan;
 

@@ -43,11 +43,25 @@ pub(crate) fn insert(
     buffers: &mut RowBuffers,
     ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
-    let view = RowRef::new(&table.layout, row);
     match table.clustered_index() {
-        Some(index) => entries::write_clustered_key(index, &view, &mut buffers.key),
+        Some(index) => {
+            entries::write_clustered_key(index, &RowRef::new(&table.layout, row), &mut buffers.key)
+        }
         None => next_row_number(table, &mut buffers.key)?,
     }
+    insert_at(table, txn, row, on_duplicate, buffers, ties)
+}
+
+/// The same for a row whose clustered key is in [`RowBuffers::key`].
+pub(crate) fn insert_at(
+    table: &TableDef,
+    txn: &mut Txn,
+    row: &[u8],
+    on_duplicate: OnDuplicate,
+    buffers: &mut RowBuffers,
+    ties: Option<&Ties<'_>>,
+) -> SqlResult<Written> {
+    let view = RowRef::new(&table.layout, row);
     if let (Some(ties), Some(position)) = (ties, table.clustered) {
         ties.before_insert(txn, position, &view)?;
     }
@@ -83,7 +97,7 @@ fn next_row_number(table: &TableDef, key: &mut Vec<u8>) -> SqlResult<()> {
 }
 
 /// Inserts the entry in `buffers.entry`; on a duplicate leaves the other row's clustered key in `buffers.existing`.
-fn insert_entry(
+pub(crate) fn insert_entry(
     txn: &mut Txn,
     index: &IndexDef,
     on_duplicate: OnDuplicate,
@@ -105,7 +119,7 @@ fn insert_entry(
 
 /// Deletes a row, which the caller has locked, and its entries. After an error, what was done of it stays until the caller
 /// undoes it.
-pub(super) fn delete(
+pub(crate) fn delete(
     table: &TableDef,
     txn: &mut Txn,
     primary: &[u8],
@@ -250,7 +264,7 @@ pub(super) fn update_entries(
 }
 
 /// Reads and locks the row at `primary` into `out`; false if it is gone.
-pub(super) fn lock_row(
+pub(crate) fn lock_row(
     table: &TableDef,
     txn: &mut Txn,
     primary: &[u8],

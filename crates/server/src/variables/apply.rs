@@ -188,6 +188,7 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
             .set_durability(durability(setting.as_u64()))
             .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
         "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
+        "innodb_online_alter_log_max_size" => core.state.database().set_online_log_max(setting.as_u64()),
         "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,
         "keel_memory_limit" => return size::limit(core, setting.as_u64()),
         "thread_pool_size" => {

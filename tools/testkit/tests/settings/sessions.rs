@@ -105,6 +105,14 @@ const PROOFS: &[Proof] = &[
     ("lock_wait_timeout", |world, name| {
         waits_for_a_lock(world, name, "SELECT * FROM d.held", "ALTER TABLE d.held ADD b INT");
     }),
+    ("innodb_online_alter_log_max_size", |world, name| {
+        let ends = |world: &mut World, octets: u32| {
+            run(&mut world.root, &format!("SET GLOBAL {name}={octets}"));
+            (0..5).any(|_| alter_meets_writers(world) == Some(1799))
+        };
+        assert!(ends(world, 65_536));
+        assert!(!ends(world, 134_217_728));
+    }),
     ("innodb_log_file_size", |world, _| {
         let ages = [64, 512].map(|size| {
             run(&mut world.root, &format!("SET GLOBAL innodb_log_file_size={}", size << 20));
@@ -329,6 +337,32 @@ fn pace_is_automatic_again(world: &mut World) {
 }
 
 /// A session waits for what another one holds as long as the variable says: not at all, or a second.
+/// Alters a table of 3,000 rows while others write all of them; gives the error of that. Whoever writes waits until the
+/// definition leaves the table to others, so it cannot end before; unless the machine is very slow.
+fn alter_meets_writers(world: &mut World) -> Option<u16> {
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.altered (id INT PRIMARY KEY, a INT)");
+    run(&mut world.root, "INSERT INTO d.altered SELECT seq, seq FROM seq_1_to_3000");
+    let mut holder = world.session();
+    run(&mut holder, "START TRANSACTION");
+    run(&mut holder, "SELECT COUNT(*) FROM altered");
+    let spawn = |mut session: Client, sql: &'static str| {
+        std::thread::spawn(move || session.one(sql).expect("answers").error_code())
+    };
+    let wait_for = |world: &mut World, waiting: &str| {
+        let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+                     WHERE INFO LIKE '%altered%' AND STATE LIKE 'Waiting for table metadata lock%'";
+        let until = Instant::now() + Duration::from_secs(2);
+        while run(&mut world.root, waits) < waiting.into() && Instant::now() < until {}
+    };
+    let altered = spawn(world.session(), "ALTER TABLE altered ADD KEY (a)");
+    wait_for(world, "1");
+    let written = spawn(world.session(), "UPDATE altered SET a = a + 1");
+    wait_for(world, "2");
+    run(&mut holder, "COMMIT");
+    assert_eq!(written.join().expect("ends"), None);
+    altered.join().expect("ends")
+}
+
 fn waits_for_a_lock(world: &mut World, name: &str, hold: &str, ask: &str) {
     run(&mut world.root, "CREATE OR REPLACE TABLE d.held (a INT)");
     run(&mut world.root, "INSERT INTO d.held VALUES (1)");

@@ -1,0 +1,312 @@
+//! Copying a table's rows into its altered self.
+//!
+//! Each row is decoded, its values converted to the new columns and tested, and inserted with its index entries. Where others
+//! write the table meanwhile, their rows follow the same way. Under IGNORE what cannot be converted is bent with a warning,
+//! and rows that are duplicates or fail a CHECK are left out.
+
+use std::sync::Arc;
+
+use keel_base::{SqlResult, errors};
+use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
+use keel_value::row::{self, RowRef};
+use keel_value::{SqlMode, TypeKind, Value, convert};
+
+use super::PendingTrees;
+use super::alter::Alteration;
+use super::online::{Building, Follow, Writing};
+use crate::Database;
+use crate::catalog::{IndexDef, Shared, TableDef};
+use crate::dml::{
+    Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
+    into_column, is_ignorable, lock_row,
+};
+use crate::engine_error;
+use crate::session::Session;
+
+impl Database {
+    /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
+    pub(super) fn copy<'b>(
+        &'b self,
+        session: &mut Session,
+        source: &'b Arc<TableDef>,
+        alteration: &mut Alteration,
+        last_auto: u64,
+        pending: &mut PendingTrees<'_>,
+        open: &dyn Fn(&Session) -> Building<'b>,
+    ) -> SqlResult<Copied> {
+        let record = &mut alteration.record;
+        record.columns.iter_mut().for_each(|c| c.added_with = Value::Null);
+        record.make_trees(|| pending.create(session, source.id))?;
+        let copy = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
+        let copy = Arc::new(copy);
+        let checks = Checks::bind(&self.catalog(), session, &copy)?;
+        let mut generated = Generated::bind(&self.catalog(), session, &copy)?;
+        let origin = &alteration.column_origin;
+        let added = (0..origin.len()).filter(|place| origin[*place].is_none());
+        generated.add_defaults(&self.catalog(), session, &copy, added)?;
+        // What generated columns are worked out from may warn, which then is an error.
+        session.abort_on_warning = session.is_strict() && !alteration.words.ignore && !generated.is_empty();
+        let mut copier = Copier {
+            source,
+            copy: &copy,
+            origin,
+            checks,
+            generated,
+            ignore: alteration.words.ignore,
+            last_auto,
+            rows: 0,
+            duplicates: 0,
+            new: Vec::new(),
+            buffers: RowBuffers::default(),
+        };
+        let mut building = open(session);
+        self.copy_rows(session, &mut building.reading, &mut copier)?;
+        let Copier { rows, duplicates, .. } = copier;
+        building.finish(session, &mut copier)?;
+        if copy.clustered.is_none() && source.clustered.is_none() {
+            let last = source.shared.row_number.last(self.engine(), source.rows())?;
+            copy.shared.row_number.raise(self.engine(), copy.rows(), last)?;
+        }
+        Ok(Copied { rows, duplicates, last_auto: copier.last_auto })
+    }
+
+    fn copy_rows(&self, session: &mut Session, reading: &mut Txn, copier: &mut Copier<'_>) -> SqlResult<()> {
+        let mut writing = Writing::begin(self, session);
+        let mut scan =
+            reading.scan(copier.source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+        let (mut key, mut row) = (Vec::new(), Vec::new());
+        session.current_row = 0;
+        while let Some((found, bytes)) = scan.next(reading).map_err(engine_error)? {
+            key.clear();
+            key.extend_from_slice(found);
+            row.clear();
+            row.extend_from_slice(bytes);
+            copier.rows += 1;
+            session.current_row += 1;
+            copier.put_in(session, &mut writing.txn, &key, None, &row)?;
+            writing.count(session)?;
+        }
+        writing.txn.commit().map_err(engine_error)?;
+        Ok(())
+    }
+}
+
+/// What copying a table came to.
+#[derive(Default)]
+pub(super) struct Copied {
+    /// Rows that were read, but for those that fail a CHECK.
+    pub rows: u64,
+    /// Rows that were left out since another has their key.
+    pub duplicates: u64,
+    /// The greatest AUTO_INCREMENT value.
+    pub last_auto: u64,
+}
+
+impl Copied {
+    /// What a client is told: the rows where MariaDB copies them too, else how many were held against foreign keys.
+    pub fn shown(self, converts: bool, checked: u64) -> Copied {
+        if converts { self } else { Copied { rows: checked, ..Copied::default() } }
+    }
+}
+
+/// Rows of one table as rows of its altered self.
+struct Copier<'c> {
+    source: &'c TableDef,
+    copy: &'c TableDef,
+    origin: &'c [Option<usize>],
+    checks: Checks,
+    generated: Generated,
+    /// Errors are warnings.
+    ignore: bool,
+    last_auto: u64,
+    /// [`Copied::rows`].
+    rows: u64,
+    /// [`Copied::duplicates`].
+    duplicates: u64,
+    /// A row of the copy.
+    new: Vec<u8>,
+    buffers: RowBuffers,
+}
+
+impl Follow for Copier<'_> {
+    fn name(&self) -> &str {
+        "PRIMARY"
+    }
+
+    fn take_out(
+        &mut self,
+        session: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        old: &[u8],
+        _: Option<&[u8]>,
+    ) -> SqlResult<()> {
+        let key = match self.copy.clustered_index() {
+            Some(index) => self.key_of(session, index, old)?,
+            None => key.to_vec(),
+        };
+        if !lock_row(self.copy, txn, &key, &mut self.new)? {
+            return Err(errors::internal_error("a row that was copied is gone"));
+        }
+        delete_row(self.copy, txn, &key, &self.new, &mut self.buffers, None)
+    }
+
+    fn put_in(
+        &mut self,
+        session: &mut Session,
+        txn: &mut Txn,
+        key: &[u8],
+        _: Option<&[u8]>,
+        new: &[u8],
+    ) -> SqlResult<()> {
+        let mut row = std::mem::take(&mut self.new);
+        self.convert(session, new, &mut row)?;
+        match self.checks.test_bytes(session, self.copy, &mut row) {
+            Err(error) if self.ignore && is_ignorable(&error) => {
+                session.warn(error);
+                self.rows -= 1;
+                return Ok(());
+            }
+            tested => tested?,
+        }
+        let before = txn.savepoint();
+        let (copy, buffers) = (self.copy, &mut self.buffers);
+        let keeps_number = copy.clustered.is_none() && self.source.clustered.is_none();
+        let written = if keeps_number {
+            buffers.key.clear();
+            buffers.key.extend_from_slice(key);
+            insert_at(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
+        } else {
+            insert_row(copy, txn, &row, OnDuplicate::LockShared, buffers, None)?
+        };
+        match written {
+            Written::Done => {}
+            Written::Duplicate(_) if self.ignore => {
+                self.duplicates += 1;
+                txn.rollback_to(before).map_err(engine_error)?;
+            }
+            Written::Duplicate(position) => return Err(duplicate_error(copy, position, &row)),
+        }
+        self.new = row;
+        Ok(())
+    }
+}
+
+impl Copier<'_> {
+    /// The clustered key that a row has in the copy. It was converted before: what there was to say was said.
+    fn key_of(&mut self, session: &mut Session, index: &IndexDef, old: &[u8]) -> SqlResult<Vec<u8>> {
+        let said = std::mem::take(&mut session.diagnostics);
+        let view = RowRef::new(&self.source.layout, old);
+        let mut values = vec![Value::Null; self.origin.len()];
+        let converted = index.parts.iter().try_for_each(|part| {
+            let origin =
+                self.origin[part.column].expect("keys of rows that are followed are made of old columns");
+            values[part.column] =
+                self.converted(session, part.column, origin, view.get(origin).to_owned())?;
+            Ok(())
+        });
+        session.diagnostics = said;
+        converted?;
+        let mut key = Vec::new();
+        index.encode_parts(|column| values[column].as_ref(), &mut key);
+        Ok(key)
+    }
+
+    fn convert(&mut self, session: &mut Session, old: &[u8], new: &mut Vec<u8>) -> SqlResult<()> {
+        let view = RowRef::new(&self.source.layout, old);
+        let mut values = Vec::with_capacity(self.origin.len());
+        for (place, origin) in self.origin.iter().enumerate() {
+            let value = match origin {
+                _ if self.copy.columns[place].generated.is_some() => Value::Null,
+                Some(column) => {
+                    let value = view.get(*column).to_owned();
+                    match self.begins_to_count(place, *column) {
+                        true => self.counted(session, place, *column, value)?,
+                        false => self.converted(session, place, *column, value)?,
+                    }
+                }
+                None => self.added(session, place)?,
+            };
+            values.push(value);
+        }
+        let strictness = Strictness::of(session, self.ignore, false);
+        self.generated.fill(session, self.copy, &mut values, strictness)?;
+        // A column that begins to count goes on behind its values.
+        if let Some(auto) = self.copy.auto_increment {
+            let counted = match &values[auto.column] {
+                Value::Int(n) => u64::try_from(*n).unwrap_or(0),
+                Value::UInt(n) => *n,
+                _ => 0,
+            };
+            self.last_auto = self.last_auto.max(counted);
+        }
+        new.clear();
+        row::encode_values(&self.copy.layout, &values, new);
+        Ok(())
+    }
+
+    /// Whether a column becomes AUTO_INCREMENT.
+    fn begins_to_count(&self, place: usize, column: usize) -> bool {
+        self.copy.columns[place].auto_increment && !self.source.columns[column].auto_increment
+    }
+
+    /// A value of a column that becomes AUTO_INCREMENT: NULL and what is 0 there are numbered.
+    fn counted(
+        &mut self,
+        session: &mut Session,
+        place: usize,
+        column: usize,
+        value: Value,
+    ) -> SqlResult<Value> {
+        let on_zero = !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        let value = match value.is_null() {
+            true => super::implicit_default(&self.copy.columns[place].ty),
+            false => self.converted(session, place, column, value)?,
+        };
+        let is_zero = match &value {
+            Value::Int(n) => *n == 0,
+            Value::UInt(n) => *n == 0,
+            _ => false,
+        };
+        if is_zero && on_zero { self.added(session, place) } else { Ok(value) }
+    }
+
+    fn converted(
+        &self,
+        session: &mut Session,
+        place: usize,
+        column: usize,
+        value: Value,
+    ) -> SqlResult<Value> {
+        let (from, to) = (&self.source.columns[column], &self.copy.columns[place]);
+        if from.ty == to.ty && (to.nullable || !value.is_null()) {
+            return Ok(value);
+        }
+        let value = match value {
+            Value::DateTime(utc) if from.ty.kind == TypeKind::Timestamp => {
+                Value::DateTime(convert::timestamp_to_local(utc, &*session.vars.time_zone))
+            }
+            other => other,
+        };
+        if value.is_null() && !to.nullable {
+            let error = errors::warn_data_truncated(&*to.name, session.current_row);
+            if session.is_strict() && !self.ignore {
+                return Err(error);
+            }
+            session.warn(error);
+            return Ok(super::implicit_default(&to.ty));
+        }
+        let strictness = Strictness::of(session, self.ignore, false);
+        into_column(session, self.copy, place, &from.ty, value, strictness)
+    }
+
+    fn added(&mut self, session: &mut Session, place: usize) -> SqlResult<Value> {
+        let column = &self.copy.columns[place];
+        if column.auto_increment {
+            self.last_auto += 1;
+            let next = self.last_auto;
+            return Ok(if column.ty.unsigned { Value::UInt(next) } else { Value::Int(next as i64) });
+        }
+        super::columns::value_for_old_rows(session, column)
+    }
+}

@@ -1,0 +1,297 @@
+//! ALTER TABLE beside others that read and write the table: what it builds has their changes too.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use common::*;
+use keel_query::Database;
+use keel_runtime::fiber;
+use keel_runtime::sim::{self, Options};
+use keel_runtime::sync::channel;
+use keel_storage::Engine;
+
+/// Rows at the start; writers add others.
+const ROWS: usize = 8000;
+/// Sessions that write meanwhile.
+const WRITERS: usize = 8;
+
+fn seeded_world<T: Send>(seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
+    sim::run(Options::new(seed), || {
+        let engine = Engine::open(config()).expect("open");
+        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
+        let result = f(&database);
+        drop(database);
+        engine.shutdown().expect("shutdown");
+        result
+    })
+    .done()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+/// Fills `t` and its twin with rows of `(id, id2, u, a, v)`.
+fn fill(client: &mut Client, key: &str) {
+    let row = |id: usize| format!("({id},{},{},{},'v{}')", id + 100_000, id * 10, id % 97, id % 13);
+    let rows: Vec<String> = (0..ROWS).map(row).collect();
+    for (table, key) in [("t", key), ("twin", "primary key (id)")] {
+        client.script(&format!(
+            "create table {table} (id int not null, id2 int not null, u int not null, a int, v varchar(200), {key})"
+        ));
+        for part in rows.chunks(500) {
+            client.run(&format!("insert into {table} values {}", part.join(",")));
+        }
+    }
+}
+
+/// One random change of a row, the same in `t` and in its twin.
+fn change(r: &mut Random, fresh: &mut usize) -> [String; 2] {
+    let id = r.below(ROWS);
+    let text = "x".repeat(r.below(150));
+    let sql = match r.below(8) {
+        0 => {
+            *fresh += 1;
+            let id = *fresh;
+            format!("insert into # values ({id},{},{},{},'{text}')", id + 100_000, id * 10, r.below(97))
+        }
+        1 => format!("delete from # where id = {id}"),
+        2 => {
+            *fresh += 1;
+            let to = *fresh;
+            format!("update # set id = {to}, id2 = {} where id = {id}", to + 100_000)
+        }
+        3 => format!("update # set u = u + 1 where id = {id}"),
+        4 => format!("update # set v = '{text}' where id between {id} and {}", id + r.below(200)),
+        5 => format!("update # set a = null where id = {id}"),
+        _ => format!("update # set a = {}, v = '{text}' where id = {id}", r.below(1000)),
+    };
+    [sql.replace('#', "t"), sql.replace('#', "twin")]
+}
+
+/// Runs transactions over both tables until told to stop; gives how many it committed while `building`.
+fn write(mut client: Client, seed: u64, number: usize, building: &AtomicBool, stop: &AtomicBool) -> usize {
+    let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + number as u64 + 1);
+    let mut fresh = 10_000 * (number + 1);
+    let mut meanwhile = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let began = building.load(Ordering::Relaxed);
+        client.run("begin");
+        let changes = 1 + r.below(6);
+        let ran = (0..changes).all(|_| {
+            let kept = r.below(10) > 0;
+            if !kept {
+                client.run("savepoint s");
+            }
+            let done = change(&mut r, &mut fresh).iter().all(|sql| client.try_run(sql).is_ok());
+            kept && done || !kept && client.try_run("rollback to s").is_ok()
+        });
+        let end = if ran && r.below(6) > 0 { "commit" } else { "rollback" };
+        client.run(end);
+        meanwhile += usize::from(began && end == "commit" && building.load(Ordering::Relaxed));
+        if r.below(3) == 0 {
+            fiber::yield_now();
+        }
+    }
+    meanwhile
+}
+
+/// Alters `t` while others write; gives the answer and how many transactions were committed meanwhile.
+fn alter_beside_writers(database: &Arc<Database>, seed: u64, key: &str, alter: &str) -> (String, usize) {
+    let mut client = Client::new(database);
+    fill(&mut client, key);
+    let (building, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let meanwhile = Arc::new(AtomicUsize::new(0));
+    let (sender, done) = channel(WRITERS);
+    for number in 0..WRITERS {
+        let writer = Client::new(database);
+        let (building, stop, meanwhile) = (building.clone(), stop.clone(), meanwhile.clone());
+        let sender = sender.clone();
+        fiber::spawn(move || {
+            let count = write(writer, seed, number, &building, &stop);
+            meanwhile.fetch_add(count, Ordering::Relaxed);
+            let _ = sender.send(());
+        });
+    }
+    building.store(true, Ordering::Relaxed);
+    let answer = client.run(alter);
+    building.store(false, Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
+    for _ in 0..WRITERS {
+        done.recv().expect("a writer ends");
+    }
+    (answer, meanwhile.load(Ordering::Relaxed))
+}
+
+/// `t` is sound and has the rows of its twin, in the columns that it still has.
+fn assert_same_rows(database: &Arc<Database>, columns: &[&str], context: &str) {
+    let mut client = Client::new(database);
+    assert_eq!(client.run("check table t"), "test.t|check|status|OK", "{context}");
+    let list = columns.join(",");
+    for (one, other) in [("t", "twin"), ("twin", "t")] {
+        let missing = client.run(&format!("select {list} from {one} except all select {list} from {other}"));
+        assert_eq!(missing, "", "{context}: rows of {one} that {other} has not");
+    }
+}
+
+#[test]
+fn what_is_built_has_what_others_wrote_meanwhile() {
+    let primary = "primary key (id)";
+    let all: &[&str] = &["id", "id2", "u", "a", "v"];
+    let cases: &[(&str, &str, &[&str])] = &[
+        (primary, "alter table t add key (a, v)", all),
+        (primary, "alter table t add key ku (u), add key (v(3)), lock=none", all),
+        ("key (id), key (v)", "create index ka on t (a)", all),
+        ("primary key (id), key (a)", "alter table t modify a bigint, add key (v)", all),
+        ("key (id), key (a)", "alter table t drop column v, modify u bigint", &["id", "id2", "u", "a"]),
+        ("key (id)", "alter table t add primary key (id2)", all),
+        ("primary key (id), key (a, v)", "alter table t drop primary key, add primary key (id2)", all),
+        (primary, "alter table t add column z varchar(50) default (concat('q', rand())) first, force", all),
+        ("primary key (id), key (u)", "alter table t add column g int as (a + 1) stored, add key (g)", all),
+        (primary, "alter table t engine=innodb, algorithm=inplace, lock=none", all),
+        ("primary key (id, v)", "alter table t modify v varchar(200) character set latin1", all),
+    ];
+    let seeds: usize = std::env::var("KEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut meanwhile = 0;
+    for (seed, (key, alter, columns)) in cases.iter().cycle().take(seeds * cases.len()).enumerate() {
+        let seed = seed as u64 + 7;
+        seeded_world(seed, |database| {
+            let (answer, written) = alter_beside_writers(database, seed, key, alter);
+            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
+            assert_same_rows(database, columns, &format!("seed {seed}: {alter}"));
+            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
+            meanwhile += written;
+        });
+    }
+    assert!(meanwhile > 100, "only {meanwhile} transactions were committed while tables were altered");
+}
+
+#[test]
+fn words_that_keep_writers_out_do() {
+    for (seed, words) in ["lock=shared", "lock=exclusive", "algorithm=copy"].iter().enumerate() {
+        let seed = seed as u64 + 40;
+        seeded_world(seed, |database| {
+            let alter = format!("alter table t add key (a, v), {words}");
+            let (answer, written) = alter_beside_writers(database, seed, "primary key (id)", &alter);
+            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
+            // Those that began before the table was taken and ended behind it.
+            assert!(
+                written <= WRITERS,
+                "seed {seed}: {alter}: {written} transactions were committed meanwhile"
+            );
+            assert_same_rows(database, &["id", "id2", "u", "a", "v"], &alter);
+        });
+    }
+}
+
+#[test]
+fn duplicates_that_others_make_end_it() {
+    seeded_world(60, |database| {
+        let mut client = Client::new(database);
+        fill(&mut client, "primary key (id)");
+        let (sender, done) = channel(2);
+        let mut other = Client::new(database);
+        fiber::spawn(move || {
+            let _ = sender.send(other.run("alter table t add unique key uu (u)"));
+        });
+        // It has begun when a row can be written again; and it waits for who has.
+        fiber::sleep(std::time::Duration::from_micros(10));
+        client.run("begin");
+        assert_eq!(
+            client.run("update t set u = 70 where id = 8"),
+            "1 (Rows matched: 1  Changed: 1  Warnings: 0)"
+        );
+        assert!(done.try_recv().is_none(), "the index is not built yet");
+        client.run("commit");
+        assert_eq!(done.recv().unwrap(), "ERROR 1062 (23000): Duplicate entry '70' for key 'uu'");
+        client.script(
+            "check table t -> test.t|check|status|OK
+             select count(*) from t where u = 70 -> 2
+             insert into t values (20000, 1, 70, 1, 'x') -> 1",
+        );
+        let catalog = database.catalog();
+        assert_eq!(catalog.table("test", "t").expect("the table").indexes.len(), 1);
+    });
+}
+
+#[test]
+fn a_definition_that_is_killed_leaves_the_table_to_others() {
+    seeded_world(61, |database| {
+        let mut client = Client::new(database);
+        fill(&mut client, "primary key (id)");
+        let files = database.engine().trees().expect("trees").len();
+        let mut other = Client::new(database);
+        let interrupt = other.session.interrupt.clone();
+        let (sender, done) = channel(2);
+        fiber::spawn(move || {
+            let _ = sender.send(other.run("alter table t modify a bigint, add key (v)"));
+        });
+        fiber::sleep(std::time::Duration::from_micros(10));
+        client.run("begin");
+        client.run("update t set a = 1 where id = 5");
+        assert!(done.try_recv().is_none());
+        interrupt.raise(keel_query::InterruptState::Query);
+        assert_eq!(done.recv().unwrap(), "ERROR 1317 (70100): Query execution was interrupted");
+        client.run("commit");
+        client.script(
+            "check table t -> test.t|check|status|OK
+             alter table t add key (a) -> 0 (Records: 0  Duplicates: 0  Warnings: 0)",
+        );
+        assert_eq!(database.engine().trees().expect("trees").len(), files + 1);
+    });
+}
+
+#[test]
+fn more_changes_than_may_be_kept_end_it() {
+    seeded_world(62, |database| {
+        database.set_online_log_max(65_536);
+        let mut client = Client::new(database);
+        fill(&mut client, "primary key (id)");
+        let mut other = Client::new(database);
+        let (sender, done) = channel(2);
+        fiber::spawn(move || {
+            let _ = sender.send(other.run("alter table t add key ka (a)"));
+        });
+        fiber::sleep(std::time::Duration::from_micros(10));
+        client.run("begin");
+        client.run("update t set a = a + 1");
+        assert!(done.try_recv().is_none());
+        client.run("commit");
+        assert_eq!(
+            done.recv().unwrap(),
+            "ERROR 1799 (HY000): Creating index 'ka' required more than 'innodb_online_alter_log_max_size' bytes of \
+             modification log. Please try again"
+        );
+        client.script("check table t -> test.t|check|status|OK");
+    });
+}
+
+#[test]
+fn a_reader_that_wants_to_write_gives_way_to_who_keeps_writers_out() {
+    seeded_world(63, |database| {
+        let mut client = Client::new(database);
+        fill(&mut client, "primary key (id)");
+        let mut other = Client::new(database);
+        let (sender, done) = channel(2);
+        fiber::spawn(move || {
+            let _ = sender.send(other.run("alter table t modify a bigint, lock=shared"));
+        });
+        fiber::sleep(std::time::Duration::from_micros(10));
+        client.run("begin");
+        client.script("select count(*) from t -> 8000");
+        assert_eq!(
+            client.run("update t set a = 1 where id = 5"),
+            "ERROR 1213 (40001): Deadlock found when trying to get lock; try restarting transaction"
+        );
+        assert!(!done.recv().unwrap().starts_with("ERROR"));
+    });
+}
