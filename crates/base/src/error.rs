@@ -295,6 +295,7 @@ catalogue! {
     NULL_NOT_ALLOWED null_not_allowed(1138, "02200", function, argument) "Function sys.{function}: {argument} input variable should not be NULL";
     NON_INSERTABLE_TABLE non_insertable_table(1471, "HY000", table, op) "The target table {table} of the {op} is not insertable-into";
     IT_IS_A_VIEW it_is_a_view(1965, "42S02", name) "'{name}' is a view";
+    SET_STATEMENT_NOT_SUPPORTED set_statement_not_supported(1971, "42000", name) "The system variable {name} cannot be set in SET STATEMENT.";
     NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";
     DIVISION_BY_ZERO division_by_zero(1365, "22012") "Division by 0";
     TRUNCATED_WRONG_VALUE_FOR_FIELD truncated_wrong_value_for_field(1366, "22007", kind, value, db, table, column, row) "Incorrect {kind} value: '{value}' for column `{db}`.`{table}`.`{column}` at row {row}";
@@ -346,6 +347,7 @@ catalogue! {
     TOO_LONG_TABLE_COMMENT too_long_table_comment(1628, "HY000", table, max) "Comment for table '{table}' is too long (max = {max})";
     TOO_LONG_INDEX_COMMENT too_long_index_comment(1688, "HY000", index, max) "Comment for index '{index}' is too long (max = {max})";
     TOO_LONG_FIELD_COMMENT too_long_field_comment(1629, "HY000", field, max) "Comment for field '{field}' is too long (max = {max})";
+    FUNC_INEXISTENT_NAME_COLLISION func_inexistent_name_collision(1630, "42000", name) "FUNCTION {name} does not exist. Check the 'Function Name Parsing and Resolution' section in the Reference Manual";
     DATA_OUT_OF_RANGE data_out_of_range(1690, "22003", kind, expression) "{kind} value is out of range in '{expression}'";
     ACCESS_DENIED_NO_PASSWORD access_denied_no_password(1698, "28000", user, host) "Access denied for user '{user}'@'{host}'";
     SET_PASSWORD_AUTH_PLUGIN set_password_auth_plugin(1699, "HY000", plugin) "SET PASSWORD is not applicable for users authenticating via {plugin} plugin";
@@ -425,6 +427,7 @@ catalogue! {
     UNKNOWN_DATA_TYPE unknown_data_type(4161, "HY000", name) "Unknown data type: '{name}'";
     INVISIBLE_NOT_NULL_WITHOUT_DEFAULT invisible_not_null_without_default(4108, "HY000", column) "Invisible column `{column}` must have a default value";
     TOO_LONG_DATABASE_COMMENT too_long_database_comment(4160, "HY000", database, max) "Comment for database '{database}' is too long (max = {max})";
+    NO_AUTOINCREMENT_WITH_UNIQUE no_auto_increment_in_hash(4169, "HY000", column, index) "AUTO_INCREMENT column `{column}` cannot be used in the UNIQUE index `{index}`";
     PK_INDEX_CANT_BE_IGNORED pk_index_cant_be_ignored(4174, "HY000") "A primary key cannot be marked as IGNORE";
     JSON_TABLE_ERROR_ON_FIELD json_table_error_on_field(4176, "HY000", column, table) "Field '{column}' can't be set for JSON_TABLE '{table}'.";
     JSON_TABLE_ALIAS_REQUIRED json_table_alias_required(4177, "HY000") "Every table function must have an alias.";

@@ -273,6 +273,11 @@ fn text_of<'s>(sql: &'s [u8], literals: &[Literal], index: u32) -> Option<&'s [u
 /// Scans a text for its digest and literals.
 pub(crate) fn scan(session: &Session, sql: &[u8], out: &mut Scan) {
     let options = parse_options(session);
+    // A text that is `''` there is no parameter but NULL.
+    if options.empty_string_is_null {
+        out.key = None;
+        return;
+    }
     out.key = digest::digest(sql, &options, &mut out.scratch)
         .map(|digest| Key { digest, context: context(session) });
 }
@@ -310,6 +315,7 @@ pub(crate) fn parse_options(session: &Session) -> ParseOptions {
         no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        empty_string_is_null: mode.has(SqlMode::EMPTY_STRING_IS_NULL),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
         types: type_family(mode),
         ..ParseOptions::default()

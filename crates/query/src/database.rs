@@ -361,6 +361,7 @@ impl Database {
             literals: inputs.literals.map(Box::from),
             cacheable: !notes.unique && !matches!(body, Body::Direct),
             pinned: notes.pinned.into(),
+            narrow: notes.narrow.into(),
             database: session.database.clone(),
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),

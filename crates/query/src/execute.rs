@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{SqlError, SqlResult, code, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_sql::ast::Statement;
 use keel_storage::runtime::time;
 use keel_value::Value;
@@ -362,7 +362,9 @@ impl Database {
             Body::Multi(plan) => multi::run(plan, session, params),
             Body::Do(list) => {
                 for expr in list {
-                    expr.eval(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY }))?;
+                    let frame = Frame { params, ..Frame::EMPTY };
+                    let evaluated = expr.eval(&mut EvalContext::new(session, frame)).map(drop);
+                    evaluated.or_else(|error| take_lightly(session, error))?;
                 }
                 Ok(Completion::default())
             }
@@ -507,5 +509,20 @@ impl RowSink for Nothing {
 
     fn row(&mut self, _: RowView<'_>) -> SqlResult<()> {
         Ok(())
+    }
+}
+
+/// An error while DO computes something: it is told by SHOW WARNINGS alone, as is the end that KILL QUERY makes of it. What has
+/// ended the transaction is an error.
+fn take_lightly(session: &mut Session, error: SqlError) -> SqlResult<()> {
+    match error.code {
+        code::LOCK_DEADLOCK | code::LOCK_WAIT_TIMEOUT | code::CHECKREAD | code::CONNECTION_KILLED => {
+            Err(error)
+        }
+        code::QUERY_INTERRUPTED => Ok(()),
+        _ => {
+            session.push_warning(Warning { level: Level::Error, ..Warning::from(error) });
+            Ok(())
+        }
     }
 }

@@ -183,6 +183,8 @@ pub struct Plan {
     pub(crate) param_count: u32,
     /// Literals that the plan holds for, beside those that the parser fixed.
     pub(crate) pinned: Box<[u32]>,
+    /// Parameters that must be ASCII where they are texts: they meet a character set that may lack what they hold.
+    pub(crate) narrow: Box<[u32]>,
     /// The kinds of values that parameters were bound for.
     pub(crate) shapes: Box<[Shape]>,
     /// The same statement bound anew, for other kinds of values or after a table changed.
@@ -211,6 +213,8 @@ pub struct Plan {
 #[derive(Default)]
 pub(crate) struct Notes {
     pub pinned: Vec<u32>,
+    /// See [`Plan::narrow`].
+    pub narrow: Vec<u32>,
     /// It serves this execution only.
     pub unique: bool,
     /// The tables that its queries name, subqueries included.
@@ -235,6 +239,7 @@ impl Notes {
     /// Takes what a binder noted.
     pub fn take(&mut self, binder: &Binder<'_>) {
         self.pinned.extend_from_slice(&binder.pinned);
+        self.narrow.extend_from_slice(&binder.narrow);
         self.unique |= !binder.cacheable;
         if let Some(most) = &binder.rows_examined {
             self.rows_examined = Some(most.clone());
@@ -445,6 +450,10 @@ impl Plan {
                 .iter()
                 .zip(&self.shapes)
                 .all(|(value, shape)| value.is_null() || Shape::of(value) == *shape)
+            && self.narrow.iter().all(|index| match params.get(*index as usize) {
+                Some(Value::Bytes(text)) => text.is_ascii(),
+                _ => true,
+            })
     }
 
     /// Whether it still fits the catalog: one comparison where nothing changed at all.

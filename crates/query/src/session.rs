@@ -157,6 +157,10 @@ pub struct SessionVars {
     pub max_error_count: usize,
     /// `optimizer_search_depth`.
     pub optimizer_search_depth: u32,
+    /// `explicit_defaults_for_timestamp`: TIMESTAMP columns are what they say, no more.
+    pub explicit_timestamps: bool,
+    /// `innodb_strict_mode`: row formats that there are not are refused.
+    pub innodb_strict: bool,
     /// `sql_notes`: notes are kept.
     pub sql_notes: bool,
     /// `sql_safe_updates`.
@@ -220,6 +224,8 @@ impl Default for SessionVars {
             join_buffer_bytes: 256 << 10,
             max_error_count: 64,
             optimizer_search_depth: 62,
+            explicit_timestamps: true,
+            innodb_strict: true,
             sql_notes: true,
             safe_updates: false,
             quote_show_create: true,

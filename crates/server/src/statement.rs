@@ -56,6 +56,7 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         no_backslash_escapes: mode.has(SqlMode::NO_BACKSLASH_ESCAPES),
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
+        empty_string_is_null: mode.has(SqlMode::EMPTY_STRING_IS_NULL),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
         types: keel_query::type_family(mode),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
@@ -340,6 +341,7 @@ pub fn columns_of(core: &mut Core, prepared: &Prepared) -> SqlResult<Option<Arc<
 
 /// Begins SET STATEMENT: sets its variables and gives what they were.
 pub fn begin_with(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<SessionSettings> {
+    set::check_for_statement(items)?;
     let before = core.client.settings.lock().clone();
     set::run(core, items, params)?;
     core.changes.clear();

@@ -74,7 +74,7 @@ enum Form {
 impl LiteralRows {
     /// The rows of an INSERT or REPLACE, if the statement is long and all its values are plain literals.
     pub fn find(sql: &[u8], options: &ParseOptions) -> Option<RowsSpan> {
-        if sql.len() < TEXT_MIN {
+        if sql.len() < TEXT_MIN || options.empty_string_is_null {
             return None;
         }
         let start = behind_values(sql, options)?;

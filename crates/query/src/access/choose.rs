@@ -299,7 +299,7 @@ enum Hint {
 
 /// What hints say about an index.
 fn hint(hints: &[IndexHint], index: &IndexDef) -> Hint {
-    if index.options.ignored {
+    if index.options.ignored || index.hashed {
         return Hint::Ignored;
     }
     let mut said = Hint::None;

@@ -37,7 +37,12 @@ impl Database {
                     failed.push(name.quoted());
                 }
             }
-            Ok(complain(if create.alter { "ALTER USER" } else { "CREATE USER" }, &failed))
+            let outcome = complain(if create.alter { "ALTER USER" } else { "CREATE USER" }, &failed);
+            if let (Err(error), true, true) = (&outcome, create.alter, create.if_exists_clause) {
+                session.note(error.clone());
+                return Ok(Ok(()));
+            }
+            Ok(outcome)
         })
     }
 
@@ -148,11 +153,13 @@ fn put_user(
     let known = edit.accounts.user(&name.user, &name.host).cloned();
     let mut account = match (known, create.alter) {
         (Some(known), true) => Account::clone(&known),
-        (None, true) if create.if_exists_clause => {
-            session.note(errors::cannot_user("ALTER USER", name.quoted()));
-            return Ok(true);
+        (None, true) => {
+            session.push_error(&match spec.auth.is_empty() {
+                true => errors::password_no_match(),
+                false => errors::cant_create_user_with_grant(),
+            });
+            return Ok(false);
         }
-        (None, true) => return Ok(false),
         (Some(_), false) if create.if_exists_clause => {
             session.note(errors::user_create_exists(&name.user, &name.host));
             return Ok(true);

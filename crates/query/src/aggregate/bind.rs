@@ -33,7 +33,6 @@ fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
         "stddev_samp" => AggregateKind::StdSamp,
         "variance" => AggregateKind::VarPop,
         "var_samp" => AggregateKind::VarSamp,
-        "any_value" => AggregateKind::AnyValue,
         _ => return None,
     })
 }

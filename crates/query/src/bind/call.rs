@@ -45,6 +45,9 @@ impl Binder<'_> {
             }
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
         }
+        if call.spaced {
+            return Err(self.unknown_apart(&call.written));
+        }
         if let Some(aggregate) = self.aggregate(call)? {
             return Ok(aggregate);
         }
@@ -129,6 +132,15 @@ impl Binder<'_> {
             None => written.to_string(),
         };
         errors::sp_does_not_exist("FUNCTION", shown)
+    }
+
+    /// 1630 for a function's name that stands apart from its parenthesis.
+    #[cold]
+    fn unknown_apart(&self, written: &str) -> SqlError {
+        match &self.cx.session.database {
+            Some(db) => errors::func_inexistent_name_collision(format!("{db}.{written}")),
+            None => errors::sp_does_not_exist("FUNCTION", written),
+        }
     }
 
     /// Functions that are nodes of their own.

@@ -528,7 +528,9 @@ impl Binder<'_> {
         let all: Vec<&Expr> = sides.iter().collect();
         typing::check_fixed(&all, op)?;
         let (text, _) = if all.iter().all(|e| matches!(e.class(), Class::String | Class::Null)) {
-            typing::compared_collation(&all, connection, op)?
+            let found = typing::compared_collation(&all, connection, op)?;
+            self.refuse_lost(&all, found.0, op)?;
+            found
         } else {
             (connection, Derivation::Coercible)
         };
@@ -640,6 +642,7 @@ impl Binder<'_> {
         let (value, pattern) = (self.scalar(value)?, self.scalar(pattern)?);
         let connection = self.cx.session.vars.connection_collation;
         let (collation, _) = typing::compared_collation(&[&value, &pattern], connection, "like")?;
+        self.refuse_lost(&[&value, &pattern], collation, "like")?;
         let escape = match escape {
             None => Some('\\'),
             Some(tree) => self.escape_character(tree)?,
@@ -648,6 +651,33 @@ impl Binder<'_> {
         let value = Box::new(to_charset(value, collation));
         let pattern = Box::new(to_charset(pattern, collation));
         Ok(Expr::boolean(Node::Like { negated, collation, value, pattern, escape }, nullable))
+    }
+
+    /// 1267 for a constant that the character set lacks in which it is compared.
+    pub(crate) fn refuse_lost(&mut self, parts: &[&Expr], by: CollationId, op: &str) -> SqlResult<()> {
+        let to = by.charset();
+        if by == CollationId::BINARY || matches!(to, Charset::Utf8mb3 | Charset::Utf8mb4) || to.is_wide() {
+            return Ok(());
+        }
+        for part in parts.iter().filter(|e| e.ty.is_text() && e.derivation == Derivation::Coercible) {
+            let from = part.ty.collation.charset();
+            if !from.is_utf8() {
+                continue;
+            }
+            let text = match &part.node {
+                Node::Constant(value) => Some(value),
+                Node::Param(index) => {
+                    self.narrow.push(*index);
+                    self.cx.params.values.get(*index as usize)
+                }
+                _ => None,
+            };
+            let Some(Value::Bytes(text)) = text else { continue };
+            if !text.is_ascii() && collation::convert(from, to, text).1 > 0 {
+                return Err(typing::illegal_mixes(parts, op));
+            }
+        }
+        Ok(())
     }
 
     fn escape_character(&mut self, tree: &ast::Expr) -> SqlResult<Option<char>> {

@@ -193,6 +193,8 @@ pub struct Binder<'a> {
     pub(crate) pins_decimals: bool,
     /// Literals that the plan holds for, beyond those that the parser fixed: their text must be the same for the plan to fit.
     pub pinned: Vec<u32>,
+    /// See [`crate::plan::Plan::narrow`].
+    pub narrow: Vec<u32>,
     /// Whether the plan serves other executions: false where it depends on types of user variables.
     pub cacheable: bool,
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
@@ -269,6 +271,7 @@ impl<'a> Binder<'a> {
             pins_literals: false,
             pins_decimals: false,
             pinned: Vec::new(),
+            narrow: Vec::new(),
             cacheable: true,
             values_slot: None,
             loaded: None,

@@ -32,6 +32,9 @@ const SCHEMA_FORMAT: u8 = 1;
 const TABLE_FORMAT: u8 = 6;
 const VIEW_FORMAT: u8 = 1;
 
+/// The kind of a unique index that is hashed; others have the number of their kind.
+const HASHED_KIND: u8 = 3;
+
 /// Numbers of type kinds on disk: the position in this list, which only grows.
 const KINDS: [TypeKind; 32] = {
     use TypeKind::*;
@@ -376,7 +379,7 @@ impl Writer {
 
     fn index(&mut self, index: &IndexRecord) {
         self.text(&index.name);
-        self.u8(index.kind as u8);
+        self.u8(if index.hashed { HASHED_KIND } else { index.kind as u8 });
         self.list(&index.parts, |out, part| {
             out.u32(part.column as u32);
             out.optional(part.prefix.as_ref(), |out, n| out.u32(*n));
@@ -534,11 +537,14 @@ impl Reader<'_> {
     }
 
     fn index(&mut self, format: u8) -> Option<IndexRecord> {
+        let name = self.text()?.into();
+        let kind = self.u8()?;
         Some(IndexRecord {
-            name: self.text()?.into(),
-            kind: match self.u8()? {
+            name,
+            hashed: kind == HASHED_KIND,
+            kind: match kind {
                 0 => IndexKind::Primary,
-                1 => IndexKind::Unique,
+                1 | HASHED_KIND => IndexKind::Unique,
                 2 => IndexKind::Plain,
                 _ => return None,
             },
@@ -605,6 +611,7 @@ mod tests {
                 options: IndexOptions::default(),
                 tree_id: TreeId(12),
                 lean: true,
+                hashed: false,
             }],
             foreign_keys: vec![ForeignKey {
                 name: "f".into(),
@@ -653,6 +660,7 @@ mod tests {
         checked.columns[0].settle_format();
         checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
         checked.indexes[0].options = IndexOptions { ignored: true, block_size: 4 };
+        checked.indexes[0].hashed = true;
         assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked.clone()));
         older_formats(checked);
         let schema = encode_schema(CollationId::UTF8MB4_BIN, "note");

@@ -157,7 +157,7 @@ impl TableDef {
 
     /// The index that finds rows by these columns.
     pub fn index_beginning_with(&self, places: &[usize]) -> Option<usize> {
-        self.indexes.iter().position(|index| begins_with(&index.parts, places))
+        self.indexes.iter().position(|index| !index.hashed && begins_with(&index.parts, places))
     }
 }
 
@@ -169,6 +169,6 @@ impl TableRecord {
 
     /// The index that finds rows by these columns.
     pub fn index_beginning_with(&self, places: &[usize]) -> Option<usize> {
-        self.indexes.iter().position(|index| begins_with(&index.parts, places))
+        self.indexes.iter().position(|index| !index.hashed && begins_with(&index.parts, places))
     }
 }

@@ -16,6 +16,7 @@ pub mod check;
 pub mod codec;
 pub mod counter;
 mod density;
+mod digest;
 mod entry;
 mod foreign;
 pub mod layout;

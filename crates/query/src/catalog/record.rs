@@ -8,6 +8,7 @@ use keel_value::key;
 use keel_value::row::{Layout, Slot};
 
 use super::check::CheckConstraint;
+use super::digest;
 use super::table::{Shared, layout_with};
 use super::{
     AutoIncrement, ColumnDef, EntryShape, ForeignKey, IndexDef, IndexKind, IndexOptions, KeyPart, TableDef,
@@ -62,12 +63,15 @@ pub struct IndexRecord {
     pub tree_id: TreeId,
     /// Whether its entries leave out of their value what their key gives back: so are all that are made today.
     pub lean: bool,
+    /// Whether its keys are digests of its columns: a unique one whose columns are too long for a key.
+    pub hashed: bool,
 }
 
 impl IndexRecord {
     /// Whether rows can be ordered by it: unique, every part whole and NOT NULL.
     pub fn can_cluster(&self, columns: &[ColumnDef]) -> bool {
         self.kind != IndexKind::Plain
+            && !self.hashed
             && self.parts.iter().all(|p| p.prefix.is_none() && !columns[p.column].nullable)
     }
 }
@@ -203,7 +207,12 @@ fn open_index(
     layout: &Arc<Layout>,
     clustered_parts: &[(key::KeyPart, usize)],
 ) -> IndexDef {
-    let encoders: Vec<key::KeyPart> = record.parts.iter().map(|p| encoder(p, &columns[p.column])).collect();
+    let mut encoders: Vec<key::KeyPart> =
+        record.parts.iter().map(|p| encoder(p, &columns[p.column])).collect();
+    let mut digested = Vec::new();
+    if record.hashed {
+        digested = std::mem::replace(&mut encoders, vec![digest::encoder()]);
+    }
     let entry = if clustered {
         EntryShape::of_rows(layout)
     } else {
@@ -221,8 +230,10 @@ fn open_index(
         tree_id: record.tree_id,
         tree,
         encoders,
+        digested,
         entry: Arc::new(entry),
         lean: record.lean,
+        hashed: record.hashed,
     }
 }
 
@@ -258,6 +269,7 @@ impl TableDef {
                     options: i.options,
                     tree_id: i.tree_id,
                     lean: i.lean,
+                    hashed: i.hashed,
                 })
                 .collect(),
             foreign_keys: self.foreign_keys.clone(),

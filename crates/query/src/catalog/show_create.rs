@@ -300,8 +300,10 @@ fn push_index(out: &mut String, table: &TableDef, index: &IndexDef, layout: Layo
     if !layout.key_options {
         return;
     }
-    if let Some(using) = &index.using {
-        push(out, format_args!(" USING {using}"));
+    match &index.using {
+        _ if index.hashed => out.push_str(" USING HASH"),
+        Some(using) => push(out, format_args!(" USING {using}")),
+        None => {}
     }
     let of_table = table.options.key_block_size().unwrap_or(0);
     if index.options.block_size != 0 && index.options.block_size != of_table {

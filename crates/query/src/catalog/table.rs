@@ -193,12 +193,16 @@ pub struct IndexDef {
     pub tree_id: TreeId,
     /// Open handle of its tree; none in virtual tables.
     pub tree: Option<TreeHandle>,
-    /// How each part is encoded.
+    /// How each part is encoded; of an index that is [hashed](IndexDef::hashed) how the digest is, and nothing else.
     pub encoders: Vec<key::KeyPart>,
+    /// How each part is encoded before it is digested, where the index is hashed.
+    pub digested: Vec<key::KeyPart>,
     /// How an entry is read.
     pub entry: Arc<EntryShape>,
     /// See [`super::IndexRecord::lean`].
     pub lean: bool,
+    /// See [`super::IndexRecord::hashed`]. Such an index keeps rows apart and finds none for a query.
+    pub hashed: bool,
 }
 
 /// What may be said of an index beside its columns.
@@ -371,6 +375,8 @@ impl TableDef {
             tree_id: TreeId(0),
             tree: None,
             encoders: columns.iter().map(encoder).collect(),
+            digested: Vec::new(),
+            hashed: false,
             entry: Arc::new(EntryShape::of_rows(&self.layout)),
             lean: true,
         };
@@ -398,6 +404,8 @@ impl TableDef {
             encoders: vec![encoder],
             entry: Arc::new(EntryShape::of_rows(&self.layout)),
             lean: true,
+            digested: Vec::new(),
+            hashed: false,
         }];
         self.clustered = Some(0);
         self.series = Some(series);
@@ -455,6 +463,10 @@ impl IndexDef {
     /// Appends the index's parts as they stand in its keys; `value` gives a row's columns.
     #[inline]
     pub fn encode_parts<'v>(&self, value: impl Fn(usize) -> ValueRef<'v>, key: &mut Vec<u8>) {
+        if self.hashed {
+            super::digest::encode(self, value, key);
+            return;
+        }
         for (encoder, part) in self.encoders.iter().zip(&self.parts) {
             encoder.encode(value(part.column), key);
         }

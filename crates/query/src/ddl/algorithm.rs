@@ -250,6 +250,11 @@ impl Need {
     }
 
     fn indexes(&mut self, old: &TableRecord, alteration: &Alteration) {
+        let hashed = |table: &TableRecord| table.indexes.iter().any(|index| index.hashed);
+        let names = |table: &TableRecord| table.indexes.iter().map(|i| i.name.clone()).collect::<Vec<_>>();
+        if (hashed(old) || hashed(&alteration.record)) && names(old) != names(&alteration.record) {
+            self.raise(Way::Copy, None);
+        }
         let dropped: Vec<&IndexRecord> =
             old.indexes.iter().filter(|index| is_gone(index, alteration)).collect();
         if new_indexes(old, alteration).any(|index| index.kind == IndexKind::Primary)

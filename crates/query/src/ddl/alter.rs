@@ -464,6 +464,7 @@ impl Alteration {
         }
         let mut made = columns::define_one(cx, column)?;
         let place = self.place(position)?;
+        columns::settle_timestamp(cx.session, &self.record.columns[..place], &mut made)?;
         self.rearranges |= place < self.record.columns.len();
         let stored = made.generated.as_ref().is_some_and(|generated| generated.stored);
         self.converts |= stored;
@@ -565,6 +566,7 @@ impl Alteration {
             return Err(errors::dup_fieldname(&column.name));
         }
         let mut made = columns::define_one(cx, column)?;
+        columns::settle_timestamp(cx.session, &self.record.columns[..place], &mut made)?;
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty || made.auto_increment && !before.auto_increment;
         self.copies |= made.check.is_some() && before.check != made.check;
@@ -789,6 +791,7 @@ impl Alteration {
     fn option(&mut self, session: &mut Session, option: &TableOption) -> SqlResult<()> {
         let table = self.record.name.clone();
         let before = self.record.options.clone();
+        create::check_row_format(session, std::slice::from_ref(option))?;
         let (options, next) =
             create::options(session, before.collation, &table, std::slice::from_ref(option))?;
         match option {

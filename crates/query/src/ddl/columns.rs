@@ -41,7 +41,9 @@ pub(super) fn define(cx: &mut ColumnContext<'_>, columns: &[ast::ColumnDef]) -> 
         if defined.iter().any(|c| names::same(&c.name, &column.name)) {
             return Err(errors::dup_fieldname(&column.name));
         }
-        defined.push(define_one(cx, column)?);
+        let mut made = define_one(cx, column)?;
+        settle_timestamp(cx.session, &defined, &mut made)?;
+        defined.push(made);
     }
     check_all(&defined)?;
     Ok(defined)
@@ -149,7 +151,8 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     if column.auto_increment && column.default.is_some() {
         return Err(errors::invalid_default(&column.name));
     }
-    let nullable = column.nullable.unwrap_or(true) && !column.auto_increment;
+    let implicit = is_implicit(cx.session, &ty) && column.generated.is_none();
+    let nullable = column.nullable.unwrap_or(!implicit) && !column.auto_increment;
     check_members(cx.session, &ty, column)?;
     let comment = column.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
     let too_long = |max| errors::too_long_field_comment(&column.name, max);
@@ -159,7 +162,11 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
         None => None,
     };
-    let default = default_of(cx, column, &ty, nullable)?;
+    let says_null = matches!(&column.default, Some(Expr::Literal(l)) if l.value == ast::LiteralValue::Null);
+    let default = match implicit && column.nullable.is_none() && says_null {
+        true => ColumnDefault::None,
+        false => default_of(cx, column, &ty, nullable)?,
+    };
     if column.on_update.is_some() && !matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime) {
         return Err(errors::invalid_on_update(&column.name));
     }
@@ -181,6 +188,35 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     };
     defined.settle_format();
     Ok(defined)
+}
+
+/// Whether a column gets attributes that it does not say: TIMESTAMP without `explicit_defaults_for_timestamp`.
+fn is_implicit(session: &Session, ty: &SqlType) -> bool {
+    ty.kind == TypeKind::Timestamp && !session.vars.explicit_timestamps
+}
+
+/// Gives a TIMESTAMP that is NOT NULL and says no DEFAULT the one that MariaDB gives it without `explicit_defaults_for_timestamp`:
+/// the time of the change for the first one of a table, which `before` it has none, zero for others.
+pub(super) fn settle_timestamp(
+    session: &Session,
+    before: &[ColumnDef],
+    column: &mut ColumnDef,
+) -> SqlResult<()> {
+    let says_nothing =
+        column.default == ColumnDefault::None && column.generated.is_none() && !column.nullable;
+    if !says_nothing || !is_implicit(session, &column.ty) {
+        return Ok(());
+    }
+    if !column.on_update_now && before.iter().all(|c| c.ty.kind != TypeKind::Timestamp) {
+        column.default = ColumnDefault::Now;
+        column.on_update_now = true;
+        return Ok(());
+    }
+    if session.vars.sql_mode.has(keel_value::SqlMode::NO_ZERO_DATE) {
+        return Err(errors::invalid_default(&column.name));
+    }
+    column.default = ColumnDefault::Value(implicit_default(&column.ty));
+    Ok(())
 }
 
 /// The type of a column whose text has the given collation where it says none.
@@ -464,7 +500,7 @@ fn default_expression(tree: &Expr, database: Option<&str>) -> ColumnDefault {
 
 /// Binds the defaults that are expressions over all columns of their table, to refuse what could never be worked out.
 pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -> SqlResult<()> {
-    for column in columns {
+    for (place, column) in columns.iter().enumerate() {
         let ColumnDefault::Expression(text) = &column.default else { continue };
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
@@ -477,10 +513,25 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
             if crate::expr::walk::facts(&bound).subquery {
                 return Err(errors::not_supported_yet("a subquery in DEFAULT"));
             }
+            let mut unset = None;
+            crate::expr::walk::for_each_column(&bound, &mut |_, read| {
+                let read = read as usize;
+                unset = unset.or((read >= place && is_worked_out(&columns[read])).then_some(read));
+            });
+            if let Some(read) = unset {
+                return Err(errors::expr_refers_to_uninit_field(&*column.name, &*columns[read].name));
+            }
         }
         rights::needs(session, &catalog.accounts, &binder.needs)?;
     }
     Ok(())
+}
+
+/// Whether a column's DEFAULT is an expression that needs more than itself.
+fn is_worked_out(column: &ColumnDef) -> bool {
+    let ColumnDefault::Expression(text) = &column.default else { return false };
+    let calls = |pair: &[u8]| pair[0].is_ascii_alphanumeric() && pair[1] == b'(';
+    text.contains('`') || text.as_bytes().windows(2).any(calls)
 }
 
 fn in_default(error: keel_base::SqlError) -> keel_base::SqlError {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
 use keel_value::row::{self, RowRef};
-use keel_value::{TypeKind, Value, convert};
+use keel_value::{SqlMode, TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
@@ -225,7 +225,13 @@ impl Copier<'_> {
         for (place, origin) in self.origin.iter().enumerate() {
             let value = match origin {
                 _ if self.copy.columns[place].generated.is_some() => Value::Null,
-                Some(column) => self.converted(session, place, *column, view.get(*column).to_owned())?,
+                Some(column) => {
+                    let value = view.get(*column).to_owned();
+                    match self.begins_to_count(place, *column) {
+                        true => self.counted(session, place, *column, value)?,
+                        false => self.converted(session, place, *column, value)?,
+                    }
+                }
                 None => self.added(session, place)?,
             };
             values.push(value);
@@ -244,6 +250,32 @@ impl Copier<'_> {
         new.clear();
         row::encode_values(&self.copy.layout, &values, new);
         Ok(())
+    }
+
+    /// Whether a column becomes AUTO_INCREMENT.
+    fn begins_to_count(&self, place: usize, column: usize) -> bool {
+        self.copy.columns[place].auto_increment && !self.source.columns[column].auto_increment
+    }
+
+    /// A value of a column that becomes AUTO_INCREMENT: NULL and what is 0 there are numbered.
+    fn counted(
+        &mut self,
+        session: &mut Session,
+        place: usize,
+        column: usize,
+        value: Value,
+    ) -> SqlResult<Value> {
+        let on_zero = !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        let value = match value.is_null() {
+            true => super::implicit_default(&self.copy.columns[place].ty),
+            false => self.converted(session, place, column, value)?,
+        };
+        let is_zero = match &value {
+            Value::Int(n) => *n == 0,
+            Value::UInt(n) => *n == 0,
+            _ => false,
+        };
+        if is_zero && on_zero { self.added(session, place) } else { Ok(value) }
     }
 
     fn converted(

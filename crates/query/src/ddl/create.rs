@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, TreeId, code, errors};
+use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
@@ -234,12 +234,16 @@ impl Database {
             counting: None,
         });
         let plan = select::plan_select(&mut binder, &select.query)?;
+        let united = matches!(select.query.body, ast::QueryBody::SetOp { .. });
         let described = plan.columns().columns.iter().zip(plan.types());
         Ok(described
             .map(|(meta, (ty, nullable))| {
                 let model = catalog.table(&meta.schema, &meta.org_table);
                 let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
                 let mut column = ColumnDef::plain(&meta.name, storable(ty), *nullable);
+                if united && !*nullable {
+                    column.default = ColumnDefault::Value(implicit_default(&column.ty));
+                }
                 if let Some(model) = model {
                     column.comment = model.comment.clone();
                 }
@@ -322,6 +326,8 @@ impl Database {
             refuse_sequence_engine(&create.options)?;
         }
         let (mut options, next_auto) = options(session, home.collation, &create.name.name, &create.options)?;
+        check_row_format(session, &create.options)
+            .map_err(|_| foreign::wrong_options(session, &home.name, &create.name.name))?;
         if create.sequence.is_some() && !options.is_sequence() {
             options.others.push((sequence::OPTION.to_string(), "1".to_string()));
         }
@@ -539,6 +545,23 @@ pub(super) fn options(
     let too_long = |max| errors::too_long_table_comment(table, max);
     options.comment = columns::fitting_comment(session, comment, TABLE_COMMENT_CHARS_MAX, too_long)?;
     Ok((options, next_auto))
+}
+
+/// Whether InnoDB has a row format that is said of a table, unless an engine is said that Keel's takes the place of: 1478
+/// where the session is strict about it, else a warning.
+pub(super) fn check_row_format(session: &mut Session, list: &[TableOption]) -> SqlResult<()> {
+    let other =
+        |o: &TableOption| matches!(o, TableOption::Engine(name) if !name.eq_ignore_ascii_case("innodb"));
+    let unknown = |o: &TableOption| matches!(o, TableOption::RowFormat(name) if matches!(name.as_str(), "FIXED" | "PAGE"));
+    if !list.iter().any(unknown) || list.iter().any(other) {
+        return Ok(());
+    }
+    let error = errors::illegal_ha_create_option("InnoDB", "ROW_TYPE");
+    let strict = session.vars.innodb_strict;
+    let message =
+        if strict { "InnoDB: invalid ROW_FORMAT specifier." } else { "InnoDB: assuming ROW_FORMAT=DYNAMIC." };
+    session.warn(SqlError { message: message.into(), ..error.clone() });
+    if strict { Err(error) } else { Ok(()) }
 }
 
 fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {

@@ -60,6 +60,13 @@ fn double_name(session: &mut Session, record: &TableRecord, key: &ForeignKey) ->
     refused(session, Some((121, text)), error, errors::dup_key(&record.name))
 }
 
+/// 1005 for options that the engine has not.
+pub(super) fn wrong_options(session: &mut Session, schema: &str, table: &str) -> SqlError {
+    let reason = "Wrong create options";
+    let error = errors::cant_create_table(schema, table, format!("errno: 140 \"{reason}\""));
+    refused(session, None, error, errors::get_errno(140, reason, "InnoDB"))
+}
+
 fn refused(
     session: &mut Session,
     before: Option<(u16, String)>,

@@ -50,6 +50,8 @@ impl Database {
         checks::settle_names(&mut alteration.record);
         generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record, Some(&old))?;
+        let (fitted, indexes) = (&alteration.record.columns, &mut alteration.record.indexes);
+        alteration.copies |= keys::fit(session, fitted, indexes)?;
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         keys::check_ignored(&alteration.record)?;

@@ -26,9 +26,13 @@ pub(super) fn add(
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
     let kind = kind_of(indexes, key)?;
-    let parts = parts(session, columns, kind, &key.columns)?;
+    let (parts, hashed) = parts(session, columns, kind, key)?;
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
     let index = record(session, indexes, columns, kind, key, parts)?;
+    let index = IndexRecord { hashed, ..index };
+    if hashed {
+        refuse_counted(columns, &index)?;
+    }
     if kind == IndexKind::Primary {
         if index.parts.iter().any(|p| columns[p.column].generated.is_some()) {
             return Err(errors::primary_key_based_on_generated_column());
@@ -53,7 +57,7 @@ pub(super) fn add_made(
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
     let kind = kind_of(indexes, key)?;
-    let parts = parts(session, columns, kind, &key.columns)?;
+    let (parts, _) = parts(session, columns, kind, key)?;
     let serves = |other: &IndexRecord| {
         let longer = other.parts.len() > parts.len() || !made.contains(&other.name);
         longer && other.parts.starts_with(&parts)
@@ -82,6 +86,9 @@ fn kind_of(indexes: &[IndexRecord], key: &ast::KeyDef) -> SqlResult<IndexKind> {
     }
     if indexes.len() >= KEYS_MAX {
         return Err(errors::too_many_keys(KEYS_MAX));
+    }
+    if key.options.algorithm == Some(IndexAlgorithm::RTree) {
+        return Err(errors::wrong_arguments("RTREE INDEX"));
     }
     if key.columns.len() > PARTS_MAX {
         return Err(errors::too_many_key_parts(PARTS_MAX));
@@ -115,7 +122,17 @@ fn record(
     // Of larger numbers MariaDB keeps the low 16 bits.
     let block_size = u32::from(key.options.block_size.unwrap_or(0) as u16);
     let options = IndexOptions { ignored: key.options.ignored, block_size };
-    Ok(IndexRecord { name, kind, parts, comment, using, options, tree_id: TreeId(0), lean: true })
+    Ok(IndexRecord {
+        name,
+        kind,
+        parts,
+        comment,
+        using,
+        options,
+        tree_id: TreeId(0),
+        lean: true,
+        hashed: false,
+    })
 }
 
 /// Gives new keys without a KEY_BLOCK_SIZE that of their table; they keep it when the table's changes.
@@ -175,15 +192,16 @@ fn name(
     }
 }
 
+/// The parts of a key, and whether they are too long for one, so that a unique index digests them.
 fn parts(
     session: &mut Session,
     columns: &[ColumnDef],
     kind: IndexKind,
-    parts: &[ast::KeyPart],
-) -> SqlResult<Vec<KeyPart>> {
-    let mut made: Vec<KeyPart> = Vec::with_capacity(parts.len());
+    key: &ast::KeyDef,
+) -> SqlResult<(Vec<KeyPart>, bool)> {
+    let mut made: Vec<KeyPart> = Vec::with_capacity(key.columns.len());
     let mut total = 0;
-    for part in parts {
+    for part in &key.columns {
         let column = columns
             .iter()
             .position(|c| names::same(&c.name, &part.column))
@@ -195,10 +213,14 @@ fn parts(
         total += octets;
         made.push(KeyPart { column, prefix, descending: part.desc });
     }
-    if total > KEY_OCTETS_MAX {
+    if total <= u64::from(KEY_OCTETS_MAX) {
+        return Ok((made, false));
+    }
+    if kind != IndexKind::Unique || key.options.algorithm == Some(IndexAlgorithm::BTree) {
         return Err(errors::too_long_key(KEY_OCTETS_MAX));
     }
-    Ok(made)
+    made.iter_mut().for_each(|part| part.descending = false);
+    Ok((made, true))
 }
 
 /// The prefix of a part, none for the whole column, and its greatest octets.
@@ -207,7 +229,7 @@ fn prefix(
     column: &ColumnDef,
     kind: IndexKind,
     part: &ast::KeyPart,
-) -> SqlResult<(Option<u32>, u32)> {
+) -> SqlResult<(Option<u32>, u64)> {
     let ty = &column.ty;
     if !ty.is_string() {
         if part.length.is_some() {
@@ -215,7 +237,6 @@ fn prefix(
         }
         return Ok((None, 8));
     }
-    let per_char = if ty.is_text() { ty.collation.charset().max_bytes() } else { 1 };
     let whole = if ty.is_blob() { u32::MAX } else { ty.length };
     if whole == 0 && (!column.nullable || kind == IndexKind::Primary) {
         return Err(errors::wrong_key_column("InnoDB", &column.name));
@@ -227,22 +248,71 @@ fn prefix(
         None if ty.is_blob() && kind == IndexKind::Primary => {
             return Err(errors::blob_key_without_length(&column.name));
         }
-        None if ty.is_blob() && kind == IndexKind::Unique => {
-            return Err(errors::not_supported_yet("UNIQUE on a BLOB"));
-        }
         None => whole,
     };
-    let octets = u64::from(asked) * u64::from(per_char);
-    if octets > u64::from(KEY_OCTETS_MAX) {
-        if kind != IndexKind::Plain {
-            return Err(errors::too_long_key(KEY_OCTETS_MAX));
-        }
+    let octets = u64::from(asked) * per_char(column);
+    if octets > u64::from(KEY_OCTETS_MAX) && kind == IndexKind::Plain {
         session.note(errors::too_long_key(KEY_OCTETS_MAX));
-        let chars = KEY_OCTETS_MAX / per_char;
-        return Ok((Some(chars), chars * per_char));
+        let chars = KEY_OCTETS_MAX / per_char(column) as u32;
+        return Ok((Some(chars), u64::from(chars) * per_char(column)));
     }
     let prefix = (asked < whole).then_some(asked);
-    Ok((prefix, octets as u32))
+    Ok((prefix, octets))
+}
+
+/// Octets of a character of a string column's keys at most.
+fn per_char(column: &ColumnDef) -> u64 {
+    if column.ty.is_text() { u64::from(column.ty.collation.charset().max_bytes()) } else { 1 }
+}
+
+/// Octets of a part of an index at most.
+fn part_octets(column: &ColumnDef, part: &KeyPart) -> u64 {
+    if !column.ty.is_string() {
+        return 8;
+    }
+    let whole = if column.ty.is_blob() { u32::MAX } else { column.ty.length };
+    u64::from(part.prefix.unwrap_or(whole)) * per_char(column)
+}
+
+/// Fits indexes to columns that have changed: a unique one whose columns are now too long for a key digests them, one whose
+/// columns fit does no longer, a plain one has prefixes. Says whether some must be made anew.
+pub(super) fn fit(
+    session: &mut Session,
+    columns: &[ColumnDef],
+    indexes: &mut [IndexRecord],
+) -> SqlResult<bool> {
+    let mut anew = false;
+    for index in indexes {
+        let octets = |part: &KeyPart| part_octets(&columns[part.column], part);
+        let most = u64::from(KEY_OCTETS_MAX);
+        if index.kind == IndexKind::Plain {
+            for part in index.parts.iter_mut().filter(|part| octets(part) > most) {
+                session.note(errors::too_long_key(KEY_OCTETS_MAX));
+                part.prefix = Some(KEY_OCTETS_MAX / per_char(&columns[part.column]) as u32);
+                anew = true;
+            }
+        }
+        let hashed = index.parts.iter().map(octets).sum::<u64>() > most;
+        let as_tree = index.using.as_deref() == Some("BTREE");
+        if hashed && (index.kind != IndexKind::Unique || as_tree) {
+            return Err(errors::too_long_key(KEY_OCTETS_MAX));
+        }
+        if hashed && !index.hashed {
+            refuse_counted(columns, index)?;
+        }
+        anew |= hashed != index.hashed;
+        index.hashed = hashed;
+    }
+    Ok(anew)
+}
+
+/// 4169 for an index that digests an AUTO_INCREMENT column; MariaDB names its last column.
+fn refuse_counted(columns: &[ColumnDef], index: &IndexRecord) -> SqlResult<()> {
+    let counted = index.parts.iter().any(|part| columns[part.column].auto_increment);
+    match index.parts.last().filter(|_| counted) {
+        Some(last) => Err(errors::no_auto_increment_in_hash(&columns[last.column].name, &index.name)),
+        None => Ok(()),
+    }
 }
 
 /// Puts keys into MariaDB's order: primary, unique without NULL, unique, others; else as written.

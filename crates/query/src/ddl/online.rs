@@ -81,7 +81,8 @@ impl Openness {
 fn can_follow(table: &TableDef, alteration: &Alteration) -> bool {
     let record = &alteration.record;
     let mut columns = record.columns.iter().zip(&alteration.column_origin);
-    if columns.any(|(column, origin)| column.auto_increment && origin.is_none()) {
+    let counts = |place: usize| table.columns[place].auto_increment;
+    if columns.any(|(column, origin)| column.auto_increment && !origin.is_some_and(counts)) {
         return false;
     }
     let Some(clustered) = record.clustered() else { return table.clustered.is_none() };

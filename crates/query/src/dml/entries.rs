@@ -21,12 +21,8 @@ pub(crate) struct EntryBuffers {
 /// Makes the entry of a row in a secondary index. `primary` is the row's clustered key.
 pub(crate) fn write_entry(index: &IndexDef, row: &RowRef<'_>, primary: &[u8], entry: &mut EntryBuffers) {
     entry.key.clear();
-    entry.has_null = false;
-    for (encoder, part) in index.encoders.iter().zip(&index.parts) {
-        let value = row.get(part.column);
-        entry.has_null |= value.is_null();
-        encoder.encode(value, &mut entry.key);
-    }
+    entry.has_null = index.parts.iter().any(|part| row.get(part.column).is_null());
+    index.encode_parts(|column| row.get(column), &mut entry.key);
     entry.parts_len = entry.key.len();
     entry.key.extend_from_slice(primary);
     entry.value.clear();

@@ -101,9 +101,6 @@ pub(crate) fn plan_update(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<MultiPlan> {
-    if !update.order_by.is_empty() || update.limit.is_some() {
-        return Err(errors::wrong_usage("UPDATE", if update.limit.is_some() { "LIMIT" } else { "ORDER BY" }));
-    }
     let (tables, views) = named_tables(cx, update.with.as_ref(), &update.tables, find)?;
     let mut changed_through: Vec<(&str, usize)> = Vec::new();
     let mut items = Vec::new();
@@ -156,7 +153,11 @@ pub(crate) fn plan_update(
         target.checks = Some(Checks::bind(cx.catalog, cx.session, &table)?);
         target.generated = Some(generated);
     }
-    let query = locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items);
+    let query = ast::Query {
+        order_by: update.order_by.clone(),
+        limit: update.limit.clone(),
+        ..locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items)
+    };
     let mut binder = Binder::new(cx);
     binder.changing = locking_select(&query);
     let query = Box::new(select::plan_select(&mut binder, &query)?);

@@ -105,21 +105,20 @@ pub(super) fn bind_insert(
 ) -> SqlResult<Filled> {
     let refused = || errors::non_insertable_table(&view.name, "INSERT");
     let Target { tables, conditions, checks, .. } = target(binder, view, None)?.ok_or_else(refused)?;
-    let plain: Option<Vec<(u16, u16)>> = plain_columns(binder).into_iter().collect();
-    let plain = plain.ok_or_else(refused)?;
-    let twice = |(place, column): (usize, &(u16, u16))| plain[..place].contains(column);
-    if plain.iter().enumerate().any(twice) {
-        return Err(refused());
-    }
+    let plain = plain_columns(binder);
     let wanted = wanted_columns(view, insert)?;
     if tables.len() > 1 && insert.columns.is_empty() {
         return Err(errors::view_no_insert_field_list(&view.schema, &view.name));
     }
-    let slot = wanted.first().map_or(0, |place| plain[*place].0);
-    if wanted.iter().any(|place| plain[*place].0 != slot) {
+    // Others of the view's columns may be anything.
+    let wanted: Option<Vec<(u16, u16)>> =
+        wanted.iter().map(|place| plain.get(*place).copied().flatten()).collect();
+    let wanted = wanted.ok_or_else(refused)?;
+    let slot = wanted.first().map_or(0, |(slot, _)| *slot);
+    if wanted.iter().any(|column| column.0 != slot) {
         return Err(errors::view_multiupdate(&view.schema, &view.name));
     }
-    let columns: Vec<usize> = wanted.iter().map(|place| plain[*place].1 as usize).collect();
+    let columns: Vec<usize> = wanted.iter().map(|(_, column)| *column as usize).collect();
     for (place, column) in columns.iter().enumerate() {
         if columns[..place].contains(column) {
             return Err(refused());

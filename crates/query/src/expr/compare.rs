@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use keel_base::SqlResult;
-use keel_value::types::Class;
+use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{
     Cell, CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert,
 };
@@ -36,7 +36,37 @@ pub fn operands<'f>(
         let (l, r) = (shown(l.as_ref(), &left.ty), shown(r.as_ref(), &right.ty));
         return values(by, l, &left.ty, r, &right.ty, cx);
     }
-    values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
+    let order = values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?;
+    if by == Comparison::Real
+        && order.is_some_and(Ordering::is_ne)
+        && is_fixed(&left.ty)
+        && is_fixed(&right.ty)
+    {
+        return within_half_a_digit(l.as_ref(), left, r.as_ref(), right, order, cx);
+    }
+    Ok(order)
+}
+
+/// Whether numbers of a type show so many digits behind the point, no more and no fewer.
+fn is_fixed(ty: &SqlType) -> bool {
+    ty.decimals < NOT_FIXED && matches!(ty.class(), Class::Int | Class::Decimal | Class::Real)
+}
+
+/// Numbers with fixed digits are equal, as in MariaDB, where they differ by less than half of the last one behind the digits that
+/// both show.
+#[cold]
+fn within_half_a_digit(
+    l: ValueRef<'_>,
+    left: &Expr,
+    r: ValueRef<'_>,
+    right: &Expr,
+    order: Option<Ordering>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    let a = cx.reporting(|report| convert::to_f64(l, &left.ty, report))?;
+    let b = cx.reporting(|report| convert::to_f64(r, &right.ty, report))?;
+    let digits = i32::from(left.ty.decimals.max(right.ty.decimals)) + 1;
+    Ok(if (a - b).abs() < 5.0 / 10f64.powi(digits) { Some(Ordering::Equal) } else { order })
 }
 
 /// A decimal without the digits behind those that its type shows, as `=` and its like take it.

@@ -450,7 +450,7 @@ pub fn joined_derivation<'a>(parts: impl Iterator<Item = &'a Expr>) -> Derivatio
 
 /// The error for several operands.
 #[cold]
-fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
+pub fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
     let texts = parts.iter().filter(|e| is_text(e)).map(|e| (e.ty.collation, e.derivation));
     match *texts.collect::<Vec<_>>() {
         [a, b] => illegal_mix(a, b, op),

@@ -1,8 +1,8 @@
 //! Functions that make dates and times: the clock, arithmetic with intervals, conversions.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
-use keel_value::temporal::{self, DateRules, Interval, named};
+use keel_value::temporal::{self, BadTemporal, DateRules, Flaw, Interval, named};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
@@ -107,7 +107,7 @@ fn fraction_argument(args: &[Expr], name: &str) -> SqlResult<u8> {
 }
 
 fn now_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "now")?), false))
+    Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "current_timestamp")?), false))
 }
 
 fn curtime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -159,8 +159,39 @@ fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType,
 fn timestamp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].datetime(cx)?);
     let Some(arg) = args.get(1) else { return Ok(Value::DateTime(v)) };
-    let span = given!(arg.time(cx)?);
-    Ok(or_null(calendar::add_micros(v, span.micros), Value::DateTime))
+    let micros = given!(span(arg, cx)?);
+    Ok(or_null(calendar::add_micros(v, micros), Value::DateTime))
+}
+
+/// Microseconds of an argument that is a span of time, longer than a TIME may be; None is NULL or what is none.
+fn span<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64>> {
+    const KIND: &str = "INTERVAL DAY TO SECOND";
+    if arg.class() == Class::Time {
+        return Ok(arg.time(cx)?.map(|time| time.micros));
+    }
+    let Some(text) = arg.text(cx)? else { return Ok(None) };
+    let shown = || String::from_utf8_lossy(&text).into_owned();
+    let parsed = match arg.class() {
+        Class::Date | Class::DateTime => Err(BadTemporal::Syntax),
+        _ => temporal::parse_span(&text),
+    };
+    match parsed {
+        Ok(span) if span.flaw.is_none() => Ok(Some(span.micros)),
+        Ok(span) if span.flaw != Some(Flaw::OutOfRange) => {
+            let error = errors::truncated_wrong_value(KIND, shown());
+            if span.flaw == Some(Flaw::Fraction) {
+                cx.session.note(error)
+            } else {
+                cx.warn(error)?
+            }
+            Ok(Some(span.micros))
+        }
+        _ => {
+            let message = format!("Incorrect {KIND} value: '{}'", shown()).into();
+            cx.warn(SqlError { message, ..errors::truncated_wrong_value(KIND, "") })?;
+            Ok(None)
+        }
+    }
 }
 
 fn unix_timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -323,15 +354,6 @@ fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
     Ok((ty, true))
 }
 
-/// Whether an argument is a point in time rather than a span; text is one if it has a date.
-fn is_datetime(arg: &Expr, text: &[u8]) -> bool {
-    match arg.class() {
-        Class::Date | Class::DateTime => true,
-        Class::Time => false,
-        _ => text.iter().filter(|b| **b == b'-').count() >= 2,
-    }
-}
-
 fn addtime<'f>(
     ty: &'f SqlType,
     args: &'f [Expr],
@@ -339,21 +361,21 @@ fn addtime<'f>(
     sign: i64,
 ) -> SqlResult<Value> {
     let start = given!(args[0].time_or_datetime(cx)?);
-    if is_datetime(&args[1], &given!(args[1].text(cx)?)) {
-        return Ok(Value::Null);
-    }
-    let moved = given!(args[1].time(cx)?).micros * sign;
+    let moved = given!(span(&args[1], cx)?) * sign;
     if let Some(v) = start.datetime {
         let sum = given!(calendar::add_micros(v, moved));
         return Ok(as_result(ty, sum, true));
     }
     let total = i128::from(start.value.micros) + i128::from(moved);
-    let shown = || {
-        let mut text = Vec::new();
-        text::append_time(&mut text, start.value, 0);
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    Ok(time_result(ty, bounded_time(total, "time", shown, cx)?))
+    Ok(time_result(ty, bounded_time(total, "time", || long_time(total), cx)?))
+}
+
+/// A time that is longer than one may be, as warnings name it.
+fn long_time(micros: i128) -> String {
+    let (sign, size) = (if micros < 0 { "-" } else { "" }, micros.unsigned_abs());
+    let (seconds, fraction) = (size / 1_000_000, size % 1_000_000);
+    let clock = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if fraction == 0 { clock } else { format!("{clock}.{fraction:06}") }
 }
 
 /// A point in time in a call's own type: itself, its date, or text as long as it needs to be.

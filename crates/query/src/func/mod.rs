@@ -77,6 +77,7 @@ pub const KNOWN_MISSING: &[&str] = &[
     "encrypt",
     "master_gtid_wait",
     "decode_histogram",
+    "rownum",
     "wsrep_last_seen_gtid",
     "wsrep_last_written_gtid",
     "wsrep_sync_wait_upto_gtid",

@@ -133,7 +133,10 @@ impl Block {
             if !empty {
                 self.stream(session, &mut frame, limits.read, &mut window, output)?;
             }
-            return Ok(window.counted());
+            // Without a table a row that OFFSET passes over does not count.
+            let passed =
+                matches!(self.source, Source::One) && !window.counts_all && window.seen <= window.offset;
+            return Ok(if passed { 0 } else { window.counted() });
         }
         let mut rows = Rows { block: self, runner: Runner::new(&self.source, limits.read), empty };
         match &self.group {

@@ -673,7 +673,7 @@ fn wished_groups(
         wished.push((column.column, descending));
     }
     let begins = |index: &&crate::catalog::IndexDef| {
-        !index.options.ignored && index.parts[0].column == wished[0].0 as usize
+        !index.options.ignored && !index.hashed && index.parts[0].column == wished[0].0 as usize
     };
     let Some(index) = table.indexes.iter().find(begins) else { return Ok(None) };
     let per_value = table.rows_per_value(index, crate::access::table_rows(table)?)?;

@@ -594,14 +594,17 @@ impl SetPlan {
             self.root.run(run, session, &mut Each(emit))?;
             return Ok(counted(seen));
         }
-        let most = (!self.ties && !self.calc_found_rows).then_some(end);
+        let most = (!self.ties).then_some(end);
         let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
+        // FOUND_ROWS() of rows in an order counts all of them.
+        let mut all = 0;
         self.root.run(
             run,
             session,
             &mut Each(|session: &mut Session, row: RowView<'_>| {
+                all += 1;
                 packed.clear();
                 packer.pack(row, &mut packed);
                 self.fill(&mut frame.slots[0], &packed);
@@ -621,17 +624,13 @@ impl SetPlan {
             }),
         )?;
         let mut sorted = sorter.finish()?;
-        let all: Vec<usize> = (0..self.types.len()).collect();
+        let projection: Vec<usize> = (0..self.types.len()).collect();
         let mut last = Vec::new();
         while let Some((key, row)) = sorted.next()? {
             session.check_interrupt()?;
             let is_tied = self.ties && seen == end && last == key;
             if seen >= end && !is_tied {
-                if !self.calc_found_rows {
-                    break;
-                }
-                seen += 1;
-                continue;
+                break;
             }
             end += u64::from(is_tied);
             seen += 1;
@@ -639,12 +638,12 @@ impl SetPlan {
                 last.clear();
                 last.extend_from_slice(key);
             }
-            let row = RowView::Stored { layout: &self.layout, bytes: row, projection: &all };
+            let row = RowView::Stored { layout: &self.layout, bytes: row, projection: &projection };
             if seen > offset && !output.row(session, row)? {
                 break;
             }
         }
-        Ok(counted(seen))
+        Ok(all)
     }
 
     fn fill(&self, slot: &mut RowSlot, row: &[u8]) {

@@ -405,6 +405,7 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
         true => Vec::new(),
         false => table.rows_per_value(index, row_count as f64)?,
     };
+    let cardinality = |sequence: usize| number(distinct(row_count, per_value.get(sequence).copied()));
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([
@@ -417,11 +418,11 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("SEQ_IN_INDEX", number(sequence as u64 + 1)),
             ("COLUMN_NAME", text(&column.name)),
             ("COLLATION", text(if part.descending { "D" } else { "A" })),
-            ("CARDINALITY", number(distinct(row_count, per_value.get(sequence).copied()))),
+            ("CARDINALITY", if index.hashed { Value::Null } else { cardinality(sequence) }),
             ("SUB_PART", part.prefix.map_or(Value::Null, |n| number(u64::from(n)))),
             ("NULLABLE", text(if column.nullable { "YES" } else { "" })),
-            // USING HASH is a tree too.
-            ("INDEX_TYPE", text("BTREE")),
+            // Other indexes that were made USING HASH are trees too.
+            ("INDEX_TYPE", text(if index.hashed { "HASH" } else { "BTREE" })),
             ("COMMENT", text("")),
             ("INDEX_COMMENT", text(&index.comment)),
             ("IGNORED", text(if index.options.ignored { "YES" } else { "NO" })),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keel_base::{Level, SqlResult, Warning, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named;
@@ -69,11 +69,13 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             let accepted = match value {
                 Some(expr) => {
                     let value = evaluate(core, expr, params)?;
+                    let value = text_of_nothing(core, table().get(id), value);
                     check_value(core, id, global, &value)?
                 }
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
+            warn_of_end(core, table().get(id).name);
             push_system(core, id, global, accepted.setting, changes)?;
             if global && value.is_none() {
                 changes.push(Change::Unchosen(id));
@@ -107,6 +109,57 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
     }
 }
 
+/// Variables that SET STATEMENT does not set.
+const NOT_FOR_STATEMENTS: &[&str] = &[
+    "autocommit",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_filesystem",
+    "collation_connection",
+    "interactive_timeout",
+    "profiling",
+    "profiling_history_size",
+    "query_cache_type",
+    "skip_replication",
+    "sql_log_off",
+    "tx_isolation",
+    "wait_timeout",
+];
+
+/// 1971 for an item that SET STATEMENT does not take.
+pub fn check_for_statement(items: &[SetItem]) -> SqlResult<()> {
+    let refused = items.iter().find_map(|item| match item {
+        SetItem::SysVar { name, .. } => NOT_FOR_STATEMENTS.iter().find(|n| n.eq_ignore_ascii_case(name)),
+        _ => None,
+    });
+    refused.map_or(Ok(()), |name| Err(errors::set_statement_not_supported(*name)))
+}
+
+/// Variables that will go, with what takes their place.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("big_tables", ""),
+    ("innodb_change_buffering", ""),
+    ("innodb_lru_flush_size", ""),
+    ("innodb_prefix_index_cluster_optimization", ""),
+    ("innodb_purge_rseg_truncate_frequency", ""),
+    ("max_tmp_tables", ""),
+    ("old", "@@old_mode"),
+    ("old_alter_table", "@@alter_algorithm"),
+    ("secure_auth", ""),
+    ("storage_engine", "@@default_storage_engine"),
+];
+
+/// 1287 for a variable that will go.
+fn warn_of_end(core: &mut Core, name: &str) {
+    let Some((name, new)) = DEPRECATED.iter().find(|(old, _)| *old == name) else { return };
+    let warning = errors::warn_deprecated(format!("@@{name}"), format!("'{new}'"));
+    let message = match new.is_empty() {
+        true => format!("'@@{name}' is deprecated and will be removed in a future release").into(),
+        false => warning.message.clone(),
+    };
+    core.sql.warn(SqlError { message, ..warning });
+}
+
 /// `SET cache.key_buffer_size`: there are no key caches, so their settings are taken and have no effect.
 fn structured(instance: &str, name: &str) -> SqlResult<()> {
     if name.to_ascii_lowercase().starts_with("key_") && table().find(name).is_some() {
@@ -133,6 +186,17 @@ fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> 
     match expr {
         Expr::Column(column) if column.table.is_none() => Ok(Value::bytes(column.column.as_bytes())),
         _ => core.evaluate(expr, params).map(|evaluated| evaluated.value),
+    }
+}
+
+/// Under EMPTY_STRING_IS_NULL `''` stays an empty text for variables that hold text.
+fn text_of_nothing(core: &Core, variable: &Variable, value: Value) -> Value {
+    let mode = keel_value::SqlMode::EMPTY_STRING_IS_NULL;
+    let holds_text =
+        matches!(variable.kind, Kind::Text | Kind::Set | Kind::Flags) && variable.name != "time_zone";
+    match value.is_null() && holds_text && core.sql.vars.sql_mode.has(mode) {
+        true => Value::bytes(b""),
+        false => value,
     }
 }
 
@@ -262,6 +326,9 @@ fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 }
 
 fn zone_setting(value: &Value) -> SqlResult<Setting> {
+    if value.is_null() {
+        return Err(errors::wrong_value_for_var("time_zone", "NULL"));
+    }
     let text = shown(value);
     let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
     Ok(Setting::text(&name))

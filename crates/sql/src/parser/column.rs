@@ -126,6 +126,9 @@ impl Parser<'_> {
 
     fn other_cast_type(&mut self) -> SqlResult<CastType> {
         const TYPES: &[&str] = &["inet4", "inet6", "uuid"];
+        if self.at_kw(Kw::JSON) {
+            return Err(self.unexpected());
+        }
         let name = self.ident()?.to_ascii_lowercase();
         if TYPES.contains(&name.as_str()) {
             Ok(CastType::Other(name))

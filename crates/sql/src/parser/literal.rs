@@ -129,6 +129,9 @@ impl Parser<'_> {
             let next = self.advance();
             bytes.extend(self.unquote(next));
         }
+        if self.options.empty_string_is_null && bytes.is_empty() {
+            return Self::constant(LiteralValue::Null);
+        }
         // An introducer is no part of the literal's own text, which a plan would read it from.
         if charset.is_none() {
             self.free_literal(first.index);

@@ -83,6 +83,8 @@ pub struct ParseOptions {
     pub real_as_float: bool,
     /// sql_mode ORACLE and MAXDB: what some names of types mean.
     pub types: TypeFamily,
+    /// sql_mode EMPTY_STRING_IS_NULL: `''` is NULL.
+    pub empty_string_is_null: bool,
     /// The client asked for CLIENT_MULTI_STATEMENTS: more may follow a semicolon.
     pub multi_statements: bool,
     /// The text is being prepared: `?` is allowed.
@@ -109,6 +111,7 @@ impl Default for ParseOptions {
             high_not_precedence: false,
             real_as_float: false,
             types: TypeFamily::MariaDb,
+            empty_string_is_null: false,
             multi_statements: false,
             prepare: false,
             client_charset: "utf8mb4",

@@ -14,7 +14,7 @@ mod parse;
 pub use calendar::{Interval, days_in_month};
 pub use parse::{
     BadTemporal, DateRules, Flaw, ParsedDateTime, ParsedTime, datetime_from_number, parse_datetime,
-    parse_time, time_from_number,
+    parse_span, parse_time, time_from_number,
 };
 
 /// A date. Orders by calendar.

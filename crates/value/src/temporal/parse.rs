@@ -356,7 +356,50 @@ pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
             _ => {}
         }
     }
-    let [days, hours, minutes, seconds] = clock_fields(&mut scanner)?;
+    let span = read_span(&mut scanner, negative)?;
+    let (value, flaw) = match span.micros.unsigned_abs() / 3_600_000_000 > u64::from(Time::MAX.hours()) {
+        true => {
+            let most = if negative { -Time::MAX.micros } else { Time::MAX.micros };
+            (Time { micros: most }, Some(Flaw::OutOfRange))
+        }
+        false => (Time { micros: span.micros }, span.flaw),
+    };
+    Ok(ParsedTime { value, datetime: None, digits: span.digits, flaw })
+}
+
+/// A span of time that was read, as long as it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsedSpan {
+    /// Its microseconds.
+    pub micros: i64,
+    /// Fraction digits given, at most 6.
+    pub digits: u8,
+    /// What was wrong with it.
+    pub flaw: Option<Flaw>,
+}
+
+/// Hours of the longest span, some ten thousand years.
+const SPAN_HOURS_MAX: u64 = 10_000 * 366 * 24;
+
+/// Reads a span of days, hours, minutes and seconds, which unlike a time has no bound worth mentioning.
+pub fn parse_span(text: &[u8]) -> Result<ParsedSpan, BadTemporal> {
+    let mut scanner = Scanner::new(text);
+    scanner.skip_spaces();
+    let negative = scanner.rest.first() == Some(&b'-');
+    if negative || scanner.rest.first() == Some(&b'+') {
+        scanner.rest = &scanner.rest[1..];
+    }
+    if scanner.rest.len() >= 12
+        && let Ok(ParsedDateTime { has_time: true, .. }) =
+            read_datetime(scanner.rest, DateRules::default(), false)
+    {
+        return Err(BadTemporal::Syntax);
+    }
+    read_span(&mut scanner, negative)
+}
+
+fn read_span(scanner: &mut Scanner<'_>, negative: bool) -> Result<ParsedSpan, BadTemporal> {
+    let [days, hours, minutes, seconds] = clock_fields(scanner)?;
     let (micros, digits) = match scanner.rest {
         [b'.'] => {
             scanner.rest = &[];
@@ -373,13 +416,12 @@ pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
     }
     let hours = days.saturating_mul(24).saturating_add(hours);
     let mut flaw = flaw_of(scanner.only_spaces_left(), digits);
-    let value = if hours > u64::from(Time::MAX.hours()) {
+    if hours > SPAN_HOURS_MAX {
         flaw = Some(Flaw::OutOfRange);
-        Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } }
-    } else {
-        Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros)
-    };
-    Ok(ParsedTime { value, datetime: None, digits: digits.min(6) as u8, flaw })
+    }
+    let seconds = (hours.min(SPAN_HOURS_MAX) * 60 + minutes) * 60 + seconds;
+    let whole = seconds as i64 * 1_000_000 + i64::from(micros);
+    Ok(ParsedSpan { micros: if negative { -whole } else { whole }, digits: digits.min(6) as u8, flaw })
 }
 
 /// Days, hours, minutes and seconds.

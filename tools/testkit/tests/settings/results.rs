@@ -217,6 +217,12 @@ const PROBES: &[Probe] = &[
     ("rand_seed1", ["1", "2"], "SET {name}={}, rand_seed2=5; SELECT RAND()"),
     ("rand_seed2", ["1", "2"], "SET {name}={}, rand_seed1=5; SELECT RAND()"),
     ("sql_mode", ["''", "'ANSI_QUOTES'"], "SET {name}={}; SELECT \"a\""),
+    (
+        "explicit_defaults_for_timestamp",
+        ["0", "1"],
+        "SET {name}={}; CREATE OR REPLACE TABLE $ (a TIMESTAMP); SHOW CREATE TABLE $",
+    ),
+    ("innodb_strict_mode", ["0", "1"], "SET {name}={}; CREATE OR REPLACE TABLE $ (a INT) ROW_FORMAT=FIXED"),
     ("sql_notes", ["0", "1"], "SET {name}={}; DROP TABLE IF EXISTS no_such_table; SHOW WARNINGS"),
     ("sql_safe_updates", ["0", "1"], "ROWS SET {name}={}; UPDATE $ SET b = 'x'"),
     (

@@ -63,8 +63,8 @@ impl Work<'_> {
         }
         match tested {
             Ok(()) => Ok(true),
-            // As in MariaDB, IGNORE does not help a single row that a view refuses.
-            Err(error) if error.code == code::VIEW_CHECK_FAILED && self.plan.is_single() => Err(error),
+            // As in MariaDB, IGNORE does not help a single row that is refused.
+            Err(error) if is_ignorable(&error) && self.plan.is_single() => Err(error),
             Err(error) if self.plan.ignore && is_ignorable(&error) => {
                 session.warn(error);
                 Ok(false)
