@@ -111,6 +111,7 @@ catalogue! {
     DISK_FULL disk_full(1021, "HY000", file, reason) "Disk full ({file}); waiting for someone to free some space... (errno: 28 \"{reason}\")";
     DUP_KEY dup_key(1022, "23000", table) "Can't write; duplicate key in table '{table}'";
     ERROR_ON_WRITE error_on_write(1026, "HY000", file, errno, reason) "Error writing file '{file}' (errno: {errno} \"{reason}\")";
+    FILSORT_ABORT filsort_abort(1028, "HY000", reason) "Sort aborted: {reason}";
     GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";
     ILLEGAL_HA illegal_ha(1031, "HY000", engine, db, table) "Storage engine {engine} of the table `{db}`.`{table}` doesn't have this option";
     NOT_KEYFILE not_keyfile(1034, "HY000", table) "Index for table '{table}' is corrupt; try to repair it";
@@ -120,6 +121,7 @@ catalogue! {
     TABLE_NOT_LOCKED_FOR_WRITE table_not_locked_for_write(1099, "HY000", table) "Table '{table}' was locked with a READ lock and can't be updated";
     TABLE_NOT_LOCKED table_not_locked(1100, "HY000", table) "Table '{table}' was not locked with LOCK TABLES";
     LOCK_OR_ACTIVE_TRANSACTION lock_or_active_transaction(1192, "HY000") "Can't execute the given command because you have active locked tables or an active transaction";
+    TOO_BIG_SELECT too_big_select(1104, "42000") "The SELECT would examine more than MAX_JOIN_SIZE rows; check your WHERE and use SET SQL_BIG_SELECTS=1 or SET MAX_JOIN_SIZE=# if the SELECT is okay";
     OUT_OF_RESOURCES out_of_resources(1041, "HY000") "Out of memory.";
     HANDSHAKE_ERROR handshake_error(1043, "08S01") "Bad handshake";
     DBACCESS_DENIED dbaccess_denied(1044, "42000", user, host, db) "Access denied for user '{user}'@'{host}' to database '{db}'";
@@ -256,7 +258,7 @@ catalogue! {
     UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";
     WRONG_NAME_FOR_INDEX wrong_name_for_index(1280, "42000", name) "Incorrect index name '{name}'";
     UNKNOWN_STORAGE_ENGINE unknown_storage_engine(1286, "42000", name) "Unknown storage engine '{name}'";
-    WARN_DEPRECATED warn_deprecated(1287, "HY000", old, new) "'{old}' is deprecated and will be removed in a future release. Please use {new} instead";
+    WARN_DEPRECATED warn_deprecated(1287, "HY000", old, instead) "'{old}' is deprecated and will be removed in a future release{instead}";
     NON_UPDATABLE_TABLE non_updatable_table(1288, "HY000", table, op) "The target table {table} of the {op} is not updatable";
     OPTION_PREVENTS_STATEMENT option_prevents_statement(1290, "HY000", option) "The MariaDB server is running with the {option} option so it cannot execute this statement";
     DUPLICATED_VALUE_IN_TYPE duplicated_value_in_type(1291, "HY000", column, value, kind) "Column '{column}' has duplicated value '{value}' in {kind}";
@@ -289,6 +291,8 @@ catalogue! {
     NO_SUCH_USER no_such_user(1449, "HY000", user, host) "The user specified as a definer ('{user}'@'{host}') does not exist";
     FORBID_SCHEMA_CHANGE forbid_schema_change(1450, "HY000", from, to) "Changing schema from '{from}' to '{to}' is not allowed";
     VIEW_RECURSIVE view_recursive(1462, "HY000", db, view) "`{db}`.`{view}` contains view recursion";
+    SP_WRONG_NO_OF_ARGS sp_wrong_no_of_args(1318, "42000", kind, name, expected, got) "Incorrect number of arguments for {kind} {name}; expected {expected}, got {got}";
+    NULL_NOT_ALLOWED null_not_allowed(1138, "02200", function, argument) "Function sys.{function}: {argument} input variable should not be NULL";
     NON_INSERTABLE_TABLE non_insertable_table(1471, "HY000", table, op) "The target table {table} of the {op} is not insertable-into";
     IT_IS_A_VIEW it_is_a_view(1965, "42S02", name) "'{name}' is a view";
     NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";
@@ -449,7 +453,7 @@ catalogue! {
     WRONG_TYPE_OF_ARGUMENT wrong_type_of_argument(4104, "HY000", name) "{name} function only accepts arguments that can be converted to numerical types";
     USER_IS_BLOCKED user_is_blocked(4150, "HY000") "User is blocked because of too many credential errors; unblock with 'ALTER USER / FLUSH PRIVILEGES'";
     ACCOUNT_HAS_BEEN_LOCKED account_has_been_locked(4151, "HY000") "Access denied, this account is locked";
-    QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", variable, limit) "Query execution was interrupted. The query exceeded {variable} = {limit}. The query result may be incomplete";
+    QUERY_RESULT_INCOMPLETE query_result_incomplete(1931, "HY000", limit) "Query execution was interrupted. The query exceeded {limit}. The query result may be incomplete";
     STD_INVALID_ARGUMENT std_invalid_argument(3047, "HY000", what, function) "Invalid argument error: {what} in function {function}.";
     RECURSIVE_WITHOUT_ANCHORS recursive_without_anchors(4005, "HY000", name) "No anchors for recursive WITH element '{name}'";
     INVALID_DEFAULT_PARAM invalid_default_param(4032, "HY000") "Default/ignore value is not supported for such parameter usage";

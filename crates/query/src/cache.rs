@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use keel_sql::digest::{self, Digest};
-use keel_sql::{Literal, ParseOptions};
+use keel_sql::{Literal, ParseOptions, TypeFamily};
 use keel_value::{SqlMode, Value};
 use parking_lot::Mutex;
 
@@ -292,6 +292,15 @@ fn context(session: &Session) -> u64 {
     hasher.finish()
 }
 
+/// Whose types a mode means.
+pub fn type_family(mode: SqlMode) -> TypeFamily {
+    match (mode.has(SqlMode::ORACLE), mode.has(SqlMode::MAXDB)) {
+        (true, _) => TypeFamily::Oracle,
+        (false, true) => TypeFamily::MaxDb,
+        _ => TypeFamily::MariaDb,
+    }
+}
+
 /// How the session wants text to be read.
 pub(crate) fn parse_options(session: &Session) -> ParseOptions {
     let mode = session.vars.sql_mode;
@@ -302,6 +311,7 @@ pub(crate) fn parse_options(session: &Session) -> ParseOptions {
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
+        types: type_family(mode),
         ..ParseOptions::default()
     }
 }

@@ -368,6 +368,7 @@ impl Database {
             views: notes.views,
             uses,
             body,
+            rows_examined: notes.rows_examined,
             seen_version: AtomicU64::new(catalog.version),
             needs: notes.needs.into(),
             wanted,
@@ -388,6 +389,18 @@ impl Database {
         check_target(cx, statement)?;
         Ok(match statement {
             Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
+            Statement::Insert(tree) if self.is_system_table(cx.session, &tree.table) => {
+                notes.unique = true;
+                let warning = errors::unknown_error(format_args!(
+                    "Rows of '{}' are the server's own; those given are passed over",
+                    tree.table.name
+                ));
+                (K::Insert, Body::PassedOver(Some(warning)))
+            }
+            Statement::Update(tree) if changes_instruments(cx, tree) => {
+                notes.unique = true;
+                (K::Update, Body::PassedOver(None))
+            }
             Statement::Insert(tree) => {
                 let of_query = matches!(tree.source, ast::InsertSource::Query(_));
                 let kind = match (tree.replace, of_query) {
@@ -488,6 +501,34 @@ impl Database {
     }
 }
 
+/// Whether an UPDATE is one of the settings of instruments, of which there are none.
+fn changes_instruments(cx: BindContext<'_>, tree: &ast::Update) -> bool {
+    let Some((name, ..)) = single_table(&tree.tables) else { return false };
+    let schema = name.db.as_deref().or(cx.session.database.as_deref()).unwrap_or_default();
+    let found = cx.session.host.virtual_table(schema, &name.name);
+    found.is_some_and(|table| *table.schema == *INSTRUMENTS)
+}
+
+/// The database of instruments, as messages name it.
+const INSTRUMENTS: &str = "performance_schema";
+
+/// Refuses to change what is made up: 1044 or 1142.
+fn refuse_made_up(session: &Session, statement: &Statement, schema: &str, table: &str) -> SqlResult<()> {
+    let (user, host) = (&session.access.user, &session.access.host);
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return Err(errors::dbaccess_denied(user, host, "information_schema"));
+    }
+    let command = match statement {
+        Statement::Insert(_) | Statement::Load(_) => "INSERT",
+        Statement::Delete(_) => "DELETE",
+        _ => return Ok(()),
+    };
+    match schema.eq_ignore_ascii_case(INSTRUMENTS) {
+        true => Err(errors::tableaccess_denied(command, user, host, INSTRUMENTS, table)),
+        false => Ok(()),
+    }
+}
+
 /// Refuses to change a table of which the session has nothing of what that needs, before anything is said about it.
 fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
     use Privileges as P;
@@ -511,6 +552,7 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
         _ => return Ok(()),
     };
     let schema = crate::ddl::schema_of(cx.session, name)?;
+    refuse_made_up(cx.session, statement, schema, &name.name)?;
     check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
 }
 
@@ -629,7 +671,12 @@ fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
         Body::Update(plan) => vec![&plan.targets.table],
         Body::Delete(plan) => vec![&plan.targets.table],
         Body::Multi(plan) => plan.targets().collect(),
-        Body::Direct | Body::PointSelect(_) | Body::Select(_) | Body::Do(_) | Body::Explain(_) => Vec::new(),
+        Body::Direct
+        | Body::PointSelect(_)
+        | Body::Select(_)
+        | Body::Do(_)
+        | Body::PassedOver(_)
+        | Body::Explain(_) => Vec::new(),
     };
     let families: Vec<&Arc<Family>> = match body {
         Body::Insert(plan) => plan.family.iter().collect(),

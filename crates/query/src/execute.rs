@@ -19,7 +19,7 @@ use crate::account::check;
 use crate::catalog::TableDef;
 use crate::database::Database;
 use crate::dml::{delete, explain, insert, multi, update};
-use crate::expr::{EvalContext, Frame};
+use crate::expr::{EvalContext, Expr, Frame};
 use crate::mdl::{Kind, TableLock};
 use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, ResultColumns, RowSink, RowView};
@@ -274,6 +274,9 @@ impl Database {
         txn.start_statement();
         let locks_reads = plan.kind.changes_rows() && txn.isolation().locks_gaps();
         session.locks_reads = locks_reads;
+        if let Some(most) = &plan.rows_examined {
+            session.examined.most = rows_examined(session, plan, most, params)?;
+        }
         let result = self.run(session, plan, params, sink);
         session.locks_reads = false;
         match result {
@@ -379,6 +382,16 @@ impl Database {
                 let sent = plan.run(session, params, nanos, sink)?;
                 Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
             }
+            Body::PassedOver(note) => {
+                let info = match note {
+                    Some(note) => {
+                        session.warn(note.clone());
+                        None
+                    }
+                    None => Some("Rows matched: 0  Changed: 0  Warnings: 0".to_string()),
+                };
+                Ok(Completion { info, ..Completion::default() })
+            }
             Body::Direct => Err(errors::not_supported_yet("this statement")),
         }
     }
@@ -433,6 +446,7 @@ impl Database {
             Statement::RollbackTo(name) => self.rollback_to_savepoint(session, name)?,
             Statement::ReleaseSavepoint(name) => self.release_savepoint(session, name)?,
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
+            definition if self.passes_over(session, definition) => {}
             definition => {
                 let dropped = self.check_named(session, definition)?;
                 // Of a text the parameters are its literals, which a definition reads in its tree.
@@ -445,6 +459,24 @@ impl Database {
             }
         }
         Ok(Completion::default())
+    }
+}
+
+/// LIMIT ROWS EXAMINED of a statement, where it counts.
+fn rows_examined(
+    session: &mut Session,
+    plan: &Plan,
+    most: &Expr,
+    params: &[Value],
+) -> SqlResult<Option<u64>> {
+    use StatementKind as K;
+    if !matches!(plan.kind, K::Select | K::InsertSelect | K::ReplaceSelect) {
+        return Ok(None);
+    }
+    let most = most.integer(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY }))?;
+    match most.map(u64::try_from) {
+        Some(Ok(most)) => Ok(Some(most)),
+        _ => Err(errors::wrong_arguments("LIMIT")),
     }
 }
 

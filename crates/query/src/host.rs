@@ -29,7 +29,7 @@ pub trait Host: Send + Sync {
 
     /// Virtual schemas, in lower case.
     fn virtual_schemas(&self) -> &'static [&'static str] {
-        &["information_schema", "performance_schema"]
+        &["information_schema", "performance_schema", "sys"]
     }
 
     /// The collation of databases made on the first start.

@@ -56,14 +56,15 @@ mod window;
 pub mod xa;
 mod xml;
 
+pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
 pub use files::FileRules;
-pub use func::regex_flags_of;
+pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
-pub use memory::{Allowance, WorkMemory, temporary_files_max};
+pub use memory::{Allowance, Room, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use running::{Execution, Running};

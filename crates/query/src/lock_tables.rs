@@ -375,6 +375,9 @@ impl Database {
                 }
                 continue;
             }
+            if self.is_system_table(session, &named.table) || is_instrument(db) {
+                continue;
+            }
             let table = self.find_table(session, &named.table)?;
             if table.is_temporary() {
                 continue;
@@ -465,4 +468,9 @@ impl Database {
     pub(crate) fn forget_dropped(session: &mut Session, locks: &[Arc<TableLock>]) {
         locks.iter().for_each(|lock| session.named_locks.forget(lock));
     }
+}
+
+/// Whether a database holds what is made up at each reading, and needs no lock.
+fn is_instrument(db: &str) -> bool {
+    ["performance_schema", "sys"].iter().any(|made_up| made_up.eq_ignore_ascii_case(db))
 }

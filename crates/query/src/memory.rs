@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use keel_base::{SqlResult, errors};
 use keel_storage::runtime::system;
 
 use crate::host::Host;
@@ -107,22 +108,49 @@ impl WorkMemory {
     }
 }
 
+/// What bounds an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Octets of memory; beyond them its rows go to a file.
+    pub memory: u64,
+    /// Octets of a file of rows; beyond them the table is full.
+    pub file: u64,
+    /// Octets of memory that the session allows itself; beyond them the statement fails.
+    pub session: u64,
+}
+
+impl From<u64> for Room {
+    /// So much memory, and nothing else that bounds it.
+    fn from(memory: u64) -> Room {
+        Room { memory, file: u64::MAX, session: u64::MAX }
+    }
+}
+
 /// What one operator or session may use; gives back what it took when dropped.
 pub struct Allowance {
     host: Arc<dyn Host>,
     granted: u64,
     wanted: u64,
+    room: Room,
 }
 
 impl Allowance {
-    /// An allowance that may grow to `wanted` octets.
-    pub fn new(wanted: u64, host: Arc<dyn Host>) -> Allowance {
-        Allowance { host, granted: START_BYTES, wanted }
+    /// An allowance that may grow to the room's memory.
+    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> Allowance {
+        let room = room.into();
+        // Nothing is taken from others below the start.
+        let granted = START_BYTES.min(room.session);
+        Allowance { host, granted, wanted: room.memory.min(room.session), room }
     }
 
     /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
     pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
-        host.work_memory().take(bytes).then(|| Allowance { host, granted: START_BYTES + bytes, wanted: 0 })
+        host.work_memory().take(bytes).then(|| Allowance {
+            host,
+            granted: START_BYTES + bytes,
+            wanted: 0,
+            room: Room::from(0),
+        })
     }
 
     /// Whether `used` octets may be used; takes more if that helps.
@@ -134,7 +162,7 @@ impl Allowance {
     #[cold]
     fn grow(&mut self, used: u64) -> bool {
         while self.granted < used && self.granted < self.wanted {
-            let step = self.granted.min(self.wanted - self.granted);
+            let step = self.granted.max(1).min(self.wanted - self.granted);
             if !self.host.work_memory().take(step) {
                 break;
             }
@@ -148,6 +176,35 @@ impl Allowance {
         usize::try_from(self.granted).unwrap_or(usize::MAX)
     }
 
+    /// 1290 where `used` octets are more than the session allows itself.
+    pub fn check_session(&self, used: usize) -> SqlResult<()> {
+        match used as u64 > self.room.session {
+            true => Err(errors::option_prevents_statement(format_args!(
+                "--max-session-mem-used={}",
+                self.room.session
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// 1114 where a file of `length` octets is more than a table may take.
+    pub fn check_file(&self, length: u64) -> SqlResult<()> {
+        match length > self.room.file {
+            true => Err(errors::record_file_full("(temporary)")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it is for what is kept in files alone.
+    pub fn is_for_files(&self) -> bool {
+        self.room.memory == 0
+    }
+
+    /// The same room for what is kept in files alone.
+    pub fn room_of_files(&self) -> Room {
+        Room { memory: 0, ..self.room }
+    }
+
     /// The server, which says where temporary files go.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
@@ -155,7 +212,7 @@ impl Allowance {
 
     /// The same wish once more.
     pub fn again(&self) -> Allowance {
-        Allowance::new(self.wanted, self.host.clone())
+        Allowance::new(Room { memory: self.wanted, ..self.room }, self.host.clone())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use keel_base::SqlError;
 use keel_sql::Literal;
 use keel_sql::ast::{QueryBody, Statement};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
@@ -12,6 +13,7 @@ use crate::account::Privileges;
 use crate::account::check::{self, Need};
 use crate::bind::{Binder, NamedTable};
 use crate::catalog::{Catalog, TableDef, View};
+use crate::expr::Expr;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
@@ -191,6 +193,8 @@ pub struct Plan {
     /// Its real tables by the names that it gives them, what it changes first.
     pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
+    /// LIMIT ROWS EXAMINED: the steps of readers after which it ends.
+    pub(crate) rows_examined: Option<Expr>,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
     /// What it wants of the tables.
@@ -223,6 +227,8 @@ pub(crate) struct Notes {
     pub named: Vec<Arc<TableDef>>,
     /// The sequences that it asks for something, and whether they may move on.
     pub sequences: Vec<(Arc<TableDef>, bool)>,
+    /// LIMIT ROWS EXAMINED, the last one that it says.
+    pub rows_examined: Option<Expr>,
 }
 
 impl Notes {
@@ -230,6 +236,9 @@ impl Notes {
     pub fn take(&mut self, binder: &Binder<'_>) {
         self.pinned.extend_from_slice(&binder.pinned);
         self.unique |= !binder.cacheable;
+        if let Some(most) = &binder.rows_examined {
+            self.rows_examined = Some(most.clone());
+        }
         self.tables.extend_from_slice(&binder.tables);
         self.named
             .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
@@ -336,6 +345,8 @@ pub(crate) enum Body {
     Multi(Box<crate::dml::multi::MultiPlan>),
     /// DO.
     Do(Vec<crate::expr::Expr>),
+    /// A change of the server's own tables that does nothing, and what it warns of.
+    PassedOver(Option<SqlError>),
     /// EXPLAIN.
     Explain(Box<crate::explain::ExplainPlan>),
 }
@@ -406,7 +417,7 @@ impl Plan {
             Body::Explain(plan) => Some(&plan.columns),
             Body::Insert(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
             Body::Delete(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
-            Body::Direct | Body::Update(_) | Body::Multi(_) | Body::Do(_) => None,
+            Body::PassedOver(_) | Body::Direct | Body::Update(_) | Body::Multi(_) | Body::Do(_) => None,
         }
     }
 

@@ -30,7 +30,7 @@ impl Running {
             Body::Update(update) => !update.is_direct(),
             Body::Delete(delete) => !delete.is_direct(),
             Body::Explain(explain) => explain.analyzed().is_some(),
-            Body::PointSelect(_) | Body::Do(_) | Body::Direct => false,
+            Body::PointSelect(_) | Body::Do(_) | Body::PassedOver(_) | Body::Direct => false,
         };
         if shows {
             let rows_alone = matches!(&plan.body, Body::Insert(insert) if insert.query().is_none());

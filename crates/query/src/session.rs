@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_storage::runtime::fiber;
 use keel_storage::{Owner, Txn};
 use keel_value::convert::{self, StoreContext};
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 use crate::read_lock::{Pass, ReadLock};
 use crate::running::Running;
 use crate::temporary::TemporaryTables;
@@ -143,6 +143,14 @@ pub struct SessionVars {
     pub sort_buffer_bytes: u64,
     /// `tmp_memory_table_size`, bytes: hash aggregation and joins.
     pub tmp_memory_bytes: u64,
+    /// `tmp_disk_table_size`, bytes: what such a table may take in a file.
+    pub tmp_disk_bytes: u64,
+    /// `max_session_mem_used`, bytes.
+    pub session_bytes_max: u64,
+    /// `max_join_size`: what a query may examine.
+    pub max_join_size: u64,
+    /// `sql_big_selects`: queries may examine more.
+    pub big_selects: bool,
     /// `join_buffer_size`, bytes.
     pub join_buffer_bytes: u64,
     /// `max_error_count`: warnings kept.
@@ -205,6 +213,10 @@ impl Default for SessionVars {
             insert_id: None,
             sort_buffer_bytes: 2 << 20,
             tmp_memory_bytes: 16 << 20,
+            tmp_disk_bytes: u64::MAX,
+            session_bytes_max: i64::MAX as u64,
+            max_join_size: u64::MAX,
+            big_selects: true,
             join_buffer_bytes: 256 << 10,
             max_error_count: 64,
             optimizer_search_depth: 62,
@@ -216,6 +228,19 @@ impl Default for SessionVars {
             default_week_format: 0,
             found_rows_flag: false,
         }
+    }
+}
+
+impl SessionVars {
+    /// What a temporary table may take.
+    pub fn tmp_room(&self) -> Room {
+        let session = self.session_bytes_max;
+        Room { memory: self.tmp_memory_bytes, file: self.tmp_disk_bytes, session }
+    }
+
+    /// What a sort may take.
+    pub fn sort_room(&self) -> Room {
+        Room { memory: self.sort_buffer_bytes, session: self.session_bytes_max, ..Room::from(0) }
     }
 }
 
@@ -283,6 +308,45 @@ pub struct HandlerCounts {
     pub rows_read: u64,
 }
 
+impl HandlerCounts {
+    /// Steps of readers: of rows that were found, and of ends that were met.
+    pub(crate) fn reads(&self) -> u64 {
+        let by_key = self.read_first + self.read_key + self.read_last;
+        by_key + self.read_next + self.read_prev + self.read_rnd_next
+    }
+}
+
+/// Bounds what a statement examines (LIMIT ROWS EXAMINED).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Examined {
+    /// The most; none where nothing is said.
+    pub most: Option<u64>,
+    count: u64,
+}
+
+impl Examined {
+    /// Counts what was examined, for the next look at it.
+    pub fn count(&mut self, count: u64) {
+        self.count = self.count.saturating_add(count);
+    }
+
+    /// Counts what was examined; 1931 where that is too much.
+    pub fn add(&mut self, count: u64) -> SqlResult<()> {
+        self.count(count);
+        match self.most {
+            Some(most) if self.count > most => {
+                Err(errors::query_result_incomplete(format_args!("LIMIT ROWS EXAMINED {most}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the statement ends because of that, which is none of its errors.
+    pub fn ends(&self, error: &SqlError) -> bool {
+        self.most.is_some() && error.code == code::QUERY_RESULT_INCOMPLETE
+    }
+}
+
 /// A user variable.
 #[derive(Debug, Clone)]
 pub struct UserVariable {
@@ -329,6 +393,11 @@ impl UserVariables {
     /// The variable of that name.
     pub fn get(&self, name: &str) -> Option<&UserVariable> {
         self.map.get(name)
+    }
+
+    /// All of them with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &UserVariable)> {
+        self.map.iter().map(|(name, variable)| (name.as_str(), variable))
     }
 
     /// Sets a variable; 1037 where there is no memory for it.
@@ -419,6 +488,8 @@ pub struct Session {
     pub abort_on_warning: bool,
     /// The plain reads of the running statement lock what they read: it changes rows by it.
     pub(crate) locks_reads: bool,
+    /// LIMIT ROWS EXAMINED of the running statement.
+    pub(crate) examined: Examined,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
     /// The rows of the running INSERT came as a batch: AUTO_INCREMENT values are taken as if nobody knew how many there are.
@@ -476,6 +547,7 @@ impl Session {
             rows_before: 0,
             abort_on_warning: false,
             locks_reads: false,
+            examined: Examined::default(),
             no_index_used: false,
             rows_come_in_batch: false,
             statement_clock: None,
@@ -508,6 +580,7 @@ impl Session {
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
         self.locks_reads = false;
+        self.examined = Examined::default();
         self.no_index_used = false;
     }
 

@@ -8,7 +8,7 @@ use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_runtime::time;
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
-use keel_value::{CollationId, SqlType, Value};
+use keel_value::{SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
@@ -287,6 +287,7 @@ impl Core {
 
     fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {
         let connection = self.sql.vars.connection_collation;
+        let converts = !matches!(connection.charset(), Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4);
         let text = |bytes: &[u8]| Evaluated {
             value: Value::bytes(bytes),
             ty: SqlType::varchar(bytes.len() as u32, connection),
@@ -300,7 +301,7 @@ impl Core {
                     Ok(signed) => Value::Int(signed),
                     Err(_) => Value::UInt(*v),
                 })),
-                LiteralValue::String { bytes, charset: None } if connection != CollationId::BINARY => {
+                LiteralValue::String { bytes, charset: None } if converts => {
                     Some(text(&collation::convert(Charset::Utf8mb4, connection.charset(), bytes).0))
                 }
                 LiteralValue::String { bytes, charset: None } => Some(text(bytes)),

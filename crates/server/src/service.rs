@@ -35,7 +35,7 @@ pub struct SqlService {
 impl SqlService {
     fn session(&self, conn: &Connection, settings: SessionSettings) -> ClientSession {
         let id = self.state.next_connection();
-        let (name, shown) = peer_names(&conn.peer());
+        let (name, shown) = peer_names(&conn.peer(), &self.state);
         let mut sql = Session::new(id, "unauthenticated user", &name, self.host.clone());
         apply::all(&mut sql.vars, &settings);
         let history = self.state.histories.clone();
@@ -72,12 +72,13 @@ impl SqlService {
 }
 
 /// The client's host as accounts name it, and as the process list shows it.
-fn peer_names(peer: &Peer) -> (String, String) {
+fn peer_names(peer: &Peer, state: &ServerState) -> (String, String) {
     match peer {
         Peer::Unix => ("localhost".into(), "localhost".into()),
         Peer::Tcp(address) => {
-            let host =
-                if address.ip().is_loopback() { "localhost".to_string() } else { address.ip().to_string() };
+            // The one name that is known without looking it up.
+            let is_named = address.ip().is_loopback() && !state.globals.named("skip_name_resolve").is_on();
+            let host = if is_named { "localhost".to_string() } else { address.ip().to_string() };
             let shown = format!("{host}:{}", address.port());
             (host, shown)
         }
@@ -110,7 +111,7 @@ impl Service for SqlService {
             let _ = conn.flush();
             return None;
         }
-        let (host, _) = peer_names(&conn.peer());
+        let (host, _) = peer_names(&conn.peer(), &self.state);
         if !state.database().catalog().accounts.knows_host(&host, address_of(&conn.peer())) {
             state.counters.add(Counter::AbortedConnects, 1);
             let error = errors::host_not_privileged(&host);

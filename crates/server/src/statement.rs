@@ -57,8 +57,10 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         ignore_space: mode.has(SqlMode::IGNORE_SPACE),
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
+        types: keel_query::type_family(mode),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
+        client_charset: core.sql.vars.client_collation.charset().name(),
         as_sent: as_sent(core.sql.vars.client_collation),
         ..ParseOptions::default()
     }
@@ -277,7 +279,10 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
         return;
     }
     let new = "'SELECT <select list> INTO <destination> FROM...'";
-    let warning = errors::warn_deprecated("<select expression> INTO <destination>;", new);
+    let warning = errors::warn_deprecated(
+        "<select expression> INTO <destination>;",
+        format_args!(". Please use {new} instead"),
+    );
     let max = core.sql.vars.max_error_count;
     core.sql.diagnostics.push_first(warning.into(), max);
 }

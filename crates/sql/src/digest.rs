@@ -43,6 +43,7 @@ fn modes(options: &ParseOptions) -> u8 {
         | u8::from(options.ignore_space) << 3
         | u8::from(options.high_not_precedence) << 4
         | u8::from(options.real_as_float) << 5
+        | (options.types as u8) << 6
 }
 
 /// Fingerprints the statement in `sql`. None where only the parser can tell: the text does not scan, or more statements follow.

@@ -13,5 +13,7 @@ pub mod parser;
 pub mod printer;
 pub mod rows;
 
-pub use parser::{AsSent, Literal, LiteralKind, ParseOptions, Parsed, parse, parse_with_rows, value_of};
+pub use parser::{
+    AsSent, Literal, LiteralKind, ParseOptions, Parsed, TypeFamily, parse, parse_with_rows, value_of,
+};
 pub use rows::{LiteralCell, LiteralRows};

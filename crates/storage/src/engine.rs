@@ -87,6 +87,24 @@ pub(crate) struct Background {
     pub(crate) suspects: parking_lot::Mutex<Vec<TreeId>>,
     /// Long values that nobody refers to, and from which page on they are still to be freed.
     pub(crate) values: parking_lot::Mutex<Vec<(TreeId, PageNo)>>,
+    /// Transactions purged at a time, at most; 0 where nobody chose.
+    pub(crate) batch_max: AtomicU64,
+    /// Fibers at work on a batch, at most; 0 where nobody chose.
+    pub(crate) fibers_max: AtomicU64,
+    /// Batches that had something to remove.
+    pub(crate) batches: AtomicU64,
+    /// Fibers of the last of them.
+    pub(crate) fibers: AtomicU64,
+}
+
+impl Background {
+    /// What somebody chose, else the usual.
+    pub(crate) fn chosen(&self, bound: &AtomicU64, usual: usize) -> usize {
+        match bound.load(Ordering::Relaxed) {
+            0 => usual,
+            chosen => chosen as usize,
+        }
+    }
 }
 
 /// A tree, for as long as the caller likes; cheap to clone.
@@ -223,6 +241,10 @@ pub struct EngineStatus {
     pub trx_queued: u64,
     /// The id that the next transaction gets that writes (gauge).
     pub next_trx_id: u64,
+    /// Batches of purge that had something to remove.
+    pub purge_batches: u64,
+    /// Fibers at work on the last of them (gauge).
+    pub purge_fibers: u64,
     /// Every snapshot knows the transactions below (gauge).
     pub purge_limit: u64,
     /// Deadlocks found.
@@ -345,6 +367,8 @@ impl Engine {
             lock_wait_nanos_max: count(&self.waits.nanos_max),
             trx_inside: inside as u64,
             trx_queued: queued as u64,
+            purge_batches: count(&self.purge.batches),
+            purge_fibers: count(&self.purge.fibers),
             next_trx_id,
             purge_limit: self.snapshots.oldest_next().unwrap_or(next_trx_id).min(next_trx_id),
             deadlocks: count(&self.waits.deadlocks),
@@ -386,6 +410,12 @@ impl Engine {
     /// Bounds the pages that are written in a second; see [`Store::set_pages_per_second`].
     pub fn set_pages_per_second(&self, idle: u64, max: u64) {
         self.store.set_pages_per_second(idle, max);
+    }
+
+    /// Bounds what purge takes on at a time: transactions, and fibers at work on them. 0: no bound but its own.
+    pub fn set_purge(&self, batch: u64, fibers: u64) {
+        self.purge.batch_max.store(batch, Ordering::Relaxed);
+        self.purge.fibers_max.store(fibers, Ordering::Relaxed);
     }
 
     /// Bytes of the buffer pool.

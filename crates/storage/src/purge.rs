@@ -43,7 +43,7 @@ const IDLE_PAUSE_MAX: Duration = Duration::from_millis(400);
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rounds that fail for a page that cannot be read before its entry is left where it is.
 const READ_TRIES_MAX: u32 = 10;
-/// Transactions purged in a segment before the next has its turn.
+/// Transactions purged in a segment before the next has its turn, where nobody chose.
 const BATCH: usize = 256;
 
 /// How often the undo file's length is looked at.
@@ -200,9 +200,10 @@ impl Engine {
 
     fn purge_below(self: &Arc<Self>, oldest: &Snapshot) -> Result<u64> {
         let mut count = 0;
+        let batch = self.purge.chosen(&self.purge.batch_max, BATCH);
         for segment in 0..self.undo.segment_count() {
             let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
-            let ended = self.undo.next_ended(segment, BATCH, may_pass)?;
+            let ended = self.undo.next_ended(segment, batch, may_pass)?;
             let (purged, result) = purge_together(self, &ended);
             ended[..purged].iter().for_each(|ended| self.undo.pass(segment, ended));
             result?;

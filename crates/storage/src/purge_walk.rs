@@ -24,7 +24,7 @@ use crate::undo::{
 };
 use crate::undo_log::Ended;
 
-/// Fibers at work on a batch: about as many reads at once keep a device busy.
+/// Fibers at work on a batch where nobody chose: about as many reads at once keep a device busy.
 const FIBERS_MAX: usize = 32;
 /// Frames of the pool for each of them: it pins some while it waits for another.
 const FRAMES_EACH: u64 = 16;
@@ -78,10 +78,13 @@ impl Shared {
 pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, Result<()>) {
     let has_work = |ended: &&Ended| ended.common.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0;
     let room = engine.pool_bytes() / PAGE as u64 / FRAMES_EACH;
-    let fibers = ended.iter().filter(has_work).count().min(FIBERS_MAX).min(room.max(1) as usize);
+    let most = engine.purge.chosen(&engine.purge.fibers_max, FIBERS_MAX);
+    let fibers = ended.iter().filter(has_work).count().min(most).min(room.max(1) as usize);
     if fibers == 0 {
         return (ended.len(), Ok(()));
     }
+    engine.purge.batches.fetch_add(1, Ordering::Relaxed);
+    engine.purge.fibers.store(fibers as u64, Ordering::Relaxed);
     let shared = Arc::new(Shared {
         ends: ended.iter().map(|ended| ended.common).collect(),
         next: AtomicUsize::new(0),

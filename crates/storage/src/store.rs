@@ -60,6 +60,8 @@ pub struct StoreConfig {
     pub pool_bytes_max: u64,
     /// Bytes of redo log before writers wait for page flushing.
     pub redo_capacity_bytes: u64,
+    /// Bytes of redo that may wait in memory to be written before writers wait.
+    pub log_buffer_bytes: u64,
     /// Bytes of one redo segment file.
     pub segment_bytes: u64,
     /// Whether pages pass the doublewrite file.
@@ -78,6 +80,7 @@ impl StoreConfig {
             pool_bytes: 128 << 20,
             pool_bytes_max: 0,
             redo_capacity_bytes: 1 << 30,
+            log_buffer_bytes: crate::log::BUFFERED_MAX,
             segment_bytes: 64 << 20,
             doublewrite: true,
             durability: Durability::Commit,
@@ -324,7 +327,12 @@ impl Store {
             pool: Arc::new(
                 Pool::new(frames, frames_max).map_err(|e| StoreError::io("buffer pool", 0, "map", e))?,
             ),
-            log: Arc::new(Log::new(segments, checkpoint, config.redo_capacity_bytes)),
+            log: Arc::new(Log::new(
+                segments,
+                checkpoint,
+                config.redo_capacity_bytes,
+                config.log_buffer_bytes,
+            )),
             spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
         });
         let weak: Weak<Core> = Arc::downgrade(&core);

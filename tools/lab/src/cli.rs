@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::clients::{Bench, INTERRUPTED};
 use crate::disk;
-use crate::engines::{self, Skipped, in_path};
+use crate::engines::{self, Engine, Kind, Skipped, in_path};
 use crate::machine;
 use crate::plan::{Choice, Plan, Scenario};
 use crate::report;
-use crate::runner::{Folders, Runner, forecast};
+use crate::runner::{Folders, Runner};
 use crate::scenarios;
 
 /// What the command takes.
@@ -144,6 +144,7 @@ fn run_scenario(options: &RunOptions) -> Result<(), String> {
     let choice = Choice { engines, quick: options.quick };
     let plan = (scenario.plan)(&choice);
     skipped.extend(plan.skipped.iter().cloned());
+    skipped.extend(without_arms(&choice, &plan));
     skipped.iter().for_each(|skipped| println!("left out: {}: {}", skipped.what, skipped.why));
     if plan.cells.iter().all(|cell| cell.arms.is_empty()) {
         return Err("no arm is left to be measured".into());
@@ -153,6 +154,19 @@ fn run_scenario(options: &RunOptions) -> Result<(), String> {
         INTERRUPTED => "interrupted; what was measured is kept, the same command goes on".into(),
         _ => why,
     })
+}
+
+/// Engines of which the scenario has no arm and says nothing.
+fn without_arms(choice: &Choice, plan: &Plan) -> Vec<Skipped> {
+    let is_used =
+        |name: &str| plan.cells.iter().flat_map(|cell| &cell.arms).any(|arm| arm.engine.name == name);
+    let is_told = |name: &str| plan.skipped.iter().any(|skipped| skipped.what == name);
+    let unused = choice.engines.iter().filter(|engine| !is_told(&engine.name) && !is_used(&engine.name));
+    let why = |engine: &Engine| match engine.kind {
+        Kind::Remote => "this scenario sets its servers, and one at an address is measured as it is",
+        _ => "this scenario has no arm for it",
+    };
+    unused.map(|engine| Skipped::new(&engine.name, why(engine))).collect()
 }
 
 fn measure(
@@ -178,12 +192,12 @@ fn measure(
     fs::write(folders.out.join("lab.json"), text + "\n").map_err(|error| format!("lab.json: {error}"))?;
     println!("{}: {}", scenario.name, scenario.what);
     println!("the report found: {}", scenario.found);
-    let forecast = forecast(plan, runner.left());
     println!(
-        "{} runs of {} s, {pairs} pairs, seed {}; about {forecast}",
+        "{} runs, of {} s where they count, {pairs} pairs, seed {}; about {}",
         runner.left(),
         plan.seconds,
-        runner.seed()
+        runner.seed(),
+        runner.rest()
     );
     let began = Instant::now();
     let done = runner.run();
@@ -252,6 +266,27 @@ mod tests {
         ] {
             assert!(RunOptions::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_engine_without_an_arm_is_said() {
+        let engine = |kind, name: &str| Engine {
+            kind,
+            name: name.into(),
+            program: PathBuf::new(),
+            version: String::new(),
+            commit: None,
+            remote: None,
+        };
+        let engines = vec![engine(Kind::Keel, "keel"), engine(Kind::Remote, "db1:3306")];
+        let choice = Choice { engines, quick: true };
+        let left_out = |name: &str| {
+            let scenario = find_scenario(name).unwrap();
+            let skipped = without_arms(&choice, &(scenario.plan)(&choice));
+            skipped.into_iter().map(|skipped| skipped.what).collect::<Vec<_>>()
+        };
+        assert_eq!(left_out("memory-ladder"), ["db1:3306"]);
+        assert_eq!((left_out("xtradb"), left_out("zero-tuning")), (vec![], vec![]));
     }
 
     #[test]

@@ -45,17 +45,22 @@ pub struct Workload {
     pub options: Vec<String>,
     /// Clients at once.
     pub clients: u32,
+    /// Transactions that become due each second, whether or not earlier ones have ended; clients that are behind take them as soon as they
+    /// can, and latencies count from the moment when each was due. Without it each client goes on when it has its answer.
+    pub rate: Option<u32>,
 }
 
 impl Workload {
     /// A workload.
     pub fn new(script: &'static str, options: &[&str], clients: u32) -> Workload {
-        Workload { script, options: options.iter().map(|option| option.to_string()).collect(), clients }
+        let options = options.iter().map(|option| option.to_string()).collect();
+        Workload { script, options, clients, rate: None }
     }
 
     /// What a reader can repeat it by, without addresses.
     pub fn words(&self) -> String {
-        format!("sysbench {} {} --threads={}", self.script, self.options.join(" "), self.clients)
+        let rate = self.rate.map(|rate| format!(" --rate={rate}")).unwrap_or_default();
+        format!("sysbench {} {} --threads={}{rate}", self.script, self.options.join(" "), self.clients)
     }
 }
 
@@ -182,9 +187,13 @@ impl Bench {
         seconds: u32,
         seed: u64,
     ) -> Result<Measured, String> {
-        let come_up = (workload.clients / 25).clamp(1, 10);
-        let more =
-            [format!("--report-checkpoints={come_up}"), "--report-interval=1".into(), "--histogram".into()];
+        let come_up = come_up(workload.clients);
+        let mut more = vec![
+            format!("--report-checkpoints={come_up}"),
+            "--report-interval=1".into(),
+            "--histogram".into(),
+        ];
+        more.extend(workload.rate.map(|rate| format!("--rate={rate}")));
         let more = run_options(workload, come_up + seconds, &more, seed);
         let mut client = server.client()?;
         let mut run = Running::start(self.command(server, workload, &more, "run"))?;
@@ -221,6 +230,11 @@ impl Bench {
         let orders = placed.map(|placed| (placed, (after.1 - before.1).as_secs_f64()));
         Ok(Measured { report, before: before.2, after: after.2, orders })
     }
+}
+
+/// Seconds in which so many clients compile their scripts.
+pub fn come_up(clients: u32) -> u32 {
+    (clients / 25).clamp(1, 10)
 }
 
 /// Between two samples of the hit rate.
@@ -340,5 +354,7 @@ mod tests {
     fn a_workload_can_be_repeated_by_its_words() {
         let workload = Workload::new("oltp_point_select", &["--tables=2"], 16);
         assert_eq!(workload.words(), "sysbench oltp_point_select --tables=2 --threads=16");
+        let open = Workload { rate: Some(500), ..workload };
+        assert!(open.words().ends_with("--threads=16 --rate=500"));
     }
 }

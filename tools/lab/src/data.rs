@@ -65,10 +65,19 @@ impl<'a> Store<'a> {
         Store { cache: folder.to_path_buf(), bench, remote: HashMap::new() }
     }
 
+    fn folder(&self, engine: &Engine, set: &DataSet) -> PathBuf {
+        let build = format!("{}-{:08x}", engine.name, hash(&engine.version) as u32);
+        self.cache.join(build).join(&set.name)
+    }
+
+    /// Whether the set is there for this engine; one at an address is always loaded anew.
+    pub fn has(&self, engine: &Engine, set: &DataSet) -> bool {
+        self.folder(engine, set).join(WHOLE).exists()
+    }
+
     /// The folder that holds the set for this engine, loaded now if it is not there yet; `say` is told of that.
     pub fn loaded(&self, engine: &Engine, set: &DataSet, say: &dyn Fn(&str)) -> Result<PathBuf, String> {
-        let build = format!("{}-{:08x}", engine.name, hash(&engine.version) as u32);
-        let folder = self.cache.join(build).join(&set.name);
+        let folder = self.folder(engine, set);
         if folder.join(WHOLE).exists() {
             return Ok(folder);
         }

@@ -1,7 +1,7 @@
 //! The journal: `results.jsonl`, a [`Measurement`] a line, each on the disk before the next run begins. A run that was cut off goes on
 //! behind what is there; runs that had trouble are made again, and their lines replaced.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,28 @@ use crate::record::{FORMAT, Measurement};
 
 /// Name of the journal in its folder.
 pub const FILE: &str = "results.jsonl";
+/// Name of the journal of a search's trials.
+pub const TRIALS: &str = "trials.jsonl";
+
+/// What is remembered of a run.
+#[derive(Debug, Clone)]
+struct Kept {
+    tps: f64,
+    settings: Vec<String>,
+}
+
+impl Kept {
+    fn of(m: &Measurement) -> ((String, String, u32), Kept) {
+        let kept = Kept { tps: m.result.tps, settings: m.server.settings.clone() };
+        ((m.arm.clone(), m.cell.clone(), m.pair), kept)
+    }
+}
 
 /// An open journal.
 pub struct Journal {
     file: File,
     path: PathBuf,
-    done: HashSet<(String, String, u32)>,
+    done: HashMap<(String, String, u32), Kept>,
     last_order: u32,
     /// The seed of what is there already.
     pub seed: Option<u64>,
@@ -24,16 +40,23 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal of a folder for a scenario; measurements of anything else are refused.
     pub fn open(folder: &Path, scenario: &str, quick: bool) -> Result<Journal, String> {
-        let path = folder.join(FILE);
+        Journal::open_file(folder, FILE, scenario, quick)
+    }
+
+    /// Opens a journal of another name.
+    pub fn open_file(folder: &Path, file: &str, scenario: &str, quick: bool) -> Result<Journal, String> {
+        let path = folder.join(file);
         let text = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(folder).map_err(text)?;
-        let kept = match fs::read_to_string(&path) {
-            Ok(lines) => kept(&lines, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?,
-            Err(_) => Vec::new(),
+        let before = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(text)?,
         };
-        rewrite(&path, &kept).map_err(text)?;
+        let (lines, kept) =
+            kept(&before, scenario, quick).map_err(|why| format!("{}: {why}", path.display()))?;
+        rewrite(&path, &lines).map_err(text)?;
         let file = File::options().append(true).open(&path).map_err(text)?;
-        let done = kept.iter().map(|m| (m.arm.clone(), m.cell.clone(), m.pair)).collect();
+        let done = kept.iter().map(Kept::of).collect();
         let last_order = kept.iter().map(|m| m.order).max().unwrap_or(0);
         // Each pair has a seed of its own, that of the run plus its number.
         let seed = kept.first().map(|m| m.seed.wrapping_sub(u64::from(m.pair)));
@@ -42,7 +65,27 @@ impl Journal {
 
     /// Whether this run has been made.
     pub fn has(&self, arm: &str, cell: &str, pair: u32) -> bool {
-        self.done.contains(&(arm.to_string(), cell.to_string(), pair))
+        self.find(arm, cell, pair).is_some()
+    }
+
+    fn find(&self, arm: &str, cell: &str, pair: u32) -> Option<&Kept> {
+        self.done.get(&(arm.to_string(), cell.to_string(), pair))
+    }
+
+    /// The transactions a second and the settings of a run that has been made.
+    pub fn run(&self, arm: &str, cell: &str, pair: u32) -> Option<(f64, &[String])> {
+        self.find(arm, cell, pair).map(|kept| (kept.tps, kept.settings.as_slice()))
+    }
+
+    /// The most transactions a second that an arm did in this pair in the cells of such names; of another pair where it has none in this.
+    pub fn peak(&self, arm: &str, pair: u32, is_cell: impl Fn(&str) -> bool) -> Option<f64> {
+        let of = |wanted: Option<u32>| {
+            let runs = self.done.iter().filter(|((has, cell, pair), _)| {
+                has == arm && is_cell(cell) && wanted.is_none_or(|wanted| wanted == *pair)
+            });
+            runs.map(|(_, kept)| kept.tps).max_by(f64::total_cmp)
+        };
+        of(Some(pair)).or_else(|| of(None))
     }
 
     /// The place of the next run in the order of all.
@@ -58,15 +101,16 @@ impl Journal {
         written.map_err(|error| format!("{}: {error}", self.path.display()))?;
         self.last_order = self.last_order.max(measurement.order);
         if measurement.trouble.is_none() {
-            self.done.insert((measurement.arm.clone(), measurement.cell.clone(), measurement.pair));
+            let (key, kept) = Kept::of(measurement);
+            self.done.insert(key, kept);
         }
         Ok(())
     }
 }
 
-/// The measurements that stay; a last line that was cut off does not.
-fn kept(text: &str, scenario: &str, quick: bool) -> Result<Vec<Measurement>, String> {
-    let mut kept = Vec::new();
+/// The lines that stay, and what they say; a last line that was cut off does not.
+fn kept<'a>(text: &'a str, scenario: &str, quick: bool) -> Result<(Vec<&'a str>, Vec<Measurement>), String> {
+    let (mut stay, mut kept) = (Vec::new(), Vec::new());
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let measurement: Measurement = match serde_json::from_str(line) {
@@ -82,18 +126,19 @@ fn kept(text: &str, scenario: &str, quick: bool) -> Result<Vec<Measurement>, Str
             return Err(format!("holds {} {form}; choose another --out", measurement.scenario));
         }
         if measurement.trouble.is_none() {
+            stay.push(*line);
             kept.push(measurement);
         }
     }
-    Ok(kept)
+    Ok((stay, kept))
 }
 
 /// Writes the journal anew, by a file beside it.
-fn rewrite(path: &Path, kept: &[Measurement]) -> std::io::Result<()> {
+fn rewrite(path: &Path, kept: &[&str]) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
-    for measurement in kept {
-        writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+    for line in kept {
+        writeln!(file, "{line}")?;
     }
     file.sync_all()?;
     fs::rename(&beside, path)?;
@@ -138,12 +183,32 @@ mod tests {
         drop(journal);
         let path = folder.join(FILE);
         let mut text = fs::read_to_string(&path).unwrap();
+        let first = text.lines().next().unwrap().to_string();
         text += "{\"format\":1,\"scena";
         fs::write(&path, text).unwrap();
         let journal = Journal::open(&folder, "s", true).unwrap();
         assert!(journal.has("a", "c", 1) && !journal.has("b", "c", 1) && !journal.has("a", "c", 2));
         assert_eq!((journal.next_order(), journal.seed), (2, Some(40)));
-        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+        assert_eq!(fs::read_to_string(&path).unwrap(), first + "\n", "a line stays as it was written");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_peak_is_of_the_same_pair_where_it_has_one() {
+        let folder = scratch_dir("journal");
+        let mut journal = Journal::open(&folder, "s", true).unwrap();
+        for (cell, pair, tps) in [("few", 1, 10.0), ("many", 1, 30.0), ("many", 2, 20.0), ("others", 2, 90.0)]
+        {
+            let mut measured = measurement("a", pair, pair);
+            (measured.cell, measured.result.tps) = (cell.into(), tps);
+            journal.add(&measured).unwrap();
+        }
+        let is_cell = |cell: &str| cell != "others";
+        let peak = |arm: &str, pair: u32| journal.peak(arm, pair, is_cell);
+        assert_eq!(
+            (peak("a", 1), peak("a", 2), peak("a", 3), peak("b", 1)),
+            (Some(30.0), Some(20.0), Some(30.0), None)
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 

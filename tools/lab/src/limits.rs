@@ -1,4 +1,4 @@
-//! What holds a server: a control group with so much memory and so many operations of the device a second.
+//! What holds a server: a control group with so much memory, so much of the processors and so many operations of the device a second.
 //!
 //! A limit of memory keeps the kernel's page cache from helping a server whose pool is small, and is what Keel sizes itself by. Groups are
 //! made by root only; elsewhere the limits are left out, and the record says so by their absence.
@@ -15,7 +15,12 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Reads, and writes, of the device each second.
     pub iops: Option<u32>,
+    /// Processors.
+    pub cores: Option<u32>,
 }
+
+/// Microseconds in which a group may use its share of the processors once.
+const PERIOD_US: u32 = 100_000;
 
 /// The groups of one server; removed when dropped, after its end.
 #[derive(Debug, Default)]
@@ -35,6 +40,17 @@ impl Held {
             let files = [("memory/memory.limit_in_bytes", text.clone()), ("memory.max", text)];
             if held.group(&name, &files) {
                 held.said.push(format!("memory {} MiB", bytes >> 20));
+            }
+        }
+        if let Some(cores) = limits.cores {
+            let quota = cores * PERIOD_US;
+            let v1 = [
+                ("cpu/cpu.cfs_period_us", PERIOD_US.to_string()),
+                ("cpu/cpu.cfs_quota_us", quota.to_string()),
+            ];
+            let v2 = [("cpu.max", format!("{quota} {PERIOD_US}"))];
+            if held.all(&name, &v1) || held.all(&name, &v2) {
+                held.said.push(if cores == 1 { "1 core".into() } else { format!("{cores} cores") });
             }
         }
         if let (Some(iops), Some(device)) = (limits.iops, device(data)) {
@@ -120,5 +136,26 @@ mod tests {
     fn no_limits_need_no_groups() {
         let held = Held::new(&Limits::default(), Path::new("/"), "none");
         assert!(held.wrapper().is_empty() && held.said.is_empty());
+    }
+
+    #[test]
+    fn a_group_is_entered_by_what_it_holds_and_goes_with_it() {
+        let limits = Limits { memory: Some(64 << 20), iops: None, cores: Some(1) };
+        let held = Held::new(&limits, Path::new("/"), "test");
+        // Others than root cannot make groups, and say so by their absence.
+        let words = held.wrapper();
+        if held.said.len() == 2 {
+            assert_eq!(held.said, ["memory 64 MiB", "1 core"]);
+            let output = std::process::Command::new(&words[0])
+                .args(&words[1..])
+                .args(["cat", "/proc/self/cgroup"])
+                .output()
+                .expect("runs");
+            let groups = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(groups.contains(&format!("keel-lab-{}-test", std::process::id())), "{groups}");
+        }
+        let folders = held.folders.clone();
+        drop(held);
+        assert!(folders.iter().all(|folder| !folder.exists()), "{folders:?}");
     }
 }

@@ -5,6 +5,7 @@ use crate::data::DataSet;
 use crate::disk::{DiskKind, lacking};
 use crate::engines::{Engine, Kind, Skipped};
 use crate::limits::Limits;
+use crate::search::Search;
 
 /// An experiment.
 pub struct Scenario {
@@ -65,6 +66,8 @@ pub struct Arm {
     pub limits: Limits,
     /// A disk of its own, instead of a folder.
     pub disk: Option<DiskKind>,
+    /// How its settings are found, where they are not known.
+    pub search: Option<Search>,
 }
 
 impl Arm {
@@ -77,6 +80,7 @@ impl Arm {
             overrides: Vec::new(),
             limits: Limits::default(),
             disk: None,
+            search: None,
         }
     }
 
@@ -102,6 +106,15 @@ impl Arm {
 /// What clients do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
+    /// Sysbench, transactions coming at a rate of their own.
+    Open {
+        /// What they are.
+        workload: Workload,
+        /// The rate in percent of what the arm did at its best, in cells before this one.
+        percent: u32,
+        /// Words of the names of those cells.
+        of: &'static str,
+    },
     /// Sysbench.
     Sysbench(Workload),
     /// Very many connections at once, then reads by all of them.
@@ -116,6 +129,9 @@ impl Work {
     pub fn words(&self) -> String {
         match self {
             Work::Sysbench(workload) => workload.words(),
+            Work::Open { workload, percent, of } => {
+                format!("{}, due at {percent} % of the most of {of}", workload.words())
+            }
             Work::Storm { clients } => {
                 format!("{clients} connections at once, then each reads rows by their keys")
             }
@@ -125,7 +141,7 @@ impl Work {
     /// Clients at once.
     pub fn clients(&self) -> u32 {
         match self {
-            Work::Sysbench(workload) => workload.clients,
+            Work::Sysbench(workload) | Work::Open { workload, .. } => workload.clients,
             Work::Storm { clients } => *clients,
         }
     }

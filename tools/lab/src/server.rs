@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use keel_testkit::child::{contained, end, interrupted};
+use keel_testkit::child::{contained, end, interrupted, kill_group};
 use keel_testkit::client::{Address, Client, Login};
 use keel_testkit::process::{free_port, root_user};
 
@@ -202,8 +202,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            child.kill().ok();
-            child.wait().ok();
+            // A program may be a script that has started the server.
+            kill_group(&mut child);
         }
         if let Some(scratch) = &self.scratch {
             fs::remove_dir_all(scratch).ok();

@@ -1,55 +1,16 @@
 //! Whole runs of tiny scenarios with Keel alone: what is measured is in the journal, what goes wrong is said and the others go on.
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use keel_lab::clients::{Bench, Workload};
+use common::{cell, keel, plan, process, rows, run, scratch, small};
+use keel_lab::clients::Workload;
 use keel_lab::data::DataSet;
-use keel_lab::engines::{Engine, Kind};
-use keel_lab::plan::{Arm, Cell, Choice, Plan, Scenario, Work};
-use keel_lab::record::Measurement;
-use keel_lab::runner::{Folders, Runner};
-use keel_testkit::process::{keel_binary, scratch_dir};
-
-const SCENARIO: Scenario =
-    Scenario { name: "tiny", report: "none", what: "nothing", found: "nothing", plan: nothing };
-
-fn nothing(_: &Choice) -> Plan {
-    Plan::default()
-}
-
-fn keel() -> Engine {
-    Engine {
-        kind: Kind::Keel,
-        name: "keel".into(),
-        program: keel_binary(),
-        version: "as built".into(),
-        commit: None,
-        remote: None,
-    }
-}
-
-fn cell(name: &str, work: Work, data: DataSet, arms: Vec<Arm>) -> Cell {
-    Cell { name: name.into(), x: Some(1.0), data, work, writes: true, arms }
-}
-
-fn plan(cells: Vec<Cell>) -> Plan {
-    Plan { cells, seconds: 2, warm_up_max: 0, pairs: 1, ..Plan::default() }
-}
-
-/// Runs a plan in `root` and gives what the journal has then.
-fn run(root: &Path, plan: &Plan) -> Result<Vec<Measurement>, String> {
-    let folders = Folders { out: root.join("out"), cache: root.join("data"), work: root.join("servers") };
-    let bench = Bench::new(&root.join("scripts"), None)?;
-    Runner::new(&SCENARIO, plan, true, plan.pairs, &folders, &bench, 7)?.run()?;
-    assert!(!folders.work.exists(), "the servers' folders are gone");
-    let text = fs::read_to_string(folders.out.join("results.jsonl")).map_err(|error| error.to_string())?;
-    Ok(text.lines().map(|line| serde_json::from_str(line).expect("a measurement a line")).collect())
-}
-
-fn scratch(label: &str) -> PathBuf {
-    scratch_dir(&format!("lab-{label}"))
-}
+use keel_lab::plan::{Arm, Work};
+use keel_lab::progress::Lengths;
+use keel_lab::runner::OFFERED;
+use keel_lab::search::{Candidate, Knob, Search};
 
 #[test]
 fn a_tiny_scenario_from_end_to_end() {
@@ -151,11 +112,138 @@ fn a_server_that_is_killed_in_a_run_is_said_and_leaves_nobody() {
 /// An option of the clients of the test above.
 const CHECKPOINT: &str = "--report-checkpoints=1";
 
-/// A process by the words of its command.
-fn process(is_it: impl Fn(&[String]) -> bool) -> Option<u32> {
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
-        let words: Vec<String> = line.split('\0').map(str::to_string).collect();
-        entry.file_name().to_str().filter(|_| is_it(&words))?.parse().ok()
-    })
+/// A server that stands still for a second is not asked meanwhile by clients that wait for it: a few of thousands of answers are slow. Where
+/// transactions are due at a rate, all that fell due in that second are.
+#[test]
+fn time_counts_from_when_a_transaction_was_due() {
+    let root = scratch("open");
+    let Work::Sysbench(workload) = rows(4) else { panic!("rows are sysbench's") };
+    let open = Work::Open { workload, percent: 25, of: "closed" };
+    let arms = || vec![Arm::new("keel", &keel())];
+    let cells = vec![cell("closed", rows(4), small(), arms()), cell("due", open, small(), arms())];
+    let mut plan = plan(cells);
+    plan.seconds = 5;
+    let data = format!("--datadir={}", root.join("servers/keel-rows-2x1000/data").display());
+    let script = root.join("scripts/our_oltp.lua").display().to_string();
+    let stopper = std::thread::spawn(move || {
+        for is_open in [false, true] {
+            let is_client = |words: &[String]| {
+                let rate = words.iter().any(|word| word.starts_with("--rate="));
+                words.contains(&script) && words.contains(&CHECKPOINT.to_string()) && rate == is_open
+            };
+            while process(is_client).is_none() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(3000));
+            let server = process(|words| words.contains(&data)).expect("a server").to_string();
+            let signal = |name: &str| {
+                assert!(
+                    std::process::Command::new("kill")
+                        .args([name, &server])
+                        .status()
+                        .expect("kill")
+                        .success()
+                );
+            };
+            signal("-STOP");
+            std::thread::sleep(std::time::Duration::from_millis(1000));
+            signal("-CONT");
+        }
+    });
+    let all = run(&root, &plan).expect("runs");
+    stopper.join().expect("ends");
+    let (closed, open) = (&all[0].result, &all[1].result);
+    assert_eq!((all[0].trouble.as_deref(), all[1].trouble.as_deref()), (None, None));
+    assert!(closed.max_ms > 900.0 && closed.p95_ms < 100.0, "{} {}", closed.max_ms, closed.p95_ms);
+    // A fifth of all fell due while it stood still; of these nine in ten waited longer than a tenth of a second.
+    assert!(open.max_ms > 900.0 && open.p95_ms > 200.0, "{} {}", open.max_ms, open.p95_ms);
+    let offered = open.more[OFFERED];
+    assert!((offered / closed.tps - 0.25).abs() < 0.01, "{offered} of {}", closed.tps);
+    assert!((open.tps / offered - 1.0).abs() < 0.15, "{} of {offered}", open.tps);
+    assert!(all[1].workload.contains(&format!("--rate={offered}")), "{}", all[1].workload);
+    fs::remove_dir_all(&root).expect("is ours");
+}
+
+/// What a search finds is run beside its rival; another start takes both from the journals.
+#[test]
+fn a_search_finds_settings_and_they_are_measured_anew() {
+    let root = scratch("search");
+    let given = |name: &str, lines: &[&str]| Candidate {
+        name: name.into(),
+        lines: lines.iter().map(|line| line.to_string()).collect(),
+    };
+    let mut best = Arm::new("keel best", &keel());
+    best.search = Some(Search {
+        given: vec![
+            given("wrong", &["no_such_setting=1"]),
+            given("lazy", &["innodb_flush_log_at_trx_commit=0"]),
+        ],
+        knobs: vec![Knob::new("thread_pool_size", &["1", "2"])],
+        trials: 3,
+        finalists: 1,
+        lengths: Lengths { seconds: 1, warm_up_max: 0 },
+    });
+    let mut hopeless = Arm::new("keel hopeless", &keel());
+    hopeless.search = Some(Search {
+        given: vec![given("wrong", &["no_such_setting=1"])],
+        knobs: vec![Knob::new("no_such_setting", &["1"])],
+        trials: 1,
+        finalists: 0,
+        lengths: Lengths { seconds: 1, warm_up_max: 0 },
+    });
+    let mut plan = plan(vec![cell("c", rows(4), small(), vec![Arm::new("keel", &keel()), best, hopeless])]);
+    plan.pairs = 2;
+    let all = run(&root, &plan).expect("runs");
+    let arms: Vec<(u32, &str)> = all.iter().map(|m| (m.pair, m.arm.as_str())).collect();
+    let both = [
+        (1, "keel"),
+        (1, "keel best"),
+        (1, "keel hopeless"),
+        (2, "keel hopeless"),
+        (2, "keel best"),
+        (2, "keel"),
+    ];
+    assert_eq!(arms, both);
+    let trials = || fs::read_to_string(root.join("out/trials.jsonl")).expect("a journal").lines().count();
+    // Three of one, the better one again; one of the other.
+    assert_eq!(trials(), 5);
+    for m in all.iter().filter(|m| m.arm == "keel best") {
+        assert_eq!(m.trouble, None);
+        assert_ne!(m.server.settings, ["no_such_setting=1"]);
+        assert_eq!((m.result.more["search_trials"], m.result.more["search_failed"]), (3.0, 1.0));
+    }
+    let why = all[2].trouble.as_deref().unwrap_or_default();
+    assert!(why.contains("none of 1 searched settings ran") && why.contains("no-such-setting"), "{why}");
+    // What was found stays found.
+    plan.pairs = 3;
+    let again = run(&root, &plan).expect("runs");
+    let settings = |pair: u32| {
+        let of = |m: &&keel_lab::record::Measurement| (m.pair, m.arm.as_str()) == (pair, "keel best");
+        again.iter().find(of).expect("a run").server.settings.clone()
+    };
+    assert_eq!(settings(1), settings(3));
+    fs::remove_dir_all(&root).expect("is ours");
+}
+
+/// Of the settings that zero-tuning searches, Keel says of each that it acts.
+#[test]
+fn what_is_searched_for_keel_acts_there() {
+    let engines = vec![keel()];
+    let choice = keel_lab::plan::Choice { engines, quick: false };
+    let scenario = keel_lab::scenarios::ALL.iter().find(|scenario| scenario.name == "zero-tuning");
+    let plan = (scenario.expect("is there").plan)(&choice);
+    let search = plan.cells[0].arms[1].search.clone().expect("a search");
+    let values = |knob: &Knob| format!("{}={}", knob.name, knob.values[0]);
+    let settings: Vec<String> = search.knobs.iter().map(values).collect();
+    let root = scratch("acts");
+    fs::create_dir_all(&root).expect("a folder");
+    let setup = keel_lab::server::Setup { settings, ..Default::default() };
+    let server = keel_lab::server::Server::start(&keel(), &root, &setup).expect("starts");
+    let sql = "SELECT NAME FROM information_schema.KEEL_SETTINGS WHERE STATE <> 'acts' AND GIVEN IS NOT NULL";
+    let rows = server.client().expect("connects").one(sql).expect("answers").strings();
+    let known = |name: &str| search.knobs.iter().any(|knob| knob.name == name);
+    let idle: Vec<&String> = rows.iter().map(|row| &row[0]).filter(|name| known(name)).collect();
+    assert!(idle.is_empty(), "{idle:?}");
+    drop(server);
+    fs::remove_dir_all(&root).expect("is ours");
 }

@@ -57,6 +57,23 @@ pub fn end(child: &mut Child, max: Duration) -> io::Result<ExitStatus> {
     child.wait()
 }
 
+/// SIGINT, as Ctrl-C sends it.
+pub fn interrupt(child: &mut Child) {
+    if let Ok(None) = child.try_wait() {
+        // SAFETY: a plain system call on the id of a child that has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    }
+}
+
+/// SIGKILL to a child that [`contained`] has started, and to all that it has started itself and that are of its group.
+pub fn kill_group(child: &mut Child) {
+    if let Ok(None) = child.try_wait() {
+        // SAFETY: a plain system call. The group is named by the child, which has not been waited for.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        child.wait().ok();
+    }
+}
+
 /// Whether this process is root.
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions.

@@ -1,6 +1,6 @@
-//! `cargo x queries`: random queries against MariaDB and Keel, or partitions of them against Keel alone.
+//! `cargo x queries`: random queries against MariaDB and Keel, partitions of them against Keel alone, and changes of tables.
 //!
-//! Each seed makes a world of tables and some hundred queries of both kinds; seeds go up from the first one until the time is over.
+//! Each seed makes a world of tables and some hundred of each kind; seeds go up from the first one until the time is over.
 //! A difference is printed once for each shape, with its seed, the smallest query found and what makes its tables.
 
 use keel_testkit::queries::run::{Check, Finding, Runner};
@@ -8,7 +8,7 @@ use keel_testkit::queries::world::World;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: cargo x queries [--seed N] [--minutes M] [--only compare|partitions]";
+const USAGE: &str = "usage: cargo x queries [--seed N] [--minutes M] [--only compare|partitions|changes]";
 
 /// Queries over one world.
 const QUERIES: u64 = 200;
@@ -73,7 +73,8 @@ fn show(found: &Finding) {
 }
 
 fn options(args: &[String]) -> Result<Options, String> {
-    let mut options = Options { seed: 1, minutes: 1.0, checks: vec![Check::Compare, Check::Partitions] };
+    let mut options =
+        Options { seed: 1, minutes: 1.0, checks: vec![Check::Compare, Check::Partitions, Check::Changes] };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = args.next().ok_or(USAGE)?;
@@ -85,6 +86,7 @@ fn options(args: &[String]) -> Result<Options, String> {
             }
             ("--only", "compare") => options.checks = vec![Check::Compare],
             ("--only", "partitions") => options.checks = vec![Check::Partitions],
+            ("--only", "changes") => options.checks = vec![Check::Changes],
             _ => return Err(USAGE.into()),
         }
     }

@@ -668,6 +668,12 @@ pub(crate) fn union_key_len(table: &TableDef, branches: &[(usize, Vec<Vec<PartCo
     branches.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
+/// EXPLAIN's key_len of an index that is read as a whole.
+pub(crate) fn whole_key_len(table: &TableDef, index: usize) -> usize {
+    let index = &table.indexes[index];
+    key_len(table, index, index.parts.len())
+}
+
 /// EXPLAIN's key_len: octets of the used parts as MariaDB packs them.
 fn key_len(table: &TableDef, index: &IndexDef, parts: usize) -> usize {
     index.parts.iter().take(parts).map(|p| part_len(table, p)).sum()

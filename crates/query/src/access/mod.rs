@@ -21,8 +21,8 @@ use crate::select::Subquery;
 
 pub use bounds::KeyRange;
 pub(crate) use bounds::{Point, encode_point};
-pub(crate) use choose::union_key_len;
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
+pub(crate) use choose::{union_key_len, whole_key_len};
 pub(crate) use reader::clustered_key;
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};
 

@@ -18,7 +18,7 @@ use super::bounds::{self, KeyRange, Point};
 use super::sieve::Sieve;
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
-use crate::expr::{Expr, Frame, RowSlot};
+use crate::expr::{Expr, Frame, RowSlot, walk};
 use crate::sequence;
 use crate::series::Rest;
 use crate::session::{HandlerCounts, Session};
@@ -110,6 +110,8 @@ pub struct TableReader {
     changes: bool,
     /// Rows come with their hidden numbers, behind the columns.
     numbered: bool,
+    /// Something is to be done with each row: it gets its number, or counts for LIMIT ROWS EXAMINED.
+    watched: bool,
     /// Locked rows are looked at as last committed, where the isolation level lets them be.
     semi_consistent: bool,
     /// A scan that is over, for its buffers.
@@ -146,6 +148,7 @@ impl TableReader {
             unique: false,
             changes: false,
             numbered: false,
+            watched: false,
             semi_consistent: false,
             spare: None,
             sieve: None,
@@ -177,6 +180,7 @@ impl TableReader {
         if let State::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
             self.spare = scan.take();
         }
+        self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
             AccessPath::Virtual => {
@@ -187,7 +191,9 @@ impl TableReader {
                     return Ok(());
                 }
                 let host = session.host.clone();
-                State::Virtual(host.virtual_rows(session, &self.table)?.into_iter())
+                let rows = host.virtual_rows(session, &self.table)?;
+                session.examined.add(rows.len() as u64)?;
+                State::Virtual(rows.into_iter())
             }
             AccessPath::Scan { reverse, .. } => {
                 session.no_index_used = true;
@@ -212,7 +218,7 @@ impl TableReader {
                 }
                 self.enter_branch(0);
                 self.given = rows_may_change(self.read, session)
-                    .then(|| Distinct::new(session.vars.tmp_memory_bytes, session.host.clone()));
+                    .then(|| Distinct::new(session.vars.tmp_room(), session.host.clone()));
                 State::Ranges { scan: None, next: 0, reverse: false }
             }
             AccessPath::Point { index, key } => {
@@ -238,7 +244,7 @@ impl TableReader {
         if self.table.series.is_some() {
             self.open_series();
         } else if matches!(self.state, State::Ranges { .. }) && self.branches.is_empty() {
-            let sifts = self.secondary.is_none() && self.read == Read::Snapshot;
+            let sifts = self.secondary.is_none() && self.read == Read::Snapshot && !self.watched;
             self.rows_to_sieve = if sifts { ROWS_TO_SIEVE } else { 0 };
         }
         Ok(())
@@ -302,6 +308,15 @@ impl TableReader {
         self.exact
     }
 
+    /// Whether its keys, or what is left of them, find nothing: no range that could hold a row.
+    pub fn is_over(&self) -> bool {
+        match &self.state {
+            State::End => true,
+            State::Ranges { scan: None, next, .. } => self.branches.is_empty() && *next >= self.ranges.len(),
+            _ => false,
+        }
+    }
+
     /// The table read.
     pub fn table(&self) -> &Arc<TableDef> {
         &self.table
@@ -314,14 +329,30 @@ impl TableReader {
 
     /// The next row, into `slot`; false at the end.
     pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
-        if self.numbered {
-            return self.next_numbered(session, slot);
+        if self.watched {
+            return self.next_watched(session, slot);
         }
         self.next_row(session, slot)
     }
 
-    /// The next row with its number.
+    /// The next row, which counts or is numbered.
     #[cold]
+    fn next_watched(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        let before = session.handler.reads();
+        // A row by constants is read before the statement runs, to MariaDB.
+        let counts = !matches!(&*self.path, AccessPath::Point { key, .. } if key.iter().all(is_constant));
+        let made = matches!(self.state, State::Virtual(_) | State::Series { .. });
+        let found = match self.numbered {
+            true => self.next_numbered(session, slot)?,
+            false => self.next_row(session, slot)?,
+        };
+        if counts {
+            session.examined.add(session.handler.reads() - before + u64::from(made))?;
+        }
+        Ok(found)
+    }
+
+    /// The next row with its number.
     fn next_numbered(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         if let RowSlot::Numbered { layout, bytes, .. } = slot {
             // The buffer is used again.
@@ -417,7 +448,7 @@ impl TableReader {
     fn end_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         self.state = State::End;
         let Some(given) = self.given.take().filter(Distinct::has_rest) else { return Ok(false) };
-        let mut kept = RowList::new(session.vars.tmp_memory_bytes, session.host.clone());
+        let mut kept = RowList::new(session.vars.tmp_room(), session.host.clone());
         given.rest(&mut |primary| {
             kept.push(|out| out.extend_from_slice(primary))?;
             Ok(true)
@@ -583,6 +614,11 @@ impl TableReader {
             scan.unlock_current(transaction(session));
         }
     }
+}
+
+/// Whether an expression has the same value for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    walk::facts(expr).is_constant()
 }
 
 /// Whether a row that was read may be another one by the time it is read again: not in a snapshot.

@@ -196,7 +196,12 @@ impl Binder<'_> {
                 (ty, true)
             }
             AggregateKind::Min | AggregateKind::Max | AggregateKind::AnyValue => {
-                (min_max_type(&args[0]), true)
+                let (arg, name) = (&args[0], if kind == AggregateKind::Min { "min(" } else { "max(" });
+                if arg.class() == Class::String && kind != AggregateKind::AnyValue {
+                    let connection = self.cx.session.vars.connection_collation;
+                    typing::compared_collation(&[arg, arg], connection, name)?;
+                }
+                (min_max_type(arg), true)
             }
             AggregateKind::StdPop
             | AggregateKind::StdSamp

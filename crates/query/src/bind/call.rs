@@ -38,6 +38,11 @@ impl Binder<'_> {
             return self.window_call(call, over);
         }
         if let Some(db) = &call.db {
+            if db.eq_ignore_ascii_case("sys")
+                && let Some(function) = func::lookup(&format!("sys.{}", call.name))
+            {
+                return self.call_of_sys(call, function);
+            }
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
         }
         if let Some(aggregate) = self.aggregate(call)? {
@@ -51,6 +56,16 @@ impl Binder<'_> {
         self.with_name(&call.name, &call.written, args)
     }
 
+    /// A call of a function that is a stored one in MariaDB.
+    fn call_of_sys(&mut self, call: &FunctionCall, function: &func::Function) -> SqlResult<Expr> {
+        let count = call.args.len();
+        if count < function.min || count > function.max {
+            return Err(errors::sp_wrong_no_of_args("FUNCTION", function.name, function.max, count));
+        }
+        let args: SqlResult<Vec<Expr>> = call.args.iter().map(|arg| self.scalar(arg)).collect();
+        self.with_name(function.name, function.name, args?)
+    }
+
     /// A call of a built-in function by its name in lower case.
     pub(crate) fn named_call(&mut self, name: &str, args: Vec<Expr>) -> SqlResult<Expr> {
         self.with_name(name, name, args)
@@ -60,7 +75,14 @@ impl Binder<'_> {
         if let Some(special) = self.special(name, written, &mut args)? {
             return Ok(special);
         }
-        let Some(function) = func::lookup(name) else { return Err(self.unknown_function(name, written)) };
+        let Some(function) = func::lookup(name) else {
+            return Err(match (name, args.len()) {
+                // There is no binary log that it could look into.
+                ("binlog_gtid_pos", 2) => errors::no_binary_logging(),
+                ("binlog_gtid_pos", _) => errors::wrong_paramcount_to_native_fct(written),
+                _ => self.unknown_function(name, written),
+            });
+        };
         if args.len() < function.min
             || args.len() > function.max
             || func::json::lacks_partner(function, args.len())
@@ -153,6 +175,7 @@ impl Binder<'_> {
                 let mut args = take(args);
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
+                self.check_compared(&a, &b, "nullif")?;
                 let (ty, derivation) = (a.ty.clone(), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };

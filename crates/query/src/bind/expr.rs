@@ -14,6 +14,7 @@ use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
 use crate::func::json;
+use crate::func::numeric::is_extreme_of_texts;
 
 /// CASE's operand before it is compared: what JSON_EXTRACT found keeps its quotes there.
 fn case_operand(value: &Expr, when: &Expr) -> Expr {
@@ -549,6 +550,14 @@ impl Binder<'_> {
         Ok(by)
     }
 
+    /// Whether two texts can be compared, in the name of what compares them.
+    pub(crate) fn check_compared(&self, a: &Expr, b: &Expr, op: &str) -> SqlResult<()> {
+        if a.class() == Class::String && b.class() == Class::String {
+            typing::compared_collation(&[a, b], self.cx.session.vars.connection_collation, op)?;
+        }
+        Ok(())
+    }
+
     fn between(
         &mut self,
         negated: bool,
@@ -667,7 +676,10 @@ impl Binder<'_> {
         for (when, then) in whens {
             let when = self.expr(when)?;
             let condition = match &operand {
-                Some(value) => self.compare(CompareOp::Eq, case_operand(value, &when), when)?,
+                Some(value) => {
+                    self.check_compared(value, &when, "case")?;
+                    self.compare(CompareOp::Eq, case_operand(value, &when), when)?
+                }
                 None => when,
             };
             bound.push((condition, self.scalar(then)?));
@@ -898,6 +910,10 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
         }
         (Comparison::Time, _) if constant => typing::comparand_type(TypeKind::Time),
         (Comparison::Fixed(kind), Class::String) if constant => SqlType::new(kind.type_kind()),
+        (Comparison::Real | Comparison::Decimal, Class::String) if is_extreme_of_texts(&expr) => {
+            // It compares what it is given as numbers itself.
+            return Expr { ty: SqlType::double(), derivation: Derivation::Numeric, ..expr };
+        }
         (Comparison::Real, Class::String) if constant => SqlType::double(),
         (Comparison::Decimal, Class::String) if constant => typing::decimal_comparand_type(),
         (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),

@@ -93,7 +93,7 @@ impl CellTypes {
             double: SqlType::double(),
             text: string_literal_type(b"", connection),
             decimal: SqlType::decimal(1, 0),
-            is_utf8: matches!(connection.charset(), Charset::Utf8mb4 | Charset::Binary),
+            is_utf8: stays_as_sent(connection.charset()),
         }
     }
 
@@ -124,6 +124,12 @@ impl CellTypes {
     }
 }
 
+/// Whether a literal in UTF-8 is one of a connection's character set as it is. Characters of four octets are no text of utf8mb3,
+/// which is told where they are stored.
+fn stays_as_sent(connection: Charset) -> bool {
+    matches!(connection, Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary)
+}
+
 fn charset_by_name(name: &str) -> SqlResult<Charset> {
     Charset::in_expressions(name).ok_or_else(|| errors::unknown_character_set(name))
 }
@@ -136,7 +142,7 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
     let stored: Cow<'_, [u8]> = match charset {
         // An introducer says what the octets mean that the client sent; whether they are text of that set nobody asks.
         Some(_) => collation.charset().padded(&bytes.0),
-        None if collation == CollationId::BINARY => Cow::Borrowed(&bytes.0),
+        None if stays_as_sent(collation.charset()) => Cow::Borrowed(&bytes.0),
         None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
     };
     Ok((Value::bytes(&stored), string_literal_type(&stored, collation)))

@@ -253,6 +253,8 @@ pub struct Binder<'a> {
     pub(crate) met_function: bool,
     /// What names mean, where somebody wants to know: while a view is defined.
     pub(crate) whole_names: Option<Box<WholeNames>>,
+    /// LIMIT ROWS EXAMINED, wherever the statement says it last.
+    pub(crate) rows_examined: Option<Expr>,
 }
 
 impl<'a> Binder<'a> {
@@ -296,6 +298,7 @@ impl<'a> Binder<'a> {
             views_met: 0,
             met_function: false,
             whole_names: None,
+            rows_examined: None,
         }
     }
 

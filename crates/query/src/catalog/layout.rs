@@ -16,8 +16,18 @@ pub struct Layout {
     always: bool,
     /// Engine, character set and what else stands behind the parenthesis.
     pub table_options: bool,
-    /// AUTO_INCREMENT and ON UPDATE of columns.
+    /// The word for the engine.
+    pub engine: &'static str,
+    /// Character sets and collations; where there are none, a binary collation is a word behind the type.
+    pub charsets: bool,
+    /// ON UPDATE of columns.
     pub column_options: bool,
+    /// AUTO_INCREMENT of columns.
+    pub auto_increment: bool,
+    /// DATE and BLOB mean other types unless they are said to be the server's own.
+    pub oracle: bool,
+    /// So does TIMESTAMP.
+    pub maxdb: bool,
     /// USING, COMMENT and their like of keys.
     pub key_options: bool,
     /// ALGORITHM, DEFINER and SQL SECURITY of views.
@@ -30,7 +40,12 @@ impl Layout {
         quote: '`',
         always: true,
         table_options: true,
+        engine: "ENGINE",
+        charsets: true,
         column_options: true,
+        auto_increment: true,
+        oracle: false,
+        maxdb: false,
         key_options: true,
         view_options: true,
     };
@@ -46,12 +61,18 @@ impl Layout {
             SqlMode::MAXDB,
             SqlMode::ANSI,
         ]);
-        let limited = has(&[SqlMode::NO_FIELD_OPTIONS, SqlMode::MYSQL323, SqlMode::MYSQL40]);
+        let old = has(&[SqlMode::MYSQL323, SqlMode::MYSQL40]);
+        let limited = old || has(&[SqlMode::NO_FIELD_OPTIONS]);
         Layout {
             quote: if has(&[SqlMode::ANSI_QUOTES]) { '"' } else { '`' },
             always: vars.quote_show_create,
             table_options: !foreign && !has(&[SqlMode::NO_TABLE_OPTIONS]),
+            engine: if old { "TYPE" } else { "ENGINE" },
+            charsets: !old,
             column_options: !limited,
+            auto_increment: !has(&[SqlMode::NO_FIELD_OPTIONS]),
+            oracle: has(&[SqlMode::ORACLE]),
+            maxdb: has(&[SqlMode::MAXDB]),
             key_options: !foreign && !limited && !has(&[SqlMode::NO_KEY_OPTIONS]),
             view_options: !foreign,
         }
@@ -121,7 +142,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(part)
         && !name.chars().all(|c| c.is_ascii_digit())
-        && Kw::lookup(name.as_bytes()).is_none()
+        && Kw::lookup(name.as_bytes()).is_none_or(|kw| kw == Kw::N)
 }
 
 #[cfg(test)]

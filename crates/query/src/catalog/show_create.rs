@@ -61,11 +61,12 @@ fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout) -> String {
         out.push_str("\n)");
         return out;
     }
-    out.push_str(if table.series.is_some() { "\n) ENGINE=SEQUENCE" } else { "\n) ENGINE=InnoDB" });
+    let engine = if table.series.is_some() { "SEQUENCE" } else { "InnoDB" };
+    push(&mut out, format_args!("\n) {}={engine}", layout.engine));
     if next_auto > 1 {
         push(&mut out, format_args!(" AUTO_INCREMENT={next_auto}"));
     }
-    if !table.is_sequence() {
+    if !table.is_sequence() && layout.charsets {
         push_charset(&mut out, " DEFAULT CHARSET=", " COLLATE=", table.options.collation);
     }
     push_options(&mut out, table);
@@ -89,7 +90,7 @@ pub fn sequence(table: &TableDef, values: &crate::sequence::Values, layout: Layo
         ),
     );
     if layout.table_options {
-        out.push_str(" ENGINE=InnoDB");
+        push(&mut out, format_args!(" {}=InnoDB", layout.engine));
     }
     if layout.table_options && !table.options.comment.is_empty() {
         out.push_str(" COMMENT=");
@@ -149,8 +150,20 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
     out.push_str("  ");
     push_quoted(out, &column.name);
     out.push(' ');
+    if (layout.oracle && column.ty.kind == TypeKind::Date)
+        || (layout.maxdb && column.ty.kind == TypeKind::Timestamp)
+    {
+        out.push_str("mariadb_schema.");
+    }
     push_type(out, column);
-    if column.ty.is_text() && column.ty.collation != table_collation {
+    if layout.oracle && column.ty.kind == TypeKind::Blob {
+        out.push_str("(65535)");
+    }
+    if column.ty.is_text() && !layout.charsets {
+        let is_plain = matches!(column.ty.kind, TypeKind::Char | TypeKind::VarChar);
+        let is_binary = column.ty.collation.name().ends_with("_bin");
+        out.push_str(if is_plain && is_binary { " binary" } else { "" });
+    } else if column.ty.is_text() && column.ty.collation != table_collation {
         push_charset(out, " CHARACTER SET ", " COLLATE ", column.ty.collation);
     }
     if let Some(generated) = &column.generated {
@@ -172,7 +185,7 @@ fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationI
         out.push_str(" ON UPDATE ");
         push_now(out, column);
     }
-    if column.auto_increment && layout.column_options {
+    if column.auto_increment && layout.auto_increment {
         out.push_str(" AUTO_INCREMENT");
     }
     if !column.comment.is_empty() {

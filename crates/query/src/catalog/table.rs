@@ -339,6 +339,44 @@ impl TableDef {
         }
     }
 
+    /// Gives a virtual table other columns.
+    pub fn set_virtual_columns(&mut self, columns: Vec<ColumnDef>) {
+        self.columns = columns;
+        self.layout = layout_of(&self.columns);
+    }
+
+    /// Gives a virtual table a key, which is only shown. `kind` is `primary`, `unique` or another word.
+    pub fn add_virtual_index(&mut self, name: &str, kind: &str, columns: &[usize], using: &str) {
+        let kind = match kind {
+            "primary" => IndexKind::Primary,
+            "unique" => IndexKind::Unique,
+            _ => IndexKind::Plain,
+        };
+        let is_whole = || columns.iter().all(|column| !self.columns[*column].nullable);
+        if kind == IndexKind::Primary || kind == IndexKind::Unique && self.clustered.is_none() && is_whole() {
+            self.clustered = Some(self.indexes.len());
+        }
+        let part = |column: &usize| KeyPart { column: *column, prefix: None, descending: false };
+        let encoder = |column: &usize| {
+            let column = &self.columns[*column];
+            key::KeyPart::new(column.ty.clone(), column.nullable)
+        };
+        let index = IndexDef {
+            name: name.into(),
+            kind,
+            parts: columns.iter().map(part).collect(),
+            comment: String::new(),
+            using: Some(using.into()).filter(|_| !using.is_empty()),
+            options: IndexOptions::default(),
+            tree_id: TreeId(0),
+            tree: None,
+            encoders: columns.iter().map(encoder).collect(),
+            entry: Arc::new(EntryShape::of_rows(&self.layout)),
+            lean: true,
+        };
+        self.indexes.push(index);
+    }
+
     /// Makes a virtual table one of consecutive numbers, whose one column is its primary key.
     pub(crate) fn make_series(&mut self, series: Series, column: ColumnDef) {
         let part = KeyPart { column: 0, prefix: None, descending: series.falls };

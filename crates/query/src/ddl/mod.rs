@@ -24,6 +24,7 @@ mod keys;
 mod online;
 mod renames;
 mod sequences;
+mod system;
 mod temporary;
 mod view;
 mod view_expr;

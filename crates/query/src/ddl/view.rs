@@ -364,6 +364,9 @@ fn text_of(
     binder.whole_names = Some(Box::new(WholeNames::default()));
     let plan = select::plan_select(&mut binder, &create.query)?;
     check::needs(session, &catalog.accounts, &binder.needs)?;
+    if binder.rows_examined.is_some() {
+        return Err(errors::not_supported_yet("LIMIT ROWS EXAMINED inside views"));
+    }
     let schema = schema_of(session, &create.name)?;
     let is_itself = |view: &Arc<View>| *view.schema == *schema && *view.name == *create.name.name;
     if binder.views.iter().any(|named| is_itself(&named.view)) {

@@ -345,7 +345,7 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict && !plan.deletes;
     let layout = result_layout(plan.query.types().iter().map(|(ty, _)| ty));
-    let rows = Sorter::new(None, session.vars.sort_buffer_bytes, session.host.clone());
+    let rows = Sorter::new(None, session.vars.sort_room(), session.host.clone());
     let mut kept = Kept { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
     select::run_each(&plan.query, session, params, None, &mut kept)?;
     let mut rows = kept.rows.finish()?;

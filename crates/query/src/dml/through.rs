@@ -45,6 +45,9 @@ pub(super) fn bind(
     let Some(view) = binder.find_view(name.db.as_deref(), &name.name) else {
         let table = find(name)?;
         refuse_sequence(&table, verb)?;
+        if table.is_virtual() && verb == "INSERT" {
+            return Err(errors::non_insertable_table(&table.name, verb));
+        }
         if table.is_virtual() {
             return Err(errors::non_updatable_table(&table.name, verb));
         }

@@ -7,11 +7,11 @@ use keel_sql::ast;
 use keel_value::Value;
 
 use super::Shown;
-use super::query::{
-    Child, children, groups_by_index, has_tests, joined_share, last_alias, references, without_tables,
-};
-use crate::access::{AccessKind, AccessPath};
+use super::found::Findings;
+use super::query::{Child, children, groups_by_index, has_tests, joined_share, last_alias, references};
+use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::counts::{Counts, Figures};
+use crate::expr::{CompareOp, Expr, Node};
 use crate::join::order::FUNCTION_ROWS;
 use crate::join::{JoinSource, Matching, Source, TableSource};
 use crate::select::{Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
@@ -81,10 +81,12 @@ impl Line {
 }
 
 /// Lines so far.
-#[derive(Default)]
-struct Lines {
+struct Lines<'f> {
     done: Vec<Line>,
     queries: u64,
+    found: &'f Findings,
+    /// Pairs of columns that joins compare, as slot and column each.
+    pairs: Vec<[(u16, u16); 2]>,
 }
 
 /// A query whose lines come after those of the query that holds it.
@@ -94,8 +96,14 @@ enum Pending<'p> {
 }
 
 /// What is shown, as rows.
-pub(super) fn rows(shown: &Shown<'_>, explain: &ast::Explain) -> Vec<Vec<Value>> {
-    let mut lines = Lines::default();
+pub(super) fn rows(shown: &Shown<'_>, found: &Findings, explain: &ast::Explain) -> Vec<Vec<Value>> {
+    let mut lines = Lines { done: Vec::new(), queries: 0, found, pairs: Vec::new() };
+    if let Shown::Change { updates: false, finder, .. } = shown
+        && let Some(count) = rows_of_all(finder)
+    {
+        lines.done.push(all_deleted(count));
+        return lines.done.into_iter().map(|line| line.into_row(explain)).collect();
+    }
     match shown {
         Shown::Query(plan) => lines.explain(plan),
         Shown::Change { finder, counted, .. } => {
@@ -117,7 +125,7 @@ fn figures(counts: &Option<Arc<Counts>>) -> Option<Figures> {
     counts.as_ref().map(|counts| counts.figures())
 }
 
-impl Lines {
+impl Lines<'_> {
     /// The whole statement.
     fn explain(&mut self, plan: &SelectPlan) {
         match &plan.body {
@@ -127,6 +135,11 @@ impl Lines {
                 self.block(block, 1, if simple { "SIMPLE" } else { "PRIMARY" });
             }
             Body::Set(set) => {
+                if set.queries().is_empty() {
+                    let extra = Some("No tables used".into());
+                    self.done.push(Line { id: Some(1), select_type: "SIMPLE", extra, ..Line::default() });
+                    return;
+                }
                 self.queries = 0;
                 let counted = figures(&plan.counts);
                 self.parts(&set.queries(), "PRIMARY", !set.is_sorted(), set.is_union_all(), counted);
@@ -204,13 +217,14 @@ impl Lines {
             }
             self.queries += child.further_numbers();
         }
-        if let Some(words) = without_tables(block) {
+        if let Some(words) = self.found.of(block) {
             let extra = Some(words.into());
             self.done.push(Line { id: Some(id), select_type, extra, ..Line::default() });
             pending.into_iter().for_each(|child| self.pending(child));
             return;
         }
         let from = self.done.len();
+        self.pairs = compared_columns(&block.source);
         self.source(&block.source, id, select_type, false, &derived);
         if self.done.len() == from {
             let extra = Some("No tables used".into());
@@ -285,7 +299,7 @@ impl Lines {
                 }
                 return;
             }
-            Source::Table(table) => table_line(table),
+            Source::Table(table) => table_line(table, self.found.reads_whole(table), &self.pairs),
             Source::Function(function) => Line {
                 table: Some(function.alias.to_string()),
                 kind: Some("ALL"),
@@ -353,6 +367,63 @@ fn push_buffered(line: &mut Line) {
     push(extra, "Using join buffer (flat, BNL join)");
 }
 
+/// The pairs of columns that joins compare for equality: by indexes, and by hash.
+fn compared_columns(source: &Source) -> Vec<[(u16, u16); 2]> {
+    let mut pairs = Vec::new();
+    gather_compared(source, &mut pairs);
+    pairs
+}
+
+fn gather_compared(source: &Source, pairs: &mut Vec<[(u16, u16); 2]>) {
+    let columns = |a: &Expr, b: &Expr| {
+        let (a, b) = (a.as_column()?, b.as_column()?);
+        Some([(a.slot, a.column), (b.slot, b.column)])
+    };
+    match source {
+        Source::Join(join) => {
+            gather_compared(&join.left, pairs);
+            gather_compared(&join.right, pairs);
+            for condition in join.on.iter().chain(&join.filter) {
+                if let Node::Compare { op: CompareOp::Eq, left, right, .. } = &condition.node {
+                    pairs.extend(columns(left, right));
+                }
+            }
+        }
+        Source::Table(table) => {
+            let values: Vec<&Expr> = match &*table.path {
+                AccessPath::Point { key, .. } => key.iter().collect(),
+                AccessPath::Ranges { alternatives, .. } => {
+                    alternatives.iter().flatten().map_while(equal).collect()
+                }
+                _ => return,
+            };
+            let Some(index) = crate::access::path_index(&table.path) else { return };
+            let parts = &table.table.indexes[index].parts;
+            for (part, value) in parts.iter().zip(values) {
+                if let Some(column) = value.as_column() {
+                    pairs.push([(table.slot, part.column as u16), (column.slot, column.column)]);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn equal(condition: &PartCondition) -> Option<&Expr> {
+    match condition {
+        PartCondition::Equal(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Whether the first column of an index is compared with a column of another table.
+fn is_compared(source: &TableSource, index: usize, pairs: &[[(u16, u16); 2]]) -> bool {
+    let index = &source.table.indexes[index];
+    let Some(first) = index.parts.first().filter(|_| !index.options.ignored) else { return false };
+    let own = (source.slot, first.column as u16);
+    pairs.iter().any(|[a, b]| *a == own && b.0 != own.0 || *b == own && a.0 != own.0)
+}
+
 fn push(extra: &mut String, words: &str) {
     if !extra.is_empty() {
         extra.push_str("; ");
@@ -360,7 +431,22 @@ fn push(extra: &mut String, words: &str) {
     extra.push_str(words);
 }
 
-fn table_line(source: &TableSource) -> Line {
+/// How many rows a DELETE expects that takes all of a table.
+fn rows_of_all(finder: &SelectPlan) -> Option<u64> {
+    let Body::Block(block) = &finder.body else { return None };
+    let Source::Table(table) = &block.source else { return None };
+    let is_all = table.filter.is_empty() && table.implied.is_empty() && block.constants.is_empty();
+    let in_order = block.order.is_empty() && block.limit.is_none() && block.row_filter.is_empty();
+    let whole = matches!(*table.path, AccessPath::Scan { .. });
+    (is_all && in_order && whole).then_some(table.choice.rows as u64)
+}
+
+fn all_deleted(count: u64) -> Line {
+    let extra = Some("Deleting all rows".into());
+    Line { id: Some(1), select_type: "SIMPLE", rows: Some(count), extra, ..Line::default() }
+}
+
+fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]) -> Line {
     let table = &source.table;
     let choice = &source.choice;
     let name = |position: usize| table.indexes[position].name.to_string();
@@ -376,7 +462,25 @@ fn table_line(source: &TableSource) -> Line {
         AccessPath::Union(branches) => Some(crate::access::union_key_len(table, branches)),
         _ => None,
     };
-    let possible: Vec<String> = choice.possible_keys.iter().map(|p| name(*p)).collect();
+    let usable = |place: &usize| {
+        let offered = choice.possible_keys.contains(place);
+        offered && !(reads_whole && index == Some(*place)) || is_compared(source, *place, pairs)
+    };
+    let possible: Vec<String> = (0..table.indexes.len()).filter(usable).map(name).collect();
+    let kind = match reads_whole {
+        true if source.covering => AccessKind::Index,
+        true => AccessKind::All,
+        false => choice.kind,
+    };
+    let index = index.filter(|_| !reads_whole || source.covering);
+    let key_len = match reads_whole {
+        true => index.map(|place| crate::access::whole_key_len(table, place)),
+        false => index.map(|_| choice.key_len),
+    };
+    let rows = match reads_whole {
+        true => table.row_estimate().map_or(choice.rows, |rows| rows as f64),
+        false => choice.rows,
+    };
     let mut extra = String::new();
     if !merged.is_empty() {
         push(&mut extra, &format!("Using union({})", merged.join(",")));
@@ -390,13 +494,13 @@ fn table_line(source: &TableSource) -> Line {
     }
     Line {
         table: Some(source.alias.to_string()),
-        kind: choice.kind.name(),
+        kind: kind.name(),
         possible_keys: (!possible.is_empty()).then(|| possible.join(",")),
         key: if merged.is_empty() { index.map(name) } else { Some(merged.join(",")) },
-        key_len: index.map(|_| choice.key_len.to_string()).or(merged_len),
+        key_len: key_len.map(|len| len.to_string()).or(merged_len),
         reference: references(source).map(|list| list.join(",")),
         counted: figures(&source.counts),
-        rows: Some(choice.rows.max(1.0) as u64),
+        rows: Some(rows.max(1.0) as u64),
         extra: Some(extra),
         ..Line::default()
     }

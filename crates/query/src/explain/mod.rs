@@ -7,6 +7,7 @@
 //!
 //! ANALYZE runs the statement by a plan whose operators count ([`crate::counts`]), and tells what they counted.
 
+mod found;
 mod json;
 mod lines;
 mod query;
@@ -94,6 +95,7 @@ impl ExplainPlan {
         if let Some(text) = &self.text {
             session.note(errors::yes(text));
         }
+        let found = found::findings(&self.shown(), session, params, self.analyzed.is_some())?;
         let rows = match self.explain.json {
             true => {
                 let analyzed = self.analyzed.as_deref();
@@ -102,10 +104,10 @@ impl ExplainPlan {
                     running: nanos,
                     in_progress: false,
                 });
-                let text = tree::text(&self.shown(), params, times, session.vars.join_buffer_bytes);
+                let text = tree::text((&self.shown(), &found), params, times, session.vars.join_buffer_bytes);
                 vec![vec![Value::bytes(text.as_bytes())]]
             }
-            false => lines::rows(&self.shown(), &self.explain),
+            false => lines::rows(&self.shown(), &found, &self.explain),
         };
         sink.columns(&self.columns)?;
         for row in &rows {

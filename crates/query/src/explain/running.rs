@@ -7,6 +7,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ExplainTarget};
 use keel_value::Value;
 
+use super::found::Findings;
 use super::tree::Times;
 use super::{Shown, Subject, lines, subject, tree};
 use crate::bind::{BindContext, ParamSource};
@@ -56,7 +57,9 @@ impl Database {
                 }
                 _ => Err(errors::target_not_explainable()),
             },
-            Body::PointSelect(_) | Body::Do(_) | Body::Direct => Err(errors::target_not_explainable()),
+            Body::PointSelect(_) | Body::Do(_) | Body::PassedOver(_) | Body::Direct => {
+                Err(errors::target_not_explainable())
+            }
         }
     }
 
@@ -91,7 +94,8 @@ fn told(
 ) -> Vec<Vec<Value>> {
     if asked.json {
         let times = asked.analyze.then_some(Times { planning, running: asked.nanos, in_progress: true });
-        let text = tree::text(shown, &running.params, times, session.vars.join_buffer_bytes);
+        let text =
+            tree::text((shown, &Findings::default()), &running.params, times, session.vars.join_buffer_bytes);
         return vec![vec![Value::bytes(text.as_bytes())]];
     }
     let form = ast::Explain {
@@ -101,5 +105,5 @@ fn told(
         json: false,
         what: ExplainTarget::nothing(),
     };
-    lines::rows(shown, &form)
+    lines::rows(shown, &Findings::default(), &form)
 }

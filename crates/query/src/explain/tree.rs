@@ -6,8 +6,9 @@ use std::sync::Arc;
 use keel_value::Value;
 
 use super::Shown;
+use super::found::Findings;
 use super::json::{Json, Object};
-use super::query::{Child, children, groups_by_index, joined_share, last_alias, references, without_tables};
+use super::query::{Child, children, groups_by_index, joined_share, last_alias, references};
 use crate::access::{AccessKind, AccessPath, path_index};
 use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::counts::{Counts, Figures};
@@ -32,7 +33,12 @@ fn millis(nanos: u64) -> f64 {
 }
 
 /// What is shown, as text.
-pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, buffer_bytes: u64) -> String {
+pub(super) fn text(
+    (shown, found): (&Shown<'_>, &Findings),
+    params: &[Value],
+    times: Option<Times>,
+    buffer_bytes: u64,
+) -> String {
     let mut whole = Object::default();
     if let Some(times) = times {
         if times.in_progress {
@@ -42,7 +48,7 @@ pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, bu
         planning.number("r_total_time_ms", millis(times.planning));
         whole.object("query_optimization", planning);
     }
-    let mut tree = Tree { queries: 0, params, buffer_bytes, names: PlanNames::default() };
+    let mut tree = Tree { queries: 0, found, params, buffer_bytes, names: PlanNames::default() };
     let block = match shown {
         Shown::Query(plan) | Shown::Insert { query: Some(plan), .. } => tree.whole(plan),
         Shown::Change { updates, finder, counted } => {
@@ -65,6 +71,7 @@ pub(super) fn text(shown: &Shown<'_>, params: &[Value], times: Option<Times>, bu
 struct Tree<'p> {
     /// Queries numbered so far.
     queries: u64,
+    found: &'p Findings,
     params: &'p [Value],
     buffer_bytes: u64,
     names: PlanNames,
@@ -114,7 +121,7 @@ impl<'p> Tree<'p> {
         if let Some(running) = running {
             out.number("r_total_time_ms", millis(running));
         }
-        let table = match without_tables(block) {
+        let table = match self.found.of(block) {
             Some(words) => message(words),
             None => {
                 let mut table = Object::default();
@@ -274,7 +281,7 @@ impl<'p> Tree<'p> {
             out.text("operation", operation);
         }
         runs(&mut out, counted);
-        if let Some(words) = without_tables(block) {
+        if let Some(words) = self.found.of(block) {
             out.object("table", message(words));
         } else if matches!(block.source, Source::One) {
             out.object("table", message("No tables used"));

@@ -70,8 +70,8 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::UInt(v) => {
             return Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(v) } else { ValueRef::Int(v as i64) }));
         }
-        ValueRef::Double(v) => v.round() as i128,
-        ValueRef::Float(v) => f64::from(v).round() as i128,
+        ValueRef::Double(v) => v.round_ties_even() as i128,
+        ValueRef::Float(v) => f64::from(v).round_ties_even() as i128,
         ValueRef::Decimal(d) => decimal_to_whole(&d),
         ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(octets_as_number(octets)),
         ValueRef::Bytes(text) => {

@@ -17,6 +17,7 @@ use super::{
     ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing,
 };
 use crate::bind::octets_as_number;
+use crate::func::numeric::{extreme_of_numbers, is_extreme_of_texts};
 use crate::func::{datetime, json};
 use crate::session::UserVariable;
 
@@ -362,6 +363,7 @@ impl Expr {
             }),
             ValueRef::Double(v) => Some(v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128),
             ValueRef::Bytes(octets) if typing::is_hex(self) => Some(i128::from(octets_as_number(octets))),
+            ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::integer)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(i128::from(self.json_number(found, convert::to_i64)))
             }
@@ -391,6 +393,7 @@ impl Expr {
             ValueRef::Int(v) => Some(v as f64),
             ValueRef::UInt(v) if !self.ty.has_members() => Some(v as f64),
             ValueRef::Bytes(octets) if typing::is_hex(self) => Some(octets_as_number(octets) as f64),
+            ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::real)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_f64))
             }
@@ -412,6 +415,7 @@ impl Expr {
             ValueRef::Bytes(octets) if typing::is_hex(self) => {
                 Some(Decimal::from_u64(octets_as_number(octets)))
             }
+            ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::decimal)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_decimal))
             }

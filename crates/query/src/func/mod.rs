@@ -24,11 +24,13 @@ pub mod pattern;
 pub mod search;
 mod sformat;
 pub mod string;
+mod sys;
 mod tochar;
 mod weight;
 mod xml;
 
 pub use pattern::flags_of as regex_flags_of;
+pub use sys::SYS_CONFIG;
 
 use std::cell::OnceCell;
 
@@ -74,7 +76,6 @@ impl std::fmt::Debug for Function {
 pub const KNOWN_MISSING: &[&str] = &[
     "encrypt",
     "master_gtid_wait",
-    "binlog_gtid_pos",
     "decode_histogram",
     "wsrep_last_seen_gtid",
     "wsrep_last_written_gtid",
@@ -132,13 +133,14 @@ const SPATIAL_BEGINNINGS: &[&str] = &["st_", "mbr"];
 const SPATIAL_ENDS: &[&str] = &["fromtext", "fromwkb"];
 
 /// Whether MariaDB has a function that is not here.
-pub(crate) fn is_missing(name: &str) -> bool {
+pub fn is_missing(name: &str) -> bool {
     KNOWN_MISSING.contains(&name)
         || SPATIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
         || SPATIAL_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 const TABLES: &[&[Function]] = &[
+    sys::FUNCTIONS,
     string::FUNCTIONS,
     search::FUNCTIONS,
     numeric::FUNCTIONS,
@@ -294,8 +296,6 @@ const COMPARING: &[&str] = &[
     "replace",
     "substring_index",
     "trim",
-    "greatest",
-    "least",
     "json_equals",
 ];
 

@@ -9,7 +9,7 @@ use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, k
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing::{self, decimal_type, int_type, real_type};
-use crate::expr::{Comparison, EvalContext, Expr, arith, cast, compare};
+use crate::expr::{Comparison, EvalContext, Expr, Node, arith, cast, compare};
 
 const ANY: usize = usize::MAX;
 
@@ -439,6 +439,30 @@ fn temporal_extreme_of<'f>(
     } else {
         Value::DateTime(best.cut(ty.decimals))
     })
+}
+
+/// Whether an expression is GREATEST or LEAST of texts. As a number it is that of the texts' numbers.
+pub(crate) fn is_extreme_of_texts(expr: &Expr) -> bool {
+    let named = |function: &Function| matches!(function.name, "greatest" | "least");
+    matches!(&expr.node, Node::Call(function, _) if named(function)) && expr.class() == Class::String
+}
+
+/// The number that GREATEST or LEAST of texts is, each of them read by `number`.
+pub(crate) fn extreme_of_numbers<'f, T: PartialOrd>(
+    expr: &'f Expr,
+    cx: &mut EvalContext<'_, 'f>,
+    number: fn(&'f Expr, &mut EvalContext<'_, 'f>) -> SqlResult<Option<T>>,
+) -> SqlResult<Option<T>> {
+    let Node::Call(function, args) = &expr.node else { return Ok(None) };
+    let mut best: Option<T> = None;
+    for arg in args.iter() {
+        let Some(found) = number(arg, cx)? else { return Ok(None) };
+        let is_better = |best: &T| if function.name == "least" { found < *best } else { found > *best };
+        if best.as_ref().is_none_or(is_better) {
+            best = Some(found);
+        }
+    }
+    Ok(best)
 }
 
 fn extreme<'f>(

@@ -17,7 +17,7 @@ const ANY: usize = usize::MAX;
 pub const FUNCTIONS: &[Function] = &[
     function!("locate", 2, 3, locate_type, locate),
     function!("position", 2, 2, locate_type, locate),
-    function!("instr", 2, 2, locate_type, |ty, a, cx| position(ty, &a[1], &a[0], None, cx)),
+    function!("instr", 2, 2, instr_type, |ty, a, cx| position(ty, &a[1], &a[0], None, cx)),
     function!("strcmp", 2, 2, strcmp_type, strcmp),
     function!("field", 2, ANY, field_type, field),
     function!("find_in_set", 2, 2, find_in_set_type, find_in_set),
@@ -48,6 +48,14 @@ pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 fn locate_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let nullable = any_nullable(args);
+    // The text comes first in messages.
+    typing::compared_collation(&[&args[1], &args[0]], cx.session.vars.connection_collation, "locate")?;
+    unify(cx, args, 0..2, "locate")?;
+    Ok((int(11), nullable))
+}
+
+fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     unify(cx, args, 0..2, "locate")?;
     Ok((int(11), nullable))
@@ -143,7 +151,32 @@ fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
     Ok((int(3), false))
 }
 
+/// Dates and times among texts count as texts.
+fn has_dates_as_texts(args: &[Expr]) -> bool {
+    let is_text = |arg: &Expr| matches!(arg.class(), Class::String | Class::Null) || arg.ty.is_temporal();
+    args.iter().any(|arg| arg.ty.is_temporal()) && args.iter().all(is_text)
+}
+
+fn field_of_texts<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mut texts = args.iter().filter(|arg| arg.class() == Class::String);
+    let by = texts.next().map_or(CollationId::UTF8MB4_GENERAL_CI, |arg| arg.ty.collation);
+    let wanted = match args[0].text(cx)? {
+        Some(text) => text.to_vec(),
+        None => return Ok(Value::Int(0)),
+    };
+    for (index, arg) in args.iter().enumerate().skip(1) {
+        let text = arg.text(cx)?;
+        if text.is_some_and(|text| collation::compare(by, &wanted, &text).is_eq()) {
+            return Ok(Value::Int(index as i64));
+        }
+    }
+    Ok(Value::Int(0))
+}
+
 fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if has_dates_as_texts(args) {
+        return field_of_texts(args, cx);
+    }
     let by = if are_texts(args) {
         let before = args[0].ty.collation;
         let all = args[1..].iter().fold((before, args[0].derivation), |found, arg| {

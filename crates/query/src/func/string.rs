@@ -8,7 +8,7 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
 use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{self, string_type, text_chars};
 use crate::expr::{EvalContext, Expr};
 
 const ANY: usize = usize::MAX;
@@ -226,8 +226,11 @@ fn lower<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
 }
 
 pub(super) fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let count = args.len();
-    let collation = unify(cx, args, 0..count, "trim")?;
+    // Without a text to look for nothing is compared.
+    let Some(what) = args.get(1) else { return same_text(cx, args) };
+    let connection = cx.session.vars.connection_collation;
+    typing::compared_collation(&[what, &args[0]], connection, "trim")?;
+    let collation = unify(cx, args, 0..2, "trim")?;
     Ok((string_type(chars(&args[0]), collation), true))
 }
 

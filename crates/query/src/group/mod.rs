@@ -21,7 +21,7 @@ use std::hash::BuildHasher;
 
 use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot, Tape};
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 use crate::select::{Carry, FrameBuffer, encode_key_part};
 use crate::session::Session;
 use crate::sort::RowList;
@@ -216,11 +216,12 @@ impl Sums {
 impl<'p> Grouper<'p> {
     /// A grouper without rows.
     pub fn new(plan: &'p GroupPlan, session: &Session) -> Grouper<'p> {
-        let wanted = session.vars.tmp_memory_bytes.min(BYTES_MAX);
+        let room = session.vars.tmp_room();
+        let room = Room { memory: room.memory.min(BYTES_MAX), ..room };
         Grouper {
             plan,
             table: Table::new(),
-            memory: Allowance::new(wanted, session.host.clone()),
+            memory: Allowance::new(room, session.host.clone()),
             scratch: Vec::new(),
             partitions: Vec::new(),
             parted: [false; PARTITIONS],
@@ -327,7 +328,7 @@ impl<'p> Grouper<'p> {
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowList::new(0, self.memory.host().clone()));
+            self.partitions.push(RowList::new(self.memory.room_of_files(), self.memory.host().clone()));
         }
         let partition = &mut self.partitions[partition_of(hash)];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))

@@ -10,6 +10,7 @@
 
 pub(crate) mod disjunct;
 mod distinct;
+mod estimate;
 mod hash;
 pub(crate) mod order;
 mod semi;

@@ -25,7 +25,7 @@ pub(crate) struct Keeper<'p> {
 impl<'p> Keeper<'p> {
     /// A keeper of rows without any; `packer` gives them their form.
     pub fn new(packer: RowPacker<'p>, session: &Session) -> Keeper<'p> {
-        Keeper { packer, rows: RowList::new(session.vars.tmp_memory_bytes, session.host.clone()) }
+        Keeper { packer, rows: RowList::new(session.vars.tmp_room(), session.host.clone()) }
     }
 
     /// Reads what was kept.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::Read;
 use keel_value::row::{Layout, RowRef};
 use keel_value::{Cell, SqlType, TypeKind, Value, key};
@@ -126,6 +126,9 @@ impl Block {
         if window.is_full() {
             return Ok(0);
         }
+        if !session.vars.big_selects && !empty {
+            self.check_size(session)?;
+        }
         if self.group.is_none() && self.windows.is_none() && self.order.is_empty() {
             if !empty {
                 self.stream(session, &mut frame, limits.read, &mut window, output)?;
@@ -178,6 +181,17 @@ impl Block {
             }
         }
         Ok(window.counted())
+    }
+
+    /// 1104 where it would examine more than `max_join_size` allows.
+    #[cold]
+    fn check_size(&self, session: &Session) -> SqlResult<()> {
+        // The first or the last entry of an index is no search.
+        let is_search = self.first_row_of.is_none() && self.extremes.is_empty();
+        match is_search && self.source.examined() > session.vars.max_join_size as f64 {
+            true => Err(errors::too_big_select()),
+            false => Ok(()),
+        }
     }
 
     /// Groups of rows that come in their order: each goes out as soon as it is whole.
@@ -347,8 +361,12 @@ impl Block {
             };
         }
         let most = (!window.counts_all && !self.ties).then(|| window.offset.saturating_add(window.count));
-        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
+        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
+        let mut next = |session: &mut Session, frame: &mut FrameBuffer<'f>| match next(session, frame) {
+            Err(error) if session.examined.ends(&error) => Err(sort_ended(session, error)),
+            found => found,
+        };
         while next(session, frame)? {
             if let Some(unique) = &mut unique
                 && !unique.is_new(session, frame)?
@@ -474,6 +492,15 @@ impl Window {
     fn counted(&self) -> u64 {
         self.seen
     }
+}
+
+/// LIMIT ROWS EXAMINED ends a sort with an error, behind which SHOW WARNINGS says why.
+#[cold]
+fn sort_ended(session: &mut Session, reason: SqlError) -> SqlError {
+    let error = errors::filsort_abort("LIMIT ROWS EXAMINED");
+    session.push_error(&error);
+    session.warn(reason);
+    error
 }
 
 /// The source's rows that fulfil all conditions.
@@ -622,7 +649,7 @@ impl<'p> Unique<'p> {
     fn new(block: &'p Block, session: &Session) -> Unique<'p> {
         Unique {
             block,
-            seen: Distinct::new(session.vars.tmp_memory_bytes, session.host.clone()),
+            seen: Distinct::new(session.vars.tmp_room(), session.host.clone()),
             parts: block.project.iter().map(|e| key::KeyPart::new(stored_type(&e.ty), true)).collect(),
             packer: RowPacker::new(&block.layout),
             key: Vec::new(),

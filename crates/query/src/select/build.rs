@@ -74,8 +74,8 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<
 
 fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     let (order, limit, lock) = (&query.order_by[..], query.limit.as_ref(), query.lock.as_ref());
-    if limit.is_some_and(|limit| limit.rows_examined.is_some()) {
-        return Err(errors::not_supported_yet("LIMIT ROWS EXAMINED"));
+    if let Some(most) = limit.and_then(|limit| limit.rows_examined.as_ref()) {
+        binder.rows_examined = Some(binder.bind(most, Clause::Order)?);
     }
     match &query.body {
         QueryBody::Select(select) => plan_select(binder, select, order, limit, lock),
@@ -254,7 +254,8 @@ pub(super) fn bind_items(
             }
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, clause)?;
-                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)));
+                let client = binder.cx.session.vars.client_collation;
+                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)), client);
                 let of_view = match expr {
                     Tree::Column(column) => binder.scope().view_column(column),
                     _ => None,

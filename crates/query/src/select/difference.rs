@@ -41,12 +41,12 @@ pub(super) struct Difference<'l> {
 impl<'l> Difference<'l> {
     /// `layout` can hold the rows.
     pub fn new(session: &Session, layout: &'l Layout, keeps_matches: bool, all: bool) -> Difference<'l> {
-        let memory = || Allowance::new(session.vars.tmp_memory_bytes, session.host.clone());
+        let memory = || Allowance::new(session.vars.tmp_room(), session.host.clone());
         Difference {
             others: HashMap::default(),
             bytes: 0,
             memory: memory(),
-            seen: Distinct::new(session.vars.tmp_memory_bytes, session.host.clone()),
+            seen: Distinct::new(session.vars.tmp_room(), session.host.clone()),
             layout,
             sorted: None,
             keeps_matches,
@@ -68,7 +68,7 @@ impl<'l> Difference<'l> {
         if self.memory.allows(self.bytes) {
             return Ok(());
         }
-        let mut sorter = Sorter::new(None, session.vars.tmp_memory_bytes, session.host.clone());
+        let mut sorter = Sorter::new(None, session.vars.tmp_room(), session.host.clone());
         for (key, count) in std::mem::take(&mut self.others) {
             push_count(&mut sorter, &key, count)?;
         }

@@ -83,7 +83,7 @@ impl Memo {
         Memo(RefCell::new(State {
             answers: HashMap::default(),
             bytes: 0,
-            memory: Allowance::new(session.vars.tmp_memory_bytes, session.host.clone()),
+            memory: Allowance::new(session.vars.tmp_room(), session.host.clone()),
             asked: 0,
             found: 0,
             off: false,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use keel_sql::ast::{Expr as Tree, LiteralValue};
-use keel_value::TypeKind;
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
+use keel_value::{CollationId, TypeKind};
 
 use crate::bind::{ScopeTable, ViewPart};
 use crate::catalog::{ColumnDefault, IndexKind, TableDef};
@@ -29,8 +29,13 @@ pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
 /// Octets of a column's name in a result.
 const NAME_OCTETS_MAX: usize = 255;
 
-/// The name of a result's column: what is longer ends behind the last character that fits.
-pub(super) fn shortened(mut name: String) -> String {
+/// The name of a result's column: what is longer ends behind the last character that fits. Characters beyond U+FFFF are
+/// none of a name's, unless the client itself sent them as something else.
+pub(super) fn shortened(mut name: String, client: CollationId) -> String {
+    let is_beyond = |c: char| c > '\u{FFFF}';
+    if client.charset() != Charset::Utf8mb3 && name.contains(is_beyond) {
+        name = name.replace(is_beyond, "?");
+    }
     if name.len() > NAME_OCTETS_MAX {
         let end = name.floor_char_boundary(NAME_OCTETS_MAX);
         name.truncate(end);
@@ -84,7 +89,15 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
     meta.schema = table.schema.clone();
     meta.org_name = table.columns[place].name.clone();
     match &table.def {
-        Some(def) if def.is_virtual() && !def.is_series() => meta.flags = flags::NO_DEFAULT_VALUE,
+        Some(def) if def.is_virtual() && !def.is_series() => match &*def.schema {
+            "mysql" | "performance_schema" => meta.flags = column_flags(def, place),
+            // Its tables are views, which are derived ones here.
+            "sys" => {
+                meta.org_table = "".into();
+                meta.schema = "".into();
+            }
+            _ => meta.flags = flags::NO_DEFAULT_VALUE,
+        },
         Some(def) => meta.flags = column_flags(def, place),
         None if matches!(table.view, ViewPart::Function) => meta.schema = json_table::DATABASE.into(),
         // A derived table's columns have a table of their own, but no table behind it.

@@ -334,12 +334,12 @@ impl RecursivePlan {
         outer: Option<&Frame<'_>>,
         output: &mut dyn RowOutput,
     ) -> SqlResult<u64> {
-        let (memory, host) = (session.vars.tmp_memory_bytes, session.host.clone());
+        let (memory, host) = (session.vars.tmp_room(), session.host.clone());
         let distinct = self.distinct.iter().flatten();
         let mut found = Found {
             plan: self,
             parts: distinct.map(|c| KeyPart::new(stored_type(&self.columns[*c].1), true)).collect(),
-            seen: self.distinct.as_ref().map(|_| Seen::new(memory, host.clone())),
+            seen: self.distinct.as_ref().map(|_| Seen::new(memory.memory, host.clone())),
             rows: RowList::new(memory, host.clone()),
             count: 0,
             types: types_of(&self.anchors),
@@ -354,7 +354,9 @@ impl RecursivePlan {
         let mut rounds = 0;
         while found.wants_more && !found.rows.is_empty() {
             if rounds == session.vars.max_recursive_iterations {
-                session.warn(errors::query_result_incomplete("max_recursive_iterations", rounds));
+                session.warn(errors::query_result_incomplete(format_args!(
+                    "max_recursive_iterations = {rounds}"
+                )));
                 break;
             }
             rounds += 1;

@@ -61,24 +61,41 @@ pub(super) fn to_sink(
 ) -> SqlResult<u64> {
     let limit = session.vars.select_limit;
     if let Some(export) = &plan.export {
-        let (counted, rows) = export
-            .run(session, |session, output| body(plan, session, params, None, limit, u64::MAX, output))?;
+        let (counted, rows) = export.run(session, |session, output| {
+            let counted = body(plan, session, params, None, limit, u64::MAX, output);
+            Ok(ended(session, counted)?.unwrap_or(0))
+        })?;
         session.found_rows = counted;
         return Ok(rows);
     }
     if plan.is_into() {
         let mut variables = ToVariables { plan, rows: 0 };
-        session.found_rows = body(plan, session, params, None, limit, u64::MAX, &mut variables)?;
-        if variables.rows == 0 {
+        let counted = body(plan, session, params, None, limit, u64::MAX, &mut variables);
+        let is_over = counted.as_ref().err().is_none_or(|error| session.examined.ends(error));
+        if variables.rows == 0 && is_over {
             session.warn(errors::sp_fetch_no_data());
         }
+        session.found_rows = ended(session, counted)?.unwrap_or(variables.rows);
         return Ok(variables.rows);
     }
     sink.columns(plan.columns())?;
     let mut output = ToSink { sink, sent: 0 };
-    let counted = body(plan, session, params, None, limit, u64::MAX, &mut output)?;
+    let counted = body(plan, session, params, None, limit, u64::MAX, &mut output);
+    let counted = ended(session, counted)?.unwrap_or(output.sent);
     session.found_rows = counted;
     Ok(output.sent)
+}
+
+/// The rows that were counted; none, with a warning, where LIMIT ROWS EXAMINED has ended the query early.
+fn ended(session: &mut Session, counted: SqlResult<u64>) -> SqlResult<Option<u64>> {
+    match counted {
+        Ok(counted) => Ok(Some(counted)),
+        Err(error) if session.examined.ends(&error) => {
+            session.warn(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Runs a query for a consumer inside the server.

@@ -10,7 +10,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp, SourceText};
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
-use keel_value::{SqlType, Value};
+use keel_value::types::NOT_FIXED;
+use keel_value::{SqlType, TypeKind, Value};
 
 use super::block::SortKey;
 use super::carry::{result_layout, stored_type};
@@ -246,7 +247,8 @@ fn values(
     }
     if columns.is_empty() {
         for ((expr, tree), text) in bound[0].iter().zip(&rows[0]).zip(names) {
-            let name = super::metadata::shortened(super::metadata::item_name(tree, text));
+            let client = binder.cx.session.vars.client_collation;
+            let name = super::metadata::shortened(super::metadata::item_name(tree, text), client);
             columns.push(super::metadata::describe(expr, name.into(), &[]));
         }
     }
@@ -293,6 +295,7 @@ type Common = (Vec<(SqlType, bool)>, Vec<Derivation>);
 fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Common> {
     let mut columns = Vec::new();
     collect(root, &mut columns)?;
+    columns.iter_mut().flatten().for_each(|expr| drop_zerofill(&mut expr.ty));
     let connection = binder.cx.session.vars.connection_collation;
     columns
         .iter()
@@ -308,13 +311,42 @@ fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Common> {
         .map(|columns| columns.into_iter().unzip())
 }
 
+/// Set operations give numbers without leading zeros, integers as wide as their type.
+fn drop_zerofill(ty: &mut SqlType) {
+    if ty.zerofill {
+        ty.zerofill = false;
+        if ty.is_integer() {
+            let signed = SqlType::new(ty.kind).length;
+            ty.length = if ty.kind == TypeKind::BigInt { signed } else { signed - 1 };
+        }
+    }
+}
+
+/// A number on its way into a column of texts: bits as a number, FLOAT(m,d) and DOUBLE(m,d) with the digits they have.
+fn shown_plainly(mut expr: Expr) -> Expr {
+    drop_zerofill(&mut expr.ty);
+    match expr.ty.kind {
+        TypeKind::Float | TypeKind::Double => expr.ty.decimals = NOT_FIXED,
+        TypeKind::Bit => {
+            let (nullable, derivation) = (expr.nullable, expr.derivation);
+            let ty = SqlType::bigint_unsigned();
+            return Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation };
+        }
+        _ => {}
+    }
+    expr
+}
+
 /// Has every part give the common types.
 fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
     let adapt = |exprs: &mut Vec<Expr>| {
         for (expr, (ty, _)) in exprs.iter_mut().zip(types) {
             if !crate::expr::cast::same_representation(ty, &expr.ty) {
-                let taken = std::mem::replace(expr, Expr::null());
+                let mut taken = std::mem::replace(expr, Expr::null());
                 let (nullable, derivation) = (taken.nullable, taken.derivation);
+                if ty.is_string() {
+                    taken = shown_plainly(taken);
+                }
                 *expr = Expr { node: Node::Convert(Box::new(taken)), ty: ty.clone(), nullable, derivation };
             }
         }
@@ -493,7 +525,7 @@ impl Part {
                 Ok(true)
             }
             Part::Both { op: SetOp::Union, all: false, .. } => {
-                let mut seen = Distinct::new(session.vars.tmp_memory_bytes, session.host.clone());
+                let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
                     if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
                         output.row(session, row)
@@ -563,7 +595,7 @@ impl SetPlan {
             return Ok(counted(seen));
         }
         let most = (!self.ties && !self.calc_found_rows).then_some(end);
-        let mut sorter = Sorter::new(most, session.vars.sort_buffer_bytes, session.host.clone());
+        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         self.root.run(

@@ -12,7 +12,7 @@ use keel_base::SqlResult;
 
 use super::RowList;
 use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 
 /// Partitions of one round.
 const PARTITIONS: usize = 16;
@@ -114,9 +114,9 @@ impl Keys {
 }
 
 impl Distinct {
-    /// No keys, and `bytes_max` of memory for them.
-    pub fn new(bytes_max: u64, host: Arc<dyn Host>) -> Distinct {
-        Distinct::within(Allowance::new(bytes_max, host), 0)
+    /// No keys, and so much memory for them.
+    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> Distinct {
+        Distinct::within(Allowance::new(room, host), 0)
     }
 
     fn within(memory: Allowance, depth: u32) -> Distinct {
@@ -161,6 +161,9 @@ impl Distinct {
         if !self.is_full() {
             self.keys.keep_last(place);
             self.full = !self.memory.allows(self.keys.bytes());
+            if self.full {
+                self.memory.check_session(self.keys.bytes())?;
+            }
             return Ok(true);
         }
         let aside = self.set_aside(place, fill);
@@ -171,7 +174,7 @@ impl Distinct {
     /// Sets a row aside with its key, which is the one at `place`.
     fn set_aside(&mut self, place: usize, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowList::new(0, self.memory.host().clone()));
+            self.partitions.push(RowList::new(self.memory.room_of_files(), self.memory.host().clone()));
         }
         let key = key_at(&self.keys.arena, place);
         let hash = FixedState::with_seed(u64::from(self.depth)).hash_one(key);

@@ -6,7 +6,7 @@ use keel_base::SqlResult;
 
 use super::spill::{BUFFER_BYTES, Reader, Run, append_row};
 use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 
 /// Rows being kept, as records of a run without keys.
 pub struct RowList {
@@ -23,9 +23,9 @@ pub struct RowCursor {
 }
 
 impl RowList {
-    /// A list without rows for `bytes_max` of memory.
-    pub fn new(bytes_max: u64, host: Arc<dyn Host>) -> RowList {
-        RowList { bytes: Vec::new(), file: None, memory: Allowance::new(bytes_max, host) }
+    /// A list without rows for so much memory.
+    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> RowList {
+        RowList { bytes: Vec::new(), file: None, memory: Allowance::new(room, host) }
     }
 
     /// Whether it has no rows.
@@ -46,6 +46,9 @@ impl RowList {
 
     /// Writes to a file what memory should not hold. Waits.
     pub fn settle(&mut self) -> SqlResult<()> {
+        if self.memory.is_for_files() {
+            self.memory.check_file(self.file.as_ref().map_or(0, Run::len) + self.bytes.len() as u64)?;
+        }
         let fits = match &self.file {
             Some(_) => self.bytes.len() < BUFFER_BYTES,
             None => self.memory.allows(self.bytes.capacity()),
@@ -55,8 +58,12 @@ impl RowList {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(Run::create(&**self.memory.host())?),
+            None => {
+                self.memory.check_session(self.bytes.capacity())?;
+                self.file.insert(Run::create(&**self.memory.host())?)
+            }
         };
+        self.memory.check_file(file.len() + self.bytes.len() as u64)?;
         file.append(&mut self.bytes)?;
         if self.bytes.capacity() > BUFFER_BYTES * 2 {
             self.bytes = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) use spill::TempFile;
 use spill::{Merge, Run};
 
 use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Room};
 
 /// Where a record stands in the arena.
 #[derive(Clone, Copy)]
@@ -63,13 +63,14 @@ const BYTES_MAX: u64 = u32::MAX as u64 / 2;
 const MERGE_MAX: usize = 64;
 
 impl Sorter {
-    /// A sorter for `bytes_max` of memory.
-    pub fn new(limit: Option<u64>, bytes_max: u64, host: Arc<dyn Host>) -> Sorter {
+    /// A sorter for so much memory.
+    pub fn new(limit: Option<u64>, room: impl Into<Room>, host: Arc<dyn Host>) -> Sorter {
+        let room = room.into();
         Sorter {
             arena: Vec::new(),
             entries: Vec::new(),
             limit: limit.and_then(|n| usize::try_from(n).ok()),
-            memory: Allowance::new(bytes_max.min(BYTES_MAX), host),
+            memory: Allowance::new(Room { memory: room.memory.min(BYTES_MAX), ..room }, host),
             runs: Vec::new(),
             worst: None,
             pending: 0,
@@ -170,6 +171,7 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> SqlResult<()> {
+        self.memory.check_session(self.arena.len() + self.entries.len() * size_of::<Entry>())?;
         self.order();
         let rows = self.entries.iter().map(|e| {
             let end = (e.offset + e.key_len + e.payload_len) as usize;

@@ -136,7 +136,7 @@ impl<'p> StageRun<'p> {
         StageRun {
             plan,
             stage,
-            sorter: sorts.then(|| Sorter::new(None, session.vars.sort_buffer_bytes, host.clone())),
+            sorter: sorts.then(|| Sorter::new(None, session.vars.sort_room(), host.clone())),
             sorted: None,
             partition: Partition::new(places, session.vars.tmp_memory_bytes, host.clone()),
             ahead: Vec::new(),

@@ -374,6 +374,9 @@ impl Options {
         config.store.pool_bytes = self.pool_bytes();
         config.store.pool_bytes_max = self.pool_bytes_max();
         config.store.redo_capacity_bytes = self.number("innodb_log_file_size");
+        if self.is_set("innodb_log_buffer_size") {
+            config.store.log_buffer_bytes = self.number("innodb_log_buffer_size");
+        }
         config.store.durability = apply::durability(self.number("innodb_flush_log_at_trx_commit"));
         config.store.doublewrite = self.number("innodb_doublewrite") != 0;
         config.store.direct_io = self.text("innodb_flush_method").starts_with("O_DIRECT");
@@ -632,8 +635,7 @@ mod tests {
             ]),
             [
                 "innodb_log_file_size=32g: acts, 8388608",
-                "innodb_purge_batch_size=5000: automatic, the given value is not used: \
-                 history is purged as it becomes free",
+                "innodb_purge_batch_size=5000: acts, 5000",
                 "innodb_log_files_in_group=2: obsolete since MariaDB 10.5: \
                  innodb_log_file_size is the whole of the redo",
                 "aria_log_purge_type=at_flush: no effect because there is no Aria engine",

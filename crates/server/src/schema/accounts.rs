@@ -224,6 +224,34 @@ const FLAGS: &[(&str, Privileges)] = &[
     ("Delete_history_priv", Privileges::DELETE_HISTORY),
 ];
 
+/// The SELECT by which MariaDB's `mysql.user` would be a view of `mysql.global_priv`.
+pub fn user_view(table: &TableDef) -> String {
+    let value = |key: &str| format!("json_value(`mysql`.`global_priv`.`Priv`,'$.{key}')");
+    let word = |key: &str| format!("ifnull({},'')", value(key));
+    let count = |key: &str, ty: &str| format!("cast(ifnull({},0) as {ty})", value(key));
+    let expression = |name: &str| match name {
+        "Host" | "User" => format!("`mysql`.`global_priv`.`{name}`"),
+        "Password" => format!(
+            "if({} in ('mysql_native_password','mysql_old_password'),{},'')",
+            value("plugin"),
+            word("authentication_string")
+        ),
+        "ssl_type" => format!("elt(ifnull({},0) + 1,'','ANY','X509','SPECIFIED')", value("ssl_type")),
+        "max_questions" | "max_updates" | "max_connections" => count(name, "unsigned"),
+        "max_user_connections" => count(name, "signed"),
+        "max_statement_time" => count(name, "decimal(12,6)"),
+        "password_expired" => format!("if(ifnull({},1) = 0,'Y','N')", value("password_last_changed")),
+        "is_role" => format!("elt(ifnull({},0) + 1,'N','Y')", value("is_role")),
+        _ => match FLAGS.iter().find(|(flag, _)| *flag == name) {
+            Some((_, privilege)) => format!("if({} & {},'Y','N')", value("access"), privilege.0),
+            None => word(name),
+        },
+    };
+    let item = |name: &str| format!("{} AS `{name}`", expression(name));
+    let items: Vec<String> = table.columns.iter().map(|column| item(&column.name)).collect();
+    format!("select {} from `mysql`.`global_priv`", items.join(","))
+}
+
 fn put_flags(rows: &mut RowMaker<'_>, table: &TableDef, own: Privileges) {
     for (name, privilege) in FLAGS.iter().filter(|(name, _)| table.column_index(name).is_some()) {
         rows.also(name, text(if own.has(*privilege) { "Y" } else { "N" }));

@@ -117,6 +117,8 @@ const METRICS: &[Metric] = &[
         "ended transactions that are not purged",
     ),
     ("trx_rseg_current_size", "transaction", false, |s| s.undo_pages, "pages of undo"),
+    ("purge_invoked", "purge", true, |s| s.purge_batches, "batches of purge that had something to remove"),
+    ("purge_fibers", "purge", false, |s| s.purge_fibers, "fibers at work on the last batch of purge"),
     ("log_lsn_last_flush", "recovery", false, |s| s.store.durable_lsn, "durable end of the log"),
     ("log_lsn_last_checkpoint", "recovery", false, |s| s.store.checkpoint_lsn, "where recovery would start"),
     ("log_lsn_current", "recovery", false, |s| s.store.lsn, "end of the log"),

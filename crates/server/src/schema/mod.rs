@@ -12,6 +12,10 @@ pub mod locks;
 pub mod objects;
 pub mod pages;
 pub mod server;
+mod stats;
+mod sys;
+pub mod system;
+mod variables;
 pub mod views;
 pub mod zones;
 
@@ -21,7 +25,8 @@ use std::sync::{Arc, LazyLock};
 use keel_base::SqlResult;
 use keel_query::Session;
 use keel_query::account::{Privileges, see};
-use keel_query::catalog::TableDef;
+use keel_query::catalog::{ColumnDefault, TableDef};
+use keel_value::temporal::Zone;
 use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 
 use crate::memory;
@@ -29,7 +34,7 @@ use crate::options::lines;
 use crate::state::ServerState;
 
 /// Databases that are not in the catalog.
-pub const SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
+pub const SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys"];
 
 /// The collation of all text here.
 const COLLATION: CollationId = CollationId::UTF8MB3_GENERAL_CI;
@@ -66,15 +71,12 @@ impl Wanted<'_> {
 }
 
 static TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
-    LazyLock::new(|| read_tables("information_schema", include_str!("columns.tsv")));
+    LazyLock::new(|| read_tables(include_str!("columns.tsv")));
 
 /// The database that holds MariaDB's own tables; those of accounts are made up here and cannot be written.
 pub const MYSQL: &str = "mysql";
 
-static MYSQL_TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
-    LazyLock::new(|| read_tables(MYSQL, include_str!("mysql.tsv")));
-
-fn read_tables(schema: &str, text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
+fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
     let mut columns: BTreeMap<&str, Vec<(&str, SqlType, bool)>> = BTreeMap::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -84,7 +86,7 @@ fn read_tables(schema: &str, text: &'static str) -> BTreeMap<String, Arc<TableDe
     columns
         .into_iter()
         .map(|(name, columns)| {
-            let mut table = TableDef::virtual_table(schema, name, columns);
+            let mut table = TableDef::virtual_table("information_schema", name, columns);
             table.options.collation = COLLATION;
             (name.to_ascii_lowercase(), Arc::new(table))
         })
@@ -134,8 +136,8 @@ fn read_type(text: &str) -> SqlType {
 
 /// The table of that name, whatever its case.
 pub fn find(schema: &str, name: &str) -> Option<Arc<TableDef>> {
-    if schema == MYSQL {
-        return MYSQL_TABLES.get(name).cloned();
+    if let Some(own) = system::find(schema, name) {
+        return Some(own.table.clone());
     }
     if !schema.eq_ignore_ascii_case("information_schema") {
         return None;
@@ -154,7 +156,9 @@ const HIDDEN: &[&str] = &["OPEN_TABLES"];
 /// The names of a virtual database's tables.
 pub fn names(schema: &str) -> Vec<String> {
     if !schema.eq_ignore_ascii_case("information_schema") {
-        return Vec::new();
+        let tables =
+            SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(schema)).then(|| system::tables_of(schema));
+        return tables.flatten().map_or_else(Vec::new, |tables| tables.keys().cloned().collect());
     }
     TABLES.values().map(|t| t.name.to_string()).filter(|n| !HIDDEN.contains(&n.as_str())).collect()
 }
@@ -162,11 +166,6 @@ pub fn names(schema: &str) -> Vec<String> {
 /// All virtual tables that SHOW TABLES and TABLES list.
 pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
     TABLES.values().filter(|t| !HIDDEN.contains(&&*t.name))
-}
-
-/// The tables of `mysql` that are made up.
-pub fn mysql_tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
-    MYSQL_TABLES.values()
 }
 
 /// Whether only those may read a table who have PROCESS.
@@ -177,12 +176,24 @@ fn is_guarded(name: &str) -> bool {
 
 /// The rows of a table at this moment.
 pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let mut maker = RowMaker::new(table);
-    if *table.schema == *MYSQL {
-        if !zones::fill(&mut maker) && !crate::logs::tables::fill(view, &mut maker) {
-            accounts::fill_mysql(view, table, &mut maker);
+    let mut maker = RowMaker::new(view, table);
+    match &*table.schema {
+        MYSQL => {
+            let known = zones::fill(&mut maker)
+                || crate::logs::tables::fill(view, &mut maker)
+                || stats::fill(view, &mut maker)?;
+            if !known {
+                accounts::fill_mysql(view, table, &mut maker);
+            }
+            return Ok(maker.rows);
         }
-        return Ok(maker.rows);
+        // Nothing is instrumented, as in MariaDB without any setting.
+        system::PERFORMANCE => return Ok(maker.rows),
+        system::SYS => {
+            sys::fill(view, &mut maker)?;
+            return Ok(maker.rows);
+        }
+        _ => {}
     }
     if is_guarded(&table.name) {
         see::require_global(view.session, Privileges::PROCESS)?;
@@ -200,6 +211,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "REFERENTIAL_CONSTRAINTS"
         | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
         "VIEWS" => views::fill(view, wanted, &mut maker)?,
+        "user_variables" => variables::fill(view, &mut maker),
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
         "KEEL_SETTINGS" => lines::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
@@ -215,27 +227,33 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
 /// Makes rows by column names; what is not said is NULL, or empty where the column has no NULL.
 pub struct RowMaker<'a> {
     table: &'a TableDef,
+    /// The session's zone: moments are stored without one.
+    zone: Arc<dyn Zone + Send + Sync>,
     blank: Vec<Value>,
     rows: Vec<Vec<Value>>,
 }
 
 impl<'a> RowMaker<'a> {
-    fn new(table: &'a TableDef) -> RowMaker<'a> {
+    fn new(view: &View<'_>, table: &'a TableDef) -> RowMaker<'a> {
         let blank = table
             .columns
             .iter()
             .map(|column| match column.ty.kind {
                 _ if column.nullable => Value::Null,
-                TypeKind::VarChar | TypeKind::MediumText | TypeKind::LongText => Value::bytes(b""),
+                _ if column.ty.is_string() => Value::bytes(b""),
+                _ if column.ty.has_members() => match &column.default {
+                    ColumnDefault::Value(value) => value.clone(),
+                    _ => Value::UInt(u64::from(column.ty.kind == TypeKind::Enum)),
+                },
                 TypeKind::Double | TypeKind::Float => Value::Double(0.0),
                 TypeKind::Decimal => {
                     Value::Decimal(Decimal::from_i64(0).round(i32::from(column.ty.decimals)))
                 }
-                TypeKind::DateTime => Value::DateTime(keel_value::DateTime::default()),
+                TypeKind::DateTime | TypeKind::Timestamp => Value::DateTime(DateTime::default()),
                 _ => Value::Int(0),
             })
             .collect();
-        RowMaker { table, blank, rows: Vec::new() }
+        RowMaker { table, zone: view.session.vars.time_zone.clone(), blank, rows: Vec::new() }
     }
 
     /// The table's name.
@@ -247,7 +265,7 @@ impl<'a> RowMaker<'a> {
     pub fn also(&mut self, name: &str, value: Value) {
         let place = self.table.column_index(name);
         let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
-        let value = stored(&self.table.columns[place].ty, value);
+        let value = stored(&self.table.columns[place].ty, value, &*self.zone);
         if let Some(row) = self.rows.last_mut() {
             row[place] = value;
         }
@@ -259,21 +277,34 @@ impl<'a> RowMaker<'a> {
         for (name, value) in cells {
             let place = self.table.column_index(name);
             let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
-            row[place] = stored(&self.table.columns[place].ty, value);
+            row[place] = stored(&self.table.columns[place].ty, value, &*self.zone);
         }
         self.rows.push(row);
     }
 }
 
-/// A value as a column keeps it: members of ENUM by their number.
-fn stored(ty: &SqlType, value: Value) -> Value {
+/// A value as a column keeps it: members by their numbers, a TIMESTAMP without the session's zone.
+fn stored(ty: &SqlType, value: Value, zone: &dyn Zone) -> Value {
     match &value {
+        Value::DateTime(local) if ty.kind == TypeKind::Timestamp => {
+            Value::DateTime(if local.is_zero() { *local } else { zone.to_utc(*local).0 })
+        }
+        Value::Bytes(names) if ty.kind == TypeKind::Set => {
+            Value::UInt(bits_of(ty, &String::from_utf8_lossy(names)))
+        }
         Value::Bytes(name) if ty.has_members() => {
             let place = ty.members().iter().position(|member| member.as_bytes() == &**name);
             Value::UInt(place.map_or(0, |place| place as u64 + 1))
         }
         _ => value,
     }
+}
+
+/// The members of a SET by their bits; letters have no case.
+fn bits_of(ty: &SqlType, names: &str) -> u64 {
+    let members = ty.members().iter().take(64).enumerate();
+    let has = |member: &str| names.split(',').any(|name| name.eq_ignore_ascii_case(member));
+    members.filter(|(_, member)| has(member)).fold(0, |bits, (place, _)| bits | 1 << place)
 }
 
 /// Text.

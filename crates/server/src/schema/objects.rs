@@ -11,8 +11,8 @@ use keel_value::convert::timestamp_to_local;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
 use super::{
-    COLLATION, MYSQL, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, mysql_tables, number, tables,
-    text, views, yes_no,
+    COLLATION, MYSQL, RowMaker, SCHEMAS, View, Wanted, constraints, maybe, number, system, tables, text,
+    views, yes_no,
 };
 
 /// Octets of a page.
@@ -27,12 +27,8 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
     for table in real_tables(view, wanted) {
         one_table(view, rows, &table)?;
     }
-    if wanted.takes_schema(MYSQL) {
-        let catalog = view.state.database().catalog();
-        let seen = |t: &&Arc<TableDef>| see::lists_table(view.session, &catalog.accounts, MYSQL, &t.name);
-        for table in mysql_tables().filter(|t| wanted.takes_table(&t.name)).filter(seen) {
-            one_table(view, rows, table)?;
-        }
+    for schema in [MYSQL, system::PERFORMANCE, system::SYS] {
+        system_tables(view, wanted, rows, schema)?;
     }
     if wanted.own.is_none() && matches!(rows.table(), "TABLES" | "COLUMNS") {
         views::rows(view, wanted, rows);
@@ -43,6 +39,71 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
         }
     }
     Ok(())
+}
+
+/// The server's own tables of a database that users may see.
+fn system_tables(
+    view: &View<'_>,
+    wanted: Wanted<'_>,
+    rows: &mut RowMaker<'_>,
+    schema: &str,
+) -> SqlResult<()> {
+    if !wanted.takes_schema(schema) || wanted.own.is_some() {
+        return Ok(());
+    }
+    let catalog = view.state.database().catalog();
+    // A real table of that name hides it.
+    let is_hidden = |name: &str| catalog.schema(schema).is_some_and(|home| home.has(name));
+    for own in system::tables_of(schema).into_iter().flat_map(|tables| tables.values()) {
+        let table = &own.table;
+        let is_seen = see::lists_table(view.session, &catalog.accounts, schema, &table.name);
+        if wanted.takes_table(&table.name) && is_seen && !is_hidden(&table.name) {
+            one_table(view, rows, table)?;
+        }
+    }
+    Ok(())
+}
+
+/// What TABLES says of one of the server's own tables.
+fn system_row(rows: &mut RowMaker<'_>, table: &TableDef, own: &system::SystemTable) {
+    rows.row([
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("TABLE_TYPE", text(if own.is_view { "VIEW" } else { "BASE TABLE" })),
+        ("CREATE_OPTIONS", Value::Null),
+        ("MAX_INDEX_LENGTH", Value::Null),
+        ("TEMPORARY", Value::Null),
+        ("TABLE_COMMENT", text(if own.is_view { "VIEW" } else { "" })),
+    ]);
+    if own.is_view {
+        return;
+    }
+    let (engine, blob) = (own.engine(), table.columns.iter().any(|column| column.ty.is_blob()));
+    let format = match engine {
+        "Aria" => "Page",
+        "PERFORMANCE_SCHEMA" if !blob && !table.columns.iter().any(|c| c.ty.kind == TypeKind::VarChar) => {
+            "Fixed"
+        }
+        _ => "Dynamic",
+    };
+    for (name, value) in [
+        ("ENGINE", text(engine)),
+        ("VERSION", number(10)),
+        ("ROW_FORMAT", text(format)),
+        ("TABLE_ROWS", number(0)),
+        ("AVG_ROW_LENGTH", number(0)),
+        ("DATA_LENGTH", number(0)),
+        ("MAX_DATA_LENGTH", number(0)),
+        ("INDEX_LENGTH", number(0)),
+        ("DATA_FREE", number(0)),
+        ("TABLE_COLLATION", text(table.options.collation.name())),
+        ("CREATE_OPTIONS", text("")),
+        ("MAX_INDEX_LENGTH", number(0)),
+        ("TEMPORARY", text("N")),
+    ] {
+        rows.also(name, value);
+    }
 }
 
 /// Tables of the catalog, in order of database and name.
@@ -113,6 +174,10 @@ fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
 }
 
 fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
+    if let Some(own) = system::of(table).filter(|_| table.is_virtual()) {
+        system_row(rows, table, own);
+        return Ok(());
+    }
     if table.is_virtual() {
         rows.row([
             ("TABLE_CATALOG", text("def")),
@@ -269,7 +334,14 @@ pub(super) fn column_row(
     let data_type = name.split(['(', ' ']).next().unwrap_or(&name).to_string();
     let is_text = ty.is_text();
     let has_length = ty.is_string() || ty.has_members();
-    let characters = if ty.has_members() { u64::from(ty.display_length()) } else { u64::from(ty.length) };
+    // What a client is told of the length of a long text here is less than it may hold.
+    let is_long = table.is_virtual() && ty.kind == TypeKind::LongText;
+    let characters = match () {
+        () if is_long => u64::from(u32::MAX),
+        () if ty.has_members() => u64::from(ty.display_length()),
+        () => u64::from(ty.length),
+    };
+    let octets = if is_long { characters } else { ty.max_octets() };
     let (precision, scale) = numeric(ty);
     rows.row([
         ("TABLE_CATALOG", text("def")),
@@ -281,7 +353,7 @@ pub(super) fn column_row(
         ("IS_NULLABLE", yes_no(column.nullable)),
         ("DATA_TYPE", text(data_type)),
         ("CHARACTER_MAXIMUM_LENGTH", if has_length { number(characters) } else { Value::Null }),
-        ("CHARACTER_OCTET_LENGTH", if has_length { number(ty.max_octets()) } else { Value::Null }),
+        ("CHARACTER_OCTET_LENGTH", if has_length { number(octets) } else { Value::Null }),
         ("NUMERIC_PRECISION", precision.map_or(Value::Null, number)),
         ("NUMERIC_SCALE", scale.map_or(Value::Null, number)),
         ("DATETIME_PRECISION", fraction(ty)),
@@ -323,13 +395,16 @@ fn fraction(ty: &SqlType) -> Value {
 }
 
 /// Different values among so many rows, where each is shared by `per_value` of them.
-fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
+pub(super) fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
     let values = rows as f64 / per_value.unwrap_or(1.0);
     (values.round() as u64).max(u64::from(rows > 0))
 }
 
 fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) -> SqlResult<()> {
-    let per_value = table.rows_per_value(index, row_count as f64)?;
+    let per_value = match table.is_virtual() {
+        true => Vec::new(),
+        false => table.rows_per_value(index, row_count as f64)?,
+    };
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([

@@ -29,10 +29,21 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         }
         "PLUGINS" | "ALL_PLUGINS" => plugins(rows),
         "OPEN_TABLES" => open_tables(view, rows),
+        "KEYWORDS" => KEYWORDS.split_whitespace().for_each(|word| rows.row([("WORD", text(word))])),
+        "SQL_FUNCTIONS" => {
+            let has = |name: &&str| !keel_query::func::is_missing(&name.to_lowercase());
+            let all = FUNCTIONS.split_whitespace().filter(has);
+            all.for_each(|name| rows.row([("FUNCTION", text(name))]));
+        }
         _ => {}
     }
     Ok(())
 }
+
+/// Words and operators of the grammar, in MariaDB's order.
+const KEYWORDS: &str = include_str!("keywords.txt");
+/// Functions with a syntax of their own, then the others, in MariaDB's order.
+const FUNCTIONS: &str = include_str!("functions.txt");
 
 /// What the one engine is called, and what it can do.
 pub const ENGINE_COMMENT: &str = "Supports transactions, row-level locking, foreign keys and crash recovery";

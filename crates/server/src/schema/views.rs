@@ -87,5 +87,36 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
             ("ALGORITHM", text(of.algorithm.word())),
         ]);
     }
+    let catalog = view.state.database().catalog();
+    for schema in [super::MYSQL, super::system::SYS].into_iter().filter(|schema| wanted.takes_schema(schema))
+    {
+        for own in super::system::tables_of(schema).into_iter().flat_map(|tables| tables.values()) {
+            let name = &own.table.name;
+            let is_seen = see::lists_table(view.session, &catalog.accounts, schema, name);
+            if own.is_view && is_seen && wanted.takes_table(name) {
+                system_view(rows, own);
+            }
+        }
+    }
     Ok(())
+}
+
+/// The row of a view of the server's own; of `sys` nothing is told.
+fn system_view(rows: &mut RowMaker<'_>, own: &super::system::SystemTable) {
+    let table = &own.table;
+    let of_accounts = *table.schema == *super::MYSQL;
+    let query = if of_accounts { super::accounts::user_view(table) } else { String::new() };
+    rows.row([
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+        ("VIEW_DEFINITION", text(query)),
+        ("CHECK_OPTION", text("NONE")),
+        ("IS_UPDATABLE", text("NO")),
+        ("DEFINER", text("root@localhost")),
+        ("SECURITY_TYPE", text(if of_accounts { "DEFINER" } else { "INVOKER" })),
+        ("CHARACTER_SET_CLIENT", text("utf8mb3")),
+        ("COLLATION_CONNECTION", text("utf8mb3_general_ci")),
+        ("ALGORITHM", text("UNDEFINED")),
+    ]);
 }

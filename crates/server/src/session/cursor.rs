@@ -33,7 +33,7 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
-        let rows = RowList::new(self.core.sql.vars.tmp_memory_bytes, self.core.sql.host.clone());
+        let rows = RowList::new(self.core.sql.vars.tmp_room(), self.core.sql.host.clone());
         let mut sink = CursorSink::new(self.manner(BINARY, None), rows);
         let result = execute(&mut self.core, plan, params, &mut sink);
         self.core.count_handlers();

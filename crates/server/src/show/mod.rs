@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod admin;
 pub mod explain;
 pub mod status;
+mod system;
 pub mod tables;
 
 use std::sync::Arc;

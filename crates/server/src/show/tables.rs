@@ -12,9 +12,9 @@ use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
 
-use super::{Plain, Rows, database_of, varchar};
+use super::{Plain, Rows, database_of, system as system_tables, varchar};
 use crate::core::Core;
-use crate::schema::{self, View, Wanted, maybe, objects, text};
+use crate::schema::{self, View, Wanted, maybe, objects, system, text};
 
 /// Columns of SHOW TRIGGERS.
 pub const TRIGGERS: &[(&str, &str)] = &[
@@ -259,6 +259,15 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     };
     let table = find(core, name, SHOW).or_else(numbers)?;
     let layout = Layout::of(&core.sql.vars);
+    let own = system::of(&table).filter(|_| table.is_virtual());
+    if let Some(view) = own.filter(|own| own.is_view) {
+        return system_tables::create_view(view);
+    }
+    if table.is_virtual() && !table.is_series() {
+        let sql = system_tables::create_table(&table, own, layout);
+        let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
+        return Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]));
+    }
     let sql = match table.is_series() {
         true => keel_query::catalog::show_create::table_as(&table, 0, layout),
         false => core.state.database().show_create_table_as(&table, layout),
@@ -322,6 +331,9 @@ pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
     core.sql.refuse_in_closed_branch()?;
     let Some(view) = view_of(core, name) else {
         let table = find(core, name, SHOW)?;
+        if let Some(view) = system::of(&table).filter(|own| own.is_view && table.is_virtual()) {
+            return system_tables::create_view(view);
+        }
         return Err(errors::wrong_object(&table.schema, &table.name, "VIEW"));
     };
     let accounts = core.state.database().catalog().accounts.clone();

@@ -16,6 +16,7 @@ pub mod value;
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
+use keel_base::{SqlError, errors};
 use parking_lot::RwLock;
 
 pub use value::Setting;
@@ -119,6 +120,32 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("log_slow_query_time", "long_query_time"),
     ("tmp_memory_table_size", "tmp_table_size"),
 ];
+
+/// Variables that are to go, and what is there instead.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("big_tables", ""),
+    ("innodb_change_buffering", ""),
+    ("innodb_log_spin_wait_delay", ""),
+    ("innodb_lru_flush_size", ""),
+    ("innodb_prefix_index_cluster_optimization", ""),
+    ("innodb_purge_rseg_truncate_frequency", ""),
+    ("max_tmp_tables", ""),
+    ("old", "@@old_mode"),
+    ("old_alter_table", "@@alter_algorithm"),
+    ("secure_auth", ""),
+    ("storage_engine", "@@default_storage_engine"),
+    ("wsrep_causal_reads", "@@wsrep_sync_wait=1"),
+    ("wsrep_load_data_splitting", ""),
+    ("wsrep_slave_fk_checks", ""),
+];
+
+/// What SET warns of, where a variable is to go.
+pub fn deprecation(variable: &Variable) -> Option<SqlError> {
+    let (name, instead) = DEPRECATED.iter().find(|(name, _)| *name == variable.name)?;
+    let instead =
+        if instead.is_empty() { String::new() } else { format!(". Please use '{instead}' instead") };
+    Some(errors::warn_deprecated(format_args!("@@{name}"), instead))
+}
 
 /// The other name of a variable, where it has one.
 pub fn alias(name: &str) -> Option<&'static str> {

@@ -1,6 +1,8 @@
-//! `innodb_io_capacity` and `innodb_io_capacity_max`: pages that the engine may write in a second, where somebody chose that.
+//! The pace of work in the background where somebody chose it. `innodb_io_capacity` and `innodb_io_capacity_max`: pages that the engine
+//! may write in a second; `innodb_purge_batch_size` and `innodb_purge_threads`: transactions that purge takes on at a time, and fibers
+//! at work on them.
 //!
-//! The first is what an idle store writes, the second the most while the log has room. Neither is above the other: as in
+//! Of the first two the first is what an idle store writes, the second the most while the log has room. Neither is above the other: as in
 //! MariaDB the one that was not set follows, with two warnings.
 
 use keel_base::{Level, Warning};
@@ -11,6 +13,8 @@ use crate::state::ServerState;
 
 const IDLE: &str = "innodb_io_capacity";
 const MOST: &str = "innodb_io_capacity_max";
+const BATCH: &str = "innodb_purge_batch_size";
+const FIBERS: &str = "innodb_purge_threads";
 
 /// Number of the warnings.
 const WRONG_ARGUMENTS: u16 = 1210;
@@ -22,10 +26,14 @@ pub fn apply(state: &ServerState) {
         state.globals.is_chosen(id).then(|| state.globals.get(id).as_u64())
     };
     state.engine.set_pages_per_second(chosen(IDLE).unwrap_or(0), chosen(MOST).unwrap_or(0));
+    state.engine.set_purge(chosen(BATCH).unwrap_or(0), chosen(FIBERS).unwrap_or(0));
 }
 
-/// What follows from a change of one of the two; nothing for other names.
+/// What follows from a change of one of them; nothing for other names.
 pub fn changed(core: &mut Core, name: &str) {
+    if [BATCH, FIBERS].contains(&name) {
+        return apply(&core.state);
+    }
     if ![IDLE, MOST].contains(&name) {
         return;
     }

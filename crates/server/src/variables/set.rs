@@ -10,8 +10,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, pace, size,
-    table, with_word,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, deprecation,
+    pace, size, table, with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
@@ -56,6 +56,9 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 return structured(instance, name);
             }
             let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+            if let Some(warning) = deprecation(table().get(id)) {
+                core.sql.warn(warning);
+            }
             let global = check_scope(table().get(id), *scope)?;
             privileges::check_variable(core, table().get(id), global)?;
             if value.is_none() && table().get(id).name == "innodb_buffer_pool_size" {
@@ -315,6 +318,9 @@ fn push_system(
             let of = collation::by_name(setting.as_text()).map(|c| c.charset().name());
             push(charset, Setting::text(of.unwrap_or("binary")));
         }
+    }
+    if name == "max_join_size" {
+        push("sql_big_selects", Setting::Bool(setting.as_u64() == u64::MAX));
     }
     if let Some(other) = alias(name) {
         push(other, setting.clone());

@@ -172,9 +172,7 @@ fn accept_integer(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
     let high = i128::from(variable.max);
     let clamped = wanted.clamp(i128::from(low), high.max(i128::from(low)));
     let rounded = clamped - clamped.rem_euclid(i128::from(variable.block));
-    // MariaDB's engines report that a value was rounded, its server does not.
-    let moved = if variable.name.starts_with("innodb_") { rounded } else { clamped };
-    let truncated_from = (moved != wanted).then(|| wanted.to_string());
+    let truncated_from = (rounded != wanted).then(|| wanted.to_string());
     let setting = match variable.kind {
         Kind::Int => Setting::Int(i64::try_from(rounded).unwrap_or(i64::MAX)),
         _ => Setting::UInt(u64::try_from(rounded).unwrap_or(u64::MAX)),

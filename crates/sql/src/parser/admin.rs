@@ -317,7 +317,7 @@ impl Parser<'_> {
 
     pub(super) fn truncate(&mut self) -> SqlResult<Statement> {
         self.advance();
-        self.accept_any(&[Kw::TABLE, Kw::TABLES]);
+        self.accept_any(&[Kw::TABLE]);
         let table = self.object_name()?;
         let wait = self.lock_wait()?;
         Ok(Statement::Truncate { table, wait })

@@ -1,6 +1,6 @@
 //! Types, column definitions, CAST's types, names of character sets.
 
-use super::Parser;
+use super::{Parser, TypeFamily};
 use crate::ast::{
     ByteStr, CastType, ColumnDef, ColumnKey, DataType, DataTypeKind, Expr, Generated, ReferenceAction,
     References,
@@ -336,8 +336,16 @@ impl Parser<'_> {
 
     /// A column's type with its attributes.
     pub(super) fn data_type(&mut self) -> SqlResult<DataType> {
+        let family = self.type_family()?;
         let first = self.pos;
-        let token = self.advance();
+        let mut token = self.advance();
+        // Behind a point any word may be a name.
+        if token.tok == Tok::PlainWord {
+            token.kw = Kw::lookup(self.text_of(token));
+        }
+        if let Some(found) = token.kw.map(|kw| self.foreign_type(family, kw)).transpose()?.flatten() {
+            return Ok(found);
+        }
         let found = match token.kw {
             Some(kw) => match self.numeric_type(kw)? {
                 Some(found) => Some(found),
@@ -355,6 +363,58 @@ impl Parser<'_> {
                 Err(errors::unknown_data_type(self.ident()?))
             }
         }
+    }
+
+    /// Whose types are meant: those of the family named before a point, else those of `sql_mode`.
+    fn type_family(&mut self) -> SqlResult<TypeFamily> {
+        if !self.at_ident() || self.peek_at(1).tok != Tok::Dot {
+            return Ok(self.options.types);
+        }
+        let name = self.ident()?;
+        self.expect(Tok::Dot)?;
+        match name.as_str() {
+            "mariadb_schema" => Ok(TypeFamily::MariaDb),
+            "oracle_schema" => Ok(TypeFamily::Oracle),
+            "maxdb_schema" => Ok(TypeFamily::MaxDb),
+            _ => {
+                let word = String::from_utf8_lossy(self.text_of(self.peek()));
+                Err(errors::unknown_data_type(format!("{name}.{word}")))
+            }
+        }
+    }
+
+    /// What a word means in another family's types only. A family that is named concerns dates, the mode all of them.
+    fn foreign_type(&mut self, family: TypeFamily, kw: Kw) -> SqlResult<Option<DataType>> {
+        use DataTypeKind::*;
+        let mut found = match (family, kw) {
+            (TypeFamily::Oracle, Kw::DATE) => return Ok(Some(data_type(DateTime))),
+            (TypeFamily::MaxDb, Kw::TIMESTAMP) => {
+                return Ok(Some(DataType { length: self.width()?, ..data_type(DateTime) }));
+            }
+            (_, Kw::CLOB | Kw::RAW | Kw::VARCHAR2 | Kw::NUMBER) => data_type(LongText),
+            (_, Kw::BLOB) if self.options.types == TypeFamily::Oracle && !self.at(Tok::LParen) => {
+                return Ok(Some(data_type(LongBlob)));
+            }
+            _ => return Ok(None),
+        };
+        if self.options.types != TypeFamily::Oracle {
+            return Err(self.unexpected());
+        }
+        match kw {
+            Kw::RAW => (found.kind, found.length) = (VarBinary, self.required_width()?),
+            Kw::NUMBER => {
+                (found.length, found.decimals) = self.precision()?;
+                found.kind = if found.length.is_some() { Decimal } else { Double };
+                self.numeric_attributes(&mut found);
+            }
+            _ => {
+                if kw == Kw::VARCHAR2 {
+                    (found.kind, found.length) = (VarChar, self.required_width()?);
+                }
+                self.charset_attributes(&mut found)?;
+            }
+        }
+        Ok(Some(found))
     }
 
     fn numeric_type(&mut self, kw: Kw) -> SqlResult<Option<DataType>> {

@@ -1,5 +1,6 @@
 //! Looking at tokens and taking them; names.
 
+use super::literal::unquote;
 use super::{Parser, Token};
 use crate::ast::{ByteStr, ColumnName, Expr, Literal, LiteralValue, ObjectName, SourceText};
 use crate::keyword::Kw;
@@ -197,8 +198,14 @@ impl Parser<'_> {
     /// The name that `token` spells.
     pub(super) fn name_of(&self, token: Token) -> SqlResult<String> {
         let bytes = self.text_of(token);
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            return Err(errors::invalid_character_string("utf8mb3", bytes.escape_ascii()));
+        // Names have no characters beyond U+FFFF, which take four octets.
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) if bytes.iter().all(|octet| *octet < 0xF0) => text,
+            _ => {
+                let name = if token.tok == Tok::Quoted { unquote(bytes, false) } else { bytes.to_vec() };
+                let shown = shown_octets(&name);
+                return Err(errors::invalid_character_string(self.options.client_charset, shown));
+            }
         };
         if token.tok != Tok::Quoted {
             return Ok(text.to_owned());
@@ -359,4 +366,28 @@ fn without_version_marks(text: &str) -> String {
     }
     out.push_str(rest);
     out.trim_end().to_owned()
+}
+
+/// What of a text a message has room for.
+const SHOWN_CHARS_MAX: usize = 64;
+
+/// A text whose octets beyond ASCII stand in hexadecimal digits, cut where it is long.
+fn shown_octets(octets: &[u8]) -> String {
+    let mut shown = String::new();
+    let mut cut = 0;
+    for octet in octets {
+        let next = match octet {
+            b' '..=0x7F => char::from(*octet).to_string(),
+            _ => format!("\\x{octet:02X}"),
+        };
+        if shown.len() + next.len() > SHOWN_CHARS_MAX {
+            shown.truncate(cut);
+            return shown + "...";
+        }
+        shown.push_str(&next);
+        if shown.len() + 3 <= SHOWN_CHARS_MAX {
+            cut = shown.len();
+        }
+    }
+    shown
 }

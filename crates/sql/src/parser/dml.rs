@@ -220,8 +220,9 @@ impl Parser<'_> {
         if !self.at_kw(Kw::ROWS) {
             limit.count = Some(self.limit_option()?);
         }
-        if self.accept_then(Kw::ROWS, &[Kw::EXAMINED])? {
-            limit.rows_examined = Some(self.limit_option()?);
+        // ROWS EXAMINED bounds queries alone.
+        if self.accept_kw(Kw::ROWS) {
+            return Err(self.unexpected());
         }
         Ok(Some(limit))
     }

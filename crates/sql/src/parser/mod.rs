@@ -55,6 +55,17 @@ pub struct AsSent {
     pub convert: fn(&[u8], u16) -> Vec<u8>,
 }
 
+/// Whose names of types are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypeFamily {
+    /// MariaDB's own.
+    MariaDb,
+    /// Oracle's: DATE has a time, BLOB and CLOB are long, NUMBER, RAW and VARCHAR2 are types.
+    Oracle,
+    /// MaxDB's: TIMESTAMP is DATETIME.
+    MaxDb,
+}
+
 /// What the session says about how text is read.
 #[derive(Debug, Clone, Copy)]
 pub struct ParseOptions {
@@ -70,10 +81,14 @@ pub struct ParseOptions {
     pub high_not_precedence: bool,
     /// sql_mode REAL_AS_FLOAT: REAL is FLOAT.
     pub real_as_float: bool,
+    /// sql_mode ORACLE and MAXDB: what some names of types mean.
+    pub types: TypeFamily,
     /// The client asked for CLIENT_MULTI_STATEMENTS: more may follow a semicolon.
     pub multi_statements: bool,
     /// The text is being prepared: `?` is allowed.
     pub prepare: bool,
+    /// The client's character set, for messages.
+    pub client_charset: &'static str,
     /// Gives back the octets that the client sent where the text was converted to UTF-8: they are what an introducer names
     /// the character set of.
     pub as_sent: Option<AsSent>,
@@ -93,8 +108,10 @@ impl Default for ParseOptions {
             ignore_space: false,
             high_not_precedence: false,
             real_as_float: false,
+            types: TypeFamily::MariaDb,
             multi_statements: false,
             prepare: false,
+            client_charset: "utf8mb4",
             as_sent: None,
             version: 101_100,
             depth_max: 100,

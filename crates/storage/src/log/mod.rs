@@ -38,8 +38,8 @@ pub use writer::run_writer;
 
 /// The first LSN of a store; 0 means none.
 pub const FIRST_LSN: u64 = segments::BLOCK as u64;
-/// Bytes appended and not written beyond which [`Log::wait_room`] waits.
-const BUFFERED_MAX: u64 = 8 << 20;
+/// Bytes appended and not written beyond which [`Log::wait_room`] waits, unless somebody chose.
+pub const BUFFERED_MAX: u64 = 8 << 20;
 /// Share of the capacity, in percent, that the checkpoint age may reach before writers wait.
 const AGE_MAX_PERCENT: u64 = 90;
 
@@ -126,6 +126,8 @@ pub struct Log {
     stopped: AtomicBool,
     durability: AtomicU8,
     capacity: AtomicU64,
+    /// Bytes appended and not written beyond which writers wait.
+    buffered_max: u64,
     /// Held while the capacity is changed.
     pub resizing: FiberMutex<()>,
     /// The files.
@@ -138,14 +140,14 @@ pub struct Log {
     pub space_wait_count: AtomicU64,
 }
 
-/// No less than what writers may have appended and not written, twice.
+/// No less than what writers may usually have appended and not written, twice. Where more may wait in memory, the capacity ends it first.
 fn capacity_for(bytes: u64, segments: &Segments) -> u64 {
     bytes.max(2 * segments.bytes.min(BUFFERED_MAX))
 }
 
 impl Log {
     /// A log that ends at its checkpoint; recovery moves it to where it truly ends.
-    pub fn new(segments: Segments, checkpoint: u64, capacity: u64) -> Log {
+    pub fn new(segments: Segments, checkpoint: u64, capacity: u64, buffered_max: u64) -> Log {
         let end = checkpoint;
         Log {
             append: Mutex::new(Append {
@@ -176,6 +178,7 @@ impl Log {
             stopped: AtomicBool::new(false),
             durability: AtomicU8::new(0),
             capacity: AtomicU64::new(capacity_for(capacity, &segments)),
+            buffered_max,
             resizing: FiberMutex::new(()),
             segments,
             write_count: AtomicU64::new(0),
@@ -345,7 +348,7 @@ impl Log {
         // The others may have moved past this end by the time they are looked at: then there is room.
         let appended = self.appended.load(Acquire);
         appended + self.margin() < self.provided.load(Acquire)
-            && appended.saturating_sub(self.written.load(Acquire)) < BUFFERED_MAX
+            && appended.saturating_sub(self.written.load(Acquire)) < self.buffered_max
             && appended.saturating_sub(self.checkpoint.load(Acquire))
                 < self.capacity() / 100 * AGE_MAX_PERCENT
     }

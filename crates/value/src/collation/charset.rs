@@ -361,7 +361,9 @@ pub fn well_formed_len(id: CollationId, bytes: &[u8]) -> usize {
 /// counted. To and from `binary` octets stay as they are.
 pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usize) {
     let ascii_stays = bytes.is_ascii() && !from.is_wide() && !to.is_wide();
-    if to.contains(from) || ascii_stays {
+    // What a client sent as three octets at most may have characters of four.
+    let is_longer = (from, to) == (Charset::Utf8mb3, Charset::Utf8mb4) && bytes.iter().any(|b| *b >= 0xF0);
+    if ascii_stays || (to.contains(from) && !is_longer) {
         return (Cow::Borrowed(bytes), 0);
     }
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 2);

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use crate::found;
 use crate::record::Measurement;
 use crate::report::load;
+use crate::report::regret;
 use crate::report::study::{self, Study};
 use crate::report::table::Table;
-use crate::report::verdict::{self, Checked};
+use crate::report::verdict::{self, Checked, Verdict};
 use crate::report::words;
 
 const HEAD: &str = "# Experiments\n\nThe five reports' experiments, measured again by `keel lab`; `keel lab report --experiments FILE DIR...` writes this page. Ratios are\nmedians over pairs with their 95 % interval. A verdict of one pair is \"cannot tell\".\n\n";
@@ -156,21 +157,36 @@ fn capped(parts: Vec<String>) -> String {
     if more > 0 { format!("{shown}; {more} more in the report") } else { shown }
 }
 
-/// The report's reason, and which measured cost moved most between the two sides; MariaDB's, where it is there.
+/// What the verdict calls for, MariaDB's where it is there: the report's reason, what sets our runs apart, or what is missing; and which
+/// measured cost moved most between the two sides.
 fn why(study: &Study, shown: &[&Checked]) -> String {
-    let said = study.found.as_ref().map_or("", |found| found.why);
     let of_mariadb =
         shown.iter().find(|checked| study.arms[checked.arms.0].engine.eq_ignore_ascii_case("mariadb"));
-    let measured = match of_mariadb.or(shown.first()) {
-        Some(checked) => cost(study, checked.arms, checked.cells),
-        // Without a report's ratio, the row shows arms over the reference: the last of them in the last cell.
-        None => last(study).and_then(|(arm, cell)| cost(study, (arm, study.reference), (cell, cell))),
-    };
+    let told = of_mariadb.or(shown.first()).copied();
+    let said = reason(study, told);
+    let measured =
+        match (regret::sentence(study, &shown.iter().map(|one| (*one).clone()).collect::<Vec<_>>()), told) {
+            (Some(regret), _) => Some(regret),
+            (None, Some(checked)) => cost(study, checked.arms, checked.cells),
+            // Without a report's ratio, the row shows arms over the reference: the last of them in the last cell.
+            (None, None) => {
+                last(study).and_then(|(arm, cell)| cost(study, (arm, study.reference), (cell, cell)))
+            }
+        };
     match measured {
         Some(measured) if said.is_empty() => format!("{}.", words::capital(&measured)),
         Some(measured) => format!("{said}; {measured}."),
         None if said.is_empty() => "–".to_owned(),
         None => format!("{said}."),
+    }
+}
+
+fn reason(study: &Study, told: Option<&Checked>) -> String {
+    let Some(found) = &study.found else { return String::new() };
+    match told.map(|checked| checked.verdict) {
+        None | Some(Verdict::Agrees) => found.why.agrees.to_owned(),
+        Some(Verdict::Contradicts(how)) => format!("A finding ({how}): {}", found.why.contradicts),
+        Some(Verdict::CannotTell(why)) => format!("Cannot be told: {why}"),
     }
 }
 

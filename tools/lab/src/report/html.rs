@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::report::plots::{self, Plots};
 use crate::report::study::{self, Study};
-use crate::report::{markdown, svg, table, verdict, words};
+use crate::report::{markdown, regret, svg, table, verdict, words};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -58,6 +58,12 @@ fn section(text: &mut String, study: &Study, index: usize) {
     if !checked.is_empty() {
         text.push_str("<h3>The report's figures</h3>\n");
         text.push_str(&table::claims(study, &checked).cards("What the report says, and what is found here"));
+    }
+    if let Some(regret) = regret::table(study, &checked) {
+        text.push_str("<h3>Regret</h3>\n");
+        text.push_str(&regret.cards(
+            "What no settings leave of the best that a search found, measured again beside each other",
+        ));
     }
     text.push_str("<div class=\"wide\">\n<h3>Figures</h3>\n");
     text.push_str(&table::arms(study, &checked).html(

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::study::{self, Study};
-use crate::report::{table, verdict, words};
+use crate::report::{regret, table, verdict, words};
 
 /// The whole page.
 pub fn page(studies: &[Study], notes: &[String]) -> String {
@@ -38,6 +38,10 @@ pub fn section(study: &Study) -> String {
     let _ = write!(text, "\n{}", table::arms(study, &checked).markdown());
     if !checked.is_empty() {
         let _ = write!(text, "\n{}", table::claims(study, &checked).markdown());
+    }
+    if let Some(regret) = regret::table(study, &checked) {
+        let told = regret::sentence(study, &checked).unwrap_or_default();
+        let _ = write!(text, "\n{}.\n\n{}", words::markdown(&words::capital(&told)), regret.markdown());
     }
     if let Some(more) = table::more(study) {
         let _ = write!(text, "\n{}", more.markdown());

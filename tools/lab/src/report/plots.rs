@@ -4,7 +4,7 @@ use crate::report::strips::{self, Strip};
 use crate::report::study::{Group, Study, without};
 use crate::report::svg::{self, Drawing, Frame, Scale, Tick};
 use crate::report::verdict::Checked;
-use crate::report::{curves, ratios, words};
+use crate::report::{curves, loads, ratios, regret, words};
 
 /// A chart with its words.
 pub struct Plot {
@@ -39,6 +39,8 @@ pub const HEIGHT: f64 = 300.0;
 pub fn plots(study: &Study, checked: &[Checked]) -> Vec<Plots> {
     let all = [
         Plots { title: "Throughput", legend: true, plots: throughput(study) },
+        Plots { title: "Regret", legend: false, plots: regret::plot(study, checked) },
+        Plots { title: "Latency against load", legend: true, plots: loads::plots(study) },
         Plots { title: "Ratios", legend: false, plots: ratios::plots(study, checked) },
         Plots { title: "Latency", legend: true, plots: by_cell(study, curves::latency) },
         Plots { title: "Over time", legend: true, plots: by_cell(study, curves::series) },
@@ -83,7 +85,9 @@ struct Panel {
 /// Those without a place stand alone.
 fn panels(study: &Study) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
-    for (index, cell) in study.cells.iter().enumerate() {
+    // What comes at a rate of its own has a chart of its own.
+    let closed = study.cells.iter().enumerate().filter(|(index, _)| !study.is_open(*index));
+    for (index, cell) in closed {
         let name = match cell.x {
             Some(x) => without(&cell.name, x),
             None => format!("\u{0}{}", cell.name),
@@ -93,7 +97,8 @@ fn panels(study: &Study) -> Vec<Panel> {
             None => panels.push(Panel { name, cells: vec![index] }),
         }
     }
-    let xs: Vec<f64> = study.cells.iter().filter_map(|cell| cell.x).collect();
+    let shown: Vec<usize> = panels.iter().flat_map(|panel| panel.cells.iter().copied()).collect();
+    let xs: Vec<f64> = shown.iter().filter_map(|cell| study.cells[*cell].x).collect();
     let along = xs.len() == study.cells.len() && xs.windows(2).all(|two| two[0] < two[1]);
     if panels.len() > 1 && along {
         return vec![Panel { name: String::new(), cells: (0..xs.len()).collect() }];

@@ -147,6 +147,16 @@ impl Study {
         self.groups.values().flat_map(|group| group.runs.values())
     }
 
+    /// Whether transactions came at a rate of their own in a cell.
+    pub fn is_open(&self, cell: usize) -> bool {
+        let open = |arm: usize| {
+            self.group(arm, cell).is_some_and(|group| {
+                group.runs.values().any(|run| run.result.more.contains_key(crate::runner::OFFERED))
+            })
+        };
+        (0..self.arms.len()).any(open)
+    }
+
     /// Any run of an arm.
     pub fn run_of(&self, arm: usize) -> Option<&Measurement> {
         (0..self.cells.len()).find_map(|cell| self.group(arm, cell)?.runs.values().next())

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::found::Place;
-use crate::report::study::Study;
+use crate::record::Measurement;
+use crate::report::study::{Arm, Study};
 use crate::report::verdict::Checked;
 use crate::report::words;
 
@@ -262,27 +263,39 @@ fn values_of_more(study: &Study, names: &[&str], arm: usize, cell: usize) -> Vec
     names.iter().map(value).map(words::figure_or_dash).collect()
 }
 
-/// Versions and settings of the arms.
+/// Versions and settings of the arms; of an arm whose settings differ between cells, a row for each.
 pub fn settings(study: &Study) -> Table {
-    let heads = ["arm", "engine", "version", "commit", "settings", "set by the lab", "limits", "hash"];
+    let heads =
+        ["arm", "cell", "engine", "version", "commit", "settings", "set by the lab", "limits", "hash"];
     let mut table = Table::new(&heads);
     for (arm, of) in study.arms.iter().enumerate() {
-        let Some(run) = study.run_of(arm) else { continue };
-        let server = &run.server;
-        let settings =
-            if server.settings.is_empty() { "none".to_owned() } else { server.settings.join("; ") };
-        table.rows.push(vec![
-            of.name.clone(),
-            server.engine.clone(),
-            server.version.clone(),
-            server.commit.as_deref().map(|commit| words::cut(commit, 12)).unwrap_or_default(),
-            settings,
-            server.overrides.join("; "),
-            server.limits.join(", "),
-            words::cut(&server.settings_hash, 12),
-        ]);
+        let cells = (0..study.cells.len()).filter_map(|cell| {
+            Some((study.cells[cell].name.as_str(), study.group(arm, cell)?.runs.values().next()?))
+        });
+        let mut runs: Vec<(&str, &Measurement)> = cells.collect();
+        runs.dedup_by(|(_, a), (_, b)| {
+            (&a.server.settings_hash, &a.server.limits) == (&b.server.settings_hash, &b.server.limits)
+        });
+        let one = runs.len() == 1;
+        table.rows.extend(runs.iter().map(|(cell, run)| settings_row(of, if one { "" } else { cell }, run)));
     }
     table.without_empty_columns()
+}
+
+fn settings_row(arm: &Arm, cell: &str, run: &Measurement) -> Vec<String> {
+    let server = &run.server;
+    let settings = if server.settings.is_empty() { "none".to_owned() } else { server.settings.join("; ") };
+    vec![
+        arm.name.clone(),
+        cell.to_owned(),
+        server.engine.clone(),
+        server.version.clone(),
+        server.commit.as_deref().map(|commit| words::cut(commit, 12)).unwrap_or_default(),
+        settings,
+        server.overrides.join("; "),
+        server.limits.join(", "),
+        words::cut(&server.settings_hash, 12),
+    ]
 }
 
 /// Variables that name places, moments or the server itself; they differ always and mean nothing here.

@@ -1,5 +1,7 @@
 //! Whole reports of made-up results.
 
+mod searched;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

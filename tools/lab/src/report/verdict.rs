@@ -187,7 +187,7 @@ pub fn sentence(study: &Study, checked: &[Checked]) -> String {
         return "No report has figures for this scenario.".to_owned();
     };
     if found.claims.is_empty() {
-        return format!("{} ({}).", found.why, found.report);
+        return format!("{} ({}).", found.why.agrees, found.report);
     }
     let Some(first) = checked.iter().map(|checked| checked.number).min() else {
         return format!("Cannot tell: nothing of what {} divides was measured here.", found.report);

@@ -1,5 +1,8 @@
 //! "Performance comparison data for strong sync": 50 to 1000 clients read, update, and do both. What is here is the arm without a replica;
 //! the others need one. It shows what the report's table shows beside: who keeps his peak at 1000 clients.
+//!
+//! These clients wait for their answers, so a slow server is asked less. How long users of a service would wait shows in the last cells: transactions
+//! fall due at a rate of their own, a share of the most that the arm did before, and their time counts from then.
 
 use super::no_binlog;
 use crate::clients::Workload;
@@ -10,7 +13,8 @@ use crate::plan::{Arm, Cell, Choice, Plan, Scenario, Work};
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "strong-sync",
     report: "Performance comparison data for strong sync",
-    what: "select, update_non_index and oltp_new, 50 to 1000 clients, all cached: servers without a replica; MariaDB also with its thread pool",
+    what: "select, update_non_index and oltp_new, 50 to 1000 clients, all cached: servers without a replica; MariaDB also with its thread pool; \
+           then latency at shares of each one's peak",
     found: "strong sync 0.99 to 1.17 times asynchronous MySQL; at 1000 clients 0.97 of its own peak against 0.86 (hybrid)",
     plan,
 };
@@ -35,7 +39,19 @@ fn plan(choice: &Choice) -> Plan {
             plan.cells.push(cell(choice, script, kind, *clients));
         }
     }
+    for percent in choice.size(&[50, 90][..], &[25, 50, 75, 90]) {
+        plan.cells.push(open(choice, *percent));
+    }
     plan
+}
+
+/// The hybrid workload at a share of each arm's peak, by clients enough that one is free while others wait.
+fn open(choice: &Choice, percent: u32) -> Cell {
+    let mut cell = cell(choice, "oltp_new.lua", "hybrid", 200);
+    if let Work::Sysbench(workload) = cell.work {
+        cell.work = Work::Open { workload, percent, of: "hybrid clients" };
+    }
+    Cell { name: format!("hybrid, due at {percent} % of the peak"), x: Some(f64::from(percent)), ..cell }
 }
 
 fn cell(choice: &Choice, script: &'static str, kind: &str, clients: u32) -> Cell {

@@ -60,7 +60,16 @@ const FUNCTIONS: &[Template] = &[
     (Int, "ASCII(#)", &[Text]),
     (Int, "LOCATE(#, #)", &[Text, Text]),
     (Int, "STRCMP(#, #)", &[Text, Text]),
-    (Int, "FIELD(#, #, #)", &[Text, Text, Text]),
+    // Of NULL in these MariaDB makes inner joins of outer ones.
+    (Int, "FIELD(COALESCE(#, 'x'), COALESCE(#, 'y'), COALESCE(#, 'z'))", &[Text, Text, Text]),
+    (Int, "JSON_LENGTH(JSON_ARRAY(#, #))", &[Int, Text]),
+    (Int, "JSON_CONTAINS(JSON_ARRAY(#, #), JSON_QUOTE(#))", &[Text, Text, Text]),
+    (Int, "JSON_VALID(#)", &[Text]),
+    (Int, "TO_DAYS(#)", &[Date]),
+    (Int, "DAYOFYEAR(#)", &[Date]),
+    (Int, "WEEK(#, 3)", &[Date]),
+    (Int, "TIMESTAMPDIFF(MONTH, #, #)", &[Date, Date]),
+    (Int, "EXTRACT(YEAR_MONTH FROM #)", &[Date]),
     (Int, "YEAR(#)", &[Date]),
     (Int, "MONTH(#)", &[Date]),
     (Int, "DAYOFWEEK(#)", &[Date]),
@@ -68,7 +77,7 @@ const FUNCTIONS: &[Template] = &[
     (Int, "CAST(# AS SIGNED)", &[Decimal]),
     (Int, "FLOOR(#)", &[Int]),
     (Int, "ROUND(#)", &[Int]),
-    (Int, "INTERVAL(#, #, #)", &[Int, Int, Int]),
+    (Int, "INTERVAL(COALESCE(#, 1), COALESCE(#, 2), COALESCE(#, 3))", &[Int, Int, Int]),
     (Decimal, "(# + #)", &[Decimal, Int]),
     (Decimal, "(# - #)", &[Decimal, Decimal]),
     (Decimal, "(# * #)", &[Decimal, Int]),
@@ -100,9 +109,15 @@ const FUNCTIONS: &[Template] = &[
     (Text, "HEX(#)", &[Text]),
     (Text, "ELT(#, #, #)", &[Int, Text, Text]),
     (Text, "DATE_FORMAT(#, '%m/%d')", &[Date]),
+    (Text, "DATE_FORMAT(#, '%W %e %b %y, %j')", &[Date]),
+    (Text, "JSON_VALUE(JSON_OBJECT('k', #), '$.k')", &[Text]),
+    (Text, "JSON_UNQUOTE(JSON_EXTRACT(JSON_ARRAY(#, #), '$[1]'))", &[Int, Text]),
+    (Text, "JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(#), '$[0]'))", &[Decimal]),
     (Date, "DATE_ADD(#, INTERVAL 1 MONTH)", &[Date]),
     (Date, "(# - INTERVAL 40 DAY)", &[Date]),
     (Date, "LAST_DAY(#)", &[Date]),
+    (Date, "DATE_ADD(#, INTERVAL # DAY)", &[Date, Int]),
+    (Date, "MAKEDATE(2023, ABS(#) + 1)", &[Int]),
     (Date, "CAST(# AS DATE)", &[Date]),
 ];
 
@@ -169,8 +184,10 @@ impl<'a> Generator<'a> {
                     FUNCTIONS.iter().filter(|function| function.0 == kind).collect();
                 let (_, text, types) = pick(&mut self.random, &fitting);
                 // Implicit conversions are worth a few; the result has the function's type all the same.
+                // A number that is no date equals numbers in MariaDB, though it is NULL.
+                let mixes = *text != "CAST(# AS DATE)";
                 let holes = types.iter().map(|kind| {
-                    let other = if self.chance(5) { self.any_type() } else { *kind };
+                    let other = if mixes && self.chance(5) { self.any_type() } else { *kind };
                     one(self, other)
                 });
                 let holes = holes.collect();

@@ -1,9 +1,9 @@
 //! Both servers, the queries put to them, and what becomes of a difference.
 
 use super::expressions::Generator;
-use super::judge::{Class, Verdict, adds_up, judge, shown};
+use super::judge::{Class, Verdict, adds_up, judge, judge_change, shown};
 use super::tree::{Keep, Node};
-use super::world::{DATABASE, World};
+use super::world::{DATABASE, TABLES, World};
 use crate::client::{Client, Reply};
 use crate::mtr::values::{KEEL, MARIA};
 use crate::process::{Engine, Server};
@@ -26,6 +26,8 @@ pub enum Check {
     Compare,
     /// That its parts add up on Keel.
     Partitions,
+    /// That a change leaves the same rows in both.
+    Changes,
 }
 
 /// A difference made small.
@@ -91,12 +93,16 @@ impl Runner {
         for server in [MARIA, KEEL] {
             self.connect(server)?;
             let client = &mut self.clients[server];
+            // A busy machine takes its time.
+            client.run("SET max_statement_time = 0")?;
             client.run(&format!("DROP DATABASE IF EXISTS {DATABASE}"))?;
             client.run(&format!("CREATE DATABASE {DATABASE}"))?;
             client.run(&format!("USE {DATABASE}"))?;
+            client.run(&format!("SET NAMES utf8mb4 COLLATE {}", world.collation))?;
             for statement in &world.setup {
                 client.run(statement)?;
             }
+            client.run(&format!("SET max_statement_time = {STATEMENT_SECONDS}"))?;
         }
         Ok(())
     }
@@ -140,6 +146,7 @@ impl Runner {
                 let verdict = judge(&maria, &keel, query.is_ordered());
                 Ok((verdict, vec![shown(&maria), shown(&keel)]))
             }
+            Check::Changes => self.judge_change(&query.sql()),
             Check::Partitions => {
                 let mut replies = Vec::new();
                 for keep in [Keep::All, Keep::True, Keep::False, Keep::Null] {
@@ -154,6 +161,25 @@ impl Runner {
         }
     }
 
+    /// Judges a change by the rows that it leaves, and takes it back.
+    fn judge_change(&mut self, sql: &str) -> io::Result<(Verdict, Vec<String>)> {
+        let table = (0..TABLES).map(|number| format!("t{number}")).find(|t| sql.contains(&format!("{t} AS")));
+        let rows = format!("SELECT * FROM {} ORDER BY id, b", table.unwrap_or_default());
+        let mut replies = Vec::new();
+        for server in [MARIA, KEEL] {
+            self.ask(server, "START TRANSACTION")?;
+            let Some(changed) = self.ask(server, sql)? else {
+                let verdict = if server == KEEL { Verdict::Differs(Class::Lost) } else { Verdict::Skipped };
+                return Ok((verdict, replies.iter().map(shown).collect()));
+            };
+            let left = if changed.error_code().is_some() { Some(changed) } else { self.ask(server, &rows)? };
+            self.ask(server, "ROLLBACK")?;
+            replies.extend(left);
+        }
+        let [maria, keel] = &replies[..] else { return Ok((Verdict::Skipped, Vec::new())) };
+        Ok((judge_change(maria, keel), replies.iter().map(shown).collect()))
+    }
+
     /// Puts one query; a difference is made as small as it gets.
     pub fn query(
         &mut self,
@@ -166,6 +192,7 @@ impl Runner {
         let query = match check {
             Check::Compare => generator.statement(),
             Check::Partitions => generator.parted(),
+            Check::Changes => generator.change(),
         };
         let (verdict, answers) = self.judge(check, &query)?;
         self.refused += answers.iter().any(|answer| answer.starts_with("error")) as u64;
@@ -206,7 +233,7 @@ impl Runner {
         let setup = self.fewer_rows(world, check, &best, class)?;
         let (_, answers) = self.judge(check, &best)?;
         let labels: &[&str] = match check {
-            Check::Compare => &["MariaDB", "Keel"],
+            Check::Compare | Check::Changes => &["MariaDB", "Keel"],
             Check::Partitions => &["all", "true", "false", "null"],
         };
         let answers: Vec<String> =
@@ -232,7 +259,10 @@ impl Runner {
         };
         let mut lines: Vec<String> = named.iter().map(definitions).map(|text| format!("{text};")).collect();
         self.both("START TRANSACTION")?;
-        if class != Class::Lost && self.judge(check, query)?.0 == Verdict::Differs(class) {
+        if check != Check::Changes
+            && class != Class::Lost
+            && self.judge(check, query)?.0 == Verdict::Differs(class)
+        {
             for table in &named {
                 let Some(ids) = self.ask(KEEL, &format!("SELECT id FROM {table} ORDER BY id"))? else {
                     continue;

@@ -34,6 +34,13 @@ fn canonical(kind: Type, node: Node) -> Node {
     out
 }
 
+/// The columns of a table in sight.
+fn bring_columns(alias: &str, scope: &mut Scope) {
+    for (column, kind) in COLUMNS {
+        scope.inner.push(Atom { kind, node: Node::text(format!("{alias}.{column}")) });
+    }
+}
+
 impl Generator<'_> {
     /// A whole statement.
     pub fn statement(&mut self) -> Node {
@@ -63,6 +70,39 @@ impl Generator<'_> {
         node.parts.extend(from.parts);
         node.parts.push(Part::Predicate(self.condition(&scope, 4)));
         node
+    }
+
+    /// A statement that changes a table.
+    pub fn change(&mut self) -> Node {
+        let table = self.any_table();
+        let mut scope = Scope::default();
+        bring_columns("x0", &mut scope);
+        // MariaDB refuses, or sees its own changes, where a subquery reads the table.
+        self.subqueries = 0;
+        let ignore = pick(&mut self.random, &["", "", "IGNORE "]);
+        let condition = (Kind::Condition, self.condition(&scope, 3));
+        match self.random.below(4) {
+            0 => Node::fill(&format!("DELETE FROM x0 USING {table} AS x0 WHERE #"), vec![condition]),
+            1 => {
+                let value = |kind| (Kind::Value, self.value(kind, &scope, 1));
+                let values: Vec<_> = COLUMNS[1..].iter().map(|(_, kind)| *kind).map(value).collect();
+                let holes = vec!["#"; values.len()].join(", ");
+                let text = format!(
+                    "INSERT {ignore}INTO {table} SELECT x0.id + 100, {holes} FROM {table} AS x0 WHERE #"
+                );
+                Node::fill(&text, values.into_iter().chain([condition]).collect())
+            }
+            _ => {
+                let (column, kind) = COLUMNS[1 + self.random.below(COLUMNS.len() as u64 - 1) as usize];
+                let value = (Kind::Value, self.value(kind, &scope, 2));
+                let text = format!("UPDATE {ignore}{table} AS x0 SET x0.{column} = # WHERE #");
+                Node::fill(&text, vec![value, condition])
+            }
+        }
+    }
+
+    fn any_table(&mut self) -> String {
+        self.world.tables[self.random.below(self.world.tables.len() as u64) as usize].clone()
     }
 
     fn types(&mut self, max: u64) -> Vec<Type> {
@@ -222,7 +262,7 @@ impl Generator<'_> {
         // Of its own columns: what only names those around is the aggregate of another query.
         let own = Scope { outer: Vec::new(), ..scope.clone() };
         let left = std::mem::replace(&mut self.subqueries, 0);
-        let value = (Kind::Value, self.value(kind, &own, 1));
+        let value = (Kind::Argument, self.value(kind, &own, 1));
         self.subqueries = left;
         let (kind, node) = match self.random.below(9) {
             0 => (Type::Int, Node::text("COUNT(*)")),
@@ -232,12 +272,12 @@ impl Generator<'_> {
                 let number = self.value(Type::Int, &own, 0);
                 Node::fill(
                     pick(&mut self.random, &["AVG(#)", "SUM(#)", "SUM(DISTINCT #)"]),
-                    vec![(Kind::Value, number)],
+                    vec![(Kind::Argument, number)],
                 )
             }),
             4 => (Type::Double, {
                 let number = self.leaf(Type::Double, &own);
-                Node::fill("SUM(#)", vec![(Kind::Value, number)])
+                Node::fill("SUM(#)", vec![(Kind::Argument, number)])
             }),
             5 => (Type::Text, {
                 let column = canonical(Type::Text, Node::text(self.column(Type::Text, scope))).sql();
@@ -270,6 +310,9 @@ impl Generator<'_> {
                 " ROWS 1 PRECEDING",
                 " ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
                 " ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING",
+                " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING",
+                " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
+                " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
             ],
         );
         let text = match (kind, self.random.below(8)) {
@@ -359,10 +402,8 @@ impl Generator<'_> {
             node.push(&format!(" AS {alias}"));
             return (node, false);
         }
-        let name = self.world.tables[self.random.below(self.world.tables.len() as u64) as usize].clone();
-        for (column, kind) in COLUMNS {
-            scope.inner.push(Atom { kind, node: Node::text(format!("{alias}.{column}")) });
-        }
+        let name = self.any_table();
+        bring_columns(&alias, scope);
         scope.keys.push(format!("{alias}.id"));
         (Node::text(format!("{name} AS {alias}")), true)
     }

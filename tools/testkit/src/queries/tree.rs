@@ -14,6 +14,8 @@ pub enum Kind {
     Condition,
     /// A query without parentheses.
     Query,
+    /// A value that an aggregate takes, which may not stand in the aggregate's place: a group has no such value.
+    Argument,
 }
 
 /// A piece of a statement.
@@ -206,10 +208,10 @@ impl Node {
     /// What may stand in the place of this node: what it holds of that kind, and constants.
     fn replacements(&self, kind: Kind) -> Vec<Node> {
         let mut found = Vec::new();
-        self.collect(kind, &mut found);
+        self.collect(if kind == Kind::Argument { Kind::Value } else { kind }, &mut found);
         let length = self.sql().len();
         let constants: &[&str] = match kind {
-            Kind::Value => &["NULL", "1", "'a'"],
+            Kind::Value | Kind::Argument => &["NULL", "1", "'a'"],
             Kind::Condition => &["TRUE", "FALSE", "NULL"],
             Kind::Query => &[],
         };
@@ -222,6 +224,7 @@ impl Node {
         for part in &self.parts {
             match part {
                 Part::Hole(other, node) if *other == kind => found.push(node.clone()),
+                Part::Hole(Kind::Argument, _) => {}
                 _ => part.children().for_each(|node| node.collect(kind, found)),
             }
         }

@@ -43,6 +43,9 @@ const COLLATIONS: [&str; 4] =
 const KEYS: [&str; 9] = ["a", "b", "a, b", "s", "u, a", "d", "dt, b", "s, dt", "b, f"];
 const TEXTS: [&str; 16] =
     ["", "a", "A", "a ", "b", "B", "ab", "Ab", "abc", "b a", "10", "1x", "Д", "д", "a_c", "a%"];
+/// How many tables there are: t0, t1, ...
+pub const TABLES: u64 = 4;
+
 const ROWS: [u64; 6] = [0, 1, 4, 9, 16, 25];
 
 /// Tables with their definitions.
@@ -50,6 +53,8 @@ const ROWS: [u64; 6] = [0, 1, 4, 9, 16, 25];
 pub struct World {
     /// Names of the tables.
     pub tables: Vec<String>,
+    /// The collation of most texts, and mostly the connection's.
+    pub collation: &'static str,
     /// What makes them: one CREATE and at most one INSERT for each.
     pub setup: Vec<String>,
 }
@@ -63,7 +68,7 @@ impl World {
             random.next_u64();
         }
         let collation = pick(&mut random, &COLLATIONS);
-        let tables: Vec<String> = (0..4).map(|number| format!("t{number}")).collect();
+        let tables: Vec<String> = (0..TABLES).map(|number| format!("t{number}")).collect();
         let mut setup = Vec::new();
         for table in &tables {
             setup.push(definition(table, collation, &mut random));
@@ -73,7 +78,9 @@ impl World {
                 setup.push(format!("INSERT INTO {table} VALUES {}", rows.join(",\n ")));
             }
         }
-        World { tables, setup }
+        // Where the connection has another, texts that are cast do not go with those of tables.
+        let collation = if random.below(4) == 0 { COLLATIONS[0] } else { collation };
+        World { tables, collation, setup }
     }
 }
 

@@ -20,7 +20,8 @@ const SAID: &[(&str, &[&str])] = &[
             "max_connections=100: acts, 100",
             "innodb_buffer_pool_size=256M: acts, 268435456",
             "innodb_io_capacity=400: acts, 400",
-            "table_open_cache=400: automatic, the given value is not used: definitions stay in memory",
+            "table_open_cache=400: automatic, the given value is not used: all definitions stay in memory, \
+             and a table has no handle to be opened for each session",
             "log_bin=/var/log/mysql/mariadb-bin: no effect because there is no binary log yet",
         ],
     ),

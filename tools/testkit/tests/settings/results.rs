@@ -175,6 +175,29 @@ const PROBES: &[Probe] = &[
     ),
     ("GLOBAL max_prepared_stmt_count", ["0", "100"], "PREPARE p FROM 'SELECT 1'"),
     (
+        "max_join_size",
+        ["10", "100000"],
+        "CREATE OR REPLACE TABLE $ (a INT); INSERT INTO $ SELECT seq FROM seq_1_to_500; SET {name}={}; \
+         SELECT COUNT(*) FROM $",
+    ),
+    (
+        "max_session_mem_used",
+        ["8192", "1000000000"],
+        "SET {name}={}; SELECT seq FROM seq_1_to_20000 ORDER BY -seq LIMIT 10000, 1",
+    ),
+    (
+        "sql_big_selects",
+        ["0", "1"],
+        "CREATE OR REPLACE TABLE $ (a INT); INSERT INTO $ SELECT seq FROM seq_1_to_500; \
+         SET max_join_size=10, {name}={}; SELECT COUNT(*) FROM $",
+    ),
+    (
+        "tmp_disk_table_size",
+        ["1024", "1000000000"],
+        "SET {name}={}, tmp_memory_table_size=0; \
+         SELECT COUNT(*) FROM (SELECT DISTINCT CONCAT(seq, REPEAT('x', 100)) FROM seq_1_to_10000) x",
+    ),
+    (
         "max_recursive_iterations",
         ["3", "1000"],
         "SET {name}={}; WITH RECURSIVE r AS (SELECT 1 AS a UNION SELECT a + 1 FROM r WHERE a < 50) SELECT COUNT(*) FROM r",

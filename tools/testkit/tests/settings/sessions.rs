@@ -118,6 +118,14 @@ const PROOFS: &[Proof] = &[
         run(&mut world.root, "SET GLOBAL innodb_log_file_size=DEFAULT");
         assert!(ages[0] <= 64 << 20 && ages[1] > ages[0], "{ages:?}");
     }),
+    ("innodb_purge_batch_size", |world, name| {
+        let batches = [1, 5000].map(|most| purge(world, name, most).0);
+        assert!(batches[0] >= PURGED && batches[1] < PURGED / 4, "{batches:?}");
+    }),
+    ("innodb_purge_threads", |world, name| {
+        let fibers = [1, 8].map(|most| purge(world, name, most).1);
+        assert!(fibers[0] == 1 && (2..=8).contains(&fibers[1]), "{fibers:?}");
+    }),
     ("innodb_snapshot_isolation", |world, _| {
         let seen = [0, 1].map(|value| {
             run(&mut world.root, "CREATE OR REPLACE TABLE d.snap (a INT)");
@@ -229,6 +237,33 @@ const PROOFS: &[Proof] = &[
         assert_eq!(seen, ["1", "0"]);
     }),
 ];
+
+/// Transactions whose deleted rows [`purge`] lets wait.
+const PURGED: u64 = 200;
+
+/// Lets purge come upon so many transactions at once while a variable has a value: in how many batches it went through them, and
+/// how many fibers the last of these had.
+fn purge(world: &mut World, name: &str, value: u64) -> (u64, u64) {
+    run(&mut world.root, &format!("SET GLOBAL {name}={value}"));
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.purged (a INT PRIMARY KEY)");
+    run(&mut world.root, &format!("INSERT INTO d.purged SELECT seq FROM seq_1_to_{PURGED}"));
+    let metric = |world: &mut World, name: &str| -> u64 {
+        let sql = format!("SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME='{name}'");
+        run(&mut world.root, &sql).parse().expect("a figure")
+    };
+    until("purge is through", || metric(world, "trx_rseg_history_len") == 0);
+    let mut holder = world.session();
+    run(&mut holder, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    for key in 1..=PURGED {
+        run(&mut world.root, &format!("DELETE FROM d.purged WHERE a = {key}"));
+    }
+    let before = metric(world, "purge_invoked");
+    run(&mut holder, "COMMIT");
+    until("purge is through", || metric(world, "trx_rseg_history_len") == 0);
+    let purged = (metric(world, "purge_invoked") - before, metric(world, "purge_fibers"));
+    run(&mut world.root, &format!("SET GLOBAL {name}=DEFAULT"));
+    purged
+}
 
 /// The variables that are shown here to act.
 pub fn names() -> impl Iterator<Item = &'static str> {

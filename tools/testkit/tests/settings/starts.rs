@@ -78,6 +78,18 @@ const PROOFS: &[Proof] = &[
         // The log is written past the cache in any case.
         assert!(direct[0] < direct[1], "{direct:?}");
     }),
+    ("innodb_log_buffer_size", || {
+        let waits = ["2M", "512M"].map(|size| {
+            let options = [&format!("--innodb-log-buffer-size={size}"), "--innodb-flush-log-at-trx-commit=0"];
+            let server = start(&options);
+            let mut root = session(&server);
+            run(&mut root, "CREATE TABLE t (a INT PRIMARY KEY, b CHAR(250))");
+            let before = super::status(&mut root, "GLOBAL", "Innodb_log_waits");
+            run(&mut root, "INSERT INTO t SELECT seq, REPEAT('b', 250) FROM seq_1_to_100000");
+            super::status(&mut root, "GLOBAL", "Innodb_log_waits") - before
+        });
+        assert!(waits[0] > 3 && waits[1] < waits[0], "{waits:?}");
+    }),
     ("innodb_rollback_on_timeout", || {
         let left = ["0", "1"].map(|on| {
             let server =
@@ -123,6 +135,17 @@ const PROOFS: &[Proof] = &[
         let login = Login { user: "nobody".into(), password: "x".into(), ..Login::default() };
         let let_in = |options: &[&str]| Client::connect(&start(options).unix(), &login).is_ok();
         assert_eq!([let_in(&[]), let_in(&["--skip-grant-tables"])], [false, true]);
+    }),
+    ("skip_name_resolve", || {
+        let host = |options: &[&str]| {
+            let server = start(options);
+            let mut client = Command::new("mariadb");
+            client.args(["--no-defaults", "-uroot", "-h127.0.0.1", "-Ne", "SELECT USER()"]);
+            let output = client.arg(format!("-P{}", server.port)).output().expect("the client runs");
+            String::from_utf8_lossy(&output.stdout).trim().to_string()
+        };
+        assert_eq!(host(&[]), "root@localhost");
+        assert_eq!(host(&["--skip-name-resolve"]), "root@127.0.0.1");
     }),
     ("skip_show_database", || {
         let shown = |options: &[&str]| {

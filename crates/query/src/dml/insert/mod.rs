@@ -125,7 +125,11 @@ pub(crate) fn run(
     let result = work.all(session);
     let returned = work.returning.take().map(|returning| returning.sent);
     let (counts, auto) = work.end(session);
-    result?;
+    // LIMIT ROWS EXAMINED ends it early, without an error.
+    let early = match result {
+        Err(error) if session.examined.ends(&error) => Some(error),
+        result => result.map(|()| None)?,
+    };
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
     let duplicates = if plan.ignore { counts.records - counts.copied } else { counts.displaced };
@@ -133,6 +137,9 @@ pub(crate) fn run(
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
     });
+    if let Some(reason) = early {
+        session.warn(reason);
+    }
     let given = [counts.records, duplicates];
     if let Some(sent) = returned {
         return Ok(Completion { affected_rows: sent, had_rows: true, given, ..Completion::default() });

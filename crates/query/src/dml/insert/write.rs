@@ -23,6 +23,7 @@ impl Work<'_> {
     pub(in crate::dml) fn write(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         fiber::tick();
         session.check_interrupt()?;
+        session.examined.count(1);
         if !self.plan.generated.is_empty() {
             self.plan.generated.fill(session, &self.plan.table, &mut self.values, self.strictness)?;
         }

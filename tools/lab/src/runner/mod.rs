@@ -1,7 +1,10 @@
 //! Runs a plan: pair after pair, cell after cell, arms forward and then backward (A B B A), so that a drift of the machine's speed hits all.
+//! Where settings are searched for (`hunt.rs`), all pairs of a cell follow its search before the next cell has its turn.
 //!
 //! A run is a copy of the data, a start of the server, a warm-up, the measured time, an end. What goes wrong in a run is recorded and the
 //! others go on; an arm that went wrong twice behind each other is given up.
+
+mod hunt;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -15,10 +18,12 @@ use crate::cost::{self, Watcher};
 use crate::data::{Store, hash};
 use crate::disk::{Disk, DiskKind};
 use crate::engines::Kind;
+use crate::found;
 use crate::journal::Journal;
 use crate::machine;
 use crate::parse::Report;
 use crate::plan::{Arm, Cell, Plan, Scenario, Work};
+use crate::progress::{Lengths, Progress, load_seconds, run_seconds, search_seconds};
 use crate::record::{FORMAT, Measurement, Outcome, ServerFacts};
 use crate::server::{Server, Setup};
 use crate::storm;
@@ -47,6 +52,7 @@ pub struct Runner<'a> {
     bench: &'a Bench,
     store: Store<'a>,
     journal: Journal,
+    hunts: hunt::Hunts,
     disks: HashMap<DiskKind, Disk>,
     failures: HashMap<String, u32>,
     progress: Progress,
@@ -69,12 +75,11 @@ impl<'a> Runner<'a> {
         seed: u64,
     ) -> Result<Runner<'a>, String> {
         let journal = Journal::open(&folders.out, scenario.name, quick)?;
-        let left = left(plan, pairs, &journal);
-        let seed = journal.seed.unwrap_or(seed);
+        let hunts = hunt::Hunts::open(&folders.out, scenario.name, quick, plan)?;
+        let seed = journal.seed.or(hunts.seed()).unwrap_or(seed);
         let store = Store::new(&folders.cache, bench);
-        let progress = Progress::new(left, estimate(plan));
         let (disks, failures) = (HashMap::new(), HashMap::new());
-        let runner = Runner {
+        let mut runner = Runner {
             scenario,
             plan,
             quick,
@@ -84,11 +89,45 @@ impl<'a> Runner<'a> {
             bench,
             store,
             journal,
+            hunts,
             disks,
             failures,
-            progress,
+            progress: Progress::default(),
         };
+        runner.expect();
         Ok(runner)
+    }
+
+    /// Adds up what is to come: loads, searches, runs.
+    fn expect(&mut self) {
+        let mut loads: Vec<(&str, &str)> = Vec::new();
+        for cell in &self.plan.cells {
+            for arm in &cell.arms {
+                let missing = (1..=self.pairs).filter(|pair| !self.journal.has(&arm.name, &cell.name, *pair));
+                let missing = missing.count() as u32;
+                self.progress.expect(missing, f64::from(missing) * run_seconds(cell, self.lengths()));
+                if missing > 0 && arm.search.is_some() {
+                    let (seconds, runs) = search_seconds(cell, arm);
+                    let made = self.hunts.made(arm, cell).min(runs);
+                    let rest = f64::from(runs - made) / f64::from(runs.max(1));
+                    self.progress.expect(runs - made, seconds * rest);
+                }
+                let load = (arm.engine.name.as_str(), cell.data.name.as_str());
+                if missing > 0 && !loads.contains(&load) && !self.store.has(&arm.engine, &cell.data) {
+                    loads.push(load);
+                    self.progress.expect(0, load_seconds(cell));
+                }
+            }
+        }
+    }
+
+    fn lengths(&self) -> Lengths {
+        Lengths { seconds: self.plan.seconds, warm_up_max: self.plan.warm_up_max }
+    }
+
+    /// About how long all that is left takes, in words.
+    pub fn rest(&self) -> String {
+        self.progress.rest()
     }
 
     /// The seed of this run's random numbers.
@@ -98,7 +137,7 @@ impl<'a> Runner<'a> {
 
     /// Runs that are still to be made.
     pub fn left(&self) -> u32 {
-        self.progress.left
+        self.progress.left()
     }
 
     /// Runs all that is not in the journal. The error is what keeps the whole from going on.
@@ -117,15 +156,25 @@ impl<'a> Runner<'a> {
     }
 
     fn run_all(&mut self) -> Result<(), String> {
-        for pair in 1..=self.pairs {
-            for cell in &self.plan.cells {
-                for index in order(pair, cell.arms.len()) {
-                    let arm = &cell.arms[index];
-                    if self.journal.has(&arm.name, &cell.name, pair) {
-                        continue;
-                    }
-                    self.run_one(cell, arm, pair)?;
-                }
+        let plan = self.plan;
+        let searched = plan.cells.iter().any(|cell| cell.arms.iter().any(|arm| arm.search.is_some()));
+        let pairs = 1..=self.pairs;
+        let places: Vec<(u32, &Cell)> = match searched {
+            true => plan.cells.iter().flat_map(|cell| pairs.clone().map(move |pair| (pair, cell))).collect(),
+            false => pairs.flat_map(|pair| plan.cells.iter().map(move |cell| (pair, cell))).collect(),
+        };
+        for (pair, cell) in places {
+            let missing: Vec<&Arm> = order(pair, cell.arms.len())
+                .into_iter()
+                .map(|index| &cell.arms[index])
+                .filter(|arm| !self.journal.has(&arm.name, &cell.name, pair))
+                .collect();
+            // Searches first: the arms of a pair are neighbours in time.
+            for arm in &missing {
+                self.search(cell, arm)?;
+            }
+            for arm in missing {
+                self.run_one(cell, arm, pair)?;
             }
         }
         Ok(())
@@ -133,14 +182,20 @@ impl<'a> Runner<'a> {
 
     /// One run, with its line in the journal and on the terminal.
     fn run_one(&mut self, cell: &Cell, arm: &Arm, pair: u32) -> Result<(), String> {
+        let planned = run_seconds(cell, self.lengths());
         let failures = self.failures.get(&arm.name).copied().unwrap_or(0);
         if failures >= FAILURES_MAX {
-            self.progress.done(Duration::ZERO);
+            self.progress.forget(1, planned);
             return Ok(());
         }
         let began = Instant::now();
-        let mut measurement = self.blank(cell, arm, pair);
-        let result = self.measure(cell, arm, &mut measurement);
+        let settled = self.hunts.settled(cell, arm);
+        let mut measurement = self.blank(cell, settled.as_ref().unwrap_or(arm), pair);
+        let result = match &settled {
+            Ok(arm) => self.measure(cell, arm, &arm.name, self.lengths(), &mut measurement),
+            Err(why) => Err(why.clone()),
+        };
+        self.hunts.note(cell, arm, &mut measurement.result);
         if interrupted() {
             return Err(INTERRUPTED.into());
         }
@@ -153,7 +208,7 @@ impl<'a> Runner<'a> {
         };
         self.failures.insert(arm.name.clone(), failures);
         self.journal.add(&measurement)?;
-        self.progress.done(began.elapsed());
+        self.progress.done(planned, began.elapsed());
         self.tell(&measurement);
         if failures == FAILURES_MAX {
             println!("  {}: given up after {FAILURES_MAX} failures", arm.name);
@@ -193,8 +248,16 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn measure(&mut self, cell: &Cell, arm: &Arm, m: &mut Measurement) -> Result<(), String> {
-        let folder = self.folder(cell, arm)?;
+    /// Runs an arm in a folder of this label.
+    fn measure(
+        &mut self,
+        cell: &Cell,
+        arm: &Arm,
+        label: &str,
+        lengths: Lengths,
+        m: &mut Measurement,
+    ) -> Result<(), String> {
+        let folder = self.folder(cell, arm, label)?;
         m.machine = machine::facts(&folder);
         let setup = Setup {
             settings: arm.settings.clone(),
@@ -214,10 +277,20 @@ impl<'a> Runner<'a> {
         drop(client);
         let mut watcher = Watcher::new(server.pid());
         match &cell.work {
-            Work::Sysbench(workload) => self.sysbench(&mut server, &mut watcher, workload, m)?,
+            Work::Sysbench(workload) => {
+                self.sysbench(&mut server, &mut watcher, workload, lengths, m)?;
+            }
+            Work::Open { workload, percent, of } => {
+                let rate = self.rate(arm, m.pair, *percent, of)?;
+                let open = Workload { rate: Some(rate), ..workload.clone() };
+                m.workload = open.words();
+                self.sysbench(&mut server, &mut watcher, &open, lengths, m)?;
+                m.result.more.insert(OFFERED.into(), f64::from(rate));
+                m.result.more.insert(OFFERED_SHARE.into(), f64::from(*percent) / 100.0);
+            }
             Work::Storm { clients } => {
                 let rows = storm::Rows { tables: STORM_TABLES, size: STORM_ROWS };
-                let stormed = storm::run(&server, &mut watcher, *clients, self.plan.seconds, &rows, m.seed)?;
+                let stormed = storm::run(&server, &mut watcher, *clients, lengths.seconds, &rows, m.seed)?;
                 let queries = stormed.outcome.tps * stormed.outcome.seconds;
                 m.cost = watcher.cost(&stormed.before, &stormed.after, queries, queries);
                 m.result = stormed.outcome;
@@ -234,12 +307,13 @@ impl<'a> Runner<'a> {
         server: &mut Server,
         watcher: &mut Watcher,
         workload: &Workload,
+        lengths: Lengths,
         m: &mut Measurement,
     ) -> Result<(), String> {
-        let warm_up = Duration::from_secs(u64::from(self.plan.warm_up_max));
+        let warm_up = Duration::from_secs(u64::from(lengths.warm_up_max));
         // Other rows than those that are measured, or the pool would know them.
         self.bench.warm_up(server, workload, warm_up, !m.seed)?;
-        let measured = self.bench.measure(server, watcher, workload, self.plan.seconds, m.seed)?;
+        let measured = self.bench.measure(server, watcher, workload, lengths.seconds, m.seed)?;
         let report = &measured.report;
         m.cost = watcher.cost(&measured.before, &measured.after, report.transactions, report.queries);
         m.result = outcome(report);
@@ -253,8 +327,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// So many percent of the most transactions a second that the arm has done in cells whose names have these words.
+    fn rate(&self, arm: &Arm, pair: u32, percent: u32, of: &str) -> Result<u32, String> {
+        let peak = self.journal.peak(&arm.name, pair, |cell| found::holds(cell, of));
+        let peak = peak.ok_or_else(|| format!("no run of {} says how much it can do ({of})", arm.name))?;
+        Ok(((peak * f64::from(percent) / 100.0) as u32).max(1))
+    }
+
     /// The folder that the arm's server runs on: a fresh copy, or what an earlier run of reads has left.
-    fn folder(&mut self, cell: &Cell, arm: &Arm) -> Result<PathBuf, String> {
+    fn folder(&mut self, cell: &Cell, arm: &Arm, label: &str) -> Result<PathBuf, String> {
         if arm.engine.kind == Kind::Remote {
             return Ok(self.folders.work.clone());
         }
@@ -263,7 +344,7 @@ impl<'a> Runner<'a> {
             None => self.folders.work.clone(),
             Some(kind) => self.disk(kind)?,
         };
-        let folder = root.join(slug(&format!("{} {}", arm.name, cell.data.name)));
+        let folder = root.join(slug(&format!("{label} {}", cell.data.name)));
         if cell.writes {
             self.make_room(&root, &folder);
         }
@@ -306,6 +387,11 @@ impl<'a> Runner<'a> {
         println!("{head}: {figures}; {}", self.progress.rest());
     }
 }
+
+/// Of an open run: the transactions that were due each second.
+pub const OFFERED: &str = "offered_per_second";
+/// The same as a share of the most that the arm did.
+pub const OFFERED_SHARE: &str = "offered_share_of_peak";
 
 /// The table that storms read.
 pub const STORM_TABLES: u32 = 4;
@@ -350,60 +436,6 @@ fn slug(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()
 }
 
-/// Runs that the journal does not have.
-fn left(plan: &Plan, pairs: u32, journal: &Journal) -> u32 {
-    let runs = |cell: &Cell| {
-        let missing =
-            |pair| cell.arms.iter().filter(move |arm| !journal.has(&arm.name, &cell.name, pair)).count();
-        (1..=pairs).map(missing).sum::<usize>()
-    };
-    plan.cells.iter().map(runs).sum::<usize>() as u32
-}
-
-/// About how long a run takes, until one has been made.
-fn estimate(plan: &Plan) -> Duration {
-    Duration::from_secs(u64::from(plan.seconds + plan.warm_up_max / 2 + 8))
-}
-
-/// How far it has come.
-struct Progress {
-    made: u32,
-    left: u32,
-    took: Duration,
-    estimate: Duration,
-}
-
-impl Progress {
-    fn new(left: u32, estimate: Duration) -> Progress {
-        Progress { made: 0, left, took: Duration::ZERO, estimate }
-    }
-
-    fn done(&mut self, took: Duration) {
-        self.made += 1;
-        self.left = self.left.saturating_sub(1);
-        self.took += took;
-    }
-
-    fn place(&self) -> String {
-        format!("{}/{}", self.made, self.made + self.left)
-    }
-
-    fn rest(&self) -> String {
-        let each = if self.made == 0 { self.estimate } else { self.took / self.made };
-        let seconds = (each * self.left).as_secs();
-        match seconds {
-            0 => "done".into(),
-            1..90 => format!("{seconds} s left"),
-            _ => format!("{} min left", seconds.div_ceil(60)),
-        }
-    }
-}
-
-/// About how long all that is left takes, in words.
-pub fn forecast(plan: &Plan, runs: u32) -> String {
-    Progress::new(runs, estimate(plan)).rest()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,13 +444,5 @@ mod tests {
     fn arms_go_there_and_back() {
         assert_eq!((order(1, 2), order(2, 2)), (vec![0, 1], vec![1, 0]));
         assert_eq!((order(3, 3), order(4, 3)), (vec![0, 1, 2], vec![2, 1, 0]));
-    }
-
-    #[test]
-    fn time_left_is_learnt_from_the_runs() {
-        let mut progress = Progress::new(4, Duration::from_secs(30));
-        assert_eq!((progress.place(), progress.rest()), ("0/4".into(), "2 min left".into()));
-        progress.done(Duration::from_secs(10));
-        assert_eq!((progress.place(), progress.rest()), ("1/4".into(), "30 s left".into()));
     }
 }
