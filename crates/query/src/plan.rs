@@ -213,7 +213,7 @@ pub struct Plan {
 #[derive(Default)]
 pub(crate) struct Notes {
     pub pinned: Vec<u32>,
-    /// See [`Plan::narrow`].
+    /// See `Plan::narrow`.
     pub narrow: Vec<u32>,
     /// It serves this execution only.
     pub unique: bool,
