@@ -193,7 +193,7 @@ pub struct Binder<'a> {
     pub(crate) pins_decimals: bool,
     /// Literals that the plan holds for, beyond those that the parser fixed: their text must be the same for the plan to fit.
     pub pinned: Vec<u32>,
-    /// See [`crate::plan::Plan::narrow`].
+    /// See `crate::plan::Plan::narrow`.
     pub narrow: Vec<u32>,
     /// Whether the plan serves other executions: false where it depends on types of user variables.
     pub cacheable: bool,
