@@ -372,6 +372,7 @@ catalogue! {
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     ALTER_OPERATION_NOT_SUPPORTED alter_operation_not_supported(1845, "0A000", what, other) "{what} is not supported for this operation. Try {other}";
     ALTER_OPERATION_NOT_SUPPORTED_REASON alter_operation_not_supported_reason(1846, "0A000", what, reason, other) "{what} is not supported. Reason: {reason}. Try {other}";
+    CANT_LOCK_LOG_TABLE cant_lock_log_table(1556, "HY000") "You can't use locks with log tables";
     INNODB_ONLINE_LOG_TOO_BIG innodb_online_log_too_big(1799, "HY000", index) "Creating index '{index}' required more than 'innodb_online_alter_log_max_size' bytes of modification log. Please try again";
     UNKNOWN_ALTER_ALGORITHM unknown_alter_algorithm(1800, "HY000", word) "Unknown ALGORITHM '{word}'";
     UNKNOWN_ALTER_LOCK unknown_alter_lock(1801, "HY000", word) "Unknown LOCK type '{word}'";

@@ -391,6 +391,9 @@ impl Database {
         Ok(match statement {
             Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
             Statement::Insert(tree) if self.is_system_table(cx.session, &tree.table) => {
+                if ["general_log", "slow_log"].contains(&tree.table.name.as_str()) {
+                    return Err(errors::cant_lock_log_table());
+                }
                 notes.unique = true;
                 let warning = errors::unknown_error(format_args!(
                     "Rows of '{}' are the server's own; those given are passed over",

@@ -75,7 +75,6 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
-            warn_of_end(core, table().get(id).name);
             push_system(core, id, global, accepted.setting, changes)?;
             if global && value.is_none() {
                 changes.push(Change::Unchosen(id));
@@ -133,31 +132,6 @@ pub fn check_for_statement(items: &[SetItem]) -> SqlResult<()> {
         _ => None,
     });
     refused.map_or(Ok(()), |name| Err(errors::set_statement_not_supported(*name)))
-}
-
-/// Variables that will go, with what takes their place.
-const DEPRECATED: &[(&str, &str)] = &[
-    ("big_tables", ""),
-    ("innodb_change_buffering", ""),
-    ("innodb_lru_flush_size", ""),
-    ("innodb_prefix_index_cluster_optimization", ""),
-    ("innodb_purge_rseg_truncate_frequency", ""),
-    ("max_tmp_tables", ""),
-    ("old", "@@old_mode"),
-    ("old_alter_table", "@@alter_algorithm"),
-    ("secure_auth", ""),
-    ("storage_engine", "@@default_storage_engine"),
-];
-
-/// 1287 for a variable that will go.
-fn warn_of_end(core: &mut Core, name: &str) {
-    let Some((name, new)) = DEPRECATED.iter().find(|(old, _)| *old == name) else { return };
-    let warning = errors::warn_deprecated(format!("@@{name}"), format!("'{new}'"));
-    let message = match new.is_empty() {
-        true => format!("'@@{name}' is deprecated and will be removed in a future release").into(),
-        false => warning.message.clone(),
-    };
-    core.sql.warn(SqlError { message, ..warning });
 }
 
 /// `SET cache.key_buffer_size`: there are no key caches, so their settings are taken and have no effect.
