@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_base::{Level, SqlResult, Warning, errors};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named;
