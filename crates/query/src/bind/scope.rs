@@ -400,6 +400,19 @@ impl Scope {
         listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
     }
 
+    /// The select item that ORDER BY names; 1052 where different columns have that name.
+    fn ordered_by(&self, name: &ColumnName) -> SqlResult<Option<&Expr>> {
+        let Some(first) = self.alias(name).filter(|expr| expr.as_any_column().is_some()) else {
+            return Ok(self.alias(name));
+        };
+        let named = self.aliases.iter().filter(|(alias, _)| names::same(alias, &name.column));
+        let differs = |e: &Expr| e.as_any_column().is_some() && !crate::expr::walk::same(e, first);
+        match named.map(|(_, e)| e).any(differs) {
+            true => Err(errors::non_uniq(&name.column, Clause::Order.words())),
+            false => Ok(Some(first)),
+        }
+    }
+
     /// The select item of that name.
     pub(crate) fn alias(&self, name: &ColumnName) -> Option<&Expr> {
         if name.table.is_some() {
@@ -484,7 +497,7 @@ impl Binder<'_> {
     ) -> SqlResult<Option<Expr>> {
         let scope = &self.scopes[index];
         let prefers_alias = level == 0 && !self.in_aggregate && matches!(clause, Clause::Order);
-        if prefers_alias && let Some(expr) = scope.alias(name) {
+        if prefers_alias && let Some(expr) = scope.ordered_by(name)? {
             return Ok(Some(expr.clone()));
         }
         if level == 0 && clause == Clause::Having && !self.in_aggregate {

@@ -72,12 +72,18 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
 fn date_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].date_parts(cx)?);
     let pattern = given!(args[1].text(cx)?);
+    if pattern.is_empty() {
+        return Ok(Value::Null);
+    }
     Ok(or_null(format(v, v.time(), &pattern), |t| Value::Bytes(t.into())))
 }
 
 fn time_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].time(cx)?);
     let pattern = given!(args[1].text(cx)?);
+    if pattern.is_empty() {
+        return Ok(Value::Null);
+    }
     Ok(or_null(format(DateTime::default(), v, &pattern), |t| Value::Bytes(t.into())))
 }
 

@@ -271,7 +271,17 @@ fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
 }
 
+/// 2^63.
+const BIGINT_END: f64 = 9_223_372_036_854_775_808.0;
+
 fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if args[0].class() == Class::Real {
+        let number = given!(args[0].real(cx)?);
+        // What is no BIGINT has all bits.
+        if number.abs() >= BIGINT_END {
+            return Ok(text_value(format!("{:X}", u64::MAX)));
+        }
+    }
     if args[0].ty.is_numeric() {
         let number = given!(args[0].integer(cx)?);
         return Ok(text_value(format!("{:X}", number as u64)));
