@@ -220,7 +220,7 @@ fn push(items: &mut Vec<Expr>, item: Expr) -> usize {
 /// A target whose clustered key, or hidden row number, stands among the items.
 fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Target> {
     let table = &named.table;
-    super::through::refuse_sequence(table, verb)?;
+    super::through::refuse_server_rows(table, verb)?;
     if table.is_virtual() {
         return Err(errors::non_updatable_table(&named.alias, verb));
     }

@@ -26,6 +26,7 @@ mod sformat;
 pub mod string;
 mod sys;
 mod tochar;
+mod unix;
 mod weight;
 mod xml;
 
@@ -74,7 +75,6 @@ impl std::fmt::Debug for Function {
 
 /// Functions of MariaDB that give 1235 rather than 1305.
 pub const KNOWN_MISSING: &[&str] = &[
-    "encrypt",
     "master_gtid_wait",
     "decode_histogram",
     "rownum",
@@ -152,6 +152,7 @@ const TABLES: &[&[Function]] = &[
     cipher::FUNCTIONS,
     compress::FUNCTIONS,
     des::FUNCTIONS,
+    unix::FUNCTIONS,
     natural::FUNCTIONS,
     oracle::FUNCTIONS,
     sformat::FUNCTIONS,

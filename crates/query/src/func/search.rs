@@ -215,8 +215,17 @@ fn find_in_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
     if set.is_empty() || what.contains(&b',') {
         return Ok(Value::Int(0));
     }
-    let found = set.split(|b| *b == b',').position(|member| collation::compare(by, member, &what).is_eq());
-    Ok(Value::Int(found.map_or(0, |i| i as i64 + 1)))
+    let is_wanted = |member: &[u8]| collation::compare(by, member, &what).is_eq();
+    let Some(place) = set.split(|b| *b == b',').position(is_wanted) else {
+        return Ok(Value::Int(0));
+    };
+    // A constant in a column of type SET: the answer is its bit, that is its place in the column's definition.
+    let of_type = if args[1].ty.kind == TypeKind::Set && args[0].is_constant() {
+        args[1].ty.members().iter().position(|member| is_wanted(member.as_bytes()))
+    } else {
+        None
+    };
+    Ok(Value::Int(of_type.unwrap_or(place) as i64 + 1))
 }
 
 fn ord<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -272,6 +281,10 @@ fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 }
 
 fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if matches!(args[0].class(), Class::Real | Class::Decimal) {
+        let number = given!(args[0].real(cx)?);
+        return Ok(text_value(format!("{:X}", bits_of_rounded(number))));
+    }
     if args[0].ty.is_numeric() {
         let number = given!(args[0].integer(cx)?);
         return Ok(text_value(format!("{:X}", number as u64)));
@@ -287,6 +300,15 @@ fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
         return Ok(Value::Null);
     }
     Ok(text_value(hex_text(&text)))
+}
+
+/// The 64 bits of a number's nearest integer, halves away from zero; all set where 64 bits do not hold it.
+fn bits_of_rounded(number: f64) -> u64 {
+    if number <= i64::MIN as f64 || number >= u64::MAX as f64 {
+        return u64::MAX;
+    }
+    let rounded = number.round();
+    if rounded < 0.0 { rounded as i64 as u64 } else { rounded as u64 }
 }
 
 /// Octets as hexadecimal digits in upper case.
