@@ -398,6 +398,7 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
             match what.as_str() {
                 "USER_RESOURCES" => core.state.usage.flush(),
                 "LOGS" => flush_logs(core, &[Which::General, Which::Slow, Which::Error])?,
+                "USER_VARIABLES" => core.sql.user_variables.clear(),
                 "GENERAL LOGS" => flush_logs(core, &[Which::General])?,
                 "SLOW LOGS" => flush_logs(core, &[Which::Slow])?,
                 "ERROR LOGS" => flush_logs(core, &[Which::Error])?,

@@ -1,6 +1,7 @@
 //! Servers of the lab's own: started in a folder, asked, stopped. None survives the lab: each is killed with its parent.
 
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -174,7 +175,7 @@ impl Server {
         lines[lines.len().saturating_sub(6)..].join("\n")
     }
 
-    /// Sysbench's options that lead here.
+    /// Sysbench's options that lead here. A password is read from [`Server::sysbench_input`]: other users can see options.
     pub fn sysbench_options(&self) -> Vec<String> {
         let mut options = match &self.address {
             Address::Unix(path) => vec![format!("--mysql-socket={}", path.display())],
@@ -182,9 +183,20 @@ impl Server {
         };
         options.push(format!("--mysql-user={}", self.login.user));
         if !self.login.password.is_empty() {
-            options.push(format!("--mysql-password={}", self.login.password));
+            options.push("--config-file=/dev/stdin".into());
         }
         options
+    }
+
+    /// Sysbench's standard input.
+    pub fn sysbench_input(&self) -> io::Result<Stdio> {
+        if self.login.password.is_empty() {
+            return Ok(Stdio::null());
+        }
+        // A pipe holds more than a password is long.
+        let (reader, mut writer) = io::pipe()?;
+        writeln!(writer, "mysql-password={}", self.login.password)?;
+        Ok(reader.into())
     }
 
     /// Ends it in good order; its folder can be copied then.

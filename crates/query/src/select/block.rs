@@ -129,6 +129,9 @@ impl Block {
         if !session.vars.big_selects && !empty {
             self.check_size(session)?;
         }
+        if !empty {
+            self.tally(session);
+        }
         if self.group.is_none() && self.windows.is_none() && self.order.is_empty() {
             if !empty {
                 self.stream(session, &mut frame, limits.read, &mut window, output)?;
@@ -388,6 +391,7 @@ impl Block {
                 sorter.push_bytes(key, row).map(|()| true)
             })?;
         }
+        session.plan_counts.sort(sorter.done());
         let mut sorted = sorter.finish()?;
         if let Some(carry) = &self.unprojected {
             return self.project_sorted(sorted, carry, session, frame, window, output);

@@ -525,6 +525,7 @@ impl Part {
                 Ok(true)
             }
             Part::Both { op: SetOp::Union, all: false, .. } => {
+                session.plan_counts.table(0);
                 let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
                     if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
@@ -540,6 +541,7 @@ impl Part {
                 Ok(more && give_rest(seen, run.layout, session, output)?)
             }
             Part::Both { op, all, left, right } => {
+                session.plan_counts.table(0);
                 let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
                 let mut gather = Each(|session: &mut Session, row: RowView<'_>| {
                     rows.add_right(session, &run.key(row))?;
@@ -623,6 +625,8 @@ impl SetPlan {
                 Ok(true)
             }),
         )?;
+        session.plan_counts.sort(sorter.done());
+        session.plan_counts.add(|counts| counts.sort_scan += 1);
         let mut sorted = sorter.finish()?;
         let projection: Vec<usize> = (0..self.types.len()).collect();
         let mut last = Vec::new();
