@@ -343,6 +343,8 @@ pub struct PlanCounts {
     pub sort_priority_queue_sorts: u64,
     /// `Created_tmp_tables`.
     pub tmp_tables: u64,
+    /// `Created_tmp_disk_tables`: those of them that did not fit into memory.
+    pub tmp_disk_tables: u64,
     /// `Handler_tmp_write`.
     pub tmp_write: u64,
 }
@@ -355,10 +357,11 @@ impl PlanCounts {
         count(self);
     }
 
-    /// Counts a temporary table, and the rows written into it.
-    pub(crate) fn table(&mut self, rows: u64) {
+    /// Counts a temporary table, the rows written into it, and whether it went to disk.
+    pub(crate) fn table(&mut self, rows: u64, is_on_disk: bool) {
         self.add(|counts| {
             counts.tmp_tables += 1;
+            counts.tmp_disk_tables += u64::from(is_on_disk);
             counts.tmp_write += rows;
         });
     }

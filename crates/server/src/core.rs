@@ -205,7 +205,7 @@ impl Core {
                 self.count(counter, amount);
             }
         }
-        if self.sql.plan_counts.any {
+        if self.sql.plan_counts.any || self.tally.plan.any {
             self.count_plans();
         }
     }
@@ -213,9 +213,11 @@ impl Core {
     /// Counts how it went about them.
     fn count_plans(&mut self) {
         let done = std::mem::take(&mut self.sql.plan_counts);
+        self.tally.plan = done;
         for (counter, amount) in [
             (Counter::HandlerTmpWrite, done.tmp_write),
             (Counter::CreatedTmpTables, done.tmp_tables),
+            (Counter::CreatedTmpDiskTables, done.tmp_disk_tables),
             (Counter::SelectScan, done.select_scan),
             (Counter::SelectFullJoin, done.select_full_join),
             (Counter::SelectRange, done.select_range),

@@ -150,6 +150,7 @@ counters! {
     HandlerDelete "Handler_delete",
     HandlerTmpWrite "Handler_tmp_write",
     CreatedTmpTables "Created_tmp_tables",
+    CreatedTmpDiskTables "Created_tmp_disk_tables",
     SelectScan "Select_scan",
     SelectFullJoin "Select_full_join",
     SelectRange "Select_range",

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use keel_testkit::child::{contained, end, interrupted, kill_group};
 use keel_testkit::client::{Address, Client, Login};
-use keel_testkit::process::{free_port, root_user};
+use keel_testkit::process::{free_port, make_scratch_dir, root_user};
 
 use crate::engines::{Engine, Kind};
 use crate::limits::{Held, Limits};
@@ -63,7 +63,7 @@ impl Server {
                 _held: Held::default(),
             });
         }
-        let scratch = keel_testkit::process::scratch_dir("lab");
+        let scratch = make_scratch_dir("lab").map_err(|error| format!("the temporary folder: {error}"))?;
         let held = Held::new(&setup.limits, folder, &engine.name);
         let mut setup = setup.clone();
         let mut limits = held.said.clone();

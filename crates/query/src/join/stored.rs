@@ -56,7 +56,7 @@ impl<'p> StoredRun<'p> {
             None => {
                 let mut keeper = Keeper::new(RowPacker::new(&self.source.layout), session);
                 select::run_each(&self.source.plan, session, frame.params, None, &mut keeper)?;
-                session.plan_counts.table(keeper.count);
+                session.plan_counts.table(keeper.count, keeper.rows.is_on_disk());
                 self.rows = Some(keeper.finish()?);
             }
         }

@@ -361,6 +361,9 @@ impl Block {
                 }
             }
             let mut packed = PackedRows::new(self);
+            if unique.as_ref().is_some_and(|unique| unique.seen.is_full()) {
+                session.plan_counts.add(|counts| counts.tmp_disk_tables += 1);
+            }
             return match unique {
                 Some(unique) => unique.rest(|_, row| packed.emit(row, session, window, output)),
                 None => Ok(()),

@@ -525,7 +525,6 @@ impl Part {
                 Ok(true)
             }
             Part::Both { op: SetOp::Union, all: false, .. } => {
-                session.plan_counts.table(0);
                 let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
                 let mut each = Each(|session: &mut Session, row: RowView<'_>| {
                     if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
@@ -538,10 +537,11 @@ impl Part {
                 for member in self.members(false) {
                     more = more && member.run(run, session, &mut each)?;
                 }
+                session.plan_counts.table(0, seen.is_full());
                 Ok(more && give_rest(seen, run.layout, session, output)?)
             }
             Part::Both { op, all, left, right } => {
-                session.plan_counts.table(0);
+                session.plan_counts.table(0, false);
                 let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
                 let mut gather = Each(|session: &mut Session, row: RowView<'_>| {
                     rows.add_right(session, &run.key(row))?;
