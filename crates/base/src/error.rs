@@ -21,6 +21,21 @@ pub struct SqlError {
 /// The result of anything that answers a client.
 pub type SqlResult<T> = Result<T, SqlError>;
 
+impl SqlError {
+    /// An error of a column that is not there (1054), or there twice (1052), as it is told of another clause than the one that
+    /// was bound.
+    pub fn in_clause(self, bound: &str, told: &str) -> SqlError {
+        let message = match self.code {
+            code::BAD_FIELD => self.message.replace(&format!("in '{bound}'"), &format!("in '{told}'")),
+            code::NON_UNIQ => {
+                self.message.replace(&format!("in {bound} is ambiguous"), &format!("in {told} is ambiguous"))
+            }
+            _ => return self,
+        };
+        SqlError { message: message.into(), ..self }
+    }
+}
+
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ERROR {} ({}): {}", self.code, self.sqlstate, self.message)

@@ -312,6 +312,11 @@ impl Core {
         }
     }
 
+    /// The same where a clause names columns that are not there.
+    pub fn evaluate_in(&mut self, clause: &str, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
+        self.evaluate(expr, params).map_err(|error| error.in_clause("SELECT", clause))
+    }
+
     fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {
         let connection = self.sql.vars.connection_collation;
         let converts = !matches!(connection.charset(), Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4);

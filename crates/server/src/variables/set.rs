@@ -83,7 +83,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             Ok(())
         }
         SetItem::UserVar { name, value } => {
-            let value = core.evaluate(value, params)?;
+            let value = core.evaluate_in("SET", value, params)?;
             changes.push(Change::User { name: name.clone(), value });
             Ok(())
         }
@@ -160,7 +160,7 @@ fn check_scope(variable: &Variable, scope: VarScope) -> SqlResult<bool> {
 fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
     match expr {
         Expr::Column(column) if column.table.is_none() => Ok(Value::bytes(column.column.as_bytes())),
-        _ => core.evaluate(expr, params).map(|evaluated| evaluated.value),
+        _ => core.evaluate_in("SET", expr, params).map(|evaluated| evaluated.value),
     }
 }
 
