@@ -69,7 +69,9 @@ pub use memory::{Allowance, Room, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use running::{Execution, Running};
-pub use session::{AlterAlgorithm, Diagnostics, HandlerCounts, PlanCounts, Session, SessionVars, UserVariable};
+pub use session::{
+    AlterAlgorithm, Diagnostics, HandlerCounts, PlanCounts, Session, SessionVars, UserVariable,
+};
 pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

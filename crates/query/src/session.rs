@@ -460,11 +460,6 @@ impl UserVariables {
         self.map.iter().map(|(name, variable)| (name.as_str(), variable))
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        *self = UserVariables::new(self.memory.host().clone());
-    }
-
     /// Sets a variable; 1037 where there is no memory for it.
     pub fn set(&mut self, name: &str, variable: UserVariable) -> SqlResult<()> {
         let size = |v: &UserVariable| v.value.as_ref().as_bytes().map_or(0, <[u8]>::len);

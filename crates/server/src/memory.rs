@@ -357,7 +357,10 @@ mod tests {
             assert_eq!(budget.pool_target(limit - MIB, full(budget.pool), false), budget.pool);
             assert!(budget.pool_target(limit + MIB, full(budget.pool), false) < budget.pool);
             // A smaller whole takes effect at once.
-            assert_eq!(Budget::of(limit / 2, None).pool_target(base, full(now), true), Budget::of(limit / 2, None).pool);
+            assert_eq!(
+                Budget::of(limit / 2, None).pool_target(base, full(now), true),
+                Budget::of(limit / 2, None).pool
+            );
         }
     }
 

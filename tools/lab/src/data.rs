@@ -205,7 +205,8 @@ fn forget_cached(folder: &Path) -> Result<(), String> {
         } else if kind.is_file() {
             let mut from = std::ffi::OsString::from("if=");
             from.push(entry.path());
-            let dropped = Command::new("dd").arg(from).args(["iflag=nocache", "count=0", "status=none"]).status();
+            let dropped =
+                Command::new("dd").arg(from).args(["iflag=nocache", "count=0", "status=none"]).status();
             dropped.map_err(|error| format!("dd: {error}"))?;
         }
     }

@@ -53,7 +53,7 @@ impl Binder<'_> {
         }
         // TRIM(LEADING x FROM y) alone gives these a second argument.
         if TRIMS.contains(&call.name.as_str()) && call.args.len() != 1 {
-            return Err(errors::wrong_paramcount_to_native_fct(&call.written));
+            return Err(errors::wrong_paramcount_to_native_fct(&call.written.0));
         }
         if let Some(aggregate) = self.aggregate(call)? {
             return Ok(aggregate);

@@ -229,8 +229,7 @@ fn without_length<'c>(
     let Some(length) = column.data_type.length.filter(|_| !cx.session.is_strict()) else {
         return Ok(Cow::Borrowed(column));
     };
-    let collation =
-        if kind == DataTypeKind::Text { text_collation(cx.collation, column)? } else { None };
+    let collation = if kind == DataTypeKind::Text { text_collation(cx.collation, column)? } else { None };
     let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
     if length <= VARIABLE_OCTETS_MAX / per_char {
         return Ok(Cow::Borrowed(column));

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
-use keel_value::row::{self, RowRef};
 use keel_value::convert::Problem;
+use keel_value::row::{self, RowRef};
 use keel_value::types::Class;
 use keel_value::{SqlMode, SqlType, TypeKind, Value, convert};
 
@@ -216,9 +216,7 @@ fn as_number(
     let mut problem = None;
     let mut report = |found| problem = Some(found);
     let number = match to.class() {
-        Class::Int => {
-            (Value::Int(convert::to_i64(value.as_ref(), from, &mut report)), SqlType::bigint())
-        }
+        Class::Int => (Value::Int(convert::to_i64(value.as_ref(), from, &mut report)), SqlType::bigint()),
         Class::Decimal => {
             let number = convert::to_decimal(value.as_ref(), from, &mut report);
             let ty = SqlType::decimal(65, number.scale() as u8);

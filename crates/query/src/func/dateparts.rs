@@ -59,11 +59,17 @@ pub const FUNCTIONS: &[Function] = &[
         let names = &cx.session.vars.time_names.days;
         Ok(or_null(v.date.weekday(), |d| locale::named(names[usize::from(d)], ty)))
     }),
-    function!("monthname", 1, 1, |cx, _| name_type(cx, cx.session.vars.time_names.month_chars), |ty, a, cx| {
-        let month = given!(a[0].date_parts(cx)?).date.month;
-        let names = &cx.session.vars.time_names.months;
-        Ok(or_null(names.get(usize::from(month).wrapping_sub(1)), |name| locale::named(name, ty)))
-    }),
+    function!(
+        "monthname",
+        1,
+        1,
+        |cx, _| name_type(cx, cx.session.vars.time_names.month_chars),
+        |ty, a, cx| {
+            let month = given!(a[0].date_parts(cx)?).date.month;
+            let names = &cx.session.vars.time_names.months;
+            Ok(or_null(names.get(usize::from(month).wrapping_sub(1)), |name| locale::named(name, ty)))
+        }
+    ),
     function!("to_days", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
         let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_number(), Value::Int))

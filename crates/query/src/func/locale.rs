@@ -122,7 +122,8 @@ mod tests {
     fn every_locale_reads() {
         assert_eq!(LOCALES.len(), 112);
         for locale in LOCALES.iter() {
-            let counts = [&locale.months, &locale.months_short, &locale.days, &locale.days_short].map(Vec::len);
+            let counts =
+                [&locale.months, &locale.months_short, &locale.days, &locale.days_short].map(Vec::len);
             assert_eq!(counts, [12, 12, 7, 7], "{}", locale.name);
             assert!(!locale.point.is_empty(), "{}", locale.name);
         }

@@ -23,7 +23,8 @@ impl Block {
         let counts = &mut session.plan_counts;
         let first = read(&self.source, First::Wanted, counts);
         let grouped = self.group.as_ref().is_some_and(|group| {
-            !group.keys.is_empty() && !(group.streams && self.order.is_empty())
+            let in_order = group.streams && self.order.is_empty();
+            !group.keys.is_empty() && !in_order
         });
         let tables = u64::from(grouped) + u64::from(self.distinct) + u64::from(self.windows.is_some());
         counts.add(|counts| {

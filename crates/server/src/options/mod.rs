@@ -13,9 +13,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use keel_query::Locale;
 use keel_runtime::fs::Fault;
 use keel_runtime::net::Address;
-use keel_query::Locale;
 use keel_runtime::{ReactorChoice, system};
 use keel_storage::EngineConfig;
 

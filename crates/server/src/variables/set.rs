@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keel_base::{Level, SqlResult, Warning, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_query::Locale;
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
@@ -271,8 +271,11 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             value::accept(variable, value)?;
             Ok(Accepted::exactly(Setting::Bool(false)))
         }
-        "replicate_do_table" | "replicate_ignore_table" | "replicate_wild_do_table"
-        | "replicate_wild_ignore_table" | "replicate_rewrite_db" => {
+        "replicate_do_table"
+        | "replicate_ignore_table"
+        | "replicate_wild_do_table"
+        | "replicate_wild_ignore_table"
+        | "replicate_rewrite_db" => {
             let accepted = value::accept(variable, value)?;
             let mark = if name == "replicate_rewrite_db" { "->" } else { "." };
             let mut rules = accepted.setting.as_text().split(',').filter(|rule| !rule.trim().is_empty());

@@ -297,9 +297,9 @@ pub fn from_option(variable: &Variable, text: &str) -> Option<Setting> {
             let number = parse_size(text)?;
             accept_integer(variable, &number).ok().map(|accepted| accepted.setting)
         }
-        Kind::Double => Some(Setting::Double(
-            text.trim().parse::<f64>().ok()?.clamp(variable.range.0, variable.range.1),
-        )),
+        Kind::Double => {
+            Some(Setting::Double(text.trim().parse::<f64>().ok()?.clamp(variable.range.0, variable.range.1)))
+        }
         Kind::Enum | Kind::Set => {
             let value = match text.parse::<u64>() {
                 Ok(number) => Value::UInt(number),

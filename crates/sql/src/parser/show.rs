@@ -7,13 +7,8 @@ use crate::lexer::Tok;
 use keel_base::SqlResult;
 
 /// Tables that a plugin lets SHOW and FLUSH name.
-pub(super) const PLUGIN_TABLES: &[&str] = &[
-    "CLIENT_STATISTICS",
-    "INDEX_STATISTICS",
-    "TABLE_STATISTICS",
-    "USER_STATISTICS",
-    "USER_VARIABLES",
-];
+pub(super) const PLUGIN_TABLES: &[&str] =
+    &["CLIENT_STATISTICS", "INDEX_STATISTICS", "TABLE_STATISTICS", "USER_STATISTICS", "USER_VARIABLES"];
 
 impl Parser<'_> {
     /// At SHOW.

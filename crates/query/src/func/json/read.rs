@@ -245,7 +245,7 @@ fn length_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
     if let Some(path) = args.get(1)
         && !matches!(path.class(), Class::String | Class::Null)
     {
-        let found = type_name(&path.ty);
+        let found = keel_value::convert::type_name(&path.ty);
         return Err(errors::illegal_parameter_data_type_for_operation(found, "json_length"));
     }
     like_document(cx, args);
