@@ -1,7 +1,7 @@
 //! Digests: MD5, SHA-1, SHA-2, PASSWORD.
 
 use keel_base::{SqlResult, errors};
-use keel_value::{SqlType, Value};
+use keel_value::{CollationId, SqlType, Value};
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
@@ -39,25 +39,26 @@ fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
     let bits = match known_integer(&args[1]) {
         Some(0) => 256,
         Some(bits @ (224 | 256 | 384 | 512)) => bits,
-        Some(_) => 0,
+        // No digest at all.
+        Some(_) => return Ok((string_type(0, CollationId::BINARY), true)),
         None => 512,
     };
     hex_type(cx, bits as u64 / 4)
 }
 
 fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let text = given!(args[0].text(cx)?);
     // NULL asks for the default as 0 does.
     let bits = args[1].int64(cx)?.unwrap_or(0);
+    if !matches!(bits, 0 | 224 | 256 | 384 | 512) {
+        cx.warn(errors::wrong_parameters_to_native_fct("sha2"))?;
+        return Ok(Value::Null);
+    }
+    let text = given!(args[0].text(cx)?);
     Ok(match bits {
         224 => hex(&Sha224::digest(&*text)),
-        0 | 256 => hex(&Sha256::digest(&*text)),
         384 => hex(&Sha384::digest(&*text)),
         512 => hex(&Sha512::digest(&*text)),
-        _ => {
-            cx.warn(errors::wrong_parameters_to_native_fct("sha2"))?;
-            Value::Null
-        }
+        _ => hex(&Sha256::digest(&*text)),
     })
 }
 

@@ -5,6 +5,7 @@ use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{DateTime, SqlType, Time, TypeKind, Value};
 
 use super::datetime::{fraction_of, time_fraction_of};
+use super::locale::{self, Locale};
 use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
@@ -532,14 +533,33 @@ fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 /// Most digits that FORMAT shows after the point.
 const FORMAT_DIGITS_MAX: i64 = 38;
 
+/// Digits before the point that values of an operand have at most, as FORMAT's length counts them.
+fn whole_digits(arg: &Expr) -> u64 {
+    match arg.ty.kind {
+        TypeKind::TinyInt => 3,
+        TypeKind::SmallInt => 5,
+        TypeKind::MediumInt => 7 + u64::from(arg.ty.unsigned),
+        TypeKind::Int => 10,
+        TypeKind::BigInt => 19 + u64::from(arg.ty.unsigned),
+        // A bit is the logarithm of two of a digit.
+        TypeKind::Bit => u64::from(arg.ty.length) * 30_103 / 100_000 + 1,
+        TypeKind::Year => 4,
+        TypeKind::Decimal => u64::from(typing::precision(arg) - typing::scale(arg)),
+        TypeKind::Date => 8,
+        TypeKind::Time => 7,
+        TypeKind::DateTime | TypeKind::Timestamp => 14,
+        TypeKind::Float => 39,
+        _ => 309,
+    }
+}
+
 fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let decimals = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
-    let whole = match args[0].class() {
-        Class::Int | Class::Decimal => u64::from(typing::precision(&args[0]) - typing::scale(&args[0])) + 1,
-        _ => 310,
-    };
-    let point = if decimals > 0 { decimals + 1 } else { 0 };
-    let length = whole + whole / 3 + point + 1;
+    let shown = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
+    // Rounding may carry into one more.
+    let carry = shown < u64::from(typing::float_decimals(&args[0]));
+    let whole = whole_digits(&args[0]) + u64::from(carry);
+    let (sign, point) = (1, u64::from(shown > 0));
+    let length = sign + whole + whole / 3 + point + shown;
     Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
 }
 
@@ -548,6 +568,10 @@ const EXACT_WHOLE: f64 = (1u64 << 53) as f64;
 
 fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let digits = given!(args[1].int64(cx)?).clamp(0, FORMAT_DIGITS_MAX) as i32;
+    let locale = match args.get(2) {
+        Some(arg) => locale::of_argument(arg, cx)?,
+        None => Locale::english(),
+    };
     let mut plain = Vec::new();
     match args[0].class() {
         Class::Int | Class::Decimal => given!(args[0].decimal(cx)?).round(digits).append_to(&mut plain),
@@ -563,15 +587,5 @@ fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
             plain.extend_from_slice(shown.as_bytes());
         }
     }
-    let (sign, rest) = if plain.first() == Some(&b'-') { plain.split_at(1) } else { plain.split_at(0) };
-    let whole = rest.iter().position(|b| *b == b'.').unwrap_or(rest.len());
-    let mut out = sign.to_vec();
-    for (index, digit) in rest[..whole].iter().enumerate() {
-        if index > 0 && (whole - index) % 3 == 0 {
-            out.push(b',');
-        }
-        out.push(*digit);
-    }
-    out.extend_from_slice(&rest[whole..]);
-    Ok(Value::Bytes(out.into()))
+    Ok(Value::Bytes(locale.grouped(&plain).into()))
 }
