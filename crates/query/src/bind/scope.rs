@@ -400,17 +400,21 @@ impl Scope {
         listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
     }
 
-    /// The select item that ORDER BY names; 1052 where different columns have that name.
+    /// The select item that ORDER BY names: the first that is no column, else a column; 1052 where different columns have that
+    /// name.
     fn ordered_by(&self, name: &ColumnName) -> SqlResult<Option<&Expr>> {
-        let Some(first) = self.alias(name).filter(|expr| expr.as_any_column().is_some()) else {
-            return Ok(self.alias(name));
-        };
-        let named = self.aliases.iter().filter(|(alias, _)| names::same(alias, &name.column));
-        let differs = |e: &Expr| e.as_any_column().is_some() && !crate::expr::walk::same(e, first);
-        match named.map(|(_, e)| e).any(differs) {
-            true => Err(errors::non_uniq(&name.column, Clause::Order.words())),
-            false => Ok(Some(first)),
+        let mut found: Option<&Expr> = None;
+        let is_named = |alias: &str| name.table.is_none() && names::same(alias, &name.column);
+        for (_, expr) in self.aliases.iter().filter(|(alias, _)| is_named(alias)) {
+            match found {
+                _ if expr.as_any_column().is_none() => return Ok(Some(expr)),
+                Some(first) if !crate::expr::walk::same(first, expr) => {
+                    return Err(errors::non_uniq(&name.column, Clause::Order.words()));
+                }
+                _ => found = Some(expr),
+            }
         }
+        Ok(found)
     }
 
     /// The select item of that name.

@@ -63,7 +63,11 @@ fn bind_updates(
     insert: &ast::Insert,
 ) -> SqlResult<(Assignments, Touched)> {
     binder.values_slot = Some(1);
-    let clauses = (Clause::Update, Clause::Fields);
+    let of_values = match insert.source {
+        InsertSource::Query(_) => Clause::Update,
+        InsertSource::Values(_) | InsertSource::Literals(_) => Clause::Fields,
+    };
+    let clauses = (Clause::Update, of_values);
     let mut assignments = Assignments::bind(binder, table, 0, &insert.on_duplicate, clauses)?;
     assignments.read_worked_out(0);
     let touched = Touched::of(table, |c| assignments.changes(c));
