@@ -355,8 +355,10 @@ fn is_same(before: &IndexRecord, index: &IndexRecord, alteration: &Alteration) -
 
 /// Whether values of one type are in rows and indexes as they are, octet by octet, as values of another.
 pub(super) fn keeps_octets(before: &SqlType, after: &SqlType) -> bool {
-    let kinds =
-        matches!(before.kind, TypeKind::VarChar | TypeKind::VarBinary | TypeKind::Enum | TypeKind::Set);
+    use TypeKind::*;
+    // Numbers may be shown otherwise.
+    let kinds = matches!(before.kind, VarChar | VarBinary | Enum | Set | Decimal | Float | Double)
+        || before.is_integer();
     kinds && before.collation == after.collation && change_of_type(before, after, true).is_none()
 }
 
@@ -386,8 +388,9 @@ fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Wa
 
 fn change_of_members(before: &SqlType, after: &SqlType) -> Option<Way> {
     let (Some(old), Some(new)) = (&before.members, &after.members) else { return Some(Way::Copy) };
-    let octets = |count: usize| match before.kind {
-        TypeKind::Set => count.div_ceil(8),
+    let octets = |count: usize| match (before.kind, count.div_ceil(8)) {
+        (TypeKind::Set, few @ ..=4) => few,
+        (TypeKind::Set, _) => 8,
         _ => usize::from(count > 255),
     };
     let appended = new.len() >= old.len() && old.iter().zip(new.iter()).all(|(a, b)| a == b);
