@@ -84,12 +84,15 @@ impl Columns {
             4 if !self.names.is_empty() => {
                 self.made += 1;
                 let part = |(name, kind): &(String, usize)| {
-                    let prefix = if *kind == 7 || matches!(kind, 2 | 3) && name.len() > 2 { "(3)" } else { "" };
+                    let prefix =
+                        if *kind == 7 || matches!(kind, 2 | 3) && name.len() > 2 { "(3)" } else { "" };
                     format!("{name}{prefix}")
                 };
                 let first = part(&self.names[at]);
                 let second = self.names.get(r.below(2 * self.names.len())).map(part);
-                let second = second.filter(|second| *second != first).map_or(String::new(), |second| format!(", {second}"));
+                let second = second
+                    .filter(|second| *second != first)
+                    .map_or(String::new(), |second| format!(", {second}"));
                 format!("add key k{} ({first}{second})", self.made)
             }
             _ => {

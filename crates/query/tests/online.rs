@@ -130,7 +130,8 @@ fn write(
                 client.run("savepoint s");
             }
             let both = |sql: &String| ["t", "twin"].map(|table| sql.replace('#', table));
-            let done = change(&mut r, &mut fresh).iter().flat_map(both).all(|sql| client.try_run(&sql).is_ok());
+            let done =
+                change(&mut r, &mut fresh).iter().flat_map(both).all(|sql| client.try_run(&sql).is_ok());
             kept && done || !kept && client.try_run("rollback to s").is_ok()
         });
         let end = if ran && r.below(6) > 0 { "commit" } else { "rollback" };
@@ -206,9 +207,11 @@ fn what_is_built_has_what_others_wrote_meanwhile() {
         (primary, "alter table t add unique key (u)", all),
         ("primary key (id), unique key (u)", "alter table t add key (v), modify a bigint", all),
         (primary, "alter table t modify v text, add unique key (v, u)", all),
-        (primary, "alter table t add column z int default 5 first, drop column v, add key (z, a)", &[
-            "id", "id2", "u", "a",
-        ]),
+        (
+            primary,
+            "alter table t add column z int default 5 first, drop column v, add key (z, a)",
+            &["id", "id2", "u", "a"],
+        ),
         ("primary key (id), key (a, v)", "alter table t modify v varchar(700) first, add key (v, a)", all),
     ];
     let seeds: usize = std::env::var("KEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);

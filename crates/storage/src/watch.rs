@@ -91,8 +91,10 @@ impl Watch {
 
     /// Whether so many keys as were taken may be kept on beside those to come.
     pub fn bears<'k>(&self, mut kept: impl Iterator<Item = &'k [u8]>) -> bool {
-        kept.try_fold(0, |bytes: usize, key| Some(bytes + cost(key)).filter(|bytes| *bytes <= self.keys.limit))
-            .is_some()
+        kept.try_fold(0, |bytes: usize, key| {
+            Some(bytes + cost(key)).filter(|bytes| *bytes <= self.keys.limit)
+        })
+        .is_some()
     }
 
     /// How many keys there are to take.

@@ -159,6 +159,9 @@ impl Need {
     fn of(vars: &SessionVars, actions: &[AlterAction], old: &TableRecord, alteration: &Alteration) -> Need {
         let mut need = Need { way: Way::Instant, reason: None, lock_reason: None, exclusive: false };
         need.columns(old, alteration);
+        if alteration.zero_date(vars).is_some() {
+            need.raise(Way::Copy, None);
+        }
         if vars.foreign_key_checks && !alteration.new_foreign_keys.is_empty() {
             need.raise(Way::Copy, Some(FOREIGN_KEYS));
         }
@@ -371,7 +374,11 @@ fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Wa
         return change_of_members(before, after);
     }
     let same_size = match before.kind {
-        TypeKind::VarChar | TypeKind::VarBinary => before.length <= after.length,
+        TypeKind::VarChar | TypeKind::VarBinary => {
+            // InnoDB writes lengths of up to 127 octets as those of columns of any length.
+            let (old, new) = (before.max_octets(), after.max_octets());
+            before.length <= after.length && !((128..256).contains(&old) && new > 255)
+        }
         TypeKind::Char | TypeKind::Binary | TypeKind::Bit => before.length == after.length,
         TypeKind::Decimal => (before.length, before.decimals) == (after.length, after.decimals),
         _ if before.is_temporal() => before.decimals == after.decimals,

@@ -380,8 +380,7 @@ impl Alteration {
         // What is generated from numbers may depend on how they are shown.
         let generates = self.record.columns.iter().any(|column| column.generated.is_some());
         let stays = |before: &SqlType, now: &SqlType| {
-            before == now
-                || algorithm::keeps_octets(before, now) && !(generates && before.is_numeric())
+            before == now || algorithm::keeps_octets(before, now) && !(generates && before.is_numeric())
         };
         for (column, origin) in self.record.columns.iter().zip(&self.column_origin) {
             let Some(before) = origin.map(|o| &old.columns[o]) else { continue };

@@ -72,6 +72,8 @@ impl Database {
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
+        let reorders = clustering(&old, &Some)
+            != clustering(&alteration.record, &|place| alteration.column_origin[place]);
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
@@ -81,14 +83,12 @@ impl Database {
             alteration.tests_rows = allowed.told || allowed.copies || becomes;
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
-            alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
+            alteration.converts = becomes || may_drop || allowed.copies && (alteration.copies || reorders);
         } else if alteration.copies {
             algorithm::allow_temporary(&alteration.words.actions)?;
         }
         self.refuse_zero_dates(session, table, &alteration)?;
-        let copies = alteration.copies
-            || clustering(&old, &Some)
-                != clustering(&alteration.record, &|place| alteration.column_origin[place]);
+        let copies = alteration.copies || reorders;
         // Where the column that counted is gone, another counts anew, and where the statement says so, the same one.
         let counts_on = alteration.keeps_auto_increment(table);
         let chosen = alteration.next_auto.map(|next| next.saturating_sub(1));

@@ -30,7 +30,9 @@ impl Alteration {
     pub(super) fn lose_parts(&mut self, column: &Arc<str>) {
         let Alteration { record, kept_indexes, lost_parts, .. } = self;
         for index in &mut record.indexes {
-            let Some(mut place) = index.parts.iter().position(|part| part.column == NOWHERE) else { continue };
+            let Some(mut place) = index.parts.iter().position(|part| part.column == NOWHERE) else {
+                continue;
+            };
             let part = index.parts.remove(place);
             let lost = lost_parts.iter().filter(|lost| names::same(&lost.index, &index.name));
             let mut before: Vec<usize> = lost.map(|lost| lost.place).collect();
@@ -47,7 +49,8 @@ impl Alteration {
         let is_back = |lost: &mut LostPart| names::same(&lost.column, name);
         for back in self.lost_parts.extract_if(.., is_back).collect::<Vec<_>>() {
             let of_index = |lost: &&LostPart| names::same(&lost.index, &back.index);
-            let missing = self.lost_parts.iter().filter(of_index).filter(|lost| lost.place < back.place).count();
+            let missing =
+                self.lost_parts.iter().filter(of_index).filter(|lost| lost.place < back.place).count();
             let mut indexes = self.record.indexes.iter_mut();
             let Some(index) = indexes.find(|index| names::same(&index.name, &back.index)) else { continue };
             let fits = |prefix: &u32| ty.is_blob() || ty.is_string() && *prefix < ty.length;
@@ -59,7 +62,8 @@ impl Alteration {
     /// Once all actions are carried out: refuses unique indexes that have lost a part of their columns, and takes away those
     /// that have lost all.
     pub(super) fn settle_parts(&mut self) -> SqlResult<()> {
-        for index in self.record.indexes.iter().filter(|i| i.kind != IndexKind::Plain && !i.parts.is_empty()) {
+        for index in self.record.indexes.iter().filter(|i| i.kind != IndexKind::Plain && !i.parts.is_empty())
+        {
             let lost = self.lost_parts.iter().filter(|lost| names::same(&lost.index, &index.name));
             if let Some(lost) = lost.max_by_key(|lost| lost.place) {
                 return Err(errors::key_column_does_not_exist(&lost.column));

@@ -1,5 +1,5 @@
-//! New DATE, DATETIME and TIMESTAMP columns that are NOT NULL and have no DEFAULT: the rows of their table would show zero dates.
-//! Where `sql_mode` refuses these, a table gets such a column only while it is empty.
+//! New DATE and DATETIME columns that are NOT NULL and have no DEFAULT: the rows of their table would show zero dates. Where
+//! `sql_mode` refuses these, be it strict or not, a table gets such a column only while it is empty, and MariaDB copies it.
 
 use keel_base::SqlResult;
 use keel_storage::{Read, ScanRange};
@@ -11,7 +11,21 @@ use super::online::quiet;
 use crate::Database;
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::engine_error;
-use crate::session::Session;
+use crate::session::{Session, SessionVars};
+
+impl Alteration {
+    /// The first new column in which rows would show a zero date that is refused, with the word for its type and the date.
+    pub(super) fn zero_date(&self, vars: &SessionVars) -> Option<(&ColumnDef, &'static str, &'static str)> {
+        if !vars.sql_mode.has(SqlMode::NO_ZERO_DATE) {
+            return None;
+        }
+        let columns = self.record.columns.iter().zip(&self.column_origin);
+        columns.filter(|(_, origin)| origin.is_none()).find_map(|(column, _)| {
+            let (kind, value) = zero_of(column)?;
+            Some((column, kind, value))
+        })
+    }
+}
 
 impl Database {
     /// 1292 for such a column of a table with rows. The table is owned.
@@ -21,15 +35,7 @@ impl Database {
         table: &TableDef,
         alteration: &Alteration,
     ) -> SqlResult<()> {
-        let refuses = session.is_strict() && session.vars.sql_mode.has(SqlMode::NO_ZERO_DATE);
-        let columns = alteration.record.columns.iter().zip(&alteration.column_origin);
-        let mut added = columns.filter(|(_, origin)| origin.is_none()).map(|(column, _)| column);
-        let Some((column, (kind, value))) = added.find_map(|column| Some((column, zero_of(column)?))) else {
-            return Ok(());
-        };
-        if !refuses || alteration.words.ignore {
-            return Ok(());
-        }
+        let Some((column, kind, value)) = alteration.zero_date(&session.vars) else { return Ok(()) };
         let mut reading = self.engine().begin(quiet(session));
         let mut scan = reading.scan(table.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
         let is_empty = scan.next(&mut reading).map_err(engine_error)?.is_none();
@@ -49,7 +55,7 @@ fn zero_of(column: &ColumnDef) -> Option<(&'static str, &'static str)> {
     }
     match column.ty.kind {
         TypeKind::Date => Some(("date", "0000-00-00")),
-        TypeKind::DateTime | TypeKind::Timestamp => Some(("datetime", "0000-00-00 00:00:00")),
+        TypeKind::DateTime => Some(("datetime", "0000-00-00 00:00:00")),
         _ => None,
     }
 }
