@@ -21,6 +21,21 @@ pub struct SqlError {
 /// The result of anything that answers a client.
 pub type SqlResult<T> = Result<T, SqlError>;
 
+impl SqlError {
+    /// An error of a column that is not there (1054), or there twice (1052), as it is told of another clause than the one that
+    /// was bound.
+    pub fn in_clause(self, bound: &str, told: &str) -> SqlError {
+        let message = match self.code {
+            code::BAD_FIELD => self.message.replace(&format!("in '{bound}'"), &format!("in '{told}'")),
+            code::NON_UNIQ => {
+                self.message.replace(&format!("in {bound} is ambiguous"), &format!("in {told} is ambiguous"))
+            }
+            _ => return self,
+        };
+        SqlError { message: message.into(), ..self }
+    }
+}
+
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ERROR {} ({}): {}", self.code, self.sqlstate, self.message)
@@ -258,6 +273,8 @@ catalogue! {
     UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";
     WRONG_NAME_FOR_INDEX wrong_name_for_index(1280, "42000", name) "Incorrect index name '{name}'";
     UNKNOWN_STORAGE_ENGINE unknown_storage_engine(1286, "42000", name) "Unknown storage engine '{name}'";
+    CONFLICTING_DECLARATIONS conflicting_declarations(1302, "HY000", first, second) "Conflicting declarations: '{first}' and '{second}'";
+    AUTO_CONVERT auto_convert(1246, "HY000", column, from, to) "Converting column '{column}' from {from} to {to}";
     WARN_DEPRECATED warn_deprecated(1287, "HY000", old, instead) "'{old}' is deprecated and will be removed in a future release{instead}";
     NON_UPDATABLE_TABLE non_updatable_table(1288, "HY000", table, op) "The target table {table} of the {op} is not updatable";
     OPTION_PREVENTS_STATEMENT option_prevents_statement(1290, "HY000", option) "The MariaDB server is running with the {option} option so it cannot execute this statement";
@@ -385,6 +402,8 @@ catalogue! {
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
+    ILLEGAL_SUBQUERY_OPTIMIZER_SWITCHES illegal_subquery_optimizer_switches(1923, "HY000") "At least one of the 'in_to_exists' or 'materialization' optimizer_switch flags must be 'on'";
+    QUERY_CACHE_IS_GLOBALLY_DISABLED query_cache_is_globally_disabled(1925, "HY000") "Query cache is globally disabled and you can't enable it only for this session";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
     NO_SUCH_QUERY no_such_query(1957, "HY000", id) "Unknown query id: {id}";
     WRONG_PARAMETERS_TO_PROCEDURE wrong_parameters_to_procedure(1108, "HY000", name) "Incorrect parameters to procedure '{name}'";

@@ -391,7 +391,7 @@ impl Database {
         Ok(match statement {
             Statement::Query(query) => (K::Select, self.query(cx, query, notes)?),
             Statement::Insert(tree) if self.is_system_table(cx.session, &tree.table) => {
-                if ["general_log", "slow_log"].contains(&tree.table.name.as_str()) {
+                if find(&tree.table)?.is_log() {
                     return Err(errors::cant_lock_log_table());
                 }
                 notes.unique = true;

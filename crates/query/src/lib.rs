@@ -60,6 +60,7 @@ pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
 pub use files::FileRules;
+pub use func::locale::Locale;
 pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
@@ -68,7 +69,9 @@ pub use memory::{Allowance, Room, WorkMemory, temporary_files_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use running::{Execution, Running};
-pub use session::{AlterAlgorithm, Diagnostics, HandlerCounts, Session, SessionVars, UserVariable};
+pub use session::{
+    AlterAlgorithm, Diagnostics, HandlerCounts, PlanCounts, Session, SessionVars, UserVariable,
+};
 pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

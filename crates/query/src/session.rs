@@ -15,6 +15,7 @@ use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
 
 use crate::account::Access;
+use crate::func::locale::Locale;
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
@@ -117,6 +118,8 @@ pub struct SessionVars {
     pub unique_checks: bool,
     /// `div_precision_increment`.
     pub div_precision_increment: u8,
+    /// `lc_time_names`.
+    pub time_names: &'static Locale,
     /// `default_regex_flags`, as the beginning of patterns.
     pub regex_flags: Arc<str>,
     /// `max_recursive_iterations`: rounds of a recursive table.
@@ -204,6 +207,7 @@ impl Default for SessionVars {
             check_constraint_checks: true,
             unique_checks: true,
             div_precision_increment: 4,
+            time_names: Locale::english(),
             regex_flags: "".into(),
             max_recursive_iterations: 1000,
             group_concat_max_len: 1 << 20,
@@ -319,6 +323,56 @@ impl HandlerCounts {
     pub(crate) fn reads(&self) -> u64 {
         let by_key = self.read_first + self.read_key + self.read_last;
         by_key + self.read_next + self.read_prev + self.read_rnd_next
+    }
+}
+
+/// How statements went about their rows since the server last took the counts, under MariaDB's names.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanCounts {
+    /// Whether there is anything but zeros: most statements find one row by its key.
+    pub any: bool,
+    pub select_scan: u64,
+    pub select_full_join: u64,
+    pub select_range: u64,
+    pub select_full_range_join: u64,
+    pub sort_scan: u64,
+    pub sort_range: u64,
+    pub sort_rows: u64,
+    pub sort_merge_passes: u64,
+    pub sort_priority_queue_sorts: u64,
+    /// `Created_tmp_tables`.
+    pub tmp_tables: u64,
+    /// `Created_tmp_disk_tables`: those of them that did not fit into memory.
+    pub tmp_disk_tables: u64,
+    /// `Handler_tmp_write`.
+    pub tmp_write: u64,
+}
+
+impl PlanCounts {
+    /// Counts something.
+    #[inline]
+    pub(crate) fn add(&mut self, count: impl FnOnce(&mut PlanCounts)) {
+        self.any = true;
+        count(self);
+    }
+
+    /// Counts a temporary table, the rows written into it, and whether it went to disk.
+    pub(crate) fn table(&mut self, rows: u64, is_on_disk: bool) {
+        self.add(|counts| {
+            counts.tmp_tables += 1;
+            counts.tmp_disk_tables += u64::from(is_on_disk);
+            counts.tmp_write += rows;
+        });
+    }
+
+    /// Counts the rows of a sort, and how it was done.
+    pub(crate) fn sort(&mut self, done: crate::sort::Done) {
+        self.add(|counts| {
+            counts.sort_rows += done.rows;
+            counts.sort_merge_passes += done.merges;
+            counts.sort_priority_queue_sorts += u64::from(done.kept_best);
+        });
     }
 }
 
@@ -474,6 +528,8 @@ pub struct Session {
     pub user_variables: UserVariables,
     /// What statements did with rows.
     pub handler: HandlerCounts,
+    /// How they went about them.
+    pub plan_counts: PlanCounts,
     /// State of RAND().
     pub rand: (u32, u32),
     /// KILL QUERY and KILL CONNECTION.
@@ -543,6 +599,7 @@ impl Session {
             last_values: HashMap::new(),
             user_variables: UserVariables::new(host.clone()),
             handler: HandlerCounts::default(),
+            plan_counts: PlanCounts::default(),
             rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
             interrupt: Arc::default(),
             running: Arc::default(),

@@ -205,6 +205,33 @@ impl Core {
                 self.count(counter, amount);
             }
         }
+        if self.sql.plan_counts.any || self.tally.plan.any {
+            self.count_plans();
+        }
+    }
+
+    /// Counts how it went about them.
+    fn count_plans(&mut self) {
+        let done = std::mem::take(&mut self.sql.plan_counts);
+        self.tally.plan = done;
+        for (counter, amount) in [
+            (Counter::HandlerTmpWrite, done.tmp_write),
+            (Counter::CreatedTmpTables, done.tmp_tables),
+            (Counter::CreatedTmpDiskTables, done.tmp_disk_tables),
+            (Counter::SelectScan, done.select_scan),
+            (Counter::SelectFullJoin, done.select_full_join),
+            (Counter::SelectRange, done.select_range),
+            (Counter::SelectFullRangeJoin, done.select_full_range_join),
+            (Counter::SortScan, done.sort_scan),
+            (Counter::SortRange, done.sort_range),
+            (Counter::SortRows, done.sort_rows),
+            (Counter::SortMergePasses, done.sort_merge_passes),
+            (Counter::SortPriorityQueueSorts, done.sort_priority_queue_sorts),
+        ] {
+            if amount != 0 {
+                self.count(counter, amount);
+            }
+        }
     }
 
     /// Warnings as packets count them.
@@ -283,6 +310,11 @@ impl Core {
             Some(known) => Ok(known),
             None => self.evaluate_by_query(expr, params),
         }
+    }
+
+    /// The same where a clause names columns that are not there.
+    pub fn evaluate_in(&mut self, clause: &str, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
+        self.evaluate(expr, params).map_err(|error| error.in_clause("SELECT", clause))
     }
 
     fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {

@@ -2,12 +2,14 @@
 //!
 //! `keel_memory_limit` is the whole; by default four fifths of what the container, or the machine, has. The rest is for what a
 //! container is charged beside: the kernel's buffers, the program's own pages, what the allocator keeps for a moment.
-//! [`Budget`] divides the whole. Everything but the buffer pool gets a bound; the pool gets what these leave, half of the
-//! memory at most. Bounds are bounds: nobody takes memory before it is used.
+//! [`Budget`] divides the whole. Everything but the buffer pool gets a bound; the pool gets what these leave, five eighths of
+//! the memory at most. Bounds are bounds: nobody takes memory before it is used.
 //!
-//! Small things have no bound of their own (metadata of many tables, the state of sessions, row locks). For them the
-//! [`Keeper`] looks at what the process really has: where that goes beyond the whole it takes the difference from the pool, and
-//! gives it back when there is room again. A pool whose size somebody chose is left alone; then the others get less.
+//! Most servers never have what the bounds allow: they run with few connections and small sorts. So the [`Keeper`] looks at
+//! what the process really has, and lends a pool that is full what the others leave unused, but for a spare that they can take
+//! at once. What they take of the spare the pool gives back. Small things have no bound of their own (metadata of many
+//! tables, the state of sessions, row locks): where the process goes beyond the whole, the pool gives of its own part too. A
+//! pool whose size somebody chose is left alone; then the others get less.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -35,7 +37,7 @@ pub const TEXT_FACTOR: u64 = 40;
 
 /// How often the keeper looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Steps in which the pool is given back what it lent.
+/// Parts of its size by which the pool grows and shrinks at a time.
 const STEPS: u64 = 16;
 /// How long there must be room before the pool grows again.
 const CALM: Duration = Duration::from_secs(2);
@@ -96,10 +98,50 @@ impl Budget {
         budget
     }
 
+    /// What stays free beside a pool that borrows: what the others can ask for before the keeper has seen it. Together with the
+    /// part of the machine that is not in the whole it is about what all of them may have.
+    fn spare(&self) -> u64 {
+        self.others() / 5 * 2
+    }
+
+    /// The most that the pool borrows up to.
+    fn pool_lent_most(&self) -> u64 {
+        self.limit.saturating_sub(BASE_BYTES + self.spare()).max(self.pool) & !(MIB - 1)
+    }
+
     /// The most that a pool of a chosen size gets of `limit`: the others keep the least that they need.
     pub fn pool_most(limit: u64) -> u64 {
         let others = Budget::of(limit, Some(limit)).others();
         limit.saturating_sub(BASE_BYTES + others).max(POOL_BYTES_MIN) & !(MIB - 1)
+    }
+
+    /// How large the pool should be next. `used` is what the process has; `is_calm` says that the pool had to give nothing for
+    /// a while.
+    fn pool_target(&self, used: u64, pool: Lent, is_calm: bool) -> u64 {
+        let step = (pool.now / STEPS).max(MIB) & !(MIB - 1);
+        // What the process will have once the frames that are free hold pages.
+        let promised = used + pool.free;
+        if used > self.limit {
+            let beyond = (used - self.limit).next_multiple_of(MIB);
+            return pool.now.saturating_sub(beyond + step).max(POOL_BYTES_MIN).min(pool.now);
+        }
+        if pool.now > self.pool_lent_most() {
+            return self.pool;
+        }
+        if pool.now > self.pool && used + self.spare() / 2 > self.limit {
+            return pool.now.saturating_sub(step).max(self.pool);
+        }
+        if !is_calm {
+            return pool.now;
+        }
+        if pool.now < self.pool && promised + 2 * step < self.limit {
+            return (pool.now + step).min(self.pool);
+        }
+        let borrows = pool.now >= self.pool && pool.is_full;
+        if borrows && promised + step + self.spare() < self.limit {
+            return (pool.now + step).min(self.pool_lent_most());
+        }
+        pool.now
     }
 
     /// What all but the pool and the base have together.
@@ -125,6 +167,17 @@ impl Budget {
             )
         })
     }
+}
+
+/// The pool as the keeper finds it, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Lent {
+    /// Its size.
+    now: u64,
+    /// What of it holds no page.
+    free: u64,
+    /// It holds all the pages that it can.
+    is_full: bool,
 }
 
 /// Watches over the budget of a running server.
@@ -182,32 +235,24 @@ impl Keeper {
         }
     }
 
-    /// Takes from the pool what the process has beyond the whole, or gives some back.
+    /// Takes from the pool what the process has beyond the whole, or gives it what nobody else uses.
     fn balance(&self, state: &ServerState, used: u64, calm_since: &mut time::Instant) {
         let budget = self.budget(state);
-        let now = state.engine.pool_bytes();
-        let step = (budget.pool / STEPS).max(MIB) & !(MIB - 1);
-        let target = if used > budget.limit {
-            let beyond = (used - budget.limit).next_multiple_of(MIB);
-            now.saturating_sub(beyond + step).max(POOL_BYTES_MIN).min(now)
-        } else if now > budget.pool {
-            budget.pool
-        } else if now < budget.pool && used + 2 * step < budget.limit {
-            match calm_since.elapsed() > CALM {
-                true => (now + step).min(budget.pool),
-                false => return,
-            }
-        } else {
-            now
+        let pool = Lent {
+            now: state.engine.pool_bytes(),
+            free: state.engine.pool_bytes_free(),
+            is_full: state.engine.is_pool_full(),
         };
-        *calm_since = time::now();
-        if target != now {
-            // What a disk that fails, or the end of the server, cuts short is tried again.
-            let _ = state.engine.resize_pool(target, &|| self.stop.is_set());
-            state
-                .globals
-                .set(table().id("innodb_buffer_pool_size"), Setting::UInt(state.engine.pool_bytes()));
+        let target = budget.pool_target(used, pool, calm_since.elapsed() > CALM);
+        match target.cmp(&pool.now) {
+            std::cmp::Ordering::Equal => return,
+            std::cmp::Ordering::Less => *calm_since = time::now(),
+            std::cmp::Ordering::Greater => {}
         }
+        let target = target.min(state.engine.pool_bytes_max());
+        // What a disk that fails, or the end of the server, cuts short is tried again.
+        let _ = state.engine.resize_pool(target, &|| self.stop.is_set());
+        state.globals.set(table().id("innodb_buffer_pool_size"), Setting::UInt(state.engine.pool_bytes()));
     }
 
     /// Ends [`Keeper::watch`].
@@ -279,6 +324,44 @@ mod tests {
         }
         let (small, large) = (Budget::of(410 * MIB, None), Budget::of(50 << 30, None));
         assert!(large.work > 4 << 30 && small.work < 64 * MIB, "{small:?} {large:?}");
+    }
+
+    #[test]
+    fn a_full_pool_borrows_what_nobody_uses_and_gives_it_back() {
+        for limit in [205, 410, 6400].map(|mib| mib * MIB) {
+            let budget = Budget::of(limit, None);
+            let base = BASE_BYTES;
+            let full = |now| Lent { now, free: 0, is_full: true };
+            let mut now = budget.pool;
+            assert_eq!(budget.pool_target(base, Lent { is_full: false, ..full(now) }, true), now);
+            assert_eq!(budget.pool_target(base + now, full(now), false), now);
+            loop {
+                let next = budget.pool_target(base + now, full(now), true);
+                if next == now {
+                    break;
+                }
+                assert!(next > now);
+                now = next;
+            }
+            assert!(now > budget.pool * 5 / 4 && base + now + budget.spare() <= limit, "{now} {budget:?}");
+            // Small changes of the others move nothing; what they take of the spare comes back to them, not more.
+            let others = budget.spare() / 4;
+            assert_eq!(budget.pool_target(base + others + now, full(now), true), now);
+            let mut shrunk = now;
+            while shrunk > budget.pool {
+                let next = budget.pool_target(base + budget.others() + shrunk, full(shrunk), false);
+                assert!(next < shrunk, "{next} {shrunk} {budget:?}");
+                shrunk = next;
+            }
+            // The least of its own part goes only where the whole is overdrawn.
+            assert_eq!(budget.pool_target(limit - MIB, full(budget.pool), false), budget.pool);
+            assert!(budget.pool_target(limit + MIB, full(budget.pool), false) < budget.pool);
+            // A smaller whole takes effect at once.
+            assert_eq!(
+                Budget::of(limit / 2, None).pool_target(base, full(now), true),
+                Budget::of(limit / 2, None).pool
+            );
+        }
     }
 
     #[test]

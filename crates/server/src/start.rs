@@ -314,13 +314,21 @@ fn facts(options: &Options, folder: &Path, addresses: &[Address], tls: &Tls) -> 
         ("thread_pool_size", Setting::UInt(keel_runtime::worker_count() as u64)),
     ];
     let host = system::host_name();
-    for (name, file) in [
-        ("general_log_file", format!("{host}.log")),
-        ("slow_query_log_file", format!("{host}-slow.log")),
-        ("log_slow_query_file", format!("{host}-slow.log")),
+    let temporary = match options.named("tmpdir") {
+        none if none.is_empty() => std::env::temp_dir().display().to_string(),
+        named => named,
+    };
+    for (name, found) in [
+        ("general_log_file", Setting::text(&format!("{host}.log"))),
+        ("slow_query_log_file", Setting::text(&format!("{host}-slow.log"))),
+        ("log_slow_query_file", Setting::text(&format!("{host}-slow.log"))),
+        ("open_files_limit", Setting::UInt(system::descriptors_max().min(u64::from(u32::MAX)))),
+        ("report_port", Setting::UInt(u64::from(port.unwrap_or(0)))),
+        ("slave_load_tmpdir", Setting::text(&temporary)),
+        ("tmpdir", Setting::text(&temporary)),
     ] {
         if !options.is_set(name) {
-            facts.push((name, Setting::text(&file)));
+            facts.push((name, found));
         }
     }
     if options.is_set("innodb_io_capacity") && !options.is_set("innodb_io_capacity_max") {

@@ -170,7 +170,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         Statement::Prepare { name, source } => {
             core.count(Counter::PrepareSql, 1);
             core.count(Counter::StatementPrepare, 1);
-            let text = text_of(core, source, params)?;
+            let text = text_of(core, "PREPARE..FROM", source, params)?;
             let prepared = prepare(core, &text)?;
             core.statements.add_named(&core.state.clone(), name, prepared)?;
             core.track_state();
@@ -186,7 +186,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             execute_using(core, source, wanted, using, params)
         }
         Statement::ExecuteImmediate { source, using } => {
-            let text = text_of(core, source, params)?;
+            let text = text_of(core, "EXECUTE IMMEDIATE", source, params)?;
             let prepared = prepare(core, &text)?;
             execute_using(core, prepared.source, prepared.params, using, params)
         }
@@ -248,8 +248,8 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
     Ok(Outcome::Ok(""))
 }
 
-fn text_of(core: &mut Core, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
-    let Evaluated { value, ty } = core.evaluate(source, params)?;
+fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
+    let Evaluated { value, ty } = core.evaluate_in(clause, source, params)?;
     match value {
         Value::Bytes(bytes) if ty.is_text() && !ty.collation.charset().is_utf8() => {
             Ok(collation::convert(ty.collation.charset(), Charset::Utf8mb4, &bytes).0.into_owned())
@@ -398,6 +398,7 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
             match what.as_str() {
                 "USER_RESOURCES" => core.state.usage.flush(),
                 "LOGS" => flush_logs(core, &[Which::General, Which::Slow, Which::Error])?,
+                "USER_VARIABLES" => core.sql.user_variables.clear(),
                 "GENERAL LOGS" => flush_logs(core, &[Which::General])?,
                 "SLOW LOGS" => flush_logs(core, &[Which::Slow])?,
                 "ERROR LOGS" => flush_logs(core, &[Which::Error])?,

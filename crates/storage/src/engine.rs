@@ -428,6 +428,16 @@ impl Engine {
         self.store.pool_bytes()
     }
 
+    /// Bytes of the buffer pool that hold no page.
+    pub fn pool_bytes_free(&self) -> u64 {
+        self.store.pool_bytes_free()
+    }
+
+    /// Whether the buffer pool holds all the pages that it can.
+    pub fn is_pool_full(&self) -> bool {
+        self.store.is_pool_full()
+    }
+
     /// Bytes up to which the pool may grow while the engine is open.
     pub fn pool_bytes_max(&self) -> u64 {
         self.store.pool_bytes_max()

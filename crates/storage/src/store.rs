@@ -416,6 +416,16 @@ impl Store {
         (self.core.pool.len() * PAGE) as u64
     }
 
+    /// Bytes of the pool that hold no page.
+    pub fn pool_bytes_free(&self) -> u64 {
+        (self.core.pool.free_count() * PAGE) as u64
+    }
+
+    /// Whether the pool holds all the pages that it can.
+    pub fn is_pool_full(&self) -> bool {
+        self.core.pool.is_full()
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.core.pool
     }

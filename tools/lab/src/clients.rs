@@ -95,7 +95,13 @@ impl Bench {
         Ok(Bench { scripts: folder.to_path_buf(), cores })
     }
 
-    fn command(&self, server: &Server, workload: &Workload, more: &[String], word: &str) -> Command {
+    fn command(
+        &self,
+        server: &Server,
+        workload: &Workload,
+        more: &[String],
+        word: &str,
+    ) -> Result<Command, String> {
         let mut command = match &self.cores {
             Some(cores) => {
                 let mut command = Command::new("taskset");
@@ -115,9 +121,10 @@ impl Bench {
             .args(server.sysbench_options())
             .args(["--db-driver=mysql", &format!("--mysql-db={DATABASE}")]);
         command.args(&workload.options).args(more).arg(word);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let input = server.sysbench_input().map_err(|error| format!("sysbench's input: {error}"))?;
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         contained(&mut command);
-        command
+        Ok(command)
     }
 
     /// Runs `prepare` or `check` to its end; the error is what sysbench said.
@@ -129,7 +136,7 @@ impl Bench {
         word: &str,
     ) -> Result<(), String> {
         let mut run =
-            Running::start(self.command(server, workload, &[format!("--threads={threads}")], word))?;
+            Running::start(self.command(server, workload, &[format!("--threads={threads}")], word)?)?;
         let mut last = Vec::new();
         while let Some(line) = run.next(server)? {
             last.push(line.unwrap_or_default());
@@ -154,7 +161,7 @@ impl Bench {
             return Ok(());
         }
         let more = run_options(workload, max.as_secs() as u32, &[], seed);
-        let mut run = Running::start(self.command(server, workload, &more, "run"))?;
+        let mut run = Running::start(self.command(server, workload, &more, "run")?)?;
         let mut client = server.client()?;
         let mut watcher = Watcher::new(None);
         let mut rates: Vec<f64> = Vec::new();
@@ -196,7 +203,7 @@ impl Bench {
         more.extend(workload.rate.map(|rate| format!("--rate={rate}")));
         let more = run_options(workload, come_up + seconds, &more, seed);
         let mut client = server.client()?;
-        let mut run = Running::start(self.command(server, workload, &more, "run"))?;
+        let mut run = Running::start(self.command(server, workload, &more, "run")?)?;
         let mut report = Report::default();
         let (mut before, mut after) = (None, None);
         // Many clients take their time to connect and to end.

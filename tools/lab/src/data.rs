@@ -122,7 +122,7 @@ impl<'a> Store<'a> {
         }
         // What is still to be written would be written in the measured time.
         Command::new("sync").arg("-f").arg(to).status().map_err(|error| format!("sync: {error}"))?;
-        Ok(())
+        forget_cached(to)
     }
 
     /// Loads the set into a server at an address, into a database of the lab's own that must not be there before.
@@ -191,6 +191,26 @@ fn need_space(folder: &Path, bytes: u64) -> Result<(), String> {
 pub fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Drops what the kernel caches of the files below `folder`: a server that reads through the page cache would begin with all
+/// its data in memory, and in memory that its own bound does not count.
+fn forget_cached(folder: &Path) -> Result<(), String> {
+    let tell = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(tell)? {
+        let entry = entry.map_err(tell)?;
+        let kind = entry.file_type().map_err(tell)?;
+        if kind.is_dir() {
+            forget_cached(&entry.path())?;
+        } else if kind.is_file() {
+            let mut from = std::ffi::OsString::from("if=");
+            from.push(entry.path());
+            let dropped =
+                Command::new("dd").arg(from).args(["iflag=nocache", "count=0", "status=none"]).status();
+            dropped.map_err(|error| format!("dd: {error}"))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Servers of the lab's own: started in a folder, asked, stopped. None survives the lab: each is killed with its parent.
 
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use keel_testkit::child::{contained, end, interrupted, kill_group};
 use keel_testkit::client::{Address, Client, Login};
-use keel_testkit::process::{free_port, root_user};
+use keel_testkit::process::{free_port, make_scratch_dir, root_user};
 
 use crate::engines::{Engine, Kind};
 use crate::limits::{Held, Limits};
@@ -62,7 +63,7 @@ impl Server {
                 _held: Held::default(),
             });
         }
-        let scratch = keel_testkit::process::scratch_dir("lab");
+        let scratch = make_scratch_dir("lab").map_err(|error| format!("the temporary folder: {error}"))?;
         let held = Held::new(&setup.limits, folder, &engine.name);
         let mut setup = setup.clone();
         let mut limits = held.said.clone();
@@ -174,7 +175,7 @@ impl Server {
         lines[lines.len().saturating_sub(6)..].join("\n")
     }
 
-    /// Sysbench's options that lead here.
+    /// Sysbench's options that lead here. A password is read from [`Server::sysbench_input`]: other users can see options.
     pub fn sysbench_options(&self) -> Vec<String> {
         let mut options = match &self.address {
             Address::Unix(path) => vec![format!("--mysql-socket={}", path.display())],
@@ -182,9 +183,20 @@ impl Server {
         };
         options.push(format!("--mysql-user={}", self.login.user));
         if !self.login.password.is_empty() {
-            options.push(format!("--mysql-password={}", self.login.password));
+            options.push("--config-file=/dev/stdin".into());
         }
         options
+    }
+
+    /// Sysbench's standard input.
+    pub fn sysbench_input(&self) -> io::Result<Stdio> {
+        if self.login.password.is_empty() {
+            return Ok(Stdio::null());
+        }
+        // A pipe holds more than a password is long.
+        let (reader, mut writer) = io::pipe()?;
+        writeln!(writer, "mysql-password={}", self.login.password)?;
+        Ok(reader.into())
     }
 
     /// Ends it in good order; its folder can be copied then.

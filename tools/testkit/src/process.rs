@@ -64,13 +64,16 @@ pub fn free_port() -> u16 {
 
 /// A new folder under the system's temporary one.
 pub fn scratch_dir(label: &str) -> PathBuf {
-    let stamp = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .expect("clock after 1970")
-        .as_nanos();
-    let dir = std::env::temp_dir().join(format!("keel-{label}-{}-{stamp:x}", std::process::id()));
-    fs::create_dir_all(&dir).expect("temporary folder is writable");
-    dir
+    make_scratch_dir(label).expect("temporary folder is writable")
+}
+
+/// The same for whoever must go on without it: an error where the disk is full.
+pub fn make_scratch_dir(label: &str) -> io::Result<PathBuf> {
+    let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let name = format!("keel-{label}-{}-{:x}", std::process::id(), stamp.as_nanos());
+    let dir = std::env::temp_dir().join(name);
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
 }
 
 impl Server {

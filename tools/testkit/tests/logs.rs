@@ -95,6 +95,7 @@ fn the_slow_log_is_what_tools_read() {
     run(&mut client, &["SET timestamp = 1000, long_query_time = 0", "SELECT * FROM t WHERE v = 2"]);
     run(&mut client, &["SET timestamp = DEFAULT", "UPDATE t SET v = 5 WHERE i = 1"]);
     run(&mut client, &["SET log_slow_verbosity = 'query_plan,warnings'", "SELECT 1 / 0"]);
+    run(&mut client, &["SELECT * FROM t ORDER BY v LIMIT 1"]);
     run(&mut client, &["SET long_query_time = 10, log_queries_not_using_indexes = 1"]);
     run(&mut client, &["SELECT v FROM t", "SELECT v FROM t WHERE i = 3", "SET min_examined_row_limit = 100"]);
     run(&mut client, &["SELECT v + 1 FROM t", "SET GLOBAL slow_query_log = 0", "FLUSH SLOW LOGS"]);
@@ -109,7 +110,8 @@ fn the_slow_log_is_what_tools_read() {
         "  Rows_sent: 1  Rows_examined: 3\n# Rows_affected: 0  Bytes_sent: ",
         "SET timestamp=1000;\nSELECT * FROM t WHERE v = 2;\n",
         "# Rows_affected: 1  Bytes_sent: ",
-        "# Full_scan: No\n# Warnings\n# Warning 1365 Division by 0\n",
+        "\n# Warnings\n# Warning 1365 Division by 0\n",
+        "# Full_scan: Yes  Full_join: No  Tmp_table: No  Tmp_table_on_disk: No\n# Filesort: Yes  Filesort_on_disk: No  Merge_passes: 0  Priority_queue: Yes\n",
         "\nSELECT v FROM t;\n",
     ] {
         assert!(said.contains(text), "no {text:?} in:\n{said}");

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::{AggregateCall, AggregateKind};
 use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
-use crate::func::json;
+use crate::func::{self, json};
 use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
 use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
@@ -276,11 +276,11 @@ impl State {
                 }
             }
             Sum::Bits(bits) => {
-                if let Some(v) = args[0].integer(cx)? {
+                if let Some(v) = func::bits(&args[0], cx)? {
                     match call.kind {
-                        AggregateKind::BitAnd => *bits &= v as u64,
-                        AggregateKind::BitOr => *bits |= v as u64,
-                        _ => *bits ^= v as u64,
+                        AggregateKind::BitAnd => *bits &= v,
+                        AggregateKind::BitOr => *bits |= v,
+                        _ => *bits ^= v,
                     }
                 }
             }

@@ -32,6 +32,9 @@ const OF_OCTETS: [&str; 17] = [
     "to_base64",
 ];
 
+/// Functions that cut one end off, blanks where nothing else is said.
+const TRIMS: &[&str] = &["ltrim", "rtrim", "ltrim_oracle", "rtrim_oracle"];
+
 impl Binder<'_> {
     pub(super) fn call(&mut self, call: &FunctionCall) -> SqlResult<Expr> {
         if let Some(over) = &call.over {
@@ -47,6 +50,10 @@ impl Binder<'_> {
         }
         if call.spaced {
             return Err(self.unknown_apart(&call.written));
+        }
+        // TRIM(LEADING x FROM y) alone gives these a second argument.
+        if TRIMS.contains(&call.name.as_str()) && call.args.len() != 1 {
+            return Err(errors::wrong_paramcount_to_native_fct(&call.written.0));
         }
         if let Some(aggregate) = self.aggregate(call)? {
             return Ok(aggregate);

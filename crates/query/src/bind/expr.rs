@@ -619,6 +619,9 @@ impl Binder<'_> {
 
     /// IN as a chain of comparisons: rows, and elements that compare in different domains.
     fn in_rows(&mut self, negated: bool, value: Expr, list: Vec<Expr>) -> SqlResult<Expr> {
+        for element in &list {
+            typing::check_fixed(&[&value, element], "in")?;
+        }
         let parts = list
             .into_iter()
             .map(|element| self.compare(CompareOp::Eq, value.clone(), element))
@@ -708,6 +711,7 @@ impl Binder<'_> {
             let condition = match &operand {
                 Some(value) => {
                     self.check_compared(value, &when, "case")?;
+                    typing::check_fixed(&[value, &when], "case..when")?;
                     self.compare(CompareOp::Eq, case_operand(value, &when), when)?
                 }
                 None => when,

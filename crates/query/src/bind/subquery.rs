@@ -160,7 +160,7 @@ impl Binder<'_> {
     }
 
     fn operands(&mut self, tree: &ast::Expr) -> SqlResult<Vec<Expr>> {
-        let bound = self.expr(tree)?;
+        let bound = self.expr(tree).map_err(|error| error.in_clause(self.clause.words(), "IN/ALL/ANY"))?;
         Ok(match bound.node {
             Node::Row(parts) if parts.iter().any(|part| matches!(part.node, Node::Row(_))) => {
                 return Err(errors::operand_columns(1));

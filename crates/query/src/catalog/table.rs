@@ -301,6 +301,11 @@ impl TableDef {
         self.tree.is_none()
     }
 
+    /// Whether it shows what the general or the slow log wrote.
+    pub fn is_log(&self) -> bool {
+        self.is_virtual() && &*self.schema == "mysql" && ["general_log", "slow_log"].contains(&&*self.name)
+    }
+
     /// Whether it is a temporary table, a session's own.
     #[inline]
     pub fn is_temporary(&self) -> bool {

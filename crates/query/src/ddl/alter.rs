@@ -268,7 +268,8 @@ impl Database {
     }
 }
 
-/// What goes, goes first, wherever it is written: so the same name can come again.
+/// What goes, goes first, wherever it is written: so the same name can come again. Keys and conditions come last: their columns
+/// may be added by the same statement.
 fn rank(action: &AlterAction) -> u8 {
     match action {
         AlterAction::DropKey { .. }
@@ -276,11 +277,12 @@ fn rank(action: &AlterAction) -> u8 {
         | AlterAction::DropForeignKey { .. }
         | AlterAction::DropConstraint { .. } => 0,
         AlterAction::DropColumn { .. } | AlterAction::IgnoreKey { .. } => 1,
+        AlterAction::AddKey(_) | AlterAction::AddCheck(_) => RANK_OF_REST + 1,
         _ => RANK_OF_REST,
     }
 }
 
-/// The rank of what takes nothing away.
+/// The rank of what takes nothing away and needs nothing.
 const RANK_OF_REST: u8 = 2;
 
 fn done(session: &Session, carried: &Copied) -> Completion {

@@ -1,18 +1,21 @@
 //! Column definitions of CREATE and ALTER TABLE: types, defaults, attributes, and what MariaDB refuses.
 
+use std::borrow::Cow;
+
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
-use keel_value::collation::Charset;
+use keel_value::collation::{self, Charset};
 use keel_value::convert::Target;
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, convert};
 
+use super::checks::is_of_statement;
 use super::database::choose_collation;
 use super::generated;
 use crate::account::check as rights;
-use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, octets_as_number};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
-use crate::expr::{EvalContext, Frame};
+use crate::expr::{EvalContext, Frame, Node};
 use crate::session::Session;
 
 /// Most columns of a table.
@@ -144,7 +147,16 @@ pub(super) fn check_invisible(columns: &[ColumnDef], before: &[ColumnDef]) -> Sq
 /// Makes one column.
 pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) -> SqlResult<ColumnDef> {
     names::check_column(&column.name)?;
+    check_unused_collation(column)?;
+    let written = without_length(cx, column)?;
+    let column = &*written;
     let ty = column_type(cx.collation, column)?;
+    if let (DataTypeKind::Year, Some(digits)) = (column.data_type.kind, column.data_type.length)
+        && digits != 4
+    {
+        let old = format!("YEAR({digits})");
+        cx.session.note(errors::warn_deprecated(old, ". Please use YEAR(4) instead"));
+    }
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
     }
@@ -188,6 +200,44 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     };
     defined.settle_format();
     Ok(defined)
+}
+
+/// 1273 for a collation that is not there, on a column that has none too.
+fn check_unused_collation(column: &ast::ColumnDef) -> SqlResult<()> {
+    let named = column.collation.as_deref().or(column.data_type.collation.as_deref());
+    match named.filter(|name| !name.eq_ignore_ascii_case("default")) {
+        Some(name)
+            if collation::by_name(name).is_none()
+                && collation::by_name_for(Charset::Utf8mb4, name).is_none() =>
+        {
+            Err(errors::unknown_collation(name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// VARCHAR and VARBINARY that are too long for a row become TEXT and BLOB, with a note, where the session is not strict.
+fn without_length<'c>(
+    cx: &mut ColumnContext<'_>,
+    column: &'c ast::ColumnDef,
+) -> SqlResult<Cow<'c, ast::ColumnDef>> {
+    let (from, to, kind) = match column.data_type.kind {
+        DataTypeKind::VarChar => ("VARCHAR", "TEXT", DataTypeKind::Text),
+        DataTypeKind::VarBinary => ("VARBINARY", "BLOB", DataTypeKind::Blob),
+        _ => return Ok(Cow::Borrowed(column)),
+    };
+    let Some(length) = column.data_type.length.filter(|_| !cx.session.is_strict()) else {
+        return Ok(Cow::Borrowed(column));
+    };
+    let collation = if kind == DataTypeKind::Text { text_collation(cx.collation, column)? } else { None };
+    let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
+    if length <= VARIABLE_OCTETS_MAX / per_char {
+        return Ok(Cow::Borrowed(column));
+    }
+    cx.session.note(errors::auto_convert(&column.name, from, to));
+    let mut column = column.clone();
+    column.data_type.kind = kind;
+    Ok(Cow::Owned(column))
 }
 
 /// Whether a column gets attributes that it does not say: TIMESTAMP without `explicit_defaults_for_timestamp`.
@@ -343,7 +393,20 @@ fn text_collation(default: CollationId, column: &ast::ColumnDef) -> SqlResult<Op
     if chosen.charset() == Charset::Binary {
         return Ok(None);
     }
-    Ok(Some(if data.binary && collate.is_none() { chosen.charset().binary_collation() } else { chosen }))
+    if !data.binary {
+        return Ok(Some(chosen));
+    }
+    let binary = chosen.charset().binary_collation();
+    match collate {
+        Some(other) if chosen != binary => {
+            let first = match data.charset {
+                Some(_) => format!("COLLATE {}", binary.name()),
+                None => "BINARY".to_string(),
+            };
+            Err(errors::conflicting_declarations(first, format_args!("COLLATE {other}")))
+        }
+        _ => Ok(Some(binary)),
+    }
 }
 
 fn characters(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
@@ -458,7 +521,9 @@ pub(super) fn default_value(
     });
     let bound = binder.bind(tree, Clause::Fields)?;
     drop(binder);
-    let today = cx.session.now_local().date;
+    if ty.has_members() && is_number(tree) {
+        return Err(errors::invalid_default(name));
+    }
     let value = bound.eval(&mut EvalContext::new(cx.session, Frame::EMPTY))?.into_value();
     if value.is_null() {
         return if nullable {
@@ -467,28 +532,58 @@ pub(super) fn default_value(
             Err(errors::invalid_default(name))
         };
     }
-    // A number is no address either, but none that could not be cast.
-    let from = if convert::is_foreign(ty, &bound.ty) {
-        SqlType::varchar(0, CollationId::UTF8MB4_BIN)
-    } else {
-        bound.ty.clone()
+    let (value, from) = match as_number(tree).filter(|_| ty.is_numeric() && ty.kind != TypeKind::Bit) {
+        Some(number) => (Value::UInt(number), SqlType::bigint().with_unsigned()),
+        None => (value, bound.ty),
     };
-    let context = cx.session.store_context(false, today);
+    let value = stored_default(cx.session, name, ty, &value, from)?;
+    Ok(ColumnDefault::Value(padded(ty, value)))
+}
+
+/// A value as the column holds it; 1067 where it must be bent for that.
+fn stored_default(
+    session: &mut Session,
+    name: &str,
+    ty: &SqlType,
+    value: &Value,
+    from: SqlType,
+) -> SqlResult<Value> {
+    // A number is no address either, but none that could not be cast.
+    let from =
+        if convert::is_foreign(ty, &from) { SqlType::varchar(0, CollationId::UTF8MB4_BIN) } else { from };
+    let today = session.now_local().date;
+    let context = session.store_context(false, today);
     let Ok((cell, problem)) = convert::store(ty, &from, value.as_ref(), &context) else {
         return Err(errors::invalid_default(name));
     };
     let value = cell.into_value();
     if let Some(problem) = problem {
         let is_note = problem.is_note();
-        if !ty.has_members() && (cx.session.vars.sql_notes || !is_note) {
+        if !ty.has_members() && (session.vars.sql_notes || !is_note) {
             // The table has no name yet, and no row.
-            cx.session.push_warning(problem.to_warning(Target { db: "", table: "", column: name, row: 0 }));
+            session.push_warning(problem.to_warning(Target { db: "", table: "", column: name, row: 0 }));
         }
         if !is_note {
             return Err(errors::invalid_default(name));
         }
     }
-    Ok(ColumnDefault::Value(padded(ty, value)))
+    Ok(value)
+}
+
+/// Whether a literal is a number, which names no member.
+fn is_number(tree: &Expr) -> bool {
+    use ast::LiteralValue::{Bool, Decimal, Float, Int};
+    matches!(tree, Expr::Literal(l) if matches!(l.value, Bool(_) | Int(_) | Decimal(_) | Float(_)))
+}
+
+/// What `b'101'` and `0x10` are where a number is wanted; `x'10'` is a text there.
+fn as_number(tree: &Expr) -> Option<u64> {
+    use ast::LiteralValue::{Bit, Hex};
+    let Expr::Literal(literal) = tree else { return None };
+    match &literal.value {
+        Bit { bytes, .. } | Hex { bytes, quoted: false, .. } => Some(octets_as_number(&bytes.0)),
+        _ => None,
+    }
 }
 
 /// A DEFAULT that is worked out for each row: kept as text.
@@ -499,13 +594,20 @@ fn default_expression(tree: &Expr, database: Option<&str>) -> ColumnDefault {
 }
 
 /// Binds the defaults that are expressions over all columns of their table, to refuse what could never be worked out.
-pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[ColumnDef]) -> SqlResult<()> {
+pub(super) fn check_defaults(
+    session: &mut Session,
+    catalog: &Catalog,
+    columns: &[ColumnDef],
+) -> SqlResult<()> {
     for (place, column) in columns.iter().enumerate() {
         let ColumnDefault::Expression(text) = &column.default else { continue };
         let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
         let ast::Statement::Do(list) = &parsed.statement else { continue };
+        let mut constants = Vec::new();
         let params = ParamSource::default();
-        let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
+        let session = &mut *session;
+        let mut binder =
+            Binder::new(BindContext { catalog, session: &*session, params, assigned: &[], counting: None });
         binder.of_default = true;
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
@@ -521,10 +623,34 @@ pub(super) fn check_defaults(session: &Session, catalog: &Catalog, columns: &[Co
             if let Some(read) = unset {
                 return Err(errors::expr_refers_to_uninit_field(&*column.name, &*columns[read].name));
             }
+            if is_always_same(&bound) {
+                constants.push(bound);
+            }
         }
-        rights::needs(session, &catalog.accounts, &binder.needs)?;
+        let needs = std::mem::take(&mut binder.needs);
+        drop(binder);
+        rights::needs(session, &catalog.accounts, &needs)?;
+        for bound in constants {
+            let value = bound.eval(&mut EvalContext::new(session, Frame::EMPTY))?.into_value();
+            if !value.is_null() {
+                stored_default(session, &column.name, &column.ty, &value, bound.ty)?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Whether an expression gives the same at any time to anyone.
+fn is_always_same(bound: &crate::expr::Expr) -> bool {
+    let mut varies = !bound.is_constant();
+    crate::expr::walk::visit(bound, &mut |expr| {
+        varies |= match &expr.node {
+            Node::Call(function, _) => !function.pure || is_of_statement(function.name),
+            Node::UserVar(..) | Node::AssignUserVar(..) | Node::SysVar(..) | Node::Param(_) => true,
+            _ => false,
+        };
+    });
+    !varies
 }
 
 /// Whether a column's DEFAULT is an expression that needs more than itself.

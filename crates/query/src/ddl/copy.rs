@@ -6,16 +6,18 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
+use keel_value::convert::Problem;
 use keel_value::row::{self, RowRef};
-use keel_value::{SqlMode, TypeKind, Value, convert};
+use keel_value::types::Class;
+use keel_value::{SqlMode, SqlType, TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
 use super::online::{Building, Follow, Writing};
 use crate::Database;
-use crate::catalog::{IndexDef, Shared, TableDef};
+use crate::catalog::{ColumnDef, IndexDef, Shared, TableDef};
 use crate::dml::{
     Checks, Generated, RowBuffers, Strictness, Written, counted, delete_row, duplicate_error, insert_at,
     insert_row, into_column, is_ignorable, lock_row,
@@ -199,6 +201,51 @@ impl Follow for Copier<'_> {
     }
 }
 
+/// A text that becomes a number and is none as a whole, by the number that it begins with: MariaDB reads the old column then, and
+/// says of the text what it is not (1292) before it looks at the new one. None for others.
+fn as_number(
+    session: &mut Session,
+    from: &SqlType,
+    to: &SqlType,
+    value: &Value,
+    ignore: bool,
+) -> SqlResult<Option<(Value, SqlType)>> {
+    if !from.is_text() || !to.is_numeric() || to.kind == TypeKind::Year {
+        return Ok(None);
+    }
+    let mut problem = None;
+    let mut report = |found| problem = Some(found);
+    let number = match to.class() {
+        Class::Int => (Value::Int(convert::to_i64(value.as_ref(), from, &mut report)), SqlType::bigint()),
+        Class::Decimal => {
+            let number = convert::to_decimal(value.as_ref(), from, &mut report);
+            let ty = SqlType::decimal(65, number.scale() as u8);
+            (Value::Decimal(number), ty)
+        }
+        _ => (Value::Double(convert::to_f64(value.as_ref(), from, &mut report)), SqlType::double()),
+    };
+    let Some(Problem::TruncatedIncorrect { kind, value }) = problem else { return Ok(None) };
+    let error = errors::truncated_wrong_value(kind, value);
+    if session.is_strict() && !ignore {
+        return Err(error);
+    }
+    session.warn(error);
+    Ok(Some(number))
+}
+
+/// What copying a column says where storing a value would say something else.
+fn of_copy(error: SqlError, from: &SqlType, to: &ColumnDef, row: u64) -> SqlError {
+    let varies = |ty: &SqlType| matches!(ty.kind, TypeKind::VarChar | TypeKind::VarBinary);
+    match error.code {
+        code::DATA_TOO_LONG if varies(from) && varies(&to.ty) => errors::warn_data_truncated(&*to.name, row),
+        code::TRUNCATED_WRONG_VALUE if to.ty.kind == TypeKind::Date => {
+            let message = error.message.replacen("Incorrect date value", "Incorrect datetime value", 1);
+            SqlError { message: message.into(), ..error }
+        }
+        _ => error,
+    }
+}
+
 impl Copier<'_> {
     /// The clustered key that a row has in the copy. It was converted before: what there was to say was said.
     fn key_of(&mut self, session: &mut Session, index: &IndexDef, old: &[u8]) -> SqlResult<Vec<u8>> {
@@ -299,8 +346,13 @@ impl Copier<'_> {
             session.warn(error);
             return Ok(super::implicit_default(&to.ty));
         }
+        let (value, read) = match as_number(session, &from.ty, &to.ty, &value, self.ignore)? {
+            Some((number, ty)) => (number, ty),
+            None => (value, from.ty.clone()),
+        };
         let strictness = Strictness::of(session, self.ignore, false);
-        into_column(session, self.copy, place, &from.ty, value, strictness)
+        into_column(session, self.copy, place, &read, value, strictness)
+            .map_err(|error| of_copy(error, &from.ty, to, session.current_row))
     }
 
     fn added(&mut self, session: &mut Session, place: usize) -> SqlResult<Value> {

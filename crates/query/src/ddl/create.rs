@@ -370,7 +370,9 @@ impl Database {
             columns::check_all(&columns)?;
         }
         let mut indexes = Vec::new();
-        let of_column = |column| column_key(column).into_iter().chain(foreign::of_column(column));
+        let ties = keeps_foreign_keys(&create.options);
+        let of_column =
+            |column| column_key(column).into_iter().chain(foreign::of_column(column).filter(|_| ties));
         let keys: Vec<KeyDef> =
             create.columns.iter().flat_map(of_column).chain(create.keys.iter().cloned()).collect();
         let is_foreign = |key: &&KeyDef| key.kind == KeyKind::Foreign;
@@ -404,8 +406,10 @@ impl Database {
         columns::check_invisible(&record.columns, &[])?;
         for key in keys.iter().filter(is_foreign) {
             let made = foreign::make(&record, key)?;
-            generated::check_key(&record.columns, &made)?;
-            record.foreign_keys.push(made);
+            if ties {
+                generated::check_key(&record.columns, &made)?;
+                record.foreign_keys.push(made);
+            }
         }
         foreign::sort(&mut record);
         for check in &create.checks {
@@ -587,6 +591,16 @@ fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
     if !says_nothing && text != "DEFAULT" {
         options.others.push((name.to_string(), text));
     }
+}
+
+/// Whether the engine named has foreign keys. Those that have none read them over, and so does the table that takes their
+/// place: programs that were written for MyISAM never had their rows checked. Their indexes are made all the same.
+fn keeps_foreign_keys(list: &[TableOption]) -> bool {
+    let named = list.iter().rev().find_map(|option| match option {
+        TableOption::Engine(name) => Some(name),
+        _ => None,
+    });
+    !named.is_some_and(|name| REPLACED.iter().any(|engine| engine.eq_ignore_ascii_case(name)))
 }
 
 /// InnoDB is what Keel calls its engine. Those that it takes the place of are a warning; others are 1286 under

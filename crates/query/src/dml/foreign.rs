@@ -223,6 +223,11 @@ enum Fate<'r> {
 }
 
 impl<'f> Ties<'f> {
+    /// Whether foreign keys of other rows may name the table's.
+    pub fn is_named(&self) -> bool {
+        !self.member().children.is_empty()
+    }
+
     fn member(&self) -> &'f Member {
         &self.family.members[self.member]
     }

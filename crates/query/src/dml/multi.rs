@@ -175,7 +175,10 @@ pub(crate) fn plan_delete(
     let (tables, views) = named_tables(cx, delete.with.as_ref(), &delete.from, find)?;
     let mut items = Vec::new();
     let mut targets = Vec::new();
-    for name in &delete.targets {
+    for (place, name) in delete.targets.iter().enumerate() {
+        if delete.targets[..place].iter().any(|before| before.name == name.name && before.db == name.db) {
+            return Err(errors::nonuniq_table(&name.name));
+        }
         let fits =
             |t: &&Named| t.alias == name.name && name.db.as_deref().is_none_or(|db| *db == *t.table.schema);
         let through = views.iter().find(|view| view.alias == name.name);
@@ -220,7 +223,7 @@ fn push(items: &mut Vec<Expr>, item: Expr) -> usize {
 /// A target whose clustered key, or hidden row number, stands among the items.
 fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Target> {
     let table = &named.table;
-    super::through::refuse_sequence(table, verb)?;
+    super::through::refuse_server_rows(table, verb)?;
     if table.is_virtual() {
         return Err(errors::non_updatable_table(&named.alias, verb));
     }

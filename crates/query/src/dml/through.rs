@@ -44,7 +44,7 @@ pub(super) fn bind(
 ) -> SqlResult<Changed> {
     let Some(view) = binder.find_view(name.db.as_deref(), &name.name) else {
         let table = find(name)?;
-        refuse_sequence(&table, verb)?;
+        refuse_server_rows(&table, verb)?;
         if table.is_virtual() && verb == "INSERT" {
             return Err(errors::non_insertable_table(&table.name, verb));
         }
@@ -66,7 +66,7 @@ pub(super) fn bind(
     let Target { tables, conditions, checks, hints } = target(binder, &view, alias)?.ok_or_else(refused)?;
     match &tables[..] {
         [Some(table)] => {
-            refuse_sequence(table, verb)?;
+            refuse_server_rows(table, verb)?;
             forget(binder, table);
             Ok(Changed { table: table.clone(), through: Some(view), conditions, checks, hints })
         }
@@ -76,11 +76,12 @@ pub(super) fn bind(
 }
 
 /// 1031: a sequence's row is put in place by INSERT, and neither updated nor deleted; numbers that no table holds stay.
-pub(super) fn refuse_sequence(table: &TableDef, verb: &str) -> SqlResult<()> {
-    match table.is_sequence() && verb != "INSERT" || table.series.is_some() {
-        true => Err(errors::illegal_ha("SEQUENCE", &table.schema, &table.name)),
-        false => Ok(()),
+/// 1556: what the server wrote into its logs stays as well.
+pub(super) fn refuse_server_rows(table: &TableDef, verb: &str) -> SqlResult<()> {
+    if table.is_sequence() && verb != "INSERT" || table.series.is_some() {
+        return Err(errors::illegal_ha("SEQUENCE", &table.schema, &table.name));
     }
+    if table.is_log() { Err(errors::cant_lock_log_table()) } else { Ok(()) }
 }
 
 /// The view's table is what changes, not something that is read beside it.

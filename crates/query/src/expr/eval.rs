@@ -361,7 +361,10 @@ impl Expr {
                 Err(bound) if bound < 0 => i128::from(bound),
                 Err(_) => i128::from(d.to_u64().unwrap_or_else(|bound| bound)),
             }),
-            ValueRef::Double(v) => Some(v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128),
+            ValueRef::Double(v) => {
+                let clamped = v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128;
+                Some(clamped.min(i128::from(u64::MAX)))
+            }
             ValueRef::Bytes(octets) if typing::is_hex(self) => Some(i128::from(octets_as_number(octets))),
             ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::integer)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {

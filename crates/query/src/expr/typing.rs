@@ -123,8 +123,10 @@ pub fn is_comparand(ty: &SqlType) -> bool {
 pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increment: u8) -> (SqlType, bool) {
     let nullable = left.nullable || right.nullable;
     let (a, b) = (arithmetic_class(left), arithmetic_class(right));
-    let unsigned = (left.ty.unsigned && left.class() != Class::Real)
-        || (right.ty.unsigned && right.class() != Class::Real);
+    // A date or a time as a number has a sign.
+    let is_temporal = |e: &Expr| matches!(e.class(), Class::Date | Class::Time | Class::DateTime);
+    let is_unsigned = |e: &Expr| e.ty.unsigned && e.class() != Class::Real;
+    let unsigned = (is_unsigned(left) || is_unsigned(right)) && !is_temporal(left) && !is_temporal(right);
     let (p, q) = (precision(left), precision(right));
     let (s, t) = (scale(left), scale(right));
     let (whole_left, whole_right) = (p.saturating_sub(s), q.saturating_sub(t));

@@ -46,18 +46,18 @@ fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 }
 
 fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let text = given!(args[0].text(cx)?);
     // NULL asks for the default as 0 does.
     let bits = args[1].int64(cx)?.unwrap_or(0);
+    if !matches!(bits, 0 | 224 | 256 | 384 | 512) {
+        cx.warn(errors::wrong_parameters_to_native_fct("sha2"))?;
+        return Ok(Value::Null);
+    }
+    let text = given!(args[0].text(cx)?);
     Ok(match bits {
         224 => hex(&Sha224::digest(&*text)),
-        0 | 256 => hex(&Sha256::digest(&*text)),
         384 => hex(&Sha384::digest(&*text)),
         512 => hex(&Sha512::digest(&*text)),
-        _ => {
-            cx.warn(errors::wrong_parameters_to_native_fct("sha2"))?;
-            Value::Null
-        }
+        _ => hex(&Sha256::digest(&*text)),
     })
 }
 

@@ -1,10 +1,12 @@
 //! DATE_FORMAT, TIME_FORMAT and STR_TO_DATE: patterns of `%` and a letter.
 
 use keel_base::{SqlResult, errors};
+use keel_value::collation::{Charset, convert};
 use keel_value::convert::printable_text;
 use keel_value::types::Class;
 use keel_value::{Date, DateTime, SqlMode, SqlType, Time, TypeKind, Value};
 
+use super::locale::{self, Locale};
 use super::{Function, function, given, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_chars};
@@ -16,25 +18,6 @@ pub const FUNCTIONS: &[Function] = &[
     function!("date_format", 2, 3, format_type, date_format),
     function!("time_format", 2, 2, format_type, time_format),
     function!("str_to_date", 2, 2, str_to_date_type, str_to_date),
-];
-
-/// Names of days, Monday first.
-pub(super) const DAYS: [&str; 7] =
-    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// Names of months.
-pub(super) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
 ];
 
 /// Most characters that a pattern gives.
@@ -69,20 +52,33 @@ fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
     Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
 }
 
-fn date_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn date_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let names = match args.get(2) {
+        Some(arg) => locale::of_argument(arg, cx)?,
+        None => cx.session.vars.time_names,
+    };
     let v = given!(args[0].date_parts(cx)?);
     let pattern = given!(args[1].text(cx)?);
-    Ok(or_null(format(v, v.time(), &pattern), |t| Value::Bytes(t.into())))
+    Ok(or_null(format(v, v.time(), &pattern, (names, ty)), |t| Value::Bytes(t.into())))
 }
 
-fn time_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn time_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].time(cx)?);
     let pattern = given!(args[1].text(cx)?);
-    Ok(or_null(format(DateTime::default(), v, &pattern), |t| Value::Bytes(t.into())))
+    let names = cx.session.vars.time_names;
+    Ok(or_null(format(DateTime::default(), v, &pattern, (names, ty)), |t| Value::Bytes(t.into())))
 }
 
-/// A date and a time of day (its hours may pass 24) by a pattern; None where the date lacks what the pattern asks for.
-pub(super) fn format(v: DateTime, time: Time, pattern: &[u8]) -> Option<Vec<u8>> {
+/// A date and a time of day (its hours may pass 24) by a pattern, with the names of a locale in the character set of a
+/// type; None where the date lacks what the pattern asks for.
+pub(super) fn format(
+    v: DateTime,
+    time: Time,
+    pattern: &[u8],
+    (names, ty): (&Locale, &SqlType),
+) -> Option<Vec<u8>> {
+    let month = || usize::from(v.date.month).checked_sub(1);
+    let day = || v.date.weekday().map(usize::from);
     let mut out = String::new();
     let mut raw: Vec<u8> = Vec::with_capacity(pattern.len() * 2);
     if time.micros < 0 {
@@ -98,6 +94,18 @@ pub(super) fn format(v: DateTime, time: Time, pattern: &[u8]) -> Option<Vec<u8>>
             raw.push(b'%');
             break;
         };
+        let name = match letter {
+            b'M' => Some(names.months[month()?]),
+            b'b' => Some(names.months_short[month()?]),
+            b'W' => Some(names.days[day()?]),
+            b'a' => Some(names.days_short[day()?]),
+            _ => None,
+        };
+        if let Some(name) = name {
+            let (text, _) = convert(Charset::Utf8mb4, ty.collation.charset(), name.as_bytes());
+            raw.extend_from_slice(&text);
+            continue;
+        }
         out.clear();
         field(v, time, *letter, &mut out)?;
         if out.is_empty() {
@@ -121,10 +129,6 @@ fn field(v: DateTime, time: Time, letter: u8, out: &mut String) -> Option<()> {
         b'y' => write!(out, "{:02}", date.year % 100),
         b'm' => write!(out, "{:02}", date.month),
         b'c' => write!(out, "{}", date.month),
-        b'M' => write!(out, "{}", MONTHS.get(usize::from(date.month).wrapping_sub(1))?),
-        b'b' => write!(out, "{}", &MONTHS.get(usize::from(date.month).wrapping_sub(1))?[..3]),
-        b'W' => write!(out, "{}", DAYS[usize::from(date.weekday()?)]),
-        b'a' => write!(out, "{}", &DAYS[usize::from(date.weekday()?)][..3]),
         b'w' => write!(out, "{}", (date.weekday()? + 1) % 7),
         b'd' => write!(out, "{:02}", date.day),
         b'e' => write!(out, "{}", date.day),
@@ -349,6 +353,8 @@ fn parse(text: &[u8], pattern: &[u8]) -> Option<Parsed> {
 }
 
 fn take_field(p: &mut Parsed, rest: &mut &[u8], letter: u8) -> Option<()> {
+    // Whatever lc_time_names says.
+    let english = Locale::english();
     match letter {
         b'Y' => {
             let before = rest.len();
@@ -359,16 +365,16 @@ fn take_field(p: &mut Parsed, rest: &mut &[u8], letter: u8) -> Option<()> {
         }
         b'y' => p.year = two_digit_year(number(rest, 2)?),
         b'm' | b'c' => p.month = number(rest, 2).filter(|m| *m <= 12)?,
-        b'M' => p.month = name(rest, &MONTHS, false)? as i64 + 1,
-        b'b' => p.month = name(rest, &MONTHS, true)? as i64 + 1,
+        b'M' => p.month = name(rest, &english.months, false)? as i64 + 1,
+        b'b' => p.month = name(rest, &english.months, true)? as i64 + 1,
         b'd' | b'e' => p.day = number(rest, 2).filter(|d| *d <= 31)?,
         b'D' => {
             p.day = number(rest, 2).filter(|d| *d <= 31)?;
             *rest = &rest[rest.len().min(2)..];
         }
         b'j' => p.day_of_year = Some(number(rest, 3).filter(|d| (1..=366).contains(d))?),
-        b'W' => drop(name(rest, &DAYS, false)?),
-        b'a' => drop(name(rest, &DAYS, true)?),
+        b'W' => drop(name(rest, &english.days, false)?),
+        b'a' => drop(name(rest, &english.days, true)?),
         b'w' => drop(number(rest, 1)?),
         b'H' | b'k' => p.hour = number(rest, 2)?,
         b'h' | b'I' | b'l' => p.hour = number(rest, 2).filter(|h| (1..=12).contains(h))?,

@@ -6,7 +6,7 @@ use keel_value::types::Class;
 use keel_value::{DateTime, SqlType, Time, Value};
 
 use super::datetime::{time_fraction_of, unit_of};
-use super::{Function, function, given, int, or_null, text_value};
+use super::{Function, function, given, int, locale, or_null};
 use crate::bind::BindContext;
 use crate::expr::typing::{int_type, string_type};
 use crate::expr::{EvalContext, Expr};
@@ -54,14 +54,22 @@ pub const FUNCTIONS: &[Function] = &[
         let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_of_year(), |d| Value::Int(i64::from(d))))
     }),
-    function!("dayname", 1, 1, name_type, |_, a, cx| {
+    function!("dayname", 1, 1, |cx, _| name_type(cx, cx.session.vars.time_names.day_chars), |ty, a, cx| {
         let v = given!(a[0].whole_date(cx)?);
-        Ok(or_null(v.date.weekday(), |d| text_value(super::dateformat::DAYS[usize::from(d)])))
+        let names = &cx.session.vars.time_names.days;
+        Ok(or_null(v.date.weekday(), |d| locale::named(names[usize::from(d)], ty)))
     }),
-    function!("monthname", 1, 1, name_type, |_, a, cx| {
-        let month = given!(a[0].date_parts(cx)?).date.month;
-        Ok(or_null(super::dateformat::MONTHS.get(usize::from(month).wrapping_sub(1)), text_value))
-    }),
+    function!(
+        "monthname",
+        1,
+        1,
+        |cx, _| name_type(cx, cx.session.vars.time_names.month_chars),
+        |ty, a, cx| {
+            let month = given!(a[0].date_parts(cx)?).date.month;
+            let names = &cx.session.vars.time_names.months;
+            Ok(or_null(names.get(usize::from(month).wrapping_sub(1)), |name| locale::named(name, ty)))
+        }
+    ),
     function!("to_days", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
         let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_number(), Value::Int))
@@ -83,8 +91,8 @@ fn clock<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(Time) -> i64)
     Ok(or_null(arg.time(cx)?, |v| Value::Int(take(v))))
 }
 
-fn name_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(9, cx.session.vars.connection_collation).with_decimals(0), true))
+fn name_type(cx: &BindContext<'_>, chars: usize) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars as u64, cx.session.vars.connection_collation).with_decimals(0), true))
 }
 
 fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u8>> {

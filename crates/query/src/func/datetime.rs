@@ -6,7 +6,7 @@ use keel_value::temporal::{self, BadTemporal, DateRules, Flaw, Interval, named};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
-use super::{Function, any_nullable, calendar, function, given, int, known_integer, or_null};
+use super::{Function, any_nullable, calendar, function, given, int, known_integer, known_text, or_null};
 use crate::bind::BindContext;
 use crate::expr::typing::{int_type, string_type};
 use crate::expr::{EvalContext, Expr, Node, cast};
@@ -233,6 +233,7 @@ fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
     }
     let digits = match args[0].class() {
         Class::Decimal => args[0].ty.decimals.min(6),
+        Class::String if known_text(&args[0]).is_some_and(|text| !text.contains(&b'.')) => 0,
         Class::String | Class::Real => 6,
         _ => 0,
     };
@@ -252,7 +253,9 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
         None => Ok(Value::DateTime(local.cut(ty.decimals))),
         Some(pattern) => {
             let pattern = given!(pattern.text(cx)?);
-            Ok(or_null(super::dateformat::format(local, local.time(), &pattern), |t| Value::Bytes(t.into())))
+            let names = (cx.session.vars.time_names, ty);
+            let text = super::dateformat::format(local, local.time(), &pattern, names);
+            Ok(or_null(text, |text| Value::Bytes(text.into())))
         }
     }
 }
@@ -458,8 +461,10 @@ fn timediff<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
 }
 
 fn datediff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let a = given!(given!(args[0].whole_date(cx)?).date.day_number());
-    let b = given!(given!(args[1].whole_date(cx)?).date.day_number());
+    // Both are looked at: each has its warning.
+    let (a, b) = (args[0].whole_date(cx)?, args[1].whole_date(cx)?);
+    let a = given!(given!(a).date.day_number());
+    let b = given!(given!(b).date.day_number());
     Ok(Value::Int(a - b))
 }
 
@@ -500,12 +505,12 @@ fn convert_tz_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType
 }
 
 fn convert_tz<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let from = given!(zone(&given!(args[1].text(cx)?)));
+    let to = given!(zone(&given!(args[2].text(cx)?)));
     let v = given!(args[0].datetime(cx)?);
     if !v.date.is_real() {
         return Ok(Value::Null);
     }
-    let from = given!(zone(&given!(args[1].text(cx)?)));
-    let to = given!(zone(&given!(args[2].text(cx)?)));
     // What a TIMESTAMP could not hold stays as it is.
     let (utc, _) = from.to_utc(v);
     let is_held = (1..=UNIX_TIME_MAX).contains(&utc.to_unix());

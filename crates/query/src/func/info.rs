@@ -4,7 +4,7 @@ use keel_base::SqlResult;
 use keel_storage::runtime;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
-use super::{Function, any_nullable, function, given, int, or_null, text_value};
+use super::{Function, any_nullable, bits, function, given, int, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{STRING_DECIMALS, bits_type, int_type};
 use crate::expr::{EvalContext, Expr};
@@ -70,7 +70,7 @@ fn last_insert_id_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
 
 fn last_insert_id<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let Some(arg) = args.first() else { return Ok(Value::UInt(cx.session.last_insert_id)) };
-    let new = given!(arg.integer(cx)?) as u64;
+    let new = given!(bits(arg, cx)?);
     cx.session.last_insert_id = new;
     cx.session.statement_insert_id = new;
     Ok(Value::UInt(new))

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
+use keel_value::convert::type_name;
+use keel_value::types::Class;
 use keel_value::{SqlType, Value};
 
 use super::{Function, function, given, int};
@@ -13,21 +15,29 @@ use crate::user_locks::Tried;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!(volatile "get_lock", 2, 2, |_, _| Ok((int(1), true)), get_lock),
-    function!(volatile "release_lock", 1, 1, |_, _| Ok((int(1), true)), release_lock),
+    function!(volatile "get_lock", 2, 2, |_, a| named(a, "get_lock", 1), get_lock),
+    function!(volatile "release_lock", 1, 1, |_, a| named(a, "release_lock", 1), release_lock),
     function!(volatile "release_all_locks", 0, 0, |_, _| Ok((int(11).with_unsigned(), false)), |_, _, cx| {
         Ok(Value::UInt(cx.session.user_locks.release_all()))
     }),
-    function!(volatile "is_free_lock", 1, 1, |_, _| Ok((int(1), true)), |_, a, cx| {
+    function!(volatile "is_free_lock", 1, 1, |_, a| named(a, "is_free_lock", 1), |_, a, cx| {
         let name = given!(name(a, cx)?);
         let owner = cx.session.user_locks.registry().owner(&name);
         Ok(Value::Int(i64::from(owner.is_none())))
     }),
-    function!(volatile "is_used_lock", 1, 1, |_, _| Ok((int(10), true)), |_, a, cx| {
+    function!(volatile "is_used_lock", 1, 1, |_, a| named(a, "is_used_lock", 10), |_, a, cx| {
         let name = given!(name(a, cx)?);
         Ok(cx.session.user_locks.registry().owner(&name).map_or(Value::Null, |id| Value::Int(id as i64)))
     }),
 ];
+
+/// 4079 where what names a lock is no text.
+fn named(args: &[Expr], function: &str, length: u32) -> SqlResult<(SqlType, bool)> {
+    match args[0].class() {
+        Class::String | Class::Null => Ok((int(length), true)),
+        _ => Err(errors::illegal_parameter_data_type_for_operation(type_name(&args[0].ty), function)),
+    }
+}
 
 /// Most octets of a name.
 const NAME_MAX: usize = 192;

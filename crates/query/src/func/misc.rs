@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::SqlResult;
 use keel_storage::runtime;
-use keel_value::{Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, fixed};
+use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, fixed};
 
 use super::{Function, any_nullable, function, given, known_integer, or_null, text_value};
 use crate::bind::BindContext;
@@ -159,8 +159,12 @@ fn inet6_aton<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
 }
 
 fn inet6_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    // Characters are no octets of an address.
+    let is_octets =
+        args[0].ty.is_fixed() || args[0].ty.is_string() && args[0].ty.collation == CollationId::BINARY;
     let bytes = given!(args[0].text(cx)?);
     Ok(match bytes.len() {
+        _ if !is_octets => Value::Null,
         4 => {
             let mut text = Vec::new();
             fixed::append_inet4(&mut text, (*bytes).try_into().expect("four octets"));

@@ -15,6 +15,7 @@ pub mod datetime;
 mod des;
 pub mod info;
 pub mod json;
+pub mod locale;
 mod locks;
 pub mod misc;
 mod natural;
@@ -26,6 +27,7 @@ mod sformat;
 pub mod string;
 mod sys;
 mod tochar;
+mod unix;
 mod weight;
 mod xml;
 
@@ -35,6 +37,7 @@ pub use sys::SYS_CONFIG;
 use std::cell::OnceCell;
 
 use keel_base::SqlResult;
+use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::bind::BindContext;
@@ -74,7 +77,6 @@ impl std::fmt::Debug for Function {
 
 /// Functions of MariaDB that give 1235 rather than 1305.
 pub const KNOWN_MISSING: &[&str] = &[
-    "encrypt",
     "master_gtid_wait",
     "decode_histogram",
     "rownum",
@@ -152,6 +154,7 @@ const TABLES: &[&[Function]] = &[
     cipher::FUNCTIONS,
     compress::FUNCTIONS,
     des::FUNCTIONS,
+    unix::FUNCTIONS,
     natural::FUNCTIONS,
     oracle::FUNCTIONS,
     sformat::FUNCTIONS,
@@ -224,6 +227,14 @@ pub(crate) fn any_nullable(args: &[Expr]) -> bool {
 /// A number as one of 64 bits, of whichever sign, or the greatest or least of those that have one.
 pub(crate) fn as_64_bits(v: i128) -> u64 {
     u64::try_from(v).unwrap_or_else(|_| v.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as u64)
+}
+
+/// The 64 bits of a number; of one with a fraction, those of the nearest integer that has a sign.
+pub(crate) fn bits<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u64>> {
+    Ok(match arg.class() {
+        Class::Real => arg.int64(cx)?.map(|v| v as u64),
+        _ => arg.integer(cx)?.map(|v| v as u64),
+    })
 }
 
 /// INT of a display length.

@@ -5,6 +5,7 @@ use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{DateTime, SqlType, Time, TypeKind, Value};
 
 use super::datetime::{fraction_of, time_fraction_of};
+use super::locale::{self, Locale};
 use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
@@ -548,6 +549,10 @@ const EXACT_WHOLE: f64 = (1u64 << 53) as f64;
 
 fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let digits = given!(args[1].int64(cx)?).clamp(0, FORMAT_DIGITS_MAX) as i32;
+    let locale = match args.get(2) {
+        Some(arg) => locale::of_argument(arg, cx)?,
+        None => Locale::english(),
+    };
     let mut plain = Vec::new();
     match args[0].class() {
         Class::Int | Class::Decimal => given!(args[0].decimal(cx)?).round(digits).append_to(&mut plain),
@@ -563,15 +568,5 @@ fn format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
             plain.extend_from_slice(shown.as_bytes());
         }
     }
-    let (sign, rest) = if plain.first() == Some(&b'-') { plain.split_at(1) } else { plain.split_at(0) };
-    let whole = rest.iter().position(|b| *b == b'.').unwrap_or(rest.len());
-    let mut out = sign.to_vec();
-    for (index, digit) in rest[..whole].iter().enumerate() {
-        if index > 0 && (whole - index) % 3 == 0 {
-            out.push(b',');
-        }
-        out.push(*digit);
-    }
-    out.extend_from_slice(&rest[whole..]);
-    Ok(Value::Bytes(out.into()))
+    Ok(Value::Bytes(locale.grouped(&plain).into()))
 }

@@ -26,7 +26,10 @@ pub const FUNCTIONS: &[Function] = &[
     }),
     function!("ord", 1, 1, |_, a| Ok((int(7), any_nullable(a))), ord),
     function!(text "char", 1, ANY, char_type, char_of),
-    function!(text "chr", 1, 1, chr_type, char_of),
+    function!(text "chr", 1, 1, chr_type, |ty, a, cx| {
+        given!(a[0].integer(cx)?);
+        char_of(ty, a, cx)
+    }),
     function!(text "hex", 1, 1, hex_type, hex),
     function!("unhex", 1, 1, unhex_type, unhex),
     function!("bin", 1, 1, conv_type, |_, a, cx| radix(&a[0], 2, cx)),
@@ -215,8 +218,17 @@ fn find_in_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
     if set.is_empty() || what.contains(&b',') {
         return Ok(Value::Int(0));
     }
-    let found = set.split(|b| *b == b',').position(|member| collation::compare(by, member, &what).is_eq());
-    Ok(Value::Int(found.map_or(0, |i| i as i64 + 1)))
+    let is_wanted = |member: &[u8]| collation::compare(by, member, &what).is_eq();
+    let Some(place) = set.split(|b| *b == b',').position(is_wanted) else {
+        return Ok(Value::Int(0));
+    };
+    // A constant in a column of type SET: the answer is its bit, that is its place in the column's definition.
+    let of_type = if args[1].ty.kind == TypeKind::Set && args[0].is_constant() {
+        args[1].ty.members().iter().position(|member| is_wanted(member.as_bytes()))
+    } else {
+        None
+    };
+    Ok(Value::Int(of_type.unwrap_or(place) as i64 + 1))
 }
 
 fn ord<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -272,6 +284,10 @@ fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 }
 
 fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    if matches!(args[0].class(), Class::Real | Class::Decimal) {
+        let number = given!(args[0].real(cx)?);
+        return Ok(text_value(format!("{:X}", bits_of_rounded(number))));
+    }
     if args[0].ty.is_numeric() {
         let number = given!(args[0].integer(cx)?);
         return Ok(text_value(format!("{:X}", number as u64)));
@@ -287,6 +303,15 @@ fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
         return Ok(Value::Null);
     }
     Ok(text_value(hex_text(&text)))
+}
+
+/// The 64 bits of a number's nearest integer, halves away from zero; all set where 64 bits do not hold it.
+fn bits_of_rounded(number: f64) -> u64 {
+    if number <= i64::MIN as f64 || number >= u64::MAX as f64 {
+        return u64::MAX;
+    }
+    let rounded = number.round();
+    if rounded < 0.0 { rounded as i64 as u64 } else { rounded as u64 }
 }
 
 /// Octets as hexadecimal digits in upper case.
@@ -417,20 +442,31 @@ fn from_base64_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlTyp
     Ok((SqlType { kind: if ty.is_blob() { ty.kind } else { TypeKind::VarBinary }, ..ty }, true))
 }
 
-fn from_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let text = given!(args[0].text(cx)?);
+/// The digits without their padding, or where what is no digit stands.
+fn base64_digits(text: &[u8]) -> Result<Vec<u32>, usize> {
     let mut digits = Vec::new();
     let mut padding = 0;
-    for byte in text.iter().filter(|b| !b.is_ascii_whitespace()) {
-        match BASE64.iter().position(|d| d == byte) {
+    for (place, byte) in text.iter().enumerate().filter(|(_, byte)| !byte.is_ascii_whitespace()) {
+        let in_group = (digits.len() + padding) % 4;
+        let is_over = padding > 0 && in_group == 0;
+        match BASE64.iter().position(|digit| digit == byte) {
             Some(digit) if padding == 0 => digits.push(digit as u32),
-            None if *byte == b'=' => padding += 1,
-            _ => return Ok(Value::Null),
+            None if *byte == b'=' && in_group >= 2 && !is_over => padding += 1,
+            _ => return Err(place),
         }
     }
-    if padding > 2 || (digits.len() + padding) % 4 != 0 {
-        return Ok(Value::Null);
-    }
+    if (digits.len() + padding) % 4 == 0 { Ok(digits) } else { Err(text.len()) }
+}
+
+fn from_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = given!(args[0].text(cx)?);
+    let digits = match base64_digits(&text) {
+        Ok(digits) => digits,
+        Err(place) => {
+            cx.warn(errors::bad_base64_data(place))?;
+            return Ok(Value::Null);
+        }
+    };
     let mut out = Vec::new();
     for chunk in digits.chunks(4) {
         let number = chunk.iter().fold(0, |n, d| n << 6 | d) << (6 * (4 - chunk.len()));

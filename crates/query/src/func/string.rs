@@ -558,7 +558,7 @@ fn soundex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let text = given!(args[0].text(cx)?);
     let letters: Vec<char> = String::from_utf8_lossy(&text).chars().filter(|c| c.is_alphabetic()).collect();
     let Some(first) = letters.first() else { return Ok(text_value("")) };
-    let mut out: String = first.to_uppercase().collect();
+    let mut out = first.to_ascii_uppercase().to_string();
     let mut last = soundex_code(*first);
     // Vowels do not part two letters of the same code.
     for code in letters[1..].iter().filter_map(|letter| soundex_code(*letter)) {

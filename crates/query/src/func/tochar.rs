@@ -3,9 +3,11 @@
 use std::fmt::Write;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_value::collation::{Charset, convert};
 use keel_value::types::Class;
 use keel_value::{DateTime, SqlType, Value, ValueRef};
 
+use super::locale::Locale;
 use super::{Function, function, given, known_text, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_chars};
@@ -19,15 +21,6 @@ const DEFAULT_PATTERN: &[u8] = b"YYYY-MM-DD HH24:MI:SS";
 const NAME_CHARS_MAX: u64 = 27;
 /// Octets of a pattern's rest that 3047 shows.
 const SHOWN: usize = 8;
-
-#[rustfmt::skip]
-const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-];
-const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// Characters of the longest names, to which all are filled up.
-const NAME_CHARS: usize = 9;
 
 /// A part of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -153,7 +146,7 @@ fn chars_of(part: Part) -> u64 {
     }
 }
 
-fn to_char<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn to_char<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let cell = args[0].eval(cx)?;
     let (at, hour) = match cell.as_ref() {
         ValueRef::Time(v) => {
@@ -173,21 +166,25 @@ fn to_char<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     for part in parse(&pattern)? {
         match part {
             Part::Text(octet) => out.push(octet),
-            part => out.extend_from_slice(shown(part, &at, hour).as_bytes()),
+            part => {
+                let text = shown(part, &at, hour, cx.session.vars.time_names);
+                let (text, _) = convert(Charset::Utf8mb4, ty.collation.charset(), text.as_bytes());
+                out.extend_from_slice(&text);
+            }
         }
     }
     Ok(text_value(out))
 }
 
-/// A name filled up, cut to three characters, or what stands for none.
-fn name(name: Option<&&str>, chars: usize) -> String {
-    name.map_or_else(|| "00".to_string(), |name| format!("{name:<chars$.chars$}"))
+/// A name filled up to the longest one's length, or what stands for none.
+fn name(name: Option<&str>, chars: usize) -> String {
+    name.map_or_else(|| "00".to_string(), |name| format!("{name:<chars$}"))
 }
 
-fn shown(part: Part, at: &DateTime, hour: u32) -> String {
+fn shown(part: Part, at: &DateTime, hour: u32, names: &Locale) -> String {
     let date = at.date;
-    let month = usize::from(date.month).checked_sub(1).and_then(|month| MONTHS.get(month));
-    let day = date.weekday().and_then(|day| DAYS.get(usize::from(day)));
+    let month = usize::from(date.month).checked_sub(1);
+    let day = date.weekday().map(usize::from);
     let mut out = String::new();
     let written = match part {
         Part::Text(_) => Ok(()),
@@ -202,11 +199,11 @@ fn shown(part: Part, at: &DateTime, hour: u32) -> String {
             write!(out, "{year:0digits$}")
         }
         Part::Month => write!(out, "{:02}", date.month),
-        Part::MonthShort => return name(month, 3),
-        Part::MonthName => return name(month, NAME_CHARS),
+        Part::MonthShort => return name(month.map(|month| names.months_short[month]), 0),
+        Part::MonthName => return name(month.map(|month| names.months[month]), names.month_chars),
         Part::Day => write!(out, "{:02}", date.day),
-        Part::DayShort => return name(day, 3),
-        Part::DayName => return name(day, NAME_CHARS),
+        Part::DayShort => return name(day.map(|day| names.days_short[day]), 0),
+        Part::DayName => return name(day.map(|day| names.days[day]), names.day_chars),
         Part::Hour12 => write!(out, "{:02}", (hour + 11) % 12 + 1),
         Part::Hour24 => write!(out, "{hour:02}"),
         Part::Minute => write!(out, "{:02}", at.minute),

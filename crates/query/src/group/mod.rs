@@ -374,7 +374,10 @@ impl<'p> Grouper<'p> {
     }
 
     /// Ends the gathering. Without GROUP BY there is one group even of no rows.
-    pub fn finish(&mut self, session: &Session, frame: &mut FrameBuffer<'_>) {
+    pub fn finish(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) {
+        if self.partitions.iter().any(|rows| !rows.is_empty()) {
+            session.plan_counts.add(|counts| counts.tmp_disk_tables += 1);
+        }
         if self.plan.keys.is_empty() && self.table.groups.is_empty() {
             self.plan.carry.clear(&mut frame.slots);
             self.new_group(0, &[], frame, session);

@@ -20,12 +20,14 @@ pub(crate) struct StoredRun<'p> {
 pub(crate) struct Keeper<'p> {
     packer: RowPacker<'p>,
     rows: RowList,
+    /// Rows kept.
+    count: u64,
 }
 
 impl<'p> Keeper<'p> {
     /// A keeper of rows without any; `packer` gives them their form.
     pub fn new(packer: RowPacker<'p>, session: &Session) -> Keeper<'p> {
-        Keeper { packer, rows: RowList::new(session.vars.tmp_room(), session.host.clone()) }
+        Keeper { packer, rows: RowList::new(session.vars.tmp_room(), session.host.clone()), count: 0 }
     }
 
     /// Reads what was kept.
@@ -37,6 +39,7 @@ impl<'p> Keeper<'p> {
 impl RowOutput for Keeper<'_> {
     fn row(&mut self, _session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         self.rows.push(|out| self.packer.pack(row, out))?;
+        self.count += 1;
         Ok(true)
     }
 }
@@ -53,6 +56,7 @@ impl<'p> StoredRun<'p> {
             None => {
                 let mut keeper = Keeper::new(RowPacker::new(&self.source.layout), session);
                 select::run_each(&self.source.plan, session, frame.params, None, &mut keeper)?;
+                session.plan_counts.table(keeper.count, keeper.rows.is_on_disk());
                 self.rows = Some(keeper.finish()?);
             }
         }

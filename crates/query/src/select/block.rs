@@ -129,6 +129,9 @@ impl Block {
         if !session.vars.big_selects && !empty {
             self.check_size(session)?;
         }
+        if !empty {
+            self.tally(session);
+        }
         if self.group.is_none() && self.windows.is_none() && self.order.is_empty() {
             if !empty {
                 self.stream(session, &mut frame, limits.read, &mut window, output)?;
@@ -358,6 +361,9 @@ impl Block {
                 }
             }
             let mut packed = PackedRows::new(self);
+            if unique.as_ref().is_some_and(|unique| unique.seen.is_full()) {
+                session.plan_counts.add(|counts| counts.tmp_disk_tables += 1);
+            }
             return match unique {
                 Some(unique) => unique.rest(|_, row| packed.emit(row, session, window, output)),
                 None => Ok(()),
@@ -388,6 +394,7 @@ impl Block {
                 sorter.push_bytes(key, row).map(|()| true)
             })?;
         }
+        session.plan_counts.sort(sorter.done());
         let mut sorted = sorter.finish()?;
         if let Some(carry) = &self.unprojected {
             return self.project_sorted(sorted, carry, session, frame, window, output);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
-    SelectInto, SelectItem,
+    SelectInto, SelectItem, UnaryOp,
 };
 use keel_value::SqlMode;
 use keel_value::key::KeyPart;
@@ -327,21 +327,22 @@ fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
     reads
 }
 
-/// A lone integer in ORDER BY or GROUP BY: a place in the select list.
-pub(super) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<u64> {
-    match tree {
-        Tree::Literal(literal) => match literal.value {
-            LiteralValue::Int(n) => {
-                binder.pin(literal);
-                Some(n)
-            }
-            _ => None,
+/// A lone integer in ORDER BY or GROUP BY: a place in the select list, where none stands below 1.
+pub(super) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
+    let (literal, sign) = match tree {
+        Tree::Literal(literal) => (literal, 1),
+        Tree::Unary { op: UnaryOp::Minus, expr } => match &**expr {
+            Tree::Literal(literal) => (literal, -1),
+            _ => return None,
         },
-        _ => None,
-    }
+        _ => return None,
+    };
+    let LiteralValue::Int(n) = literal.value else { return None };
+    binder.pin(literal);
+    Some(i128::from(n) * sign)
 }
 
-pub(super) fn by_ordinal(items: &[Item], n: u64, clause: Clause) -> SqlResult<Expr> {
+pub(super) fn by_ordinal(items: &[Item], n: i128, clause: Clause) -> SqlResult<Expr> {
     let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
     match index.and_then(|i| items.get(i)) {
         Some(item) => Ok(item.expr.clone()),

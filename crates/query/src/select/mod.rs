@@ -29,6 +29,7 @@ mod run;
 mod semi;
 mod setop;
 mod subquery;
+mod tally;
 pub(crate) mod view;
 
 pub(crate) use build::{bind_list, sort_part};

@@ -537,9 +537,11 @@ impl Part {
                 for member in self.members(false) {
                     more = more && member.run(run, session, &mut each)?;
                 }
+                session.plan_counts.table(0, seen.is_full());
                 Ok(more && give_rest(seen, run.layout, session, output)?)
             }
             Part::Both { op, all, left, right } => {
+                session.plan_counts.table(0, false);
                 let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
                 let mut gather = Each(|session: &mut Session, row: RowView<'_>| {
                     rows.add_right(session, &run.key(row))?;
@@ -623,6 +625,8 @@ impl SetPlan {
                 Ok(true)
             }),
         )?;
+        session.plan_counts.sort(sorter.done());
+        session.plan_counts.add(|counts| counts.sort_scan += 1);
         let mut sorted = sorter.finish()?;
         let projection: Vec<usize> = (0..self.types.len()).collect();
         let mut last = Vec::new();

@@ -33,6 +33,11 @@ impl RowList {
         self.bytes.is_empty() && self.file.is_none()
     }
 
+    /// Whether some are in a file.
+    pub fn is_on_disk(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Adds a row that `fill` appends. Waits.
     pub fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
         self.push_now(fill);

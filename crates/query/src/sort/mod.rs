@@ -28,6 +28,16 @@ use spill::{Merge, Run};
 use crate::host::Host;
 use crate::memory::{Allowance, Room};
 
+/// What a sort has come to.
+pub(crate) struct Done {
+    /// Rows that it gives.
+    pub rows: u64,
+    /// Merges of runs.
+    pub merges: u64,
+    /// Whether rows beyond a limit were thrown away as they came.
+    pub kept_best: bool,
+}
+
 /// Where a record stands in the arena.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -48,6 +58,10 @@ pub(crate) struct Sorter {
     limit: Option<usize>,
     memory: Allowance,
     runs: Vec<Run>,
+    /// Rows taken.
+    taken: u64,
+    /// Merges of runs so far.
+    merges: u64,
     /// The last of the rows kept when the worse half went: what does not come before it is not wanted.
     worst: Option<Entry>,
     /// Where the row that is being added begins, and where its key ends.
@@ -72,6 +86,8 @@ impl Sorter {
             limit: limit.and_then(|n| usize::try_from(n).ok()),
             memory: Allowance::new(Room { memory: room.memory.min(BYTES_MAX), ..room }, host),
             runs: Vec::new(),
+            taken: 0,
+            merges: 0,
             worst: None,
             pending: 0,
             key_end: 0,
@@ -131,6 +147,7 @@ impl Sorter {
             payload_len: (self.arena.len() - offset - key_len) as u32,
             number: self.entries.len() as u32,
         });
+        self.taken += 1;
         if let Some(limit) = self.limit
             && self.entries.len() >= limit.saturating_mul(2).max(TOP_ROWS_MIN)
         {
@@ -194,9 +211,20 @@ impl Sorter {
     fn merge_from(&mut self, first: usize) -> SqlResult<()> {
         (self.arena, self.entries) = (Vec::new(), Vec::new());
         let runs = self.runs.split_off(first);
+        self.merges += 1;
         let most = self.limit.unwrap_or(usize::MAX);
         self.runs.push(Run::merged(&**self.memory.host(), runs, self.memory.granted(), most)?);
         Ok(())
+    }
+
+    /// What it has come to, once all rows are there.
+    pub fn done(&self) -> Done {
+        let most = self.limit.map_or(u64::MAX, |limit| limit as u64);
+        Done {
+            rows: self.taken.min(most),
+            merges: self.merges + u64::from(!self.runs.is_empty()),
+            kept_best: self.limit.is_some() && self.runs.is_empty(),
+        }
     }
 
     /// Ends the gathering.

@@ -1,6 +1,7 @@
 //! Records of the slow log, as `mysqldumpslow` and its like read them.
 
 use keel_base::Warning;
+use keel_query::PlanCounts;
 
 use super::tables::{self, SlowRow};
 use super::writer::Stamp;
@@ -26,8 +27,8 @@ pub struct SlowRecord<'a> {
     pub database: &'a str,
     /// Its text, without passwords.
     pub text: &'a [u8],
-    /// `log_slow_verbosity` asks for the plan: whether a table was read without an index.
-    pub full_scan: Option<bool>,
+    /// `log_slow_verbosity` asks for the plan: how the statement went about its rows.
+    pub plan: Option<PlanCounts>,
     /// It asks for warnings.
     pub warnings: &'a [Warning],
 }
@@ -55,8 +56,8 @@ impl SlowRecord<'_> {
             self.rows_affected,
             self.bytes_sent,
         ));
-        if let Some(full_scan) = self.full_scan {
-            out.push_str(&format!("# Full_scan: {}\n", if full_scan { "Yes" } else { "No" }));
+        if let Some(plan) = &self.plan {
+            out.push_str(&plan_lines(plan));
         }
         if !self.warnings.is_empty() {
             out.push_str("# Warnings\n");
@@ -93,6 +94,32 @@ impl SlowRecord<'_> {
     }
 }
 
+/// What a plan that reads no table whole and keeps no rows has none of.
+fn plan_lines(plan: &PlanCounts) -> String {
+    let yes = |counted: bool| if counted { "Yes" } else { "No" };
+    let joins = plan.select_full_join + plan.select_full_range_join;
+    let sorts = plan.sort_scan + plan.sort_range;
+    if plan.select_scan + joins + sorts + plan.tmp_tables == 0 {
+        return String::new();
+    }
+    let tables = match plan.tmp_tables {
+        0 => String::new(),
+        count => format!("# Tmp_tables: {count}  Tmp_disk_tables: {}\n", plan.tmp_disk_tables),
+    };
+    format!(
+        "{tables}# Full_scan: {}  Full_join: {}  Tmp_table: {}  Tmp_table_on_disk: {}\n\
+         # Filesort: {}  Filesort_on_disk: {}  Merge_passes: {}  Priority_queue: {}\n",
+        yes(plan.select_scan + plan.select_full_join > 0),
+        yes(plan.select_full_join > 0),
+        yes(plan.tmp_tables > 0),
+        yes(plan.tmp_disk_tables > 0),
+        yes(sorts > 0),
+        yes(plan.sort_merge_passes > 0),
+        plan.sort_merge_passes,
+        yes(plan.sort_priority_queue_sorts > 0),
+    )
+}
+
 fn seconds(nanos: u64) -> String {
     let micros = nanos / 1000;
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
@@ -115,7 +142,7 @@ mod tests {
             bytes_sent: 96,
             database: "t",
             text: b"select * from a where j='x'",
-            full_scan: None,
+            plan: None,
             warnings: &[],
         };
         let mut stamp = Stamp::default();

@@ -21,6 +21,9 @@ pub struct Pair {
     pub place: String,
 }
 
+/// Between a file and a line.
+pub const LINE: &str = ", line ";
+
 /// Options in their order.
 pub type Pairs = Vec<Pair>;
 
@@ -43,7 +46,7 @@ fn read_into(path: &Path, depth: usize, pairs: &mut Pairs) -> Result<(), OptionE
     for (number, line) in lines {
         match line {
             Line::Option(name, value) => {
-                pairs.push(Pair { name, value, place: format!("{shown}, line {number}") });
+                pairs.push(Pair { name, value, place: format!("{shown}{LINE}{number}") });
             }
             Line::Include(file) => read_into(&relative(path, &file), depth + 1, pairs)?,
             Line::IncludeDir(folder) => {

@@ -13,6 +13,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use keel_query::Locale;
 use keel_runtime::fs::Fault;
 use keel_runtime::net::Address;
 use keel_runtime::{ReactorChoice, system};
@@ -23,7 +24,7 @@ use self::lines::{Given, What};
 use crate::memory::{self, Budget};
 use crate::tls::{self, Files};
 use crate::variables::{
-    Argument, Effect, Globals, Kind, OF_WORDS, Setting, VarId, alias, apply, table, value, with_word,
+    Argument, Effect, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
 };
 
 /// Why options cannot be used; one line.
@@ -55,6 +56,8 @@ const TLS: &str = "ssl";
 pub struct Options {
     /// Variables that were set, in order.
     changed: Vec<(VarId, Setting)>,
+    /// Who set them.
+    origins: Vec<(VarId, Origin)>,
     /// What `--workers` says; see [`Options::workers`].
     workers: usize,
     /// What `--ssl` says.
@@ -74,6 +77,7 @@ impl Options {
     pub fn new() -> Options {
         Options {
             changed: Vec::new(),
+            origins: Vec::new(),
             workers: 0,
             tls: true,
             reactor: ReactorChoice::Auto,
@@ -234,28 +238,37 @@ impl Options {
         if let Some(checked) = check_names(variable.name, text) {
             setting = checked.map_err(|()| unusable(variable.name, text))?;
         }
-        self.changed.push((id, setting.clone()));
+        self.change(id, setting.clone());
         self.imply(variable.name, &setting);
         for (id, other) in implied(variable.name, Some(setting.as_text())) {
-            self.changed.push((id, other));
+            self.change(id, other);
         }
         Ok(())
+    }
+
+    fn change(&mut self, id: VarId, setting: Setting) {
+        self.changed.push((id, setting));
+        let origin = match self.place.rsplit_once(file::LINE) {
+            Some((path, _)) => Origin::File(path.into()),
+            None => Origin::CommandLine,
+        };
+        self.origins.push((id, origin));
     }
 
     /// Sets what has the same meaning under another name.
     fn imply(&mut self, name: &str, setting: &Setting) {
         if let Some(other) = alias(name) {
-            self.changed.push((table().id(other), setting.clone()));
+            self.change(table().id(other), setting.clone());
         }
         for (switch, list, word, when_in) in OF_WORDS {
             let id = table().id(list);
             if name == *switch {
                 let is_in = (setting.as_u64() != 0) == *when_in;
                 let words = with_word(table().get(id), &self.text(list), word, is_in);
-                self.changed.push((id, words));
+                self.change(id, words);
             } else if name == *list {
                 let has = setting.as_text().split(',').any(|own| own == *word);
-                self.changed.push((table().id(switch), Setting::Bool(has == *when_in)));
+                self.change(table().id(switch), Setting::Bool(has == *when_in));
             }
         }
     }
@@ -440,7 +453,11 @@ impl Options {
         let kept = |id: VarId| apply::KEPT_BY_DEFAULT.contains(&table().get(id).name);
         let kept = self.changed.iter().filter(|(id, _)| kept(*id)).cloned();
         let defaults = facts().filter(|(id, _)| !is_set(*id)).chain(kept);
-        Globals::with_defaults(self.changed.iter().cloned().chain(facts()), defaults, &self.changed)
+        // What the start finds for options that nobody gave; what describes the server itself is compiled in.
+        let is_option = |id: VarId| table().get(id).argument != Argument::NoOption;
+        let found = facts().filter(|(id, setting)| is_option(*id) && *setting != table().get(*id).default);
+        let origins = found.map(|(id, _)| (id, Origin::Auto)).chain(self.origins.iter().cloned());
+        Globals::with_defaults(self.changed.iter().cloned().chain(facts()), defaults, origins)
     }
 }
 
@@ -503,6 +520,9 @@ fn check_names(name: &str, text: &str) -> Option<Result<Setting, ()>> {
     }
     if name.starts_with("collation_") {
         return Some(collation::by_name(text).map(|c| Setting::text(c.name())).ok_or(()));
+    }
+    if matches!(name, "lc_time_names" | "lc_messages") {
+        return Some(Locale::by_name(text).map(|locale| Setting::text(locale.name)).ok_or(()));
     }
     if name == "sql_mode" {
         let mode = keel_value::SqlMode::parse(text);

@@ -54,7 +54,7 @@ fn engines(rows: &mut RowMaker<'_>) {
         ("SUPPORT", text("DEFAULT")),
         ("COMMENT", text(ENGINE_COMMENT)),
         ("TRANSACTIONS", text("YES")),
-        ("XA", text("NO")),
+        ("XA", text("YES")),
         ("SAVEPOINTS", text("YES")),
     ]);
 }
@@ -193,18 +193,19 @@ fn system_variable(
         _ if variable.words.is_empty() => None,
         _ => Some(variable.words.join(",")),
     };
-    let from = if global == variable.default { "COMPILE-TIME" } else { "CONFIG" };
+    let origin = view.state.globals.origin(id);
     rows.row([
         ("VARIABLE_NAME", text(variable.name.to_uppercase())),
         ("SESSION_VALUE", maybe(here.filter(|_| variable.scope != Scope::Global))),
         ("GLOBAL_VALUE", maybe((variable.scope != Scope::SessionOnly).then(|| global.show()))),
-        ("GLOBAL_VALUE_ORIGIN", text(from)),
-        ("DEFAULT_VALUE", text(variable.default.show())),
+        ("GLOBAL_VALUE_ORIGIN", text(origin.name())),
+        ("GLOBAL_VALUE_PATH", maybe(origin.path())),
+        ("DEFAULT_VALUE", maybe(variable.compiled_in.as_deref())),
         ("VARIABLE_SCOPE", text(scope_name(variable.scope))),
-        ("VARIABLE_TYPE", text(kind_name(variable.kind))),
+        ("VARIABLE_TYPE", text(variable.declared)),
         ("VARIABLE_COMMENT", text(comment(variable))),
-        ("NUMERIC_MIN_VALUE", maybe(is_number.then(|| variable.min.to_string()))),
-        ("NUMERIC_MAX_VALUE", maybe(is_number.then(|| variable.max.to_string()))),
+        ("NUMERIC_MIN_VALUE", maybe(is_number.then_some(variable.range_shown.0))),
+        ("NUMERIC_MAX_VALUE", maybe(is_number.then_some(variable.range_shown.1))),
         ("NUMERIC_BLOCK_SIZE", maybe(is_integer.then(|| variable.block.to_string()))),
         ("ENUM_VALUE_LIST", maybe(words)),
         ("READ_ONLY", yes_no(variable.read_only)),
@@ -231,24 +232,12 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Bool => "BOOLEAN",
-        Kind::Int => "BIGINT",
-        Kind::UInt => "BIGINT UNSIGNED",
-        Kind::Double => "DOUBLE",
-        Kind::Enum => "ENUM",
-        Kind::Set => "SET",
-        Kind::Flags => "FLAGSET",
-        Kind::Text => "VARCHAR",
-    }
-}
-
 fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
     use crate::variables::Argument;
     match argument {
         Argument::NoOption => None,
         Argument::Optional => Some("OPTIONAL"),
+        Argument::Flag => Some("NONE"),
         Argument::Required => Some("REQUIRED"),
     }
 }

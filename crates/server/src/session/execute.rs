@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Completion, HandlerCounts, Params, Plan, ResultColumns, RowSink, RowView};
+use keel_query::{Completion, HandlerCounts, Params, Plan, PlanCounts, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::Statement;
 use keel_sql::rows::RowsSpan;
@@ -278,6 +278,7 @@ impl ClientSession {
         if shows_status {
             // SHOW STATUS does not count itself.
             self.core.sql.handler = HandlerCounts::default();
+            self.core.sql.plan_counts = PlanCounts::default();
         }
         self.core.count_handlers();
         match outcome? {

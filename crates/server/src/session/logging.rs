@@ -1,7 +1,7 @@
 //! What a session has logged: its commands, slow statements, and how it came and went.
 
 use keel_base::{SqlError, code};
-use keel_query::StatementKind;
+use keel_query::{PlanCounts, StatementKind};
 use keel_runtime::net::{Connection, Peer};
 use keel_runtime::{time, wait};
 use keel_value::Value;
@@ -21,6 +21,8 @@ pub struct Tally {
     pub rows_affected: u64,
     /// Rows that it read.
     pub rows_examined: u64,
+    /// How it went about them.
+    pub plan: PlanCounts,
     /// When the command, or the statement before it, began and ended.
     pub began: time::Instant,
     /// What had been sent and waited for by then; only told while the slow log is on.
@@ -181,7 +183,7 @@ impl ClientSession {
             bytes_sent: sent.saturating_sub(tally.bytes_before),
             database: sql.database.as_deref().unwrap_or(""),
             text: &crate::secrets::hidden(&text),
-            full_scan: tells("query_plan").then_some(sql.no_index_used),
+            plan: tells("query_plan").then_some(tally.plan),
             warnings: &warnings[..warnings.len().min(warnings_max)],
         };
         let who = Who { id: self.core.client.id, user_host: &user_host };

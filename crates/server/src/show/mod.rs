@@ -156,6 +156,34 @@ fn counter(what: &ShowKind) -> Option<Counter> {
         ShowKind::TableStatus { .. } => Counter::ShowTableStatus,
         ShowKind::Engines => Counter::ShowEngines,
         ShowKind::Grants(_) => Counter::ShowGrants,
+        ShowKind::Authors => Counter::ShowAuthors,
+        ShowKind::BinlogEvents => Counter::ShowBinlogEvents,
+        ShowKind::BinaryLogs => Counter::ShowBinlogs,
+        ShowKind::BinlogStatus => Counter::ShowBinlogStatus,
+        ShowKind::CharacterSets => Counter::ShowCharsets,
+        ShowKind::Collations => Counter::ShowCollations,
+        ShowKind::Contributors => Counter::ShowContributors,
+        ShowKind::CreateUser(_) => Counter::ShowCreateUser,
+        ShowKind::Engine { what, .. } if what.eq_ignore_ascii_case("MUTEX") => Counter::ShowEngineMutex,
+        ShowKind::Engine { .. } => Counter::ShowEngineStatus,
+        ShowKind::Events { .. } => Counter::ShowEvents,
+        ShowKind::Explain { analyze: true, .. } => Counter::ShowAnalyze,
+        ShowKind::Explain { .. } => Counter::ShowExplain,
+        ShowKind::Plugin(_) => Counter::ShowGeneric,
+        ShowKind::OpenTables { .. } => Counter::ShowOpenTables,
+        ShowKind::Plugins | ShowKind::PluginsOfFiles => Counter::ShowPlugins,
+        ShowKind::Privileges => Counter::ShowPrivileges,
+        ShowKind::Profile => Counter::ShowProfile,
+        ShowKind::Profiles => Counter::ShowProfiles,
+        ShowKind::ReplicaHosts => Counter::ShowReplicaHosts,
+        ShowKind::ReplicaStatus { .. } => Counter::ShowReplicaStatus,
+        ShowKind::Triggers { .. } => Counter::ShowTriggers,
+        ShowKind::RoutineStatus { kind } => match kind.as_str() {
+            "FUNCTION" => Counter::ShowFunctionStatus,
+            "PACKAGE" => Counter::ShowPackageStatus,
+            "PACKAGE BODY" => Counter::ShowPackageBodyStatus,
+            _ => Counter::ShowProcedureStatus,
+        },
         _ => return None,
     })
 }
@@ -207,6 +235,16 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::CharacterSets => of(core, "CHARACTER_SETS", admin::CHARACTER_SETS),
         ShowKind::Collations => of(core, "COLLATIONS", admin::COLLATIONS),
         ShowKind::Plugins => of(core, "PLUGINS", admin::PLUGINS),
+        ShowKind::PluginsOfFiles => {
+            let all = of(core, "PLUGINS", admin::PLUGINS)?;
+            Ok(Rows { rows: Vec::new(), ..all })
+        }
+        ShowKind::Plugin(name) => {
+            let headings = admin::headings(name);
+            let columns: Vec<(&str, &str)> =
+                headings.iter().map(|(heading, column)| (heading.as_str(), *column)).collect();
+            of(core, name, &columns)
+        }
         ShowKind::CreateView(table) => tables::create_view(core, table),
         other => admin::rows(core, other),
     }

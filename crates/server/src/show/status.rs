@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
+use keel_query::account::{Account, Accounts, PUBLIC};
 use keel_storage::EngineStatus;
 
 use crate::counters::Counter;
@@ -64,9 +65,26 @@ fn known(state: &ServerState, session: Option<&Client>) -> Vec<(&'static str, St
     ] {
         found.push((name, value.to_string()));
     }
+    found.extend(accounts(&state.database().catalog().accounts));
     found.extend(engine(&state.engine.status()));
     found.push(("Innodb_truncated_status_writes", state.cut_reports().to_string()));
     found
+}
+
+/// How many users, roles and grants there are.
+fn accounts(all: &Accounts) -> Vec<(&'static str, String)> {
+    let sum = |of: &dyn Fn(&Account) -> usize| all.all().map(|account| of(account)).sum::<usize>();
+    let columns = |account: &Account| account.tables.values().map(|grants| grants.columns.len()).sum();
+    let numbers = [
+        ("Acl_users", all.users().count()),
+        ("Acl_roles", all.roles().filter(|role| *role.user != *PUBLIC).count()),
+        ("Acl_database_grants", sum(&|account| account.databases.len())),
+        ("Acl_table_grants", sum(&|account| account.tables.len())),
+        ("Acl_column_grants", sum(&columns)),
+        ("Acl_role_grants", sum(&|account| account.roles.len())),
+        ("Acl_proxy_users", sum(&|account| account.proxied.len())),
+    ];
+    numbers.map(|(name, number)| (name, number.to_string())).into()
 }
 
 /// `-1` as an unsigned number: certificates' chains may be as long as they are.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_query::{AlterAlgorithm, SessionVars};
+use keel_query::{AlterAlgorithm, Locale, SessionVars};
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::Utc;
@@ -45,6 +45,7 @@ const COPIED: &[&str] = &[
     "innodb_snapshot_isolation",
     "innodb_strict_mode",
     "join_buffer_size",
+    "lc_time_names",
     "lock_wait_timeout",
     "long_query_time",
     "max_allowed_packet",
@@ -115,6 +116,9 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "innodb_strict_mode" => vars.innodb_strict = setting.is_on(),
         "innodb_snapshot_isolation" => vars.snapshot_isolation = setting.is_on(),
         "join_buffer_size" => vars.join_buffer_bytes = setting.as_u64(),
+        "lc_time_names" => {
+            vars.time_names = Locale::by_name(setting.as_text()).unwrap_or_else(Locale::english);
+        }
         "lock_wait_timeout" => vars.lock_wait_timeout = setting.as_u64(),
         "long_query_time" => vars.long_query_micros = (setting.as_f64() * 1e6) as u64,
         "max_allowed_packet" => vars.max_allowed_packet = setting.as_u64(),

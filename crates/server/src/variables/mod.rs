@@ -79,6 +79,8 @@ pub enum Argument {
     NoOption,
     /// `--name` or `--name=value`.
     Optional,
+    /// The same, by name an option without a value: those of InnoDB that are on or off.
+    Flag,
     /// `--name=value`.
     Required,
 }
@@ -92,13 +94,21 @@ pub struct Variable {
     pub scope: Scope,
     /// What it holds.
     pub kind: Kind,
+    /// What MariaDB calls that: VARIABLE_TYPE.
+    pub declared: &'static str,
     /// What it holds where nobody said otherwise.
     pub default: Setting,
-    /// Least value of numbers.
+    /// DEFAULT_VALUE: what is compiled in, which the start may change; None where nothing is.
+    pub compiled_in: Option<String>,
+    /// Least value of integers.
     pub min: i64,
-    /// Greatest value of numbers.
+    /// Greatest value of integers.
     pub max: u64,
-    /// Integers are rounded down to a multiple of it.
+    /// Least and greatest value of numbers with a fraction.
+    pub range: (f64, f64),
+    /// Least and greatest value as they are shown.
+    pub range_shown: (&'static str, &'static str),
+    /// Integers are rounded down to a multiple of it, where it is not 0.
     pub block: u64,
     /// Words of enums, sets and flags.
     pub words: Vec<&'static str>,
@@ -214,23 +224,32 @@ impl Table {
     }
 }
 
-/// Fields of a line of `table.tsv`: name, scope, kind, default, min, max, block, words, access, argument, effect.
+/// Fields of a line of `table.tsv`: name, scope, kind, default, min, max, block, words, access, argument, effect. The default is
+/// `compiled in=>at the start` where the two are not the same. Kinds with a 4 are of 32 bits.
 const FIELDS: usize = 11;
 
 fn read_line(line: &'static str) -> Variable {
     let fields: Vec<&'static str> = line.split('\t').collect();
     assert_eq!(fields.len(), FIELDS, "{line}");
-    let kind = match fields[2] {
-        "b" => Kind::Bool,
-        "i" => Kind::Int,
-        "u" => Kind::UInt,
-        "d" => Kind::Double,
-        "e" if fields[7].is_empty() => Kind::Text,
-        "e" => Kind::Enum,
-        "s" => Kind::Set,
-        "f" => Kind::Flags,
-        _ => Kind::Text,
+    let (kind, declared) = match fields[2] {
+        "b" => (Kind::Bool, "BOOLEAN"),
+        "i" => (Kind::Int, "BIGINT"),
+        "i4" => (Kind::Int, "INT"),
+        "u" => (Kind::UInt, "BIGINT UNSIGNED"),
+        "u4" => (Kind::UInt, "INT UNSIGNED"),
+        "d" => (Kind::Double, "DOUBLE"),
+        // Names of character sets and the like: words that other tables list.
+        "e" if fields[7].is_empty() => (Kind::Text, "ENUM"),
+        "e" => (Kind::Enum, "ENUM"),
+        "s" => (Kind::Set, "SET"),
+        "f" => (Kind::Flags, "FLAGSET"),
+        _ => (Kind::Text, "VARCHAR"),
     };
+    let (compiled_in, at_start) = match fields[3].split_once("=>") {
+        Some((compiled_in, at_start)) => (Some(compiled_in.to_string()), at_start),
+        None => (None, fields[3]),
+    };
+    let default = default_of(kind, at_start);
     let effect = match fields[10].split_at(1) {
         ("+", _) => Effect::Acts,
         ("*", how) => Effect::Chosen(how),
@@ -246,14 +265,22 @@ fn read_line(line: &'static str) -> Variable {
             _ => Scope::SessionOnly,
         },
         kind,
-        default: default_of(kind, fields[3]),
+        declared,
+        compiled_in: match fields[9] {
+            "n" => None,
+            _ => compiled_in.or_else(|| Some(default.show())),
+        },
+        default,
+        range: (fields[4].parse().unwrap_or(f64::MIN), fields[5].parse().unwrap_or(f64::MAX)),
+        range_shown: (fields[4], fields[5]),
         min: fields[4].parse().unwrap_or(0),
         max: fields[5].parse().unwrap_or(u64::MAX),
-        block: fields[6].parse().unwrap_or(1).max(1),
+        block: fields[6].parse().unwrap_or(0),
         words: if fields[7].is_empty() { Vec::new() } else { fields[7].split(',').collect() },
         read_only: fields[8] == "r",
         argument: match fields[9] {
             "O" => Argument::Optional,
+            "F" => Argument::Flag,
             "R" => Argument::Required,
             _ => Argument::NoOption,
         },
@@ -275,11 +302,50 @@ fn default_of(kind: Kind, text: &'static str) -> Setting {
 /// The values of all variables at one moment.
 pub type Settings = Arc<[Setting]>;
 
+/// Who gave a global value: GLOBAL_VALUE_ORIGIN.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Origin {
+    /// The table.
+    #[default]
+    CompiledIn,
+    /// The start, by what it found.
+    Auto,
+    /// The command line.
+    CommandLine,
+    /// An option file: its path.
+    File(Arc<str>),
+    /// SET GLOBAL.
+    Sql,
+}
+
+impl Origin {
+    /// MariaDB's word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Origin::CompiledIn => "COMPILE-TIME",
+            Origin::Auto => "AUTO",
+            Origin::CommandLine => "COMMAND-LINE",
+            Origin::File(_) => "CONFIG",
+            Origin::Sql => "SQL",
+        }
+    }
+
+    /// The option file.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Origin::File(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// The global values.
 pub struct Globals {
     values: RwLock<Settings>,
     /// Where SET GLOBAL x = DEFAULT goes.
     defaults: Settings,
+    /// Who gave each value.
+    origins: RwLock<Vec<Origin>>,
     /// Those whose values somebody chose.
     chosen: RwLock<Vec<bool>>,
 }
@@ -287,14 +353,14 @@ pub struct Globals {
 impl Globals {
     /// The table's defaults, with what the server was started with.
     pub fn new(changed: impl IntoIterator<Item = (VarId, Setting)>) -> Globals {
-        Globals::with_defaults(changed, [], &[])
+        Globals::with_defaults(changed, [], [])
     }
 
-    /// The same; `defaults` are other defaults than the table's, `chosen` what somebody chose.
+    /// The same; `defaults` are other defaults than the table's, `origins` who gave values that are not the table's.
     pub fn with_defaults(
         changed: impl IntoIterator<Item = (VarId, Setting)>,
         defaults: impl IntoIterator<Item = (VarId, Setting)>,
-        chosen: &[(VarId, Setting)],
+        origins: impl IntoIterator<Item = (VarId, Origin)>,
     ) -> Globals {
         let of = |changed: &mut dyn Iterator<Item = (VarId, Setting)>| {
             let mut values: Vec<Setting> = table().variables.iter().map(|v| v.default.clone()).collect();
@@ -303,12 +369,14 @@ impl Globals {
             }
             Settings::from(values)
         };
-        let mut are_chosen = vec![false; table().variables.len()];
-        chosen.iter().for_each(|(id, _)| are_chosen[usize::from(id.0)] = true);
+        let mut all_origins = vec![Origin::CompiledIn; table().variables.len()];
+        origins.into_iter().for_each(|(id, origin)| all_origins[usize::from(id.0)] = origin);
+        let chosen = all_origins.iter().map(|origin| !matches!(origin, Origin::CompiledIn | Origin::Auto));
         Globals {
             values: RwLock::new(of(&mut changed.into_iter())),
             defaults: of(&mut defaults.into_iter()),
-            chosen: RwLock::new(are_chosen),
+            chosen: RwLock::new(chosen.collect()),
+            origins: RwLock::new(all_origins),
         }
     }
 
@@ -317,8 +385,9 @@ impl Globals {
         self.chosen.read()[usize::from(id.0)]
     }
 
-    /// Notes whether somebody chose the value.
+    /// Notes that SET GLOBAL gave the value, and whether it was chosen or DEFAULT.
     pub fn set_chosen(&self, id: VarId, chosen: bool) {
+        self.origins.write()[usize::from(id.0)] = Origin::Sql;
         self.chosen.write()[usize::from(id.0)] = chosen;
     }
 
@@ -348,6 +417,11 @@ impl Globals {
         let mut copy = values.to_vec();
         copy[usize::from(id.0)] = setting;
         *values = copy.into();
+    }
+
+    /// Who gave the value.
+    pub fn origin(&self, id: VarId) -> Origin {
+        self.origins.read()[usize::from(id.0)].clone()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use keel_base::{Level, SqlResult, Warning, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_query::Locale;
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named;
@@ -82,7 +83,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             Ok(())
         }
         SetItem::UserVar { name, value } => {
-            let value = core.evaluate(value, params)?;
+            let value = core.evaluate_in("SET", value, params)?;
             changes.push(Change::User { name: name.clone(), value });
             Ok(())
         }
@@ -159,7 +160,7 @@ fn check_scope(variable: &Variable, scope: VarScope) -> SqlResult<bool> {
 fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
     match expr {
         Expr::Column(column) if column.table.is_none() => Ok(Value::bytes(column.column.as_bytes())),
-        _ => core.evaluate(expr, params).map(|evaluated| evaluated.value),
+        _ => core.evaluate_in("SET", expr, params).map(|evaluated| evaluated.value),
     }
 }
 
@@ -176,6 +177,9 @@ fn text_of_nothing(core: &Core, variable: &Variable, value: Value) -> Value {
 
 fn default_value(core: &Core, id: VarId, global: bool) -> SqlResult<Setting> {
     let variable = table().get(id);
+    if matches!(variable.name, "identity" | "last_insert_id") {
+        return Err(errors::no_default(variable.name));
+    }
     if global {
         return Ok(core.state.globals.default_of(id));
     }
@@ -191,7 +195,13 @@ fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>)
     if core.sql.vars.sql_mode.has(keel_value::SqlMode::STRICT_ALL_TABLES) {
         return Err(errors::wrong_value_for_var(variable.name, from));
     }
-    core.sql.warn(errors::truncated_wrong_value(variable.name, from));
+    // MariaDB's message has room for so much of the name.
+    const SHOWN_MAX: usize = 32;
+    let name = match variable.name.get(..SHOWN_MAX - 3) {
+        Some(begin) if variable.name.len() > SHOWN_MAX => format!("{begin}..."),
+        _ => variable.name.to_string(),
+    };
+    core.sql.warn(errors::truncated_wrong_value(name, from));
     Ok(())
 }
 
@@ -202,7 +212,7 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
     match name {
         _ if name.starts_with("character_set_") => charset_setting(variable, value).map(Accepted::exactly),
         _ if name.starts_with("collation_") => collation_setting(variable, value).map(Accepted::exactly),
-        "time_zone" => zone_setting(value).map(Accepted::exactly),
+        "time_zone" => zone_setting(variable, value).map(Accepted::exactly),
         "tx_isolation" | "tx_read_only" if !global && core.sql.in_transaction() => {
             value::accept(variable, value)
         }
@@ -232,13 +242,60 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         "log_output" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
             Err(errors::wrong_value_for_var(name, ""))
         }
+        "default_master_connection" if value.is_null() => Err(errors::wrong_value_for_var(name, "NULL")),
+        "query_cache_type" if !global => {
+            let accepted = value::accept(variable, value)?;
+            let is_off = |setting: &Setting| setting.as_text() == "OFF";
+            match is_off(&core.state.globals.get(id)) && !is_off(&accepted.setting) {
+                true => Err(errors::query_cache_is_globally_disabled()),
+                false => Ok(accepted),
+            }
+        }
+        // Columns and pages are compressed by zlib alone, and nothing is encrypted.
+        "innodb_compression_algorithm" => {
+            let accepted = value::accept(variable, value)?;
+            match accepted.setting.as_text() {
+                "none" | "zlib" => Ok(accepted),
+                other => Err(errors::wrong_value_for_var(name, other)),
+            }
+        }
+        "innodb_encrypt_tables" => {
+            let accepted = value::accept(variable, value)?;
+            match accepted.setting.as_text() {
+                "OFF" => Ok(accepted),
+                _ => Err(errors::wrong_value_for_var(name, shown(value))),
+            }
+        }
+        // What they ask for is over when SET ends.
+        "innodb_buffer_pool_dump_now" | "innodb_buffer_pool_load_now" | "innodb_buffer_pool_load_abort" => {
+            value::accept(variable, value)?;
+            Ok(Accepted::exactly(Setting::Bool(false)))
+        }
+        "replicate_do_table"
+        | "replicate_ignore_table"
+        | "replicate_wild_do_table"
+        | "replicate_wild_ignore_table"
+        | "replicate_rewrite_db" => {
+            let accepted = value::accept(variable, value)?;
+            let mark = if name == "replicate_rewrite_db" { "->" } else { "." };
+            let mut rules = accepted.setting.as_text().split(',').filter(|rule| !rule.trim().is_empty());
+            match rules.all(|rule| rule.contains(mark)) {
+                true => Ok(accepted),
+                false => Err(errors::wrong_arguments("SET")),
+            }
+        }
         "innodb_buffer_pool_size" => size::accept_pool(variable, value),
         "session_track_system_variables" => tracked_setting(variable, value).map(Accepted::exactly),
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
             let old =
                 if global { core.state.globals.get(id) } else { core.client.settings.lock().get(id).clone() };
-            merge_flags(variable, old.as_text(), accepted.setting.as_text()).map(Accepted::exactly)
+            let merged = merge_flags(variable, old.as_text(), accepted.setting.as_text())?;
+            let is_on = |flag: &str| merged.as_text().split(',').any(|own| own == flag);
+            if name == "optimizer_switch" && !is_on("in_to_exists=on") && !is_on("materialization=on") {
+                return Err(errors::illegal_subquery_optimizer_switches());
+            }
+            Ok(Accepted::exactly(merged))
         }
         _ => value::accept(variable, value),
     }
@@ -288,9 +345,7 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 
 /// Names of variables with commas between, or `*`.
 fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    if value.is_null() {
-        return Err(errors::wrong_value_for_var(variable.name, "NULL"));
-    }
+    let Value::Bytes(_) = value else { return Err(no_text(variable, value)) };
     let text = shown(value);
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "*");
     for name in names {
@@ -299,10 +354,16 @@ fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     Ok(Setting::text(&text))
 }
 
-fn zone_setting(value: &Value) -> SqlResult<Setting> {
-    if value.is_null() {
-        return Err(errors::wrong_value_for_var("time_zone", "NULL"));
+/// 1231 for NULL, 1232 for what is no text either.
+fn no_text(variable: &Variable, value: &Value) -> SqlError {
+    match value {
+        Value::Null => errors::wrong_value_for_var(variable.name, "NULL"),
+        _ => errors::wrong_type_for_var(variable.name),
     }
+}
+
+fn zone_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    let Value::Bytes(_) = value else { return Err(no_text(variable, value)) };
     let text = shown(value);
     let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
     Ok(Setting::text(&name))
@@ -310,8 +371,10 @@ fn zone_setting(value: &Value) -> SqlResult<Setting> {
 
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     const OTHERS: &[&str] = &["MyISAM", "Aria", "MEMORY", "CSV", "MRG_MyISAM"];
-    if value.is_null() {
-        return Ok(Setting::Null);
+    match value {
+        Value::Null => return Ok(Setting::Null),
+        Value::Bytes(_) => {}
+        _ => return Err(errors::wrong_type_for_var(variable.name)),
     }
     let name = shown(value);
     if name.eq_ignore_ascii_case("innodb") {
@@ -326,13 +389,14 @@ fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 
 /// Messages are English whatever is asked for; names that have the form of a locale are kept.
 fn locale_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    let name = match value {
-        Value::Bytes(_) => shown(value),
-        Value::Int(0) => "en_US".into(),
+    let found = match value {
+        Value::Bytes(_) => Locale::by_name(&shown(value)),
+        Value::Int(number) => u64::try_from(*number).ok().and_then(Locale::by_number),
+        Value::UInt(number) => Locale::by_number(*number),
+        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
         _ => return Err(errors::wrong_type_for_var(variable.name)),
     };
-    let has_form = name.len() >= 5 && name.as_bytes()[2] == b'_' && name.is_ascii();
-    if has_form { Ok(Setting::text(&name)) } else { Err(errors::unknown_locale(name)) }
+    found.map(|locale| Setting::text(locale.name)).ok_or_else(|| errors::unknown_locale(shown(value)))
 }
 
 /// Variables that change together: a character set and its collation, a name and its alias.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, error::errors};
-use keel_value::Value;
+use keel_value::{SqlType, Value, convert};
 
 use super::{Kind, Variable};
 
@@ -111,8 +111,11 @@ pub fn shown(value: &Value) -> String {
         Value::Null => "NULL".into(),
         Value::Int(v) => v.to_string(),
         Value::UInt(v) => v.to_string(),
-        Value::Double(v) => v.to_string(),
-        Value::Float(v) => v.to_string(),
+        Value::Double(_) | Value::Float(_) => {
+            let mut out = Vec::new();
+            convert::to_text(value.as_ref(), &SqlType::double(), &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        }
         Value::Decimal(v) => {
             let mut out = Vec::new();
             v.append_to(&mut out);
@@ -140,7 +143,7 @@ pub fn accept(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
         Kind::Double => accept_double(variable, value),
         Kind::Enum => accept_enum(variable, value).map(Accepted::exactly),
         Kind::Set => accept_set(variable, value).map(Accepted::exactly),
-        Kind::Flags => Ok(Accepted::exactly(Setting::Text(text_of(variable, value)?.into()))),
+        Kind::Flags => accept_flags(variable, value).map(Accepted::exactly),
         Kind::Text => match value {
             Value::Null => Ok(Accepted::exactly(Setting::Null)),
             _ => Ok(Accepted::exactly(Setting::Text(text_of(variable, value)?.into()))),
@@ -171,8 +174,10 @@ fn accept_integer(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
     let low = if variable.kind == Kind::UInt { variable.min.max(0) } else { variable.min };
     let high = i128::from(variable.max);
     let clamped = wanted.clamp(i128::from(low), high.max(i128::from(low)));
-    let rounded = clamped - clamped.rem_euclid(i128::from(variable.block));
-    let truncated_from = (rounded != wanted).then(|| wanted.to_string());
+    let rounded = clamped - clamped.rem_euclid(i128::from(variable.block.max(1)));
+    // What is no number of 64 bits with a sign is the greatest of them.
+    let said = if variable.kind == Kind::Int { wanted.min(i128::from(i64::MAX)) } else { wanted };
+    let truncated_from = (rounded != wanted).then(|| said.to_string());
     let setting = match variable.kind {
         Kind::Int => Setting::Int(i64::try_from(rounded).unwrap_or(i64::MAX)),
         _ => Setting::UInt(u64::try_from(rounded).unwrap_or(u64::MAX)),
@@ -189,8 +194,8 @@ fn accept_double(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
         Value::Decimal(v) => v.to_f64(),
         _ => return Err(wrong_type(variable)),
     };
-    let clamped = wanted.clamp(variable.min as f64, variable.max as f64);
-    let truncated_from = (clamped != wanted).then(|| shown(value));
+    let clamped = wanted.clamp(variable.range.0, variable.range.1);
+    let truncated_from = (clamped != wanted).then(|| shown(&Value::Double(wanted)));
     Ok(Accepted { setting: Setting::Double(clamped), truncated_from })
 }
 
@@ -225,6 +230,24 @@ fn accept_set(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     let words: Vec<&str> =
         variable.words.iter().enumerate().filter(|(i, _)| bits & 1 << i != 0).map(|(_, w)| *w).collect();
     Ok(Setting::Text(words.join(",").into()))
+}
+
+/// Changes of flags as words; a number says of each flag whether it is on.
+fn accept_flags(variable: &Variable, value: &Value) -> SqlResult<Setting> {
+    let bits = match value {
+        Value::Int(v) => u64::try_from(*v).map_err(|_| wrong_value(variable, value))?,
+        Value::UInt(v) => *v,
+        _ => return Ok(Setting::Text(text_of(variable, value)?.into())),
+    };
+    let names: Vec<&str> =
+        variable.default.as_text().split(',').filter_map(|flag| Some(flag.split_once('=')?.0)).collect();
+    if names.len() < 64 && bits >> names.len() != 0 {
+        return Err(wrong_value(variable, value));
+    }
+    let state = |place: usize| if bits >> place & 1 != 0 { "on" } else { "off" };
+    let flags: Vec<String> =
+        names.iter().enumerate().map(|(place, name)| format!("{name}={}", state(place))).collect();
+    Ok(Setting::Text(flags.join(",").into()))
 }
 
 /// Merges `a=on,b=off,c=default` into what the flags were.
@@ -274,9 +297,9 @@ pub fn from_option(variable: &Variable, text: &str) -> Option<Setting> {
             let number = parse_size(text)?;
             accept_integer(variable, &number).ok().map(|accepted| accepted.setting)
         }
-        Kind::Double => Some(Setting::Double(
-            text.trim().parse::<f64>().ok()?.clamp(variable.min as f64, variable.max as f64),
-        )),
+        Kind::Double => {
+            Some(Setting::Double(text.trim().parse::<f64>().ok()?.clamp(variable.range.0, variable.range.1)))
+        }
         Kind::Enum | Kind::Set => {
             let value = match text.parse::<u64>() {
                 Ok(number) => Value::UInt(number),

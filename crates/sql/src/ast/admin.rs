@@ -193,6 +193,8 @@ pub enum ShowKind {
     Collations,
     /// `PLUGINS [SONAME 'x']`
     Plugins,
+    /// PLUGINS SONAME: those of libraries.
+    PluginsOfFiles,
     /// PRIVILEGES
     Privileges,
     /// `GRANTS [FOR account]; none is the current user`.
@@ -239,7 +241,8 @@ pub enum ShowKind {
         /// The connection.
         connection: Box<Expr>,
     },
-    /// A table of information_schema by its plugin's SHOW: CLIENT_STATISTICS, USER_STATISTICS, INDEX_STATISTICS, TABLE_STATISTICS, LOCALES, ... upper case.
+    /// A table of information_schema by its plugin's SHOW: CLIENT_STATISTICS, INDEX_STATISTICS, TABLE_STATISTICS, USER_STATISTICS
+    /// or USER_VARIABLES, in upper case.
     Plugin(String),
 }
 

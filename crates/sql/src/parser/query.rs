@@ -470,7 +470,8 @@ impl Parser<'_> {
         match self.peek().tok {
             Tok::Int => self.literal(),
             Tok::Param if self.options.prepare => Ok(Expr::Param(self.advance().index)),
-            _ if self.at_ident() => Ok(Self::bare_word(self.ident()?)),
+            // Names are variables of stored programs.
+            _ if self.at_ident() => Err(errors::sp_undeclared_var(self.ident()?)),
             _ => Err(self.unexpected()),
         }
     }

@@ -7,31 +7,21 @@ use crate::lexer::Tok;
 use keel_base::SqlResult;
 
 /// Tables that a plugin lets SHOW and FLUSH name.
-pub(super) const PLUGIN_TABLES: &[&str] = &[
-    "CLIENT_STATISTICS",
-    "INDEX_STATISTICS",
-    "TABLE_STATISTICS",
-    "USER_STATISTICS",
-    "LOCALES",
-    "QUERY_RESPONSE_TIME",
-    "QUERY_CACHE_INFO",
-    "METADATA_LOCK_INFO",
-    "USER_VARIABLES",
-    "PACKAGE",
-];
+pub(super) const PLUGIN_TABLES: &[&str] =
+    &["CLIENT_STATISTICS", "INDEX_STATISTICS", "TABLE_STATISTICS", "USER_STATISTICS", "USER_VARIABLES"];
 
 impl Parser<'_> {
     /// At SHOW.
     pub(super) fn show_statement(&mut self) -> SqlResult<Statement> {
         self.advance();
         let what = self.show_kind()?;
-        let filter = if takes_filter(&what) { self.show_filter()? } else { None };
+        let filter = if takes_filter(&what) { self.show_filter(&what)? } else { None };
         Ok(Statement::Show(Box::new(Show { what, filter })))
     }
 
-    /// LIKE or WHERE.
-    fn show_filter(&mut self) -> SqlResult<Option<ShowFilter>> {
-        if self.accept_kw(Kw::LIKE) {
+    /// LIKE or WHERE; tables of plugins are named in no column that LIKE could mean.
+    fn show_filter(&mut self, what: &ShowKind) -> SqlResult<Option<ShowFilter>> {
+        if !matches!(what, ShowKind::Plugin(_)) && self.accept_kw(Kw::LIKE) {
             return Ok(Some(ShowFilter::Like(self.string()?)));
         }
         if self.accept_kw(Kw::WHERE) {
@@ -181,6 +171,7 @@ impl Parser<'_> {
             Kw::PLUGINS => {
                 if self.accept_kw(Kw::SONAME) {
                     self.string()?;
+                    return Ok(Some(ShowKind::PluginsOfFiles));
                 }
                 ShowKind::Plugins
             }

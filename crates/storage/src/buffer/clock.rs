@@ -152,6 +152,11 @@ impl Pool {
         (asked && short) || !self.free_waiters.lock().is_empty()
     }
 
+    /// Whether the pool holds all the pages that it can: only what the cleaner keeps free for the next reads is free.
+    pub fn is_full(&self) -> bool {
+        self.free_count() <= 2 * low_mark(self.len())
+    }
+
     /// Frames that the cleaner should free now.
     pub fn frames_short(&self) -> usize {
         (2 * low_mark(self.len())).saturating_sub(self.free_count())

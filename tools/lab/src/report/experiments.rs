@@ -11,8 +11,9 @@ use crate::report::study::{self, Study};
 use crate::report::table::Table;
 use crate::report::verdict::{self, Checked, Verdict};
 use crate::report::words;
+use crate::stats;
 
-const HEAD: &str = "# Experiments\n\nThe five reports' experiments, measured again by `keel lab`; `keel lab report --experiments FILE DIR...` writes this page. Ratios are\nmedians over pairs with their 95 % interval. A verdict of one pair is \"cannot tell\".\n\n";
+const HEAD: &str = "# Experiments\n\nThe five reports' experiments, measured again by `keel lab`; `keel lab report --experiments FILE DIR...` writes this page. Ratios are\nmedians over pairs with their 95 % interval. A verdict of one pair is \"cannot tell\". Keel against MariaDB is Keel's first arm, without\nsettings where the scenario has such a one, over that of MariaDB's that did best in the same cell.\n\n";
 
 /// The page of what the folders hold. Where a scenario was measured more than once, full runs go before quick ones, and
 /// then later folders before earlier ones. Folders that cannot be read are said below the table.
@@ -67,6 +68,7 @@ fn rows(studies: &[Study]) -> Table {
         "the report's",
         "verdict",
         "why",
+        "Keel over MariaDB [95 %]",
     ]);
     let place = |study: &&Study| {
         let place = found::SCENARIOS.iter().position(|name| *name == study.scenario);
@@ -104,6 +106,7 @@ fn row(study: &Study) -> Vec<String> {
         claim.map_or_else(|| "–".to_owned(), |claim| words::range(claim.ratio)),
         told,
         why(study, &shown),
+        between_engines(study),
     ]
 }
 
@@ -147,6 +150,37 @@ fn against_reference(study: &Study) -> String {
             parts.push(format!("{}{place}: {}", of.name, words::estimate(ratio)));
         }
     }
+    if parts.is_empty() { "–".to_owned() } else { capped(parts) }
+}
+
+/// Keel without settings over the best of MariaDB's arms, by cell.
+fn between_engines(study: &Study) -> String {
+    let of_engine = |name: &'static str| {
+        (0..study.arms.len()).filter(move |arm| study.arms[*arm].engine.eq_ignore_ascii_case(name))
+    };
+    let is_unset = |arm: &usize| study.run_of(*arm).is_some_and(|run| run.server.settings.is_empty());
+    let Some(keel) = of_engine("keel").find(is_unset).or_else(|| of_engine("keel").next()) else {
+        return "–".to_owned();
+    };
+    let one = |cell: usize| {
+        let level = |arm: &usize| study.group(*arm, cell)?.level.as_ref().map(|level| level.value);
+        let best = of_engine("mariadb")
+            .filter(|arm| level(arm).is_some())
+            .max_by(|a, b| level(a).partial_cmp(&level(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+        let (ratios, _) =
+            study::divide(&study.values(keel, cell, study.figure), &study.values(best, cell, study.figure));
+        let ratio = stats::estimate(&ratios)?;
+        let names = (&study.cells[cell].name, &study.arms[best].setting);
+        let place = match names {
+            (cell, setting) if cell.is_empty() || study.cells.len() == 1 => setting.clone(),
+            (cell, setting) if setting.is_empty() => cell.clone(),
+            (cell, setting) => format!("{cell}, {setting}"),
+        };
+        let place = if place.is_empty() { place } else { format!("{place}: ") };
+        Some(format!("{place}{}", words::estimate(&ratio)))
+    };
+    let parts: Vec<String> =
+        (0..study.cells.len()).filter(|cell| !study.is_open(*cell)).filter_map(one).collect();
     if parts.is_empty() { "–".to_owned() } else { capped(parts) }
 }
 

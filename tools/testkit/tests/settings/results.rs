@@ -80,6 +80,7 @@ const PROBES: &[Probe] = &[
         "SET {name}={}; SELECT CONCAT('a', CHAR(10), 'b') REGEXP 'a.b'",
     ),
     ("default_week_format", ["0", "1"], "SET {name}={}; SELECT WEEK('2023-01-01')"),
+    ("lc_time_names", ["'en_US'", "'de_DE'"], "SET {name}={}; SELECT DAYNAME('2020-03-01')"),
     ("div_precision_increment", ["4", "9"], "SET {name}={}; SELECT 1 / 3"),
     (
         "foreign_key_checks",

@@ -9,7 +9,7 @@ use keel_value::row::{self, RowRef};
 
 use super::super::assign::write_row;
 use super::super::check::is_ignorable;
-use super::super::foreign::is_of_foreign_key;
+use super::super::foreign::{Ties, is_of_foreign_key};
 use super::super::rows::{self, Written};
 use super::{Work, transaction};
 use crate::catalog::TableDef;
@@ -110,7 +110,9 @@ impl Work<'_> {
                 self.give_back_auto_value();
                 return self.update_existing(session, table, &primary);
             }
-            if self.old == self.row && is_last_unique(table, position) {
+            // A row that others name goes and comes back, even where it stays the same: they go, or keep it, with it.
+            let is_named = self.ties.as_ref().is_some_and(Ties::is_named);
+            if self.old == self.row && is_last_unique(table, position) && !is_named {
                 self.counts.copied += 1;
                 return self.give_back(session);
             }

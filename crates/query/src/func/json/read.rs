@@ -242,6 +242,12 @@ fn extract_one(document: &[u8], path: &Path<'_>) -> Result<Option<(usize, usize)
 }
 
 fn length_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    if let Some(path) = args.get(1)
+        && !matches!(path.class(), Class::String | Class::Null)
+    {
+        let found = keel_value::convert::type_name(&path.ty);
+        return Err(errors::illegal_parameter_data_type_for_operation(found, "json_length"));
+    }
     like_document(cx, args);
     Ok((int(10), true))
 }
