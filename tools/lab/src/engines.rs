@@ -119,6 +119,14 @@ fn local(kind: Kind, name: &str, program: PathBuf) -> Result<Engine, String> {
     Ok(Engine { kind, name: name.into(), program, version, commit: None, remote: None })
 }
 
+/// What keeps a password out of a file of settings, from which sysbench reads it so that no list of processes shows it.
+fn unreadable(password: &str) -> Option<&'static str> {
+    if password.starts_with('#') {
+        return Some("begins with #");
+    }
+    password.contains(|c: char| c.is_whitespace() || c.is_control()).then_some("has white space")
+}
+
 /// A server at `host:port`; who logs in stands in `KEEL_LAB_USER` and `KEEL_LAB_PASSWORD`.
 fn remote(word: &str) -> Result<Result<Engine, String>, String> {
     let (host, port) = word.rsplit_once(':').ok_or("an address is HOST:PORT")?;
@@ -128,6 +136,11 @@ fn remote(word: &str) -> Result<Result<Engine, String>, String> {
         password: env::var("KEEL_LAB_PASSWORD").unwrap_or_default(),
         ..Login::default()
     };
+    if let Some(why) = unreadable(&login.password) {
+        return Err(format!(
+            "KEEL_LAB_PASSWORD {why}, which sysbench's settings cannot hold: use another account"
+        ));
+    }
     let address = Address::Tcp(host.into(), port);
     let client = match Client::connect(&address, &login) {
         Ok(client) => client,
@@ -182,6 +195,15 @@ mod tests {
             ["mysql", "keel"]
         );
         assert!(skipped[0].why.contains("/nowhere/mysqld"), "{skipped:?}");
+    }
+
+    #[test]
+    fn passwords_that_sysbench_would_read_as_others_are_refused() {
+        for (password, fits) in
+            [("p#w\"x'=\\", true), ("", true), ("#pw", false), ("p w", false), ("pw\n", false)]
+        {
+            assert_eq!(unreadable(password).is_none(), fits, "{password:?}");
+        }
     }
 
     #[test]

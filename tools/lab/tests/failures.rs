@@ -309,12 +309,12 @@ fn a_server_at_an_address_is_measured_and_left_as_it_was() {
         let mut client = server.client().expect("connects");
         // MariaDB's nobody at localhost goes before somebody from anywhere.
         for host in ["localhost", "127.0.0.1"] {
-            client.one(&format!("CREATE USER lab@'{host}' IDENTIFIED BY 'let me in'")).expect("answers");
+            client.one(&format!("CREATE USER lab@'{host}' IDENTIFIED BY 'let-me#in'")).expect("answers");
             client.one(&format!("GRANT ALL ON keel_lab.* TO lab@'{host}'")).expect("answers");
         }
         let login = keel_testkit::client::Login {
             user: "lab".into(),
-            password: "let me in".into(),
+            password: "let-me#in".into(),
             ..Default::default()
         };
         let remote = Engine {

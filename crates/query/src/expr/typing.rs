@@ -72,7 +72,8 @@ pub fn scale(expr: &Expr) -> u32 {
     }
 }
 
-fn float_decimals(expr: &Expr) -> u8 {
+/// Digits after the point that an operand gives a real result.
+pub fn float_decimals(expr: &Expr) -> u8 {
     match expr.ty.class() {
         Class::Int | Class::Null | Class::Date => 0,
         Class::String if expr.ty.has_members() => 0,

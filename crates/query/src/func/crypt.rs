@@ -1,7 +1,7 @@
 //! Digests: MD5, SHA-1, SHA-2, PASSWORD.
 
 use keel_base::{SqlResult, errors};
-use keel_value::{SqlType, Value};
+use keel_value::{CollationId, SqlType, Value};
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
@@ -39,7 +39,8 @@ fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
     let bits = match known_integer(&args[1]) {
         Some(0) => 256,
         Some(bits @ (224 | 256 | 384 | 512)) => bits,
-        Some(_) => 0,
+        // No digest at all.
+        Some(_) => return Ok((string_type(0, CollationId::BINARY), true)),
         None => 512,
     };
     hex_type(cx, bits as u64 / 4)

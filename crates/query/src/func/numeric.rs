@@ -533,14 +533,33 @@ fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 /// Most digits that FORMAT shows after the point.
 const FORMAT_DIGITS_MAX: i64 = 38;
 
+/// Digits before the point that values of an operand have at most, as FORMAT's length counts them.
+fn whole_digits(arg: &Expr) -> u64 {
+    match arg.ty.kind {
+        TypeKind::TinyInt => 3,
+        TypeKind::SmallInt => 5,
+        TypeKind::MediumInt => 7 + u64::from(arg.ty.unsigned),
+        TypeKind::Int => 10,
+        TypeKind::BigInt => 19 + u64::from(arg.ty.unsigned),
+        // A bit is the logarithm of two of a digit.
+        TypeKind::Bit => u64::from(arg.ty.length) * 30_103 / 100_000 + 1,
+        TypeKind::Year => 4,
+        TypeKind::Decimal => u64::from(typing::precision(arg) - typing::scale(arg)),
+        TypeKind::Date => 8,
+        TypeKind::Time => 7,
+        TypeKind::DateTime | TypeKind::Timestamp => 14,
+        TypeKind::Float => 39,
+        _ => 309,
+    }
+}
+
 fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let decimals = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
-    let whole = match args[0].class() {
-        Class::Int | Class::Decimal => u64::from(typing::precision(&args[0]) - typing::scale(&args[0])) + 1,
-        _ => 310,
-    };
-    let point = if decimals > 0 { decimals + 1 } else { 0 };
-    let length = whole + whole / 3 + point + 1;
+    let shown = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
+    // Rounding may carry into one more.
+    let carry = shown < u64::from(typing::float_decimals(&args[0]));
+    let whole = whole_digits(&args[0]) + u64::from(carry);
+    let (sign, point) = (1, u64::from(shown > 0));
+    let length = sign + whole + whole / 3 + point + shown;
     Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
 }
 

@@ -245,8 +245,13 @@ fn char_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     Ok((SqlType::varbinary(args.len() as u32 * 4).with_decimals(STRING_DECIMALS), true))
 }
 
+/// Octets of the longest character.
+const CHR_OCTETS_MAX: u32 = 4;
+
 fn chr_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((SqlType::varchar(4, cx.session.vars.database_collation).with_decimals(STRING_DECIMALS), true))
+    let collation = cx.session.vars.database_collation;
+    let chars = CHR_OCTETS_MAX / collation.charset().max_bytes();
+    Ok((SqlType::varchar(chars, collation).with_decimals(STRING_DECIMALS), true))
 }
 
 /// Octets of a bad character that 1300 shows.

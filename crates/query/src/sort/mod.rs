@@ -223,7 +223,7 @@ impl Sorter {
         Done {
             rows: self.taken.min(most),
             merges: self.merges + u64::from(!self.runs.is_empty()),
-            kept_best: self.limit.is_some() && self.runs.is_empty(),
+            kept_best: self.limit.is_some_and(|limit| limit < usize::MAX) && self.runs.is_empty(),
         }
     }
 

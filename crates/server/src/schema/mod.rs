@@ -128,7 +128,7 @@ fn read_type(text: &str) -> SqlType {
         _ => return SqlType::varchar(64, COLLATION),
     };
     let ty = match number {
-        Some(length) if ty.is_integer() => ty.with_length(length),
+        Some(length) if ty.is_integer() || ty.kind == TypeKind::Double => ty.with_length(length),
         _ => ty,
     };
     if text.ends_with("unsigned") { SqlType { unsigned: true, ..ty } } else { ty }

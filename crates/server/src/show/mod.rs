@@ -236,7 +236,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::Collations => of(core, "COLLATIONS", admin::COLLATIONS),
         ShowKind::Plugins => of(core, "PLUGINS", admin::PLUGINS),
         ShowKind::PluginsOfFiles => {
-            let all = of(core, "PLUGINS", admin::PLUGINS)?;
+            let all = of(core, "ALL_PLUGINS", admin::PLUGINS)?;
             Ok(Rows { rows: Vec::new(), ..all })
         }
         ShowKind::Plugin(name) => {
