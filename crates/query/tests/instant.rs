@@ -215,6 +215,15 @@ fn a_column_that_comes_again_has_its_place_in_keys() {
              select c from t force index (b) where b = 'x' order by c -> 3; 7
              insert into t values ('x', 3, 9, 1) -> ERROR 1062 (23000): Duplicate entry '3-x' for key 'cb'
              check table t -> test.t|check|status|OK
+             create table p (a int primary key, b int)
+             insert into p values (100, 1), (200, 2) -> 2 (Records: 2  Duplicates: 0  Warnings: 0)
+             alter table p drop a, modify b int auto_increment primary key
+             select b from p where b = 2 -> 2
+             alter table p drop b, add b int first, add c int default 4 -> ERROR 1062 (23000): Duplicate entry '0' for key 'PRIMARY'
+             delete from p where b = 2 -> 1
+             alter table p add c int default 4, drop b, add b int first
+             select * from p where b = 0 -> 0|4
+             check table p -> test.p|check|status|OK
              alter table t drop column b, rename key abc to ac, drop key cb
              select d from t force index (ac) where a = 9 and c = 7 -> 8
              check table t -> test.t|check|status|OK",

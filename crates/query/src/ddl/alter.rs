@@ -47,6 +47,8 @@ pub(super) struct Alteration {
     made_indexes: Vec<std::sync::Arc<str>>,
     /// What indexes have lost with dropped columns.
     pub(super) lost_parts: Vec<LostPart>,
+    /// Indexes that have lost all.
+    pub(super) lost_indexes: Vec<IndexRecord>,
     /// What the statement says of the way.
     pub words: Words,
 }
@@ -328,6 +330,7 @@ impl Alteration {
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
             lost_parts: Vec::new(),
+            lost_indexes: Vec::new(),
             words: Words::default(),
         }
     }

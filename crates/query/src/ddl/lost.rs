@@ -9,7 +9,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 
 use super::alter::Alteration;
-use crate::catalog::{IndexKind, KeyPart, names};
+use crate::catalog::{IndexKind, IndexRecord, KeyPart, names};
 
 /// The column of a part whose column was just taken out.
 pub(super) const NOWHERE: usize = usize::MAX;
@@ -26,9 +26,9 @@ pub(super) struct LostPart {
 }
 
 impl Alteration {
-    /// Notes what indexes lose with the column of that name, which was taken out.
+    /// Notes what indexes lose with the column of that name, which was taken out. Those that have nothing left go.
     pub(super) fn lose_parts(&mut self, column: &Arc<str>) {
-        let Alteration { record, kept_indexes, lost_parts, .. } = self;
+        let Alteration { record, kept_indexes, lost_parts, lost_indexes, .. } = self;
         for index in &mut record.indexes {
             let Some(mut place) = index.parts.iter().position(|part| part.column == NOWHERE) else {
                 continue;
@@ -41,6 +41,7 @@ impl Alteration {
             lost_parts.push(LostPart { index: index.name.clone(), column: column.clone(), place, part });
             kept_indexes.retain(|kept| !names::same(kept, &index.name));
         }
+        lost_indexes.extend(record.indexes.extract_if(.., |index| index.parts.is_empty()));
     }
 
     /// Gives the indexes that have lost a column of this name the new one.
@@ -51,25 +52,31 @@ impl Alteration {
             let of_index = |lost: &&LostPart| names::same(&lost.index, &back.index);
             let missing =
                 self.lost_parts.iter().filter(of_index).filter(|lost| lost.place < back.place).count();
-            let mut indexes = self.record.indexes.iter_mut();
-            let Some(index) = indexes.find(|index| names::same(&index.name, &back.index)) else { continue };
+            let is_it = |index: &IndexRecord| names::same(&index.name, &back.index);
+            if let Some(gone) = self.lost_indexes.iter().position(is_it)
+                && !self.record.indexes.iter().any(is_it)
+            {
+                self.record.indexes.push(self.lost_indexes.remove(gone));
+            }
+            let Some(index) = self.record.indexes.iter_mut().find(|index| is_it(index)) else { continue };
             let fits = |prefix: &u32| ty.is_blob() || ty.is_string() && *prefix < ty.length;
             let part = KeyPart { column, prefix: back.part.prefix.filter(fits), ..back.part };
             index.parts.insert((back.place - missing).min(index.parts.len()), part);
         }
     }
 
-    /// Once all actions are carried out: refuses unique indexes that have lost a part of their columns, and takes away those
-    /// that have lost all.
-    pub(super) fn settle_parts(&mut self) -> SqlResult<()> {
-        for index in self.record.indexes.iter().filter(|i| i.kind != IndexKind::Plain && !i.parts.is_empty())
-        {
+    /// Once all actions are carried out: refuses unique indexes that have lost a part of their columns.
+    pub(super) fn settle_parts(&self) -> SqlResult<()> {
+        // Another index may have the name of one that is gone.
+        let is_gone =
+            |index: &IndexRecord| self.lost_indexes.iter().any(|g| names::same(&g.name, &index.name));
+        let unique = self.record.indexes.iter().filter(|index| index.kind != IndexKind::Plain);
+        for index in unique.filter(|index| !is_gone(index)) {
             let lost = self.lost_parts.iter().filter(|lost| names::same(&lost.index, &index.name));
             if let Some(lost) = lost.max_by_key(|lost| lost.place) {
                 return Err(errors::key_column_does_not_exist(&lost.column));
             }
         }
-        self.record.indexes.retain(|index| !index.parts.is_empty());
         Ok(())
     }
 }
