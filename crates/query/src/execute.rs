@@ -270,6 +270,10 @@ impl Database {
         if !plan.dependencies.is_empty() {
             self.open_if_needed(session);
         }
+        if !session.in_transaction() && plan.has_stored_tables() {
+            // It is the transaction that SET TRANSACTION READ ONLY spoke of.
+            session.vars.next_read_only = None;
+        }
         let txn = self.ensure_txn(session);
         txn.start_statement();
         let locks_reads = plan.kind.changes_rows() && txn.isolation().locks_gaps();

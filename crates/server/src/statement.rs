@@ -170,6 +170,9 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         Statement::Prepare { name, source } => {
             core.count(Counter::PrepareSql, 1);
             core.count(Counter::StatementPrepare, 1);
+            // The one of that name is gone also where the new one cannot be prepared.
+            let state = core.state.clone();
+            core.statements.remove_named(&state, name);
             let text = text_of(core, "PREPARE..FROM", source, params)?;
             let prepared = prepare(core, &text)?;
             core.statements.add_named(&core.state.clone(), name, prepared)?;
@@ -302,7 +305,10 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let params = parsed.param_count as usize;
     if matches!(
         parsed.statement,
-        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)
+        Statement::Prepare { .. }
+            | Statement::Execute { .. }
+            | Statement::ExecuteImmediate { .. }
+            | Statement::Deallocate(_)
     ) {
         return Err(errors::unsupported_ps());
     }

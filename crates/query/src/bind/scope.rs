@@ -400,6 +400,23 @@ impl Scope {
         listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
     }
 
+    /// The select item that ORDER BY names: the first that is no column, else a column; 1052 where different columns have that
+    /// name.
+    fn ordered_by(&self, name: &ColumnName) -> SqlResult<Option<&Expr>> {
+        let mut found: Option<&Expr> = None;
+        let is_named = |alias: &str| name.table.is_none() && names::same(alias, &name.column);
+        for (_, expr) in self.aliases.iter().filter(|(alias, _)| is_named(alias)) {
+            match found {
+                _ if expr.as_any_column().is_none() => return Ok(Some(expr)),
+                Some(first) if !crate::expr::walk::same(first, expr) => {
+                    return Err(errors::non_uniq(&name.column, Clause::Order.words()));
+                }
+                _ => found = Some(expr),
+            }
+        }
+        Ok(found)
+    }
+
     /// The select item of that name.
     pub(crate) fn alias(&self, name: &ColumnName) -> Option<&Expr> {
         if name.table.is_some() {
@@ -484,7 +501,7 @@ impl Binder<'_> {
     ) -> SqlResult<Option<Expr>> {
         let scope = &self.scopes[index];
         let prefers_alias = level == 0 && !self.in_aggregate && matches!(clause, Clause::Order);
-        if prefers_alias && let Some(expr) = scope.alias(name) {
+        if prefers_alias && let Some(expr) = scope.ordered_by(name)? {
             return Ok(Some(expr.clone()));
         }
         if level == 0 && clause == Clause::Having && !self.in_aggregate {

@@ -356,11 +356,16 @@ impl Database {
             _ => columns::define(&mut cx, &create.columns)?,
         };
         if let Some(select) = &create.select {
-            let own = columns.len();
+            let mut own = columns.len();
             for column in self.query_columns(session, select, params)? {
                 match columns.iter().position(|c| names::same(&c.name, &column.name)) {
                     Some(place) if place >= own => return Err(errors::dup_fieldname(&column.name)),
-                    Some(_) => {}
+                    // What is said of a column stands; its place is the query's.
+                    Some(place) => {
+                        let said = columns.remove(place);
+                        columns.push(said);
+                        own -= 1;
+                    }
                     None => {
                         names::check_column(&column.name)?;
                         columns.push(column);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlResult, code, errors};
 use keel_sql::ast;
 use keel_value::row::{self, RowRef};
 use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
 use super::generated::{Generated, refuse_value};
-use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable, display};
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
 use crate::expr::{EvalContext, Expr, Frame, Node, typing, walk};
@@ -263,11 +263,19 @@ fn target_column(
     name: &ast::ColumnName,
     clause: Clause,
 ) -> SqlResult<usize> {
-    let bound = binder.bind(&ast::Expr::Column(name.clone()), clause)?;
+    let bound = match binder.bind(&ast::Expr::Column(name.clone()), clause) {
+        // Of several tables it is the one that changes.
+        Err(error) if error.code == code::NON_UNIQ && name.table.is_none() => {
+            let own = binder.scope().tables.iter().find(|table| table.slot == slot);
+            let table = own.map(|table| table.alias.to_string());
+            binder.bind(&ast::Expr::Column(ast::ColumnName { table, ..name.clone() }), clause)?
+        }
+        bound => bound?,
+    };
     match bound.as_any_column() {
         Some(column) if column.slot == slot => Ok(column.column as usize),
         None if binder.scope().view_column(name).is_some() => Err(errors::nonupdateable_column(&name.column)),
-        _ => Err(errors::bad_field(&name.column, clause.words())),
+        _ => Err(errors::bad_field(display(name), clause.words())),
     }
 }
 

@@ -20,7 +20,7 @@ use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::is_ignored;
-use crate::bind::{BindContext, Binder, ROW_NUMBER};
+use crate::bind::{BindContext, Binder, ROW_NUMBER, display};
 use crate::catalog::{TableDef, names};
 use crate::engine_error;
 use crate::plan::Notes;
@@ -160,7 +160,8 @@ pub(crate) fn plan_update(
     };
     let mut binder = Binder::new(cx);
     binder.changing = locking_select(&query);
-    let query = Box::new(select::plan_select(&mut binder, &query)?);
+    let mut query = Box::new(select::plan_select(&mut binder, &query)?);
+    query.keep_assigned_digits();
     notes.take(&binder);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
 }
@@ -341,7 +342,7 @@ fn owner<'v>(
         let (place, column) = meant.ok_or_else(|| errors::nonupdateable_column(&name.column))?;
         found = Some((place, column, Some(view)));
     }
-    found.ok_or_else(|| errors::bad_field(&name.column, "SET"))
+    found.ok_or_else(|| errors::bad_field(display(name), "SET"))
 }
 
 /// Runs it.

@@ -36,15 +36,30 @@ pub fn operands<'f>(
         let (l, r) = (shown(l.as_ref(), &left.ty), shown(r.as_ref(), &right.ty));
         return values(by, l, &left.ty, r, &right.ty, cx);
     }
-    let order = values(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)?;
-    if by == Comparison::Real
-        && order.is_some_and(Ordering::is_ne)
-        && is_fixed(&left.ty)
-        && is_fixed(&right.ty)
-    {
-        return within_half_a_digit(l.as_ref(), left, r.as_ref(), right, order, cx);
+    tolerant(by, l.as_ref(), &left.ty, r.as_ref(), &right.ty, cx)
+}
+
+/// Whether values of two types that differ may be equal all the same: numbers with fixed digits that are compared as doubles.
+pub fn is_tolerant(by: Comparison, left: &SqlType, right: &SqlType) -> bool {
+    by == Comparison::Real && is_fixed(left) && is_fixed(right)
+}
+
+/// Compares two values as `=` and its like do; None if either is NULL.
+pub fn tolerant(
+    by: Comparison,
+    l: ValueRef<'_>,
+    lt: &SqlType,
+    r: ValueRef<'_>,
+    rt: &SqlType,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Ordering>> {
+    let order = values(by, l, lt, r, rt, cx)?;
+    match order {
+        Some(Ordering::Less | Ordering::Greater) if is_tolerant(by, lt, rt) => {
+            within_half_a_digit(l, lt, r, rt, order, cx)
+        }
+        _ => Ok(order),
     }
-    Ok(order)
 }
 
 /// Whether numbers of a type show so many digits behind the point, no more and no fewer.
@@ -57,15 +72,15 @@ fn is_fixed(ty: &SqlType) -> bool {
 #[cold]
 fn within_half_a_digit(
     l: ValueRef<'_>,
-    left: &Expr,
+    lt: &SqlType,
     r: ValueRef<'_>,
-    right: &Expr,
+    rt: &SqlType,
     order: Option<Ordering>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Ordering>> {
-    let a = cx.reporting(|report| convert::to_f64(l, &left.ty, report))?;
-    let b = cx.reporting(|report| convert::to_f64(r, &right.ty, report))?;
-    let digits = i32::from(left.ty.decimals.max(right.ty.decimals)) + 1;
+    let a = cx.reporting(|report| convert::to_f64(l, lt, report))?;
+    let b = cx.reporting(|report| convert::to_f64(r, rt, report))?;
+    let digits = i32::from(lt.decimals.max(rt.decimals)) + 1;
     Ok(if (a - b).abs() < 5.0 / 10f64.powi(digits) { Some(Ordering::Equal) } else { order })
 }
 

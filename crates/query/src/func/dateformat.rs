@@ -59,12 +59,18 @@ fn date_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     };
     let v = given!(args[0].date_parts(cx)?);
     let pattern = given!(args[1].text(cx)?);
+    if pattern.is_empty() {
+        return Ok(Value::Null);
+    }
     Ok(or_null(format(v, v.time(), &pattern, (names, ty)), |t| Value::Bytes(t.into())))
 }
 
 fn time_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].time(cx)?);
     let pattern = given!(args[1].text(cx)?);
+    if pattern.is_empty() {
+        return Ok(Value::Null);
+    }
     let names = cx.session.vars.time_names;
     Ok(or_null(format(DateTime::default(), v, &pattern, (names, ty)), |t| Value::Bytes(t.into())))
 }

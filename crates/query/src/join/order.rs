@@ -26,6 +26,7 @@ use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
 use crate::bind::row_number_type;
 use crate::catalog::TableDef;
 use crate::counts::{Counting, Counts};
+use crate::expr::compare::is_tolerant;
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
 use crate::json_table::JsonTable;
 use crate::select::{Carry, SelectPlan, SlotColumns};
@@ -769,7 +770,10 @@ impl Planner<'_> {
 
 /// The sides of `left = right` where one side is about known slots and the other about some others alone.
 pub(crate) fn hash_key(condition: &Expr, slots: u64, known: u64) -> Option<(&Expr, &Expr)> {
-    let Node::Compare { op: CompareOp::Eq, left, right, .. } = &condition.node else { return None };
+    let Node::Compare { op: CompareOp::Eq, by, left, right } = &condition.node else { return None };
+    if is_tolerant(*by, &left.ty, &right.ty) {
+        return None;
+    }
     let (l, r) = (walk::slots_read(left), walk::slots_read(right));
     let is_own = |read: u64| read != 0 && read & !slots == 0;
     let is_known = |read: u64| read != 0 && read & !known == 0;

@@ -472,7 +472,7 @@ pub(super) fn assemble(
     };
     // Ties are told by the keys of a sort.
     let wished = if windows.is_some() || ties { &[][..] } else { &order };
-    let wishes = wishes(group.as_ref(), wished, &having, &request)?;
+    let wishes = wishes(group.as_ref(), wished, &having, (&request, plain))?;
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
     let joined = match from.tree.take() {
@@ -585,11 +585,14 @@ fn wishes(
     group: Option<&GroupPlan>,
     order: &[(Expr, bool)],
     having: &[Expr],
-    request: &JoinRequest<'_>,
+    (request, reads_all): (&JoinRequest<'_>, bool),
 ) -> SqlResult<Wishes> {
     let none = Wishes { order: None, limit: request.limit, condition: None, is_extreme: false };
     let Some(plan) = group else { return Ok(Wishes { order: wished_order(order), ..none }) };
-    if let Some((column, descending)) = extreme_of(plan, request.only().is_some()) {
+    // An index has members in the order of their numbers: MariaDB takes that only where all rows count.
+    let by_number = |plan: &GroupPlan| !reads_all && plan.aggregates[0].args[0].ty.has_members();
+    let extreme = extreme_of(plan, request.only().is_some()).filter(|_| !by_number(plan));
+    if let Some((column, descending)) = extreme {
         return Ok(Wishes {
             order: Some((column.slot, vec![(column.column, descending)])),
             limit: Some(1),

@@ -127,7 +127,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
     match table {
         TableRef::Table { name, alias, partitions, hints } => {
             if !partitions.is_empty() {
-                return Err(errors::not_supported_yet("PARTITION"));
+                return Err(errors::partition_clause_on_nonpartitioned());
             }
             if name.db.is_none()
                 && let Some(common) = binder.common.iter().rev().find(|c| c.name == name.name)

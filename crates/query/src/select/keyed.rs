@@ -14,6 +14,7 @@ use keel_value::{SqlType, Value};
 use super::Keyed;
 use super::build::{Bound, Item, assemble, bind_parts};
 use crate::bind::{Binder, Scope};
+use crate::expr::compare::is_tolerant;
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, LeafKind};
 
@@ -110,6 +111,9 @@ fn pair(condition: &Expr) -> Option<(&Expr, &Expr, Comparison)> {
         walk::visit(expr, &mut |e| kept |= matches!(e.node, Node::Once(..)));
         !(facts.volatile || facts.assigns || facts.subquery || facts.aggregates || kept)
     };
+    if is_tolerant(*by, &left.ty, &right.ty) {
+        return None;
+    }
     // Text that is compared as a number or a time warns, each time.
     let is_text = |expr: &Expr| expr.ty.class() == Class::String;
     if !matches!(by, Comparison::Text(_)) && (is_text(left) || is_text(right)) {

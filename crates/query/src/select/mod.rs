@@ -144,21 +144,38 @@ impl SelectPlan {
         self.lock.as_ref()
     }
 
+    /// Whether its rows stand for several rows of its tables, or for none.
+    pub(crate) fn is_grouped(&self) -> bool {
+        !matches!(&self.body, Body::Block(block) if block.group.is_none() && !block.distinct)
+    }
+
     /// Makes the plan's quotients keep the digits that were computed, where rows go into a table as they are made. Of rows
     /// that are kept meanwhile (`packed`) only constants do, as far as there is room.
     pub(crate) fn keep_digits(&mut self, packed: bool) {
         let Body::Block(block) = &mut self.body else { return };
-        if block.group.is_some() || block.windows.is_some() || !block.order.is_empty() || block.distinct {
+        if block.group.is_some() || block.windows.is_some() || block.distinct {
             return;
         }
+        let sorted = !block.order.is_empty();
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
-            if !packed {
-                typing::keep_digits(expr);
-            } else if walk::slots_read(expr) == 0 {
-                typing::keep_fitting_digits(expr);
+            match packed || sorted {
+                false => typing::keep_digits(expr),
+                true if packed && walk::slots_read(expr) != 0 => {}
+                true => typing::keep_fitting_digits(expr),
             }
             *ty = expr.ty.clone();
         }
+        block.layout = result_layout(block.project.iter().map(|e| &e.ty));
+    }
+
+    /// The same of values that are kept until rows of several tables change: as many digits as there is room for.
+    pub(crate) fn keep_assigned_digits(&mut self) {
+        let Body::Block(block) = &mut self.body else { return };
+        for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
+            typing::keep_fitting_digits(expr);
+            *ty = expr.ty.clone();
+        }
+        block.layout = result_layout(block.project.iter().map(|e| &e.ty));
     }
 
     /// Rows expected of it; a rough guess.

@@ -349,6 +349,7 @@ impl Subquery {
     ) -> SqlResult<Option<bool>> {
         if self.reads.is_empty()
             && !self.volatile
+            && !self.is_tolerant(operands, by)
             && let Some(kept) = cx.frame.once.get(self.cell as usize)
         {
             if kept.get().is_none() {
@@ -439,7 +440,13 @@ impl Subquery {
             Comparison::Decimal => (shown(value.as_ref(), operand), shown(other.as_ref(), found)),
             _ => (value.as_ref(), other.as_ref()),
         };
-        compare::values(by, l, operand, r, found, &mut cx)
+        compare::tolerant(by, l, operand, r, found, &mut cx)
+    }
+
+    /// Whether a value may equal one of a row that is not the same ([`compare::is_tolerant`]).
+    fn is_tolerant(&self, operands: &[Expr], by: &[Comparison]) -> bool {
+        let mut pairs = operands.iter().zip(&self.plan.types).zip(by);
+        pairs.any(|((operand, (found, _)), by)| compare::is_tolerant(*by, &operand.ty, found))
     }
 
     /// Whether all values equal those of a row.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{self, InsertSource};
 use keel_value::Value;
 
@@ -14,13 +14,14 @@ use super::super::load::FileRows;
 use super::super::rows::Touched;
 use super::super::through::{self, Filled};
 use super::super::{Find, returning};
+use super::sources::Widened;
 use super::{InsertPlan, Rows};
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::TableDef;
 use crate::ddl::implicit_default;
 use crate::expr::{typing, walk};
 use crate::plan::Notes;
-use crate::select;
+use crate::select::{self, SelectPlan};
 
 /// What columns get that are not said, and whether any of it reads the row itself.
 fn unsaid_sources(
@@ -38,6 +39,41 @@ fn unsaid_sources(
     Ok((unsaid, reads_own_row))
 }
 
+/// Plans the query that rows come from; whether it reads the table that they go to.
+fn plan_source(
+    cx: BindContext<'_>,
+    replace: bool,
+    table: &Arc<TableDef>,
+    query: &ast::Query,
+    notes: &mut Notes,
+) -> SqlResult<(SelectPlan, bool)> {
+    let mut inner = Binder::new(cx);
+    inner.rows_change = replace && !cx.catalog.references_to(&table.schema, &table.name).is_empty();
+    let mut plan = select::plan_select(&mut inner, query)?;
+    notes.take(&inner);
+    let reads_target = inner.reads_table(table);
+    plan.keep_digits(reads_target);
+    Ok((plan, reads_target))
+}
+
+/// Binds ON DUPLICATE KEY UPDATE.
+fn bind_updates(
+    binder: &mut Binder<'_>,
+    table: &Arc<TableDef>,
+    insert: &ast::Insert,
+) -> SqlResult<(Assignments, Touched)> {
+    binder.values_slot = Some(1);
+    let of_values = match insert.source {
+        InsertSource::Query(_) => Clause::Update,
+        InsertSource::Values(_) | InsertSource::Literals(_) => Clause::Fields,
+    };
+    let clauses = (Clause::Update, of_values);
+    let mut assignments = Assignments::bind(binder, table, 0, &insert.on_duplicate, clauses)?;
+    assignments.read_worked_out(0);
+    let touched = Touched::of(table, |c| assignments.changes(c));
+    Ok((assignments, touched))
+}
+
 /// Binds an INSERT or REPLACE.
 pub(crate) fn plan(
     cx: BindContext<'_>,
@@ -49,12 +85,15 @@ pub(crate) fn plan(
     binder.rows_change = true;
     let Filled { changed, columns } = filled(&mut binder, insert, find)?;
     let table = changed.table;
+    if !insert.partitions.is_empty() {
+        return Err(errors::partition_clause_on_nonpartitioned());
+    }
     if insert.priority == Some(ast::Priority::Delayed) {
         return Err(errors::delayed_not_supported(&table.name));
     }
     let hides_auto = changed.through.is_some() && !shows_auto(&binder, &table);
     let (unsaid, mut reads_own_row) = unsaid_sources(&mut binder, &table, &columns)?;
-    let rows = match &insert.source {
+    let mut rows = match &insert.source {
         InsertSource::Values(lists) => {
             let mut rows = Vec::with_capacity(lists.len());
             for (number, list) in lists.iter().enumerate() {
@@ -73,33 +112,29 @@ pub(crate) fn plan(
         }
         InsertSource::Literals(rows) => Rows::Literals(rows.clone()),
         InsertSource::Query(query) => {
-            let mut inner = Binder::new(cx);
-            inner.rows_change =
-                insert.replace && !cx.catalog.references_to(&table.schema, &table.name).is_empty();
-            let mut plan = select::plan_select(&mut inner, query)?;
-            notes.take(&inner);
+            let (plan, reads_target) = plan_source(cx, insert.replace, &table, query, notes)?;
             if plan.types().len() != columns.len() {
                 return Err(errors::wrong_value_count_on_row(1));
             }
-            let reads_target = inner.reads_table(&table);
-            plan.keep_digits(reads_target);
             Rows::Query { plan: Box::new(plan), reads_target }
         }
     };
-    let on_duplicate = if insert.on_duplicate.is_empty() {
-        None
-    } else {
-        binder.values_slot = Some(1);
-        let mut assignments = Assignments::bind(
-            &mut binder,
-            &table,
-            0,
-            &insert.on_duplicate,
-            (Clause::Update, Clause::Fields),
-        )?;
-        assignments.read_worked_out(0);
-        let touched = Touched::of(&table, |c| assignments.changes(c));
-        Some((assignments, touched))
+    let mut sources = Vec::new();
+    let on_duplicate = match (insert.on_duplicate.is_empty(), &insert.source) {
+        (true, _) => None,
+        (false, source) => Some(match (bind_updates(&mut binder, &table, insert), source) {
+            (Err(error), InsertSource::Query(query)) if error.code == code::BAD_FIELD => {
+                let Some(widened) = Widened::of(&mut binder, query)? else { return Err(error) };
+                let (plan, reads_target) = plan_source(cx, insert.replace, &table, &widened.query, notes)?;
+                if plan.is_grouped() {
+                    return Err(error);
+                }
+                sources = widened.enter(&mut binder)?;
+                rows = Rows::Query { plan: Box::new(plan), reads_target };
+                bind_updates(&mut binder, &table, insert)?
+            }
+            (bound, _) => bound?,
+        }),
     };
     notes.take(&binder);
     let once = binder.once_count();
@@ -132,6 +167,7 @@ pub(crate) fn plan(
         lacking,
         rows,
         on_duplicate,
+        sources,
         once,
         reads_own_row,
         family,
@@ -189,6 +225,7 @@ pub(in crate::dml) fn plan_file(
         lacking,
         rows: Rows::File(Box::new(file)),
         on_duplicate: None,
+        sources: Vec::new(),
         once,
         reads_own_row,
         family,

@@ -3,6 +3,7 @@
 
 mod bind;
 mod counted;
+mod sources;
 mod values;
 mod write;
 
@@ -27,6 +28,7 @@ use super::load::{self, FileRows};
 use super::returning::{Returning, Sender};
 use super::rows::{RowBuffers, Touched};
 use crate::catalog::{TableDef, View};
+use crate::expr::RowSlot;
 use crate::expr::frame::{Kept, once_cells};
 use crate::result::{Completion, RowSink};
 use crate::select::SelectPlan;
@@ -51,6 +53,8 @@ pub(crate) struct InsertPlan {
     lacking: Vec<usize>,
     rows: Rows,
     on_duplicate: Option<(Assignments, Touched)>,
+    /// Columns of each table of the query that ON DUPLICATE KEY UPDATE may read: they come behind those that go into the table.
+    sources: Vec<usize>,
     once: u32,
     /// Whether some value reads a column of the row it belongs to.
     reads_own_row: bool,
@@ -174,6 +178,8 @@ pub(super) struct Work<'p> {
     row: Vec<u8>,
     old: Vec<u8>,
     buffers: RowBuffers,
+    /// The rows of the query's tables that the row at hand was made of.
+    sources: Vec<RowSlot>,
     pub counts: Counts,
     auto: AutoValues,
     /// What ON DUPLICATE KEY UPDATE, and SET of LOAD DATA, keep for the execution.
@@ -199,6 +205,7 @@ impl<'p> Work<'p> {
             row: std::mem::take(&mut session.scratch.write.row),
             old: Vec::new(),
             buffers: std::mem::take(&mut session.scratch.write.buffers),
+            sources: Vec::new(),
             counts: Counts::default(),
             auto: AutoValues::default(),
             once: once_cells(plan.once),

@@ -260,8 +260,13 @@ impl Work<'_> {
         } else {
             self.fill_unsaid(session)?;
         }
-        for ((column, value), (ty, _)) in plan.columns.iter().zip(row).zip(query.types()) {
+        let mut row = row.into_iter();
+        for ((column, (ty, _)), value) in plan.columns.iter().zip(query.types()).zip(&mut row) {
             self.values[*column] = self.store(session, *column, ty, value)?;
+        }
+        self.sources.clear();
+        for width in &plan.sources {
+            self.sources.push(RowSlot::Values(row.by_ref().take(*width).collect()));
         }
         if plan.reads_own_row {
             self.unsaid_over_own_row(session)?;

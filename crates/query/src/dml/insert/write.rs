@@ -6,6 +6,7 @@ use keel_base::{SqlResult, code};
 use keel_storage::OnDuplicate;
 use keel_storage::runtime::fiber;
 use keel_value::row::{self, RowRef};
+use smallvec::SmallVec;
 
 use super::super::assign::write_row;
 use super::super::check::is_ignorable;
@@ -132,10 +133,10 @@ impl Work<'_> {
     ) -> SqlResult<()> {
         let Some((assignments, touched)) = &self.plan.on_duplicate else { return Ok(()) };
         let layout = table.layout.clone();
-        let slots = [
-            RowSlot::Stored { layout, map: None, bytes: self.old.clone() },
-            RowSlot::Values(std::mem::take(&mut self.values)),
-        ];
+        let mut slots: SmallVec<[RowSlot; 2]> = SmallVec::new();
+        slots.push(RowSlot::Stored { layout, map: None, bytes: self.old.clone() });
+        slots.push(RowSlot::Values(std::mem::take(&mut self.values)));
+        slots.extend(self.sources.drain(..));
         let frame = Frame { slots: &slots, params: self.params, once: &self.once, outer: None };
         let view = RowRef::new(&table.layout, &self.old);
         let mut new = Vec::new();
