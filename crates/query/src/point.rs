@@ -109,6 +109,9 @@ impl PointSelect {
         sink.columns(self.columns())?;
         session.handler.read_key += 1;
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
+        if read != Read::Snapshot {
+            txn.check_current(self.table.rows()).map_err(engine_error)?;
+        }
         let (layout, projection) = (&*self.table.layout, self.projection.as_slice());
         let sent = txn.get(self.table.rows(), key, read, |bytes| {
             sink.row(RowView::Stored { layout, bytes, projection })

@@ -243,7 +243,8 @@ impl Database {
             let Some(xid) = Xid::from_bytes(&name) else { continue };
             let trees = txn.changed_trees().map_err(engine_error)?;
             let tables = catalog.schemas().flat_map(|schema| schema.tables());
-            let changed = tables.filter(|t| t.indexes.iter().any(|index| trees.contains(&index.tree_id)));
+            // The tree of rows with hidden numbers is no index's.
+            let changed = tables.filter(|t| t.record().trees().iter().any(|tree| trees.contains(tree)));
             let locks: Vec<_> = changed.map(|table| table.shared.lock.clone()).collect();
             let shared = locks.iter().all(|lock| lock.try_share(true));
             assert!(shared, "nobody uses a table before the server has started");

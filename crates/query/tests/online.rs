@@ -42,9 +42,13 @@ impl Random {
 
 /// Fills `t` and its twin with rows of `(id, id2, u, a, v)`.
 fn fill(client: &mut Client, key: &str) {
+    fill_both(client, key, "primary key (id)");
+}
+
+fn fill_both(client: &mut Client, key: &str, key_of_twin: &str) {
     let row = |id: usize| format!("({id},{},{},{},'v{}')", id + 100_000, id * 10, id % 97, id % 13);
     let rows: Vec<String> = (0..ROWS).map(row).collect();
-    for (table, key) in [("t", key), ("twin", "primary key (id)")] {
+    for (table, key) in [("t", key), ("twin", key_of_twin)] {
         client.script(&format!(
             "create table {table} (id int not null, id2 int not null, u int not null, a int, v varchar(200), {key})"
         ));
@@ -54,11 +58,14 @@ fn fill(client: &mut Client, key: &str) {
     }
 }
 
-/// One random change of a row, the same in `t` and in its twin.
-fn change(r: &mut Random, fresh: &mut usize) -> [String; 2] {
+/// Statements of one random change, each of which is made in `#`: in `t` and in its twin.
+type Change = fn(&mut Random, &mut usize) -> Vec<String>;
+
+/// One random change of a row.
+fn change(r: &mut Random, fresh: &mut usize) -> Vec<String> {
     let id = r.below(ROWS);
     let text = "x".repeat(r.below(150));
-    let sql = match r.below(8) {
+    vec![match r.below(8) {
         0 => {
             *fresh += 1;
             let id = *fresh;
@@ -74,12 +81,42 @@ fn change(r: &mut Random, fresh: &mut usize) -> [String; 2] {
         4 => format!("update # set v = '{text}' where id between {id} and {}", id + r.below(200)),
         5 => format!("update # set a = null where id = {id}"),
         _ => format!("update # set a = {}, v = '{text}' where id = {id}", r.below(1000)),
-    };
-    [sql.replace('#', "t"), sql.replace('#', "twin")]
+    }]
+}
+
+/// One random change of rows that have a primary and a unique key: it takes them from each other.
+fn exchange(r: &mut Random, fresh: &mut usize) -> Vec<String> {
+    let (id, u, other) = (r.below(ROWS), r.below(ROWS) * 10, r.below(ROWS) * 10);
+    let text = "x".repeat(r.below(150));
+    *fresh += 1;
+    let row = format!("({id},{},{u},{},'{text}')", *fresh + 100_000, r.below(97));
+    match r.below(7) {
+        0 => vec![format!("replace into # values {row}")],
+        1 => vec![format!("insert into # values {row} on duplicate key update a = a + 1, v = '{text}'")],
+        2 => vec![format!("insert ignore into # values {row}")],
+        3 => vec![format!("update ignore # set u = {other} where id = {id}")],
+        4 => vec![format!("delete from # where u = {u}")],
+        5 => vec![
+            format!("delete from # where id = {id}"),
+            format!("insert ignore into # values ({id}, 1, {u}, 1, 'again')"),
+        ],
+        _ => vec![
+            format!("update # set u = -1 - {u} where u = {u}"),
+            format!("update # set u = {u} where u = {other}"),
+            format!("update # set u = {other} where u = -1 - {u}"),
+        ],
+    }
 }
 
 /// Runs transactions over both tables until told to stop; gives how many it committed while `building`.
-fn write(mut client: Client, seed: u64, number: usize, building: &AtomicBool, stop: &AtomicBool) -> usize {
+fn write(
+    mut client: Client,
+    seed: u64,
+    number: usize,
+    change: Change,
+    building: &AtomicBool,
+    stop: &AtomicBool,
+) -> usize {
     let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + number as u64 + 1);
     let mut fresh = 10_000 * (number + 1);
     let mut meanwhile = 0;
@@ -92,7 +129,9 @@ fn write(mut client: Client, seed: u64, number: usize, building: &AtomicBool, st
             if !kept {
                 client.run("savepoint s");
             }
-            let done = change(&mut r, &mut fresh).iter().all(|sql| client.try_run(sql).is_ok());
+            let both = |sql: &String| ["t", "twin"].map(|table| sql.replace('#', table));
+            let done =
+                change(&mut r, &mut fresh).iter().flat_map(both).all(|sql| client.try_run(&sql).is_ok());
             kept && done || !kept && client.try_run("rollback to s").is_ok()
         });
         let end = if ran && r.below(6) > 0 { "commit" } else { "rollback" };
@@ -109,6 +148,12 @@ fn write(mut client: Client, seed: u64, number: usize, building: &AtomicBool, st
 fn alter_beside_writers(database: &Arc<Database>, seed: u64, key: &str, alter: &str) -> (String, usize) {
     let mut client = Client::new(database);
     fill(&mut client, key);
+    alter_filled(client, seed, change, alter)
+}
+
+/// The same with other changes of tables that are filled.
+fn alter_filled(mut client: Client, seed: u64, change: Change, alter: &str) -> (String, usize) {
+    let database = &client.database.clone();
     let (building, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let meanwhile = Arc::new(AtomicUsize::new(0));
     let (sender, done) = channel(WRITERS);
@@ -117,7 +162,7 @@ fn alter_beside_writers(database: &Arc<Database>, seed: u64, key: &str, alter: &
         let (building, stop, meanwhile) = (building.clone(), stop.clone(), meanwhile.clone());
         let sender = sender.clone();
         fiber::spawn(move || {
-            let count = write(writer, seed, number, &building, &stop);
+            let count = write(writer, seed, number, change, &building, &stop);
             meanwhile.fetch_add(count, Ordering::Relaxed);
             let _ = sender.send(());
         });
@@ -159,6 +204,15 @@ fn what_is_built_has_what_others_wrote_meanwhile() {
         ("primary key (id), key (u)", "alter table t add column g int as (a + 1) stored, add key (g)", all),
         (primary, "alter table t engine=innodb, algorithm=inplace, lock=none", all),
         ("primary key (id, v)", "alter table t modify v varchar(200) character set latin1", all),
+        (primary, "alter table t add unique key (u)", all),
+        ("primary key (id), unique key (u)", "alter table t add key (v), modify a bigint", all),
+        (primary, "alter table t modify v text, add unique key (v, u)", all),
+        (
+            primary,
+            "alter table t add column z int default 5 first, drop column v, add key (z, a)",
+            &["id", "id2", "u", "a"],
+        ),
+        ("primary key (id), key (a, v)", "alter table t modify v varchar(700) first, add key (v, a)", all),
     ];
     let seeds: usize = std::env::var("KEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let mut meanwhile = 0;
@@ -173,6 +227,78 @@ fn what_is_built_has_what_others_wrote_meanwhile() {
         });
     }
     assert!(meanwhile > 100, "only {meanwhile} transactions were committed while tables were altered");
+}
+
+#[test]
+fn rows_that_take_keys_from_each_other_are_followed() {
+    let keys = "primary key (id), unique key uu (u)";
+    let cases = [
+        "alter table t add key (a, v)",
+        "alter table t modify a bigint, add key (v)",
+        "alter table t add column g int as (u + 1) stored, add key (g)",
+        "alter table t add column z int default 5 first, add key (z, u)",
+        "alter table t drop key uu, add unique key vv (u)",
+        "alter table t force",
+    ];
+    for (seed, alter) in cases.iter().enumerate() {
+        let seed = seed as u64 + 80;
+        seeded_world(seed, |database| {
+            let mut client = Client::new(database);
+            fill_both(&mut client, keys, keys);
+            let (answer, written) = alter_filled(client, seed, exchange, alter);
+            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
+            assert_same_rows(database, &["id", "id2", "u", "a", "v"], &format!("seed {seed}: {alter}"));
+            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
+        });
+    }
+}
+
+/// A random change of parents, with which their children in `t` and its twin go and change, or of a child.
+fn change_parent(r: &mut Random, fresh: &mut usize) -> Vec<String> {
+    let id = r.below(ROWS);
+    *fresh += 1;
+    match r.below(5) {
+        0 => vec![format!("delete from p where id = {id}")],
+        1 => vec![format!("update p set id = {fresh} where id = {id}")],
+        2 => vec![format!("update p set k = {fresh} where id = {id}")],
+        3 => vec![format!("insert into # values ({fresh}, {id}, null, 'new')")],
+        _ => vec![format!("update # set v = 'x' where id = {id}")],
+    }
+}
+
+#[test]
+fn what_foreign_keys_change_is_followed() {
+    let cases = [
+        "alter table t add key (pid, v)",
+        "alter table t modify v varchar(100) character set latin1, add key (v)",
+        "alter table t add column z int default 5 first, add key (z, k)",
+    ];
+    for (seed, alter) in cases.iter().enumerate() {
+        let seed = seed as u64 + 90;
+        seeded_world(seed, |database| {
+            let mut client = Client::new(database);
+            client.script("create table p (id int primary key, k int, unique key (k))");
+            let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id})")).collect();
+            for part in rows.chunks(500) {
+                client.run(&format!("insert into p values {}", part.join(",")));
+            }
+            for table in ["t", "twin"] {
+                client.script(&format!(
+                    "create table {table} (id int primary key, pid int, k int, v varchar(50), key (pid), key (k), \
+                     constraint {table}1 foreign key (pid) references p (id) on delete cascade on update cascade, \
+                     constraint {table}2 foreign key (k) references p (k) on delete set null on update set null)"
+                ));
+                let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id},{id},'v')")).collect();
+                for part in rows.chunks(500) {
+                    client.run(&format!("insert into {table} values {}", part.join(",")));
+                }
+            }
+            let (answer, written) = alter_filled(client, seed, change_parent, alter);
+            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
+            assert_same_rows(database, &["id", "pid", "k", "v"], &format!("seed {seed}: {alter}"));
+            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
+        });
+    }
 }
 
 #[test]

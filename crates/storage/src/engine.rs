@@ -335,6 +335,11 @@ impl Engine {
         Ok(tree.tree().raise_counter(to)?)
     }
 
+    /// Sets the counter, downwards too, while nobody takes values from it. Waits.
+    pub fn set_counter(&self, tree: &TreeHandle, to: u64) -> Result<()> {
+        Ok(tree.tree().set_counter(to)?)
+    }
+
     /// Structural problems of the tree, in words; empty is good. What a look finds while pages are split and merged under
     /// it, the next look does not find. Waits.
     pub fn check_tree(&self, tree: &TreeHandle) -> Result<Vec<String>> {

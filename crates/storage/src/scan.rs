@@ -279,8 +279,18 @@ impl Scan {
                 }
                 _ => Some(item.header),
             };
-            if let Some(header) = header {
-                load_overflow(&self.tree, header, &mut self.row)?;
+            let Some(header) = header else { continue };
+            let mut is_there = true;
+            if let Err(error) = load_overflow(&self.tree, header, &mut self.row) {
+                let key = &self.bytes[item.key.clone()];
+                if self.read != Read::Snapshot || !state.is_outrun(&self.tree, key, header)? {
+                    return Err(error);
+                }
+                let row = &mut self.row;
+                row.clear();
+                is_there = state.get(engine, &self.tree, key, |now| row.extend_from_slice(now))?.is_some();
+            }
+            if is_there {
                 state.counts.read += 1;
                 return Ok(Some((number, false)));
             }

@@ -238,6 +238,15 @@ impl Txn {
         }
     }
 
+    /// Refuses a tree that came into use after the transaction's snapshot, if it has one: what was there then is not known.
+    /// Plain reads ask by themselves; changes and locking reads need not.
+    pub fn check_current(&self, tree: &TreeHandle) -> Result<()> {
+        match self.state.isolation == Isolation::ReadUncommitted || tree.is_temporary() {
+            true => Ok(()),
+            false => self.state.check_known(tree),
+        }
+    }
+
     /// Starts a scan. Waits, if it locks, where too many wait already.
     pub fn scan(&mut self, tree: &TreeHandle, range: ScanRange<'_>, read: Read) -> Result<Scan> {
         let read = self.prepare_scan(tree, read)?;

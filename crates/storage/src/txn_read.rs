@@ -89,8 +89,22 @@ impl State {
             false => self.version_for(engine, header, &mut row)?,
         };
         let Some(header) = header else { return Ok(None) };
-        load_overflow(tree, header, &mut row)?;
-        Ok(Some(f(&row)))
+        match load_overflow(tree, header, &mut row) {
+            Err(_) if self.is_outrun(tree, key, header)? => self.get(engine, tree, key, f),
+            loaded => loaded.map(|()| Some(f(&row))),
+        }
+    }
+
+    /// Whether the entry with this header is not at `key` any more, so that its long value may be gone: READ UNCOMMITTED has
+    /// no snapshot that keeps it. Who failed to read that looks again. Waits.
+    pub(crate) fn is_outrun(&self, tree: &TreeHandle, key: &[u8], header: Header) -> Result<bool> {
+        if self.isolation != Isolation::ReadUncommitted || tree.is_temporary() {
+            return Ok(false);
+        }
+        let leaf = tree.tree().leaf_for_read(key)?;
+        let Ok(slot) = leaf.search(key) else { return Ok(true) };
+        let (now, _) = Header::split(leaf.value(slot));
+        Ok((now.trx, now.undo) != (header.trx, header.undo))
     }
 
     /// Refuses a tree that came into use after the snapshot.
@@ -279,7 +293,7 @@ mod tests {
     use keel_runtime::sim::{self, Options};
 
     use super::*;
-    use crate::options::{EngineConfig, OnDuplicate, TxnOptions};
+    use crate::options::{EngineConfig, OnDuplicate, Read, ScanRange, TxnOptions};
 
     #[test]
     fn what_was_taken_back_meanwhile_is_not_the_committed_version() {
@@ -310,6 +324,32 @@ mod tests {
                 committed.map(|_| row)
             });
             assert_eq!(found, [Some(b"committed".to_vec()), Some(b"committed".to_vec()), None]);
+            drop(reader);
+            engine.shutdown().unwrap();
+        })
+        .done();
+    }
+
+    #[test]
+    fn a_long_value_that_was_taken_back_meanwhile_is_not_read() {
+        sim::run(Options::new(2), || {
+            let engine = Engine::open(EngineConfig::new("/data")).unwrap();
+            let dirty = TxnOptions { isolation: Isolation::ReadUncommitted, ..TxnOptions::default() };
+            let (mut writer, mut reader) = (engine.begin(TxnOptions::default()), engine.begin(dirty));
+            let id = engine.create_tree(&mut writer, b"").unwrap();
+            let tree = engine.tree(id).unwrap();
+            for key in [b"a", b"b", b"d"] {
+                writer.insert(&tree, key, b"committed", OnDuplicate::LockShared).unwrap();
+            }
+            writer.commit().unwrap();
+            writer.update(&tree, b"b", &[7; 100_000]).unwrap();
+            writer.insert(&tree, b"c", &[8; 100_000], OnDuplicate::LockShared).unwrap();
+            let mut scan = reader.scan(&tree, ScanRange::ALL, Read::Snapshot).unwrap();
+            let mut next = || scan.next(&mut reader).unwrap().map(|(key, row)| (key.to_vec(), row.to_vec()));
+            let row = |key: &[u8]| Some((key.to_vec(), b"committed".to_vec()));
+            assert_eq!(next(), row(b"a"));
+            writer.rollback().unwrap();
+            assert_eq!([next(), next(), next()], [row(b"b"), row(b"d"), None]);
             drop(reader);
             engine.shutdown().unwrap();
         })

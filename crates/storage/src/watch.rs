@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::engine::TreeHandle;
+use crate::error::Result;
+use crate::row::Header;
+use crate::txn::Txn;
 
 /// What a key costs beside its octets, about.
 const KEY_OVERHEAD: usize = 48;
@@ -36,10 +39,15 @@ impl WatchedKeys {
         }
         let mut keys = self.keys.lock();
         if !keys.contains(key) {
-            self.bytes.fetch_add(key.len() + KEY_OVERHEAD, Ordering::Relaxed);
+            self.bytes.fetch_add(cost(key), Ordering::Relaxed);
             keys.insert(key.into());
         }
     }
+}
+
+/// What a key takes, about.
+fn cost(key: &[u8]) -> usize {
+    key.len() + KEY_OVERHEAD
 }
 
 /// Watches a tree as long as it lives; one at a time.
@@ -69,6 +77,24 @@ impl Watch {
         let mut taken: Vec<_> = taken.into_iter().collect();
         taken.sort_unstable();
         Some(taken)
+    }
+
+    /// Whether a transaction's snapshot sees the newest version of the row at `key`, or that there is none. What a writer in
+    /// progress has put there is not looked at: its long values may be gone before they are read. Waits.
+    pub fn is_seen(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
+        txn.take_snapshot();
+        let leaf = self.tree.tree().leaf_for_read(key)?;
+        let Ok(slot) = leaf.search(key) else { return Ok(true) };
+        let (header, _) = Header::split(leaf.value(slot));
+        Ok(txn.state.sees(&txn.engine, header.trx))
+    }
+
+    /// Whether so many keys as were taken may be kept on beside those to come.
+    pub fn bears<'k>(&self, mut kept: impl Iterator<Item = &'k [u8]>) -> bool {
+        kept.try_fold(0, |bytes: usize, key| {
+            Some(bytes + cost(key)).filter(|bytes| *bytes <= self.keys.limit)
+        })
+        .is_some()
     }
 
     /// How many keys there are to take.

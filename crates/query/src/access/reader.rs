@@ -180,6 +180,9 @@ impl TableReader {
         if let State::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
             self.spare = scan.take();
         }
+        if self.read != Read::Snapshot {
+            self.check_current(session)?;
+        }
         self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
@@ -274,6 +277,17 @@ impl TableReader {
             (Some(sieve), State::Ranges { scan: Some(scan), .. }) if scan.is_sifted() => sieve.conditions,
             _ => 0,
         }
+    }
+
+    /// 1412 where rows are to be locked of a table or by an index that is younger than the transaction's snapshot.
+    fn check_current(&self, session: &Session) -> SqlResult<()> {
+        let (Some(txn), Some(rows)) = (&session.txn, &self.table.tree) else { return Ok(()) };
+        let index = self.secondary.map(|index| self.table.indexes[index].entries());
+        [Some(rows), index]
+            .into_iter()
+            .flatten()
+            .try_for_each(|tree| txn.check_current(tree))
+            .map_err(engine_error)
     }
 
     /// Reads numbers where a table would be read.

@@ -159,6 +159,9 @@ impl Need {
     fn of(vars: &SessionVars, actions: &[AlterAction], old: &TableRecord, alteration: &Alteration) -> Need {
         let mut need = Need { way: Way::Instant, reason: None, lock_reason: None, exclusive: false };
         need.columns(old, alteration);
+        if alteration.zero_date(vars).is_some() {
+            need.raise(Way::Copy, None);
+        }
         if vars.foreign_key_checks && !alteration.new_foreign_keys.is_empty() {
             need.raise(Way::Copy, Some(FOREIGN_KEYS));
         }
@@ -355,8 +358,10 @@ fn is_same(before: &IndexRecord, index: &IndexRecord, alteration: &Alteration) -
 
 /// Whether values of one type are in rows and indexes as they are, octet by octet, as values of another.
 pub(super) fn keeps_octets(before: &SqlType, after: &SqlType) -> bool {
-    let kinds =
-        matches!(before.kind, TypeKind::VarChar | TypeKind::VarBinary | TypeKind::Enum | TypeKind::Set);
+    use TypeKind::*;
+    // Numbers may be shown otherwise.
+    let kinds = matches!(before.kind, VarChar | VarBinary | Enum | Set | Decimal | Float | Double)
+        || before.is_integer();
     kinds && before.collation == after.collation && change_of_type(before, after, true).is_none()
 }
 
@@ -369,7 +374,11 @@ fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Wa
         return change_of_members(before, after);
     }
     let same_size = match before.kind {
-        TypeKind::VarChar | TypeKind::VarBinary => before.length <= after.length,
+        TypeKind::VarChar | TypeKind::VarBinary => {
+            // InnoDB writes lengths of up to 127 octets as those of columns of any length.
+            let (old, new) = (before.max_octets(), after.max_octets());
+            before.length <= after.length && !((128..256).contains(&old) && new > 255)
+        }
         TypeKind::Char | TypeKind::Binary | TypeKind::Bit => before.length == after.length,
         TypeKind::Decimal => (before.length, before.decimals) == (after.length, after.decimals),
         _ if before.is_temporal() => before.decimals == after.decimals,
@@ -386,8 +395,9 @@ fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Wa
 
 fn change_of_members(before: &SqlType, after: &SqlType) -> Option<Way> {
     let (Some(old), Some(new)) = (&before.members, &after.members) else { return Some(Way::Copy) };
-    let octets = |count: usize| match before.kind {
-        TypeKind::Set => count.div_ceil(8),
+    let octets = |count: usize| match (before.kind, count.div_ceil(8)) {
+        (TypeKind::Set, few @ ..=4) => few,
+        (TypeKind::Set, _) => 8,
         _ => usize::from(count > 255),
     };
     let appended = new.len() >= old.len() && old.iter().zip(new.iter()).all(|(a, b)| a == b);

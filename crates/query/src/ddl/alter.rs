@@ -12,6 +12,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 use super::columns::{self, ColumnContext};
 use super::copy::Copied;
 use super::database::choose_collation;
+use super::lost::{LostPart, NOWHERE};
 use super::renames::Renames;
 use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
 use crate::Database;
@@ -44,6 +45,10 @@ pub(super) struct Alteration {
     /// Names of new foreign keys, and of the indexes that they made for themselves.
     pub new_foreign_keys: Vec<std::sync::Arc<str>>,
     made_indexes: Vec<std::sync::Arc<str>>,
+    /// What indexes have lost with dropped columns.
+    pub(super) lost_parts: Vec<LostPart>,
+    /// Indexes that have lost all.
+    pub(super) lost_indexes: Vec<IndexRecord>,
     /// What the statement says of the way.
     pub words: Words,
 }
@@ -91,6 +96,7 @@ impl Database {
             let action = renames.make_way(&table, &mut alteration.record, action, &rest[place + 1..])?;
             self.apply(session, &table, &mut alteration, &action)?;
         }
+        alteration.settle_parts()?;
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
         }
@@ -167,6 +173,8 @@ impl Database {
     pub(super) fn drop_index(&self, session: &mut Session, drop: &ast::DropIndex) -> SqlResult<Completion> {
         let (table, owned) = self.own_table(session, &drop.table, drop.wait.as_ref())?;
         let mut alteration = Alteration::of(&table);
+        let actions = vec![AlterAction::DropKey { if_exists: drop.if_exists, name: drop.name.clone() }];
+        alteration.words = Words { actions, wait: drop.wait.clone(), ..Words::default() };
         alteration.drop_key(session, &drop.name, drop.if_exists, false)?;
         if table.is_temporary() {
             alteration.copy_all();
@@ -321,6 +329,8 @@ impl Alteration {
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
+            lost_parts: Vec::new(),
+            lost_indexes: Vec::new(),
             words: Words::default(),
         }
     }
@@ -372,9 +382,14 @@ impl Alteration {
         for part in primary.map(|i| i.parts.clone()).unwrap_or_default() {
             keys::make_not_null(&mut self.record.columns[part.column]);
         }
+        // What is generated from numbers may depend on how they are shown.
+        let generates = self.record.columns.iter().any(|column| column.generated.is_some());
+        let stays = |before: &SqlType, now: &SqlType| {
+            before == now || algorithm::keeps_octets(before, now) && !(generates && before.is_numeric())
+        };
         for (column, origin) in self.record.columns.iter().zip(&self.column_origin) {
             let Some(before) = origin.map(|o| &old.columns[o]) else { continue };
-            self.copies |= before.ty != column.ty && !algorithm::keeps_octets(&before.ty, &column.ty)
+            self.copies |= !stays(&before.ty, &column.ty)
                 || before.nullable != column.nullable
                 || before.auto_increment != column.auto_increment;
         }
@@ -480,6 +495,7 @@ impl Alteration {
             self.copies = true;
         }
         self.insert_column(place, made, None);
+        self.restore_parts(place);
         columns::check_all(&self.record.columns)?;
         let keys = create::column_key(column).into_iter().chain(foreign::of_column(column));
         keys.into_iter().try_for_each(|key| self.add_key(cx.session, &key))
@@ -510,12 +526,12 @@ impl Alteration {
         self.record.slots.push(Slot::Column(place));
     }
 
-    /// Takes a column out, and leaves its place in rows; parts of indexes over it become `usize::MAX`.
+    /// Takes a column out, and leaves its place in rows; parts of indexes over it become [`NOWHERE`].
     fn take_column(&mut self, place: usize) -> (crate::catalog::ColumnDef, Option<usize>) {
         for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
             if part.column == place {
-                part.column = usize::MAX;
-            } else if part.column != usize::MAX && part.column > place {
+                part.column = NOWHERE;
+            } else if part.column != NOWHERE && part.column > place {
                 part.column -= 1;
             }
         }
@@ -541,17 +557,9 @@ impl Alteration {
             session.note(error);
             return Ok(());
         };
-        self.take_column(place);
+        let (column, _) = self.take_column(place);
         self.rearranges = true;
-        let Alteration { record, kept_indexes, .. } = self;
-        for index in &mut record.indexes {
-            let parts = index.parts.len();
-            index.parts.retain(|p| p.column != usize::MAX);
-            if index.parts.len() < parts {
-                kept_indexes.retain(|kept| !names::same(kept, &index.name));
-            }
-        }
-        record.indexes.retain(|i| !i.parts.is_empty());
+        self.lose_parts(&column.name);
         Ok(())
     }
 
@@ -599,7 +607,7 @@ impl Alteration {
         let (column, origin) = self.take_column(place);
         let to = self.place(Some(position))?;
         for part in self.record.indexes.iter_mut().flat_map(|i| &mut i.parts) {
-            if part.column == usize::MAX {
+            if part.column == NOWHERE {
                 part.column = to;
             } else {
                 part.column += usize::from(part.column >= to);
@@ -759,8 +767,9 @@ impl Alteration {
         if taken {
             return Err(errors::dup_keyname(new));
         }
-        for kept in self.kept_indexes.iter_mut().filter(|kept| names::same(kept, old)) {
-            *kept = new.into();
+        let lost = self.lost_parts.iter_mut().map(|lost| &mut lost.index);
+        for index in self.kept_indexes.iter_mut().chain(lost).filter(|index| names::same(index, old)) {
+            *index = new.into();
         }
         self.record.indexes[place].name = new.into();
         Ok(())

@@ -6,7 +6,7 @@ use keel_sql::ast;
 use super::columns::scope_of;
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::catalog::check::{self, CheckConstraint, rename_columns};
-use crate::catalog::{Catalog, ColumnDef, TableRecord, names};
+use crate::catalog::{Catalog, ColumnDef, ColumnDefault, TableRecord, names};
 use crate::expr::{Node, walk};
 use crate::session::Session;
 
@@ -49,9 +49,18 @@ pub(super) fn name_all(record: &mut TableRecord) {
     }
 }
 
-/// Writes a column by its new name wherever a condition names it.
+/// Writes a column by its new name wherever a condition, a generated column or a default names it.
 pub(super) fn rename_column(record: &mut TableRecord, old: &str, new: &str) {
-    rewrite(record, |name| names::same(name, old).then(|| new.to_string()));
+    let rename = |name: &str| names::same(name, old).then(|| new.to_string());
+    rewrite(record, rename);
+    for column in &mut record.columns {
+        // What stands behind a database is a sequence, which needs it.
+        if let ColumnDefault::Expression(text) = &mut column.default
+            && !text.contains("`.`")
+        {
+            *text = rename_columns(text, rename);
+        }
+    }
 }
 
 fn rewrite(record: &mut TableRecord, rename: impl Fn(&str) -> Option<String>) {

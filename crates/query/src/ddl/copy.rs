@@ -19,8 +19,8 @@ use super::online::{Building, Follow, Writing};
 use crate::Database;
 use crate::catalog::{ColumnDef, IndexDef, Shared, TableDef};
 use crate::dml::{
-    Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
-    into_column, is_ignorable, lock_row,
+    Checks, Generated, RowBuffers, Strictness, Written, counted, delete_row, duplicate_error, insert_at,
+    insert_row, into_column, is_ignorable, lock_row,
 };
 use crate::engine_error;
 use crate::session::Session;
@@ -287,12 +287,8 @@ impl Copier<'_> {
         self.generated.fill(session, self.copy, &mut values, strictness)?;
         // A column that begins to count goes on behind its values.
         if let Some(auto) = self.copy.auto_increment {
-            let counted = match &values[auto.column] {
-                Value::Int(n) => u64::try_from(*n).unwrap_or(0),
-                Value::UInt(n) => *n,
-                _ => 0,
-            };
-            self.last_auto = self.last_auto.max(counted);
+            let value = values[auto.column].as_ref();
+            self.last_auto = self.last_auto.max(counted(value).unwrap_or(0));
         }
         new.clear();
         row::encode_values(&self.copy.layout, &values, new);

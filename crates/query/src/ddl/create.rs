@@ -107,10 +107,7 @@ impl Database {
             None => self.record_of(session, home, create, params)?,
         };
         let first = self.first_row(session, create, &record)?;
-        let table = self.make_table(session, record, first.as_ref())?;
-        if next_auto > 1 {
-            self.raise_auto_increment(&table, next_auto - 1)?;
-        }
+        let table = self.make_table(session, record, first.as_ref(), next_auto)?;
         match &create.select {
             Some(select) => self.fill(session, select, &table, params),
             None => Ok(Completion::default()),
@@ -264,6 +261,7 @@ impl Database {
         session: &mut Session,
         mut record: TableRecord,
         first: Option<&sequence::Values>,
+        next_auto: u64,
     ) -> SqlResult<Arc<TableDef>> {
         let catalog = self.catalog();
         let parents = record.foreign_keys.iter();
@@ -284,6 +282,10 @@ impl Database {
         if let Some(first) = first {
             definition.write_sequence(&table, first)?;
         }
+        if next_auto > 1 {
+            // Before the commit, so that it is as durable.
+            self.raise_auto_increment(&table, next_auto - 1)?;
+        }
         definition.tell_relatives(&table)?;
         definition.commit()?;
         Ok(table)
@@ -302,6 +304,17 @@ impl Database {
         sequence::check_shape(record)?;
         let options = create.sequence.as_deref().cloned().unwrap_or_default();
         sequence::made(session, (&record.schema, &record.name), &options).map(Some)
+    }
+
+    /// The greatest AUTO_INCREMENT value so far, 0 where the table has no such column.
+    pub(super) fn last_auto_increment(&self, table: &TableDef) -> SqlResult<u64> {
+        match table.auto_increment {
+            Some(auto) => {
+                let tree = table.indexes[auto.index].entries();
+                table.shared.auto_increment.last(self.engine(), tree)
+            }
+            None => Ok(0),
+        }
     }
 
     /// Makes `last` the greatest AUTO_INCREMENT value so far, if the table has such a column.

@@ -198,7 +198,10 @@ impl Database {
                 }
                 return Err(errors::no_such_table(from, &old.name));
             };
-            if !locks.iter().any(|l| Arc::ptr_eq(l, &table.shared.lock)) {
+            // A child may have come while the locks were waited for, and be altered by now.
+            let is_locked = |table: &Arc<TableDef>| locks.iter().any(|l| Arc::ptr_eq(l, &table.shared.lock));
+            let children = definition.catalog.references_to(from, &old.name);
+            if !is_locked(&table) || !children.iter().all(|(child, _)| is_locked(child)) {
                 return Err(errors::table_def_changed());
             }
             let to = schema_of(session, new)?;

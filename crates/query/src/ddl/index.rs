@@ -14,11 +14,11 @@ use keel_value::row::RowRef;
 use super::PendingTrees;
 use super::alter::Alteration;
 use super::copy::Copied;
-use super::online::{BATCH_ROWS, Building, Follow, Openness};
+use super::online::{Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
 use crate::catalog::{ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names};
-use crate::dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
+use crate::dml::{EntryBuffers, RowBuffers, check_rows, counted, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
 use crate::mdl::Owned;
 use crate::sequence;
@@ -72,6 +72,8 @@ impl Database {
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
         }
+        let reorders = clustering(&old, &Some)
+            != clustering(&alteration.record, &|place| alteration.column_origin[place]);
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
@@ -81,38 +83,41 @@ impl Database {
             alteration.tests_rows = allowed.told || allowed.copies || becomes;
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
-            alteration.converts = becomes || may_drop || allowed.copies && alteration.copies;
+            alteration.converts = becomes || may_drop || allowed.copies && (alteration.copies || reorders);
         } else if alteration.copies {
             algorithm::allow_temporary(&alteration.words.actions)?;
         }
-        let copies = alteration.copies
-            || clustering(&old, &Some)
-                != clustering(&alteration.record, &|place| alteration.column_origin[place]);
-        // Where the column that counted is gone, another counts anew.
+        self.refuse_zero_dates(session, table, &alteration)?;
+        let copies = alteration.copies || reorders;
+        // Where the column that counted is gone, another counts anew, and where the statement says so, the same one.
         let counts_on = alteration.keeps_auto_increment(table);
-        let chosen = alteration.next_auto.unwrap_or(1).saturating_sub(1);
-        let counted = || if counts_on { self.next_auto_increment(table).saturating_sub(1) } else { 0 };
+        let chosen = alteration.next_auto.map(|next| next.saturating_sub(1));
+        let last_counted = || match chosen {
+            Some(chosen) => Ok(chosen),
+            None if counts_on => self.last_auto_increment(table),
+            None => Ok(0),
+        };
         let mut pending = PendingTrees::new(self, table.is_temporary());
         let openness = Openness::of(session, table, &alteration, copies, owned);
         let patience = super::lock_timeout(session, alteration.words.wait.as_ref());
         let open = |session: &Session| Building::begin(self, session, table, owned, openness, patience);
         let mut copied = Copied::default();
         if copies {
-            let last_auto = counted().max(chosen);
-            copied = self.copy(session, table, &mut alteration, last_auto, &mut pending, &open)?;
+            copied = self.copy(session, table, &mut alteration, last_counted()?, &mut pending, &open)?;
         } else {
             self.build_indexes(session, table, &mut alteration, &mut pending, &open)?;
         }
         // Others may have counted on meanwhile.
-        let last_auto = counted().max(chosen).max(copied.last_auto);
+        let last_auto = last_counted()?.max(copied.last_auto);
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
+        // Before the definition, so that it is as durable.
+        self.count_on(session, &record, last_auto, chosen.is_some())?;
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
         if table.is_temporary() {
-            let altered = self.replace_temporary(session, table, record)?;
+            self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
-            self.raise_auto_increment(&altered, last_auto)?;
             return Ok(copied.shown(alteration.converts, checked));
         }
         let mut definition = self.definition(session)?;
@@ -136,8 +141,29 @@ impl Database {
         }
         definition.commit()?;
         pending.keep();
-        self.raise_auto_increment(&altered, last_auto)?;
         Ok(copied.shown(alteration.converts, checked))
+    }
+
+    /// Has a table in the making, which nobody else uses, count on behind `last`. Where that was `chosen` it may be less than
+    /// before, but not than the values that are there.
+    fn count_on(&self, session: &Session, record: &TableRecord, last: u64, chosen: bool) -> SqlResult<()> {
+        if !record.columns.iter().any(|column| column.auto_increment) {
+            return Ok(());
+        }
+        let built = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
+        let Some(auto) = built.auto_increment else { return Ok(()) };
+        if !chosen {
+            return self.raise_auto_increment(&built, last);
+        }
+        let index = &built.indexes[auto.index];
+        let mut reading = self.engine().begin(super::online::quiet(session));
+        let range = ScanRange { reverse: !index.parts[0].descending, ..ScanRange::ALL };
+        let mut scan = reading.scan(index.entries(), range, Read::Snapshot).map_err(engine_error)?;
+        let found = scan.next(&mut reading).map_err(engine_error)?;
+        let greatest = found.and_then(|(key, value)| counted(index.entry.get(auto.column, key, value)));
+        let last = last.max(greatest.unwrap_or(0)).min(u64::MAX - 1);
+        reading.rollback().map_err(engine_error)?;
+        self.engine().set_counter(index.entries(), last).map_err(engine_error)
     }
 
     /// Whether all rows have what new foreign keys ask for; gives the number of rows looked at. The table in the making and
@@ -209,8 +235,8 @@ impl Database {
     ) -> SqlResult<()> {
         let mut loader = self.engine().loader(built.indexes[position].entries());
         let mut last_unique = Vec::new();
-        let mut count = 0;
         while let Some((key, payload)) = entries.next()? {
+            session.let_others_run()?;
             let (unique_len, value) = split_payload(payload);
             if unique_len != 0 && last_unique == key[..unique_len] {
                 let print = |row: &[u8]| duplicate_error(built, position, row);
@@ -220,10 +246,6 @@ impl Database {
             last_unique.clear();
             last_unique.extend_from_slice(&key[..unique_len]);
             loader.push(key, value).map_err(engine_error)?;
-            count += 1;
-            if count % BATCH_ROWS == 0 {
-                session.check_interrupt()?;
-            }
         }
         loader.finish().map_err(engine_error)
     }
@@ -342,11 +364,11 @@ fn adds_unique(alteration: &Alteration) -> bool {
     alteration.record.indexes.iter().any(|index| index.kind != IndexKind::Plain && !kept(index))
 }
 
-/// What orders the rows: places of the clustered key's columns in the old table, and their directions.
-fn clustering(
-    record: &TableRecord,
-    origin: &dyn Fn(usize) -> Option<usize>,
-) -> Option<Vec<(Option<usize>, bool)>> {
+/// A part of the key that orders the rows: the place of its column in the old table, its prefix and its direction.
+type Order = (Option<usize>, Option<u32>, bool);
+
+/// What orders the rows.
+fn clustering(record: &TableRecord, origin: &dyn Fn(usize) -> Option<usize>) -> Option<Vec<Order>> {
     let index = &record.indexes[record.clustered()?];
-    Some(index.parts.iter().map(|p| (origin(p.column), p.descending)).collect())
+    Some(index.parts.iter().map(|p| (origin(p.column), p.prefix, p.descending)).collect())
 }

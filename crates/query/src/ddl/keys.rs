@@ -275,7 +275,8 @@ fn part_octets(column: &ColumnDef, part: &KeyPart) -> u64 {
 }
 
 /// Fits indexes to columns that have changed: a unique one whose columns are now too long for a key digests them, one whose
-/// columns fit does no longer, a plain one has prefixes. Says whether some must be made anew.
+/// columns fit does no longer, a plain one has prefixes. Prefixes as long as their columns are none. Says whether some must
+/// be made anew.
 pub(super) fn fit(
     session: &mut Session,
     columns: &[ColumnDef],
@@ -283,6 +284,14 @@ pub(super) fn fit(
 ) -> SqlResult<bool> {
     let mut anew = false;
     for index in indexes {
+        for part in &mut index.parts {
+            let ty = &columns[part.column].ty;
+            let is_whole = |prefix: u32| !ty.is_string() || !ty.is_blob() && prefix >= ty.length;
+            if part.prefix.is_some_and(is_whole) {
+                part.prefix = None;
+                anew = true;
+            }
+        }
         let octets = |part: &KeyPart| part_octets(&columns[part.column], part);
         let most = u64::from(KEY_OCTETS_MAX);
         if index.kind == IndexKind::Plain {

@@ -21,6 +21,7 @@ mod foreign;
 mod generated;
 mod index;
 mod keys;
+mod lost;
 mod online;
 mod renames;
 mod sequences;
@@ -29,6 +30,7 @@ mod temporary;
 mod view;
 mod view_expr;
 mod view_text;
+mod zero_dates;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
 use keel_storage::runtime::fiber;
-use keel_storage::{Isolation, Read, Txn, TxnOptions, Watch};
+use keel_storage::{Read, Txn, TxnOptions, Watch};
 
 use super::algorithm::{self, Lock};
 use super::alter::Alteration;
@@ -177,9 +177,19 @@ impl<'b> Building<'b> {
 
     /// One round: from the snapshot of `reading` to a new one.
     fn catch_up(&mut self, session: &mut Session, follower: &mut dyn Follow) -> SqlResult<()> {
-        let Some(watch) = &self.watch else { return Ok(()) };
-        let engine = self.database.engine();
-        let mut now = engine.begin(quiet(session));
+        let Some(watch) = self.watch.take() else { return Ok(()) };
+        let caught_up = self.follow_watched(session, follower, &watch);
+        self.watch = Some(watch);
+        caught_up
+    }
+
+    fn follow_watched(
+        &mut self,
+        session: &mut Session,
+        follower: &mut dyn Follow,
+        watch: &Watch,
+    ) -> SqlResult<()> {
+        let mut now = self.database.engine().begin(quiet(session));
         // First the snapshot, then the keys: what it sees is named by them.
         now.take_snapshot();
         let taken = watch.take().ok_or_else(|| errors::innodb_online_log_too_big(follower.name()))?;
@@ -188,15 +198,14 @@ impl<'b> Building<'b> {
         if keys.is_empty() {
             return Ok(());
         }
-        let mut newest = engine.begin(TxnOptions { isolation: Isolation::ReadUncommitted, ..quiet(session) });
         let mut writing = Writing::begin(self.database, session);
-        let (mut old, mut new, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut old, mut new) = (Vec::new(), Vec::new());
         let mut changed = Vec::new();
         for key in keys {
+            session.let_others_run()?;
             let was = self.read(&key, &mut old)?;
             let is = read_row(&mut now, self.source, &key, &mut new)?;
-            let stays = read_row(&mut newest, self.source, &key, &mut last)?;
-            if (is, &new) != (stays, &last) {
+            if !watch.is_seen(&mut now, &key).map_err(engine_error)? {
                 self.late.insert(key.clone());
             }
             if (was, &old) == (is, &new) {
@@ -208,7 +217,12 @@ impl<'b> Building<'b> {
             changed.push(key);
             writing.count(session)?;
         }
+        // A transaction that writes on and on leaves more of them each round.
+        if !watch.bears(self.late.iter().map(|key| &**key)) {
+            return Err(errors::innodb_online_log_too_big(follower.name()));
+        }
         for key in changed {
+            session.let_others_run()?;
             let was = self.read(&key, &mut old)?;
             if read_row(&mut now, self.source, &key, &mut new)? {
                 follower.put_in(session, &mut writing.txn, &key, was.then_some(&old), &new)?;
@@ -216,7 +230,6 @@ impl<'b> Building<'b> {
             writing.count(session)?;
         }
         writing.txn.commit().map_err(engine_error)?;
-        newest.rollback().map_err(engine_error)?;
         std::mem::replace(&mut self.reading, now).rollback().map_err(engine_error)
     }
 

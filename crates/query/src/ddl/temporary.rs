@@ -177,16 +177,16 @@ impl Database {
         session: &mut Session,
         old: &TableDef,
         record: TableRecord,
-    ) -> SqlResult<Arc<TableDef>> {
+    ) -> SqlResult<()> {
         let (before, after) = (old.record().trees(), record.trees());
         let altered = Arc::new(record.open(self.engine(), Arc::new(Shared::default()))?);
         let mut tables = session.temporary.set_copy();
         tables.remove(&old.schema, &old.name);
-        tables.put(altered.clone());
+        tables.put(altered);
         session.temporary.set(tables);
         let gone: Vec<TreeId> = before.into_iter().filter(|tree| !after.contains(tree)).collect();
         session.temporary.drop_trees(self.engine(), &gone);
-        Ok(altered)
+        Ok(())
     }
 
     /// Renames the temporary tables among those of a RENAME TABLE; gives the other renames.

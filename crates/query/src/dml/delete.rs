@@ -188,7 +188,9 @@ fn direct(
     let once = once_cells(plan.targets.once);
     let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: Vec::new() }];
     session.handler.read_key += 1;
-    let mut txn = session.txn.take().expect("a plan runs within a transaction of the engine");
+    let txn = session.txn.as_ref().expect("a plan runs within a transaction of the engine");
+    txn.check_current(table.rows()).map_err(engine_error)?;
+    let mut txn = session.txn.take().expect("just seen");
     let outcome = txn.update_by(table.rows(), &primary, |old, _| -> SqlResult<Change> {
         if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
             bytes.clear();

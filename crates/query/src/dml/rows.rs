@@ -290,16 +290,21 @@ pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8]) -> 
     errors::dup_entry(entries::printed_key(table, index, &view), &index.name)
 }
 
+/// A value of an AUTO_INCREMENT column, where it is one that counts.
+pub(crate) fn counted(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::Int(v) if v > 0 => Some(v as u64),
+        ValueRef::UInt(v) => Some(v),
+        ValueRef::Double(v) if v > 0.0 => Some(v as u64),
+        ValueRef::Float(v) if v > 0.0 => Some(v as u64),
+        _ => None,
+    }
+}
+
 /// Keeps the table's AUTO_INCREMENT counter above a stored value; gives the value where it is one that counts.
 pub(super) fn raise_auto_increment(table: &TableDef, value: ValueRef<'_>) -> SqlResult<Option<u64>> {
     let Some(auto) = table.auto_increment else { return Ok(None) };
-    let given = match value {
-        ValueRef::Int(v) if v > 0 => v as u64,
-        ValueRef::UInt(v) => v,
-        ValueRef::Double(v) if v > 0.0 => v as u64,
-        ValueRef::Float(v) if v > 0.0 => v as u64,
-        _ => return Ok(None),
-    };
+    let Some(given) = counted(value) else { return Ok(None) };
     let engine = table.engine.as_ref().expect("only real tables are written");
     table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)?;
     Ok(Some(given))

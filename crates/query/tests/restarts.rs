@@ -1,0 +1,96 @@
+//! What definitions have promised holds behind a crash that follows at once, and behind a restart.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use keel_query::Database;
+use keel_runtime::sim::{self, Disk, Options, Outcome};
+use keel_sql::ast::{ByteStr, XaStart, Xid};
+use keel_storage::Engine;
+
+/// Runs `f` with a database on a disk, then stops it cleanly unless `f` crashes.
+fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> Outcome<T> {
+    sim::run(Options::new(seed).with_disk(disk), || {
+        let engine = Engine::open(config()).expect("open");
+        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
+        let result = f(&database);
+        drop(database);
+        engine.shutdown().expect("shutdown");
+        result
+    })
+}
+
+/// Runs the script, crashes at its end, and gives the first number that the table counts behind a restart.
+fn counted_behind_a_crash(seed: u64, script: &str) -> u64 {
+    let disk = Disk::new(seed);
+    let killed: Outcome<()> = live(&disk, seed, |database| {
+        Client::new(database).script(script);
+        sim::crash_now()
+    });
+    assert_eq!(killed, Outcome::Crashed);
+    disk.crash(seed);
+    live(&disk, seed + 100, |database| {
+        let mut client = Client::new(database);
+        let answer = client.run("insert into t (v) values (9)");
+        assert!(!answer.starts_with("ERROR"), "{script}: {answer}");
+        client.run("select id from t where v = 9").parse().expect("a number")
+    })
+    .done()
+}
+
+#[test]
+fn a_table_counts_on_behind_a_crash_that_follows_its_definition() {
+    let filled = "create table t (id int auto_increment primary key, v int)
+                  insert into t (v) values (1),(2),(3) -> 3 id=1 (Records: 3  Duplicates: 0  Warnings: 0)
+                  delete from t where id = 3 -> 1\n";
+    let alterations = [
+        ("alter table t engine=innodb", 4),
+        ("alter table t modify v bigint", 4),
+        ("alter table t add column w int first, force", 4),
+        ("alter table t drop primary key, add key (id)", 4),
+        ("alter table t add key (id, v)", 4),
+        ("alter table t auto_increment = 5000", 5000),
+        ("alter table t auto_increment = 5000, force", 5000),
+    ];
+    for (seed, (alter, least)) in alterations.into_iter().enumerate() {
+        let next = counted_behind_a_crash(seed as u64 + 1, &format!("{filled}{alter}"));
+        // A crash may skip some.
+        assert!(next >= least, "{alter}: {next}");
+    }
+    let next = counted_behind_a_crash(
+        20,
+        "create table t (id int auto_increment primary key, v int) auto_increment = 700",
+    );
+    assert!(next >= 700, "{next}");
+}
+
+fn branch() -> Xid {
+    Xid { gtrid: ByteStr(b"pay"[..].into()), bqual: ByteStr(b""[..].into()), format: 1 }
+}
+
+#[test]
+fn a_prepared_branch_keeps_tables_without_an_index_behind_a_restart() {
+    let disk = Disk::new(31);
+    live(&disk, 31, |database| {
+        let mut client = Client::new(database);
+        client.script("create table t (a int)\n insert into t values (1) -> 1");
+        database.xa_start(&mut client.session, &branch(), XaStart::New).expect("started");
+        client.script("insert into t values (2) -> 1");
+        database.xa_end(&mut client.session, &branch(), false).expect("ended");
+        database.xa_prepare(&mut client.session, &branch()).expect("prepared");
+        database.leave(&mut client.session).expect("left");
+    })
+    .done();
+    live(&disk, 32, |database| {
+        let mut client = Client::new(database);
+        for sql in ["alter table t nowait force", "drop table t nowait", "truncate table t nowait"] {
+            let answer = client.run(sql);
+            assert!(answer.starts_with("ERROR 1205"), "{sql}: {answer}");
+        }
+        database.xa_commit(&mut client.session, &branch(), false).expect("committed");
+        client.script("alter table t nowait force\n select * from t -> 1; 2");
+    })
+    .done();
+}
