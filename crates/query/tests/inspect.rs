@@ -7,27 +7,14 @@ use std::sync::Arc;
 
 use common::*;
 use keel_base::checksum::crc32c;
-use keel_query::Database;
 use keel_query::inspect::{Inspection, Salvaged, Summary};
 use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_sql::ast::{ByteStr, XaStart, Xid};
 use keel_storage::inspect::{Finding, Folder, Limits, Report, Severity};
-use keel_storage::{Engine, OnDuplicate, Read, ScanRange, TreeHandle, Txn, TxnOptions};
+use keel_storage::{OnDuplicate, Read, ScanRange, TreeHandle, Txn, TxnOptions};
 use parking_lot::Mutex;
 
 const PAGE: usize = 16 << 10;
-
-/// Runs `f` with a database on a disk, then stops it cleanly unless `f` crashes.
-fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> Outcome<T> {
-    sim::run(Options::new(seed).with_disk(disk), || {
-        let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-        let result = f(&database);
-        drop(database);
-        engine.shutdown().expect("shutdown");
-        result
-    })
-}
 
 /// Checks what is on the disk; gives the findings.
 fn inspect(disk: &Disk) -> (Vec<Finding>, Summary) {

@@ -4,17 +4,6 @@ mod common;
 
 use common::*;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
-    }
-}
-
 /// Columns that a table has beside `id`, with the number of what they are.
 #[derive(Default)]
 struct Columns {

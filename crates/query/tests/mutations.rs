@@ -47,17 +47,6 @@ const CORPUS: &[&str] = &[
     "do 1 + 1, concat('a', null)",
 ];
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
-    }
-}
-
 fn mutated(r: &mut Random) -> String {
     let mut words: Vec<&str> = CORPUS[r.below(CORPUS.len())].split(' ').collect();
     for _ in 0..r.below(3) {

@@ -8,37 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use common::*;
 use keel_query::Database;
 use keel_runtime::fiber;
-use keel_runtime::sim::{self, Options};
 use keel_runtime::sync::channel;
-use keel_storage::Engine;
 
 /// Rows at the start; writers add others.
 const ROWS: usize = 8000;
 /// Sessions that write meanwhile.
 const WRITERS: usize = 8;
-
-fn seeded_world<T: Send>(seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
-    sim::run(Options::new(seed), || {
-        let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-        let result = f(&database);
-        drop(database);
-        engine.shutdown().expect("shutdown");
-        result
-    })
-    .done()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
-    }
-}
 
 /// Fills `t` and its twin with rows of `(id, id2, u, a, v)`.
 fn fill(client: &mut Client, key: &str) {

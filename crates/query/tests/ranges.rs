@@ -4,22 +4,6 @@ mod common;
 
 use common::*;
 
-/// A small generator: the test prints its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-}
-
 const WORDS: [&str; 12] = ["", "a", "A", "ab", "abc", "Abd", "b", "ba", "ä", "z", "a b", "a%"];
 
 fn number(r: &mut Random) -> String {

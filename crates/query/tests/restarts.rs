@@ -2,25 +2,9 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::*;
-use keel_query::Database;
-use keel_runtime::sim::{self, Disk, Options, Outcome};
+use keel_runtime::sim::{self, Disk, Outcome};
 use keel_sql::ast::{ByteStr, XaStart, Xid};
-use keel_storage::Engine;
-
-/// Runs `f` with a database on a disk, then stops it cleanly unless `f` crashes.
-fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> Outcome<T> {
-    sim::run(Options::new(seed).with_disk(disk), || {
-        let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-        let result = f(&database);
-        drop(database);
-        engine.shutdown().expect("shutdown");
-        result
-    })
-}
 
 /// Runs the script, crashes at its end, and gives the first number that the table counts behind a restart.
 fn counted_behind_a_crash(seed: u64, script: &str) -> u64 {

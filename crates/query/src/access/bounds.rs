@@ -183,24 +183,13 @@ fn equal_range(
     let mut exact = true;
     for (encoder, condition) in index.encoders.iter().zip(conditions) {
         let PartCondition::Equal(expr) = condition else { continue };
-        let mut context = EvalContext::new(&mut *session, frame);
-        let cell = expr.eval(&mut context)?;
-        if is_plain_integer(&encoder.ty, cell.as_ref()) {
-            encoder.encode(cell.as_ref(), key);
-            continue;
-        }
-        let value = cell.into_value();
-        let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
-        match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
-            Fit::Exact(value) => {
-                exact &= encoder.prefix.is_none();
-                encoder.encode(value.as_ref(), key);
-            }
-            Fit::Unknown => {
+        match encode_part(encoder, expr, session, frame, key)? {
+            Point::At => exact &= encoder.prefix.is_none(),
+            Point::Unknown => {
                 exact = false;
                 break;
             }
-            Fit::JustAbove(_) | Fit::Below | Fit::Above | Fit::Null => return Ok(exact),
+            Point::Nothing => return Ok(exact),
         }
     }
     range.points = !range.lower.is_empty();
@@ -470,8 +459,7 @@ enum Edge {
     After(Vec<u8>),
 }
 
-/// Encodes a point of all parts from values that are ready; false if some value is NULL or cannot be one of the column.
-/// The second flag says whether the order could tell at all.
+/// Encodes a point of all parts from values that are ready.
 pub(crate) fn encode_point(
     index: &IndexDef,
     key: &[Expr],
@@ -481,19 +469,35 @@ pub(crate) fn encode_point(
 ) -> SqlResult<Point> {
     out.clear();
     for (encoder, expr) in index.encoders.iter().zip(key) {
-        let mut context = EvalContext::new(&mut *session, frame);
-        let cell = expr.eval(&mut context)?;
-        if is_plain_integer(&encoder.ty, cell.as_ref()) {
-            encoder.encode(cell.as_ref(), out);
-            continue;
+        match encode_part(encoder, expr, session, frame, out)? {
+            Point::At => {}
+            elsewhere => return Ok(elsewhere),
         }
-        let value = cell.into_value();
-        let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
-        match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
-            Fit::Exact(value) => encoder.encode(value.as_ref(), out),
-            Fit::Unknown => return Ok(Point::Unknown),
-            _ => return Ok(Point::Nothing),
-        }
+    }
+    Ok(Point::At)
+}
+
+/// Appends a part's value to a key.
+#[inline]
+fn encode_part(
+    encoder: &key::KeyPart,
+    expr: &Expr,
+    session: &mut Session,
+    frame: Frame<'_>,
+    key: &mut Vec<u8>,
+) -> SqlResult<Point> {
+    let mut context = EvalContext::new(&mut *session, frame);
+    let cell = expr.eval(&mut context)?;
+    if is_plain_integer(&encoder.ty, cell.as_ref()) {
+        encoder.encode(cell.as_ref(), key);
+        return Ok(Point::At);
+    }
+    let value = cell.into_value();
+    let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
+    match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
+        Fit::Exact(value) => encoder.encode(value.as_ref(), key),
+        Fit::Unknown => return Ok(Point::Unknown),
+        Fit::JustAbove(_) | Fit::Below | Fit::Above | Fit::Null => return Ok(Point::Nothing),
     }
     Ok(Point::At)
 }
@@ -503,7 +507,7 @@ pub(crate) fn encode_point(
 pub(crate) enum Point {
     /// It is encoded.
     At,
-    /// No row can be there.
+    /// No row can be there: a value is NULL, or none of the column's.
     Nothing,
     /// The index's order cannot tell.
     Unknown,

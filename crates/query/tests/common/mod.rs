@@ -7,7 +7,7 @@ use keel_query::catalog::TableDef;
 use keel_query::{
     Collect, Completion, Database, Host, Params, RowSink, Session, SqlError, SqlResult, WorkMemory,
 };
-use keel_runtime::sim::{self, Options};
+use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_sql::ast::VarScope;
 use keel_sql::{ParseOptions, parse};
 use keel_storage::{Engine, EngineConfig};
@@ -69,15 +69,44 @@ pub fn config() -> EngineConfig {
 
 /// Runs `f` with a database in a world of its own.
 pub fn world<T: Send>(f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
-    sim::run(Options::new(1), || {
-        let engine = Engine::open(config()).expect("open");
-        let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-        let result = f(&database);
-        drop(database);
-        engine.shutdown().expect("shutdown");
-        result
-    })
-    .done()
+    seeded_world(1, f)
+}
+
+/// Runs `f` with a database in a world whose order of events is the seed's.
+pub fn seeded_world<T: Send>(seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> T {
+    sim::run(Options::new(seed), || with_database(f)).done()
+}
+
+/// Runs `f` with a database on a disk, then stops it cleanly unless `f` crashes.
+pub fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T + Send) -> Outcome<T> {
+    sim::run(Options::new(seed).with_disk(disk), || with_database(f))
+}
+
+fn with_database<T>(f: impl FnOnce(&Arc<Database>) -> T) -> T {
+    let engine = Engine::open(config()).expect("open");
+    let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
+    let result = f(&database);
+    drop(database);
+    engine.shutdown().expect("shutdown");
+    result
+}
+
+/// A small generator (xorshift). Its seed is not 0; tests print it where they fail.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number under `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+
+    /// One of the choices.
+    pub fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
 }
 
 /// A connection.
