@@ -114,19 +114,7 @@ impl Binder<'_> {
         // In strict mode MariaDB takes any function of text for one that may be NULL.
         let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();
         let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
-        let derivation = if !ty.is_string() {
-            Derivation::Numeric
-        } else if func::is_system_constant(function) {
-            Derivation::System
-        } else if func::writes_text(function) {
-            Derivation::Coercible
-        } else {
-            let texts = args.iter().filter(|a| a.ty.is_string() || a.ty.has_members());
-            match func::joins_texts(function) {
-                true => typing::joined_derivation(texts),
-                false => texts.map(|a| a.derivation).min().unwrap_or(Derivation::Coercible),
-            }
-        };
+        let derivation = if ty.is_string() { func::derivation(function, &args) } else { Derivation::Numeric };
         Ok(Expr { node: Node::Call(function, args.into()), ty, nullable, derivation })
     }
 
@@ -277,7 +265,7 @@ impl Binder<'_> {
         let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
         Expr {
             nullable: true,
-            derivation: Derivation::System,
+            derivation: Derivation::Coercible,
             ..Expr::constant(Value::bytes(text.as_bytes()), ty)
         }
     }

@@ -30,7 +30,8 @@ pub(super) fn cast<'f>(
             let Some(v) = value.decimal(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
             let (fitted, fit) = v.fit(ty.length, ty.decimals);
             if fit == Fit::OutOfRange {
-                let text = format!("cast({} as {})", print::text(value), ty.sql_name());
+                let written = print::text_of_execution(value, cx.frame.params);
+                let text = format!("cast({written} as {})", ty.sql_name());
                 cx.warn(errors::warn_data_out_of_range(text, cx.session.current_row))?;
             }
             Ok(Cell::Ref(ValueRef::Decimal(fitted)))

@@ -65,7 +65,11 @@ impl Binder<'_> {
         let bound = self.bind_window_call(call);
         (self.clause, self.in_window) = (clause, false);
         let bound = bound?;
-        let derivation = if bound.ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let derivation = match bound.args.first() {
+            _ if !bound.ty.is_string() => Derivation::Numeric,
+            Some(value) => value.derivation,
+            None => Derivation::Implicit,
+        };
         let (ty, nullable) = (bound.ty.clone(), bound.nullable);
         let descending = call.order_by.first().map(|item| item.desc);
         let descending = descending.or((call.name == "median").then_some(false));
@@ -77,6 +81,7 @@ impl Binder<'_> {
 
     fn bind_window_call(&mut self, call: &FunctionCall) -> SqlResult<WindowCall> {
         if let Some(mut aggregate) = self.window_aggregate(call)? {
+            aggregate.args.iter_mut().for_each(round);
             if matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max) {
                 aggregate.ty = value_type(&aggregate.args[0]);
             }
@@ -119,6 +124,7 @@ impl Binder<'_> {
             }
         };
         check_percentile(&kind, &args)?;
+        args.iter_mut().for_each(round);
         args.iter_mut().for_each(|arg| self.hoist(arg));
         Ok(WindowCall { kind, args, ty, nullable })
     }
@@ -331,4 +337,13 @@ fn resolve(spec: &WindowSpec, known: &[Resolved]) -> SqlResult<Resolved> {
     }
     let order = if own.order.is_empty() { other.order.clone() } else { own.order };
     Ok(Resolved { name: None, partition: other.partition.clone(), order, frame: own.frame })
+}
+
+/// Rounds what a window function is given to the digits that it shows, as the rows are set aside with.
+fn round(arg: &mut Expr) {
+    if arg.class() == Class::Decimal && !matches!(arg.node, Node::Column(_) | Node::Constant(_)) {
+        let plain = std::mem::replace(arg, Expr::null());
+        let (ty, nullable, derivation) = (plain.ty.clone(), plain.nullable, plain.derivation);
+        *arg = Expr { node: Node::Convert(Box::new(plain)), ty, nullable, derivation };
+    }
 }
