@@ -96,7 +96,7 @@ impl Binder<'_> {
             T::UserVar(name) => Ok(self.user_variable(name)),
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;
-                let (ty, nullable, derivation) = (assigned_type(&value.ty), value.nullable, value.derivation);
+                let (ty, nullable, derivation) = (assigned_type(&value), value.nullable, value.derivation);
                 let name: Arc<str> = name.to_lowercase().into();
                 self.saw_volatile = true;
                 self.assigned.push(name.clone());
@@ -151,8 +151,7 @@ impl Binder<'_> {
                     Charset::Binary => self.octets_argument(expr)?,
                     _ => self.scalar(expr)?,
                 };
-                let ty =
-                    typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
+                let ty = typing::string_type(u64::from(typing::text_chars(&value)), to.default_collation());
                 let nullable = value.nullable || self.cx.session.is_strict();
                 Ok(Expr {
                     node: Node::Convert(Box::new(value)),
@@ -741,7 +740,7 @@ impl Binder<'_> {
 
     pub(crate) fn cast(&mut self, value: Expr, to: &CastType) -> SqlResult<Expr> {
         let connection = self.cx.session.vars.connection_collation;
-        let chars = typing::text_chars(&value.ty);
+        let chars = typing::text_chars(&value);
         let maybe_null = value.nullable;
         let text_maybe_null = maybe_null || self.cx.session.is_strict();
         let temporal = |kind, digits: u32| -> SqlResult<(SqlType, bool)> {
@@ -878,9 +877,9 @@ fn foreign_cast(to: &CastType) -> Option<&'static str> {
 }
 
 fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {
-    let chars = typing::text_chars(&value.ty);
+    let chars = typing::text_chars(value);
     let length = match value.class() {
-        Class::Int | Class::Decimal => value.ty.display_length().max(1),
+        Class::Int | Class::Decimal => typing::display_length(value).max(1),
         Class::String if !typing::is_hex(value) => chars.clamp(2, 20),
         _ => 21,
     };
@@ -963,7 +962,7 @@ pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
     if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
         return expr;
     }
-    let ty = typing::string_type(u64::from(typing::text_chars(&expr.ty)), wanted).with_format(expr.ty.format);
+    let ty = typing::string_type(u64::from(typing::text_chars(&expr)), wanted).with_format(expr.ty.format);
     let (nullable, derivation) = (expr.nullable, expr.derivation);
     Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
 }
@@ -1007,11 +1006,15 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
 }
 
 /// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits.
-fn assigned_type(ty: &SqlType) -> SqlType {
+fn assigned_type(value: &Expr) -> SqlType {
+    let ty = &value.ty;
     if ty.class() != Class::Int {
         return ty.clone();
     }
-    typing::int_type(ty.length, ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit))
+    typing::int_type(
+        typing::display_length(value),
+        ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit),
+    )
 }
 
 /// What MariaDB says is the length of text in a user variable.
@@ -1045,9 +1048,9 @@ fn negate(value: Expr) -> Expr {
     }
     let ty = match value.class() {
         Class::Int if value.ty.unsigned && value.ty.kind == TypeKind::BigInt => {
-            typing::int_type(value.ty.length + 1, false)
+            typing::int_type(typing::display_length(&value) + 1, false)
         }
-        Class::Int => typing::int_type(value.ty.length + 1, false),
+        Class::Int => typing::int_type(typing::display_length(&value) + 1, false),
         Class::Decimal => SqlType { unsigned: false, ..value.ty.clone() },
         Class::Null => typing::real_type(0).with_length(1),
         Class::String => {

@@ -146,9 +146,7 @@ fn leading_integer(
 /// that named no number, is not warned of.
 fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
     let max = cx.session.vars.max_allowed_packet;
-    if u64::from(ty.length) <= max
-        || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(&value.ty)
-    {
+    if u64::from(ty.length) <= max || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(value) {
         return Ok(ty.length as usize);
     }
     let name = if ty.collation == CollationId::BINARY { "cast_as_binary" } else { "cast_as_char" };

@@ -52,7 +52,7 @@ pub fn precision(expr: &Expr) -> u32 {
         Class::DateTime => 14 + u32::from(expr.ty.decimals),
         Class::Int if is_literal(expr) => expr.ty.length.max(1),
         Class::String if expr.ty.has_members() => expr.ty.display_length().clamp(1, PRECISION_MAX),
-        _ => (expr.ty.display_length().saturating_sub(u32::from(!expr.ty.unsigned))).clamp(1, PRECISION_MAX),
+        _ => (display_length(expr).saturating_sub(u32::from(!expr.ty.unsigned))).clamp(1, PRECISION_MAX),
     }
 }
 
@@ -231,13 +231,39 @@ fn widen_quotient(expr: &mut Expr, scale: impl Fn(&SqlType) -> u32) {
     }
 }
 
+/// Characters of the longest number an operand gives. An integer column has all digits of its type, however narrow it is shown.
+pub fn display_length(expr: &Expr) -> u32 {
+    let ty = &expr.ty;
+    let is_column = matches!(expr.node, Node::Column(_) | Node::Generated(..) | Node::Outer { .. });
+    let digits = match ty.kind {
+        _ if !is_column => 0,
+        TypeKind::TinyInt => 4 - u32::from(ty.unsigned),
+        TypeKind::SmallInt => 6 - u32::from(ty.unsigned),
+        TypeKind::MediumInt => 8,
+        TypeKind::Int => 11 - u32::from(ty.unsigned),
+        TypeKind::BigInt => 20,
+        _ => 0,
+    };
+    ty.display_length().max(digits)
+}
+
+/// The type of an operand that is computed with, no matter how it is shown: integers have all their digits and no leading zeros.
+pub fn operand_type(expr: &Expr) -> SqlType {
+    let ty = expr.ty.clone();
+    match ty.is_integer() {
+        true => SqlType { length: display_length(expr), zerofill: false, ..ty },
+        false => ty,
+    }
+}
+
 /// Characters of the longest text an expression gives.
-pub fn text_chars(ty: &SqlType) -> u32 {
+pub fn text_chars(expr: &Expr) -> u32 {
+    let ty = &expr.ty;
     match ty.class() {
         Class::String if ty.has_members() => ty.display_length(),
         Class::String if ty.is_text() && ty.is_blob() => ty.length / ty.collation.charset().max_bytes(),
         Class::String => ty.length,
-        _ => ty.display_length(),
+        _ => display_length(expr),
     }
 }
 
@@ -278,7 +304,7 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
     let ty = match class {
         Class::String => {
             let (collation, derivation) = text_collation(&present, connection, op)?;
-            let chars = present.iter().map(|e| text_chars(&e.ty)).max().unwrap_or(0);
+            let chars = present.iter().map(|e| text_chars(e)).max().unwrap_or(0);
             return Ok((joined_text(&present, chars, collation), derivation));
         }
         Class::Int => integers(&present),
@@ -366,11 +392,11 @@ fn merge(a: Class, b: Class) -> Class {
 fn integers(parts: &[&Expr]) -> SqlType {
     let same = |e: &Expr| e.ty.clone().with_format(parts[0].ty.format) == parts[0].ty;
     if parts.iter().all(|e| same(e) && !is_literal(e)) {
-        return parts[0].ty.clone();
+        return parts.iter().map(|e| operand_type(e)).max_by_key(|ty| ty.length).expect("not empty");
     }
     let unsigned = parts.iter().all(|e| e.ty.unsigned);
     let digits = parts.iter().map(|e| precision(e)).max().unwrap_or(1);
-    let mixed = !unsigned && parts.iter().any(|e| e.ty.unsigned && e.ty.kind == TypeKind::BigInt);
+    let mixed = !unsigned && parts.iter().any(|e| e.ty.unsigned);
     if mixed {
         return decimal_type(digits, 0, false);
     }

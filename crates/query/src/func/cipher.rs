@@ -34,7 +34,7 @@ fn octets_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn octets(arg: &Expr) -> u64 {
-    if arg.ty.is_string() { arg.ty.max_octets() } else { u64::from(text_chars(&arg.ty)) }
+    if arg.ty.is_string() { arg.ty.max_octets() } else { u64::from(text_chars(arg)) }
 }
 
 /// The cipher of a key of any length: its octets are laid over each other.

@@ -29,7 +29,7 @@ const BLOB_BYTES_MAX: u64 = 16_777_216;
 
 fn compress_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0].ty;
-    let octets = if arg.is_string() { arg.max_octets() } else { u64::from(text_chars(arg)) };
+    let octets = if arg.is_string() { arg.max_octets() } else { u64::from(text_chars(&args[0])) };
     Ok((string_type(octets * 120 / 100 + 12, CollationId::BINARY), true))
 }
 

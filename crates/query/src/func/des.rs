@@ -44,8 +44,7 @@ const KEYS: i128 = 10;
 const KEY_BYTES: usize = 24;
 
 fn secret_type(args: &[Expr], octets: impl Fn(u64) -> u64) -> (SqlType, bool) {
-    let own =
-        if args[0].ty.is_string() { args[0].ty.max_octets() } else { u64::from(text_chars(&args[0].ty)) };
+    let own = if args[0].ty.is_string() { args[0].ty.max_octets() } else { u64::from(text_chars(&args[0])) };
     (string_type(octets(own), CollationId::BINARY), true)
 }
 

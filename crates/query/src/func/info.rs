@@ -61,7 +61,7 @@ fn last_insert_id_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
     match args.first() {
         None => Ok((bits_type(), false)),
         Some(arg) => {
-            let length = arg.ty.display_length().min(21);
+            let length = crate::expr::typing::display_length(arg).min(21);
             let ty = SqlType { kind: keel_value::TypeKind::BigInt, ..int_type(length, true) };
             Ok((ty, any_nullable(args)))
         }

@@ -279,9 +279,7 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let chars = match args[0].class() {
         Class::String => (args[0].ty.max_octets() * 2).min(u64::from(u32::MAX)),
-        Class::Date | Class::Time | Class::DateTime | Class::Fixed(_) => {
-            u64::from(text_chars(&args[0].ty)) * 2
-        }
+        Class::Date | Class::Time | Class::DateTime | Class::Fixed(_) => u64::from(text_chars(&args[0])) * 2,
         Class::Int if args[0].ty.kind == TypeKind::Bit => u64::from(args[0].ty.length) * 2,
         _ => 16,
     };
@@ -410,7 +408,7 @@ fn to_base64_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType
     let octets = if args[0].class() == Class::String {
         args[0].ty.max_octets()
     } else {
-        u64::from(text_chars(&args[0].ty))
+        u64::from(text_chars(&args[0]))
     };
     let length = octets.div_ceil(3) * 4;
     Ok((string_type(length + length / BASE64_LINE as u64, cx.session.vars.connection_collation), true))

@@ -65,7 +65,7 @@ fn length_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn chars(arg: &Expr) -> u64 {
-    u64::from(text_chars(&arg.ty))
+    u64::from(text_chars(arg))
 }
 
 /// A result longer than a packet is NULL with 1301. Asked while the result grows, so that it never takes much more than a packet.

@@ -276,6 +276,7 @@ fn value_type(arg: &Expr) -> SqlType {
     match &arg.node {
         Node::Constant(Value::Int(_)) => SqlType::bigint().with_length(arg.ty.length),
         _ if arg.class() == Class::Real => typing::real_type(arg.ty.decimals),
+        _ if arg.ty.is_integer() && arg.as_any_column().is_some() => typing::operand_type(arg),
         _ => min_max_type(arg),
     }
 }

@@ -40,7 +40,7 @@ fn chars(arg: &Expr) -> u64 {
     if ty.is_blob() && ty.length == SqlType::new(ty.kind).length {
         return u64::from(ty.length);
     }
-    u64::from(text_chars(ty))
+    u64::from(text_chars(arg))
 }
 
 /// The collation of a document: of text its own, of anything else the connection's.
