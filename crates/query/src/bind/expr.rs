@@ -57,10 +57,13 @@ fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
 impl Binder<'_> {
     /// Any expression, rows included. What goes deep goes through here, so its frame is kept small, and the stack is looked at.
     pub(super) fn expr(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
-        let left = fiber::stack_left();
-        if left < STACK_MIN {
-            return Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN));
-        }
+        fiber::with_stack(STACK_MIN, || self.expr_here(tree)).unwrap_or_else(|| {
+            let left = fiber::stack_left();
+            Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN))
+        })
+    }
+
+    fn expr_here(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
         match tree {
             ast::Expr::Binary { op, left, right } => match arithmetic_op(*op) {
                 Some(op) => self.arithmetic(op, left, right),

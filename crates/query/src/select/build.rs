@@ -7,6 +7,7 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
     SelectInto, SelectItem, UnaryOp,
 };
+use keel_storage::runtime::fiber;
 use keel_value::SqlMode;
 use keel_value::key::KeyPart;
 
@@ -30,13 +31,17 @@ use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
 use crate::window::{self, BoundWindow, WindowPlan};
 
+/// Stack that planning a query may take, without the queries within it.
+const STACK_BYTES: usize = 64 << 10;
+
 /// Plans a query expression in a new scope within the binder's.
 pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     let known = binder.common.len();
     if let Some(with) = &query.with {
         bind_with(binder, with)?;
     }
-    let plan = plan_body(binder, query);
+    let plan = fiber::with_stack(STACK_BYTES, || plan_body(binder, query))
+        .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), STACK_BYTES)));
     binder.common.truncate(known);
     let mut plan = plan?;
     if let Some(into) = &query.into {
