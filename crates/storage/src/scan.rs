@@ -615,7 +615,7 @@ impl Scan {
                     self.pass(state, leaf, slot, key.clone(), gaps);
                     return Ok(Found::Locked { key, header, written: !ended, row });
                 }
-                RowLock::Taken if wait == Wait::SkipLocked => {}
+                RowLock::Taken if wait == Wait::SkipLocked => self.step_over(leaf, key, gaps),
                 RowLock::Taken => return Err(Error::LockNotAvailable),
             }
         }
@@ -656,6 +656,18 @@ impl Scan {
                 (None, false) => {}
             }
             self.gap = Some(if self.reverse { key.clone() } else { above.clone() });
+        }
+        self.hint = Some(leaf.page_no());
+        self.after_row = true;
+        self.place = if self.reverse { Place::Before(key) } else { Place::From(above) };
+    }
+
+    /// Goes past a row that another one has locked: the gap next to it, which comes with its lock, stays free too.
+    fn step_over(&mut self, leaf: &LeafRead<'_>, key: Vec<u8>, gaps: bool) {
+        let above = successor(&key);
+        if gaps {
+            // Downwards the gap between it and the next row lies below it: none is locked until there is a row.
+            self.gap = Some(if self.reverse { Vec::new() } else { above.clone() });
         }
         self.hint = Some(leaf.page_no());
         self.after_row = true;

@@ -143,10 +143,14 @@ fn leading_integer(
 }
 
 /// Characters, or octets, that a CAST keeps: no more than a packet may have. One to as many as its argument has, which is one
-/// that named no number, is not warned of.
+/// that named no number, is not warned of, and keeps all of a number: some are longer than their type says.
 fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
     let max = cx.session.vars.max_allowed_packet;
-    if u64::from(ty.length) <= max || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(value) {
+    let named_none = ty.kind != TypeKind::Binary && ty.length == typing::text_chars(value);
+    if named_none && !value.ty.is_string() {
+        return Ok(usize::MAX);
+    }
+    if u64::from(ty.length) <= max || named_none {
         return Ok(ty.length as usize);
     }
     let name = if ty.collation == CollationId::BINARY { "cast_as_binary" } else { "cast_as_char" };

@@ -142,11 +142,6 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
     let decimals = float_decimals(left).max(float_decimals(right));
     match op {
         ArithOp::Add | ArithOp::Sub | ArithOp::Mod | ArithOp::Mul if real => {
-            let decimals = if op == ArithOp::Mul && decimals < NOT_FIXED {
-                (float_decimals(left) + float_decimals(right)).min(NOT_FIXED)
-            } else {
-                decimals
-            };
             (real_type(decimals), nullable || op == ArithOp::Mod)
         }
         ArithOp::Div if real => {

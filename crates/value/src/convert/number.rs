@@ -174,11 +174,9 @@ pub fn to_decimal(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Deci
     }
 }
 
-/// MariaDB sees a FLOAT in decimals by its six digits.
+/// The decimal of a FLOAT: of all its digits, as of a DOUBLE.
 pub(super) fn decimal_of_float(v: f32) -> Decimal {
-    let mut text = Vec::new();
-    crate::text::append_f32(&mut text, v);
-    Decimal::parse_prefix(&text).map_or(Decimal::ZERO, |parsed| parsed.value)
+    Decimal::from_f64(f64::from(v)).unwrap_or_else(|bound| bound)
 }
 
 /// The decimal of a value that is exact: integers, decimals and temporals; others are 0.
