@@ -318,12 +318,12 @@ pub(crate) fn convert<'f>(
             }
         }
         Class::DateTime => {
-            let digits = ty.decimals;
-            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.cut(digits))))
+            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.fit(digits, mode))))
         }
         Class::Time => {
-            let digits = ty.decimals;
-            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.cut(digits))))
+            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.fit(digits, mode))))
         }
     })
 }

@@ -21,9 +21,7 @@ use keel_base::{Level, SqlError, Warning, code, errors};
 use crate::collation::{self, Charset};
 use crate::temporal::Zone;
 use crate::types::{Class, Format};
-use crate::{
-    Cell, CollationId, Date, DateTime, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text,
-};
+use crate::{Cell, CollationId, Date, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text};
 
 pub use compare::{compare, for_index};
 pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
@@ -329,14 +327,4 @@ pub fn printable_text(id: CollationId, bytes: &[u8]) -> String {
         rest = &rest[char_bytes.len()..];
     }
     shortened(out)
-}
-
-/// A point in time that has a fraction: cut, or rounded under TIME_ROUND_FRACTIONAL.
-fn fit_fraction(value: DateTime, digits: u8, mode: SqlMode) -> DateTime {
-    if !mode.has(SqlMode::TIME_ROUND_FRACTIONAL) || digits >= 6 {
-        return value.cut(digits);
-    }
-    let half = 5 * 10i64.pow(5 - u32::from(digits));
-    let rounded = value.add_interval(crate::temporal::Interval { micros: half, ..Default::default() });
-    rounded.unwrap_or(value).cut(digits)
 }
