@@ -370,6 +370,7 @@ impl Database {
             uses,
             body,
             rows_examined: notes.rows_examined,
+            warnings: notes.warnings.into(),
             seen_version: AtomicU64::new(catalog.version),
             needs: notes.needs.into(),
             wanted,

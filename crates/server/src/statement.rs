@@ -320,6 +320,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let database = core.state.database().clone();
     if let Some(plan) = database.prepared(&core.sql, text) {
         warn_of_text(core, &plan.statement);
+        plan.warn(&mut core.sql);
         let params = plan.param_count();
         return Ok(Prepared::new(Source::Plan(plan), text, params));
     }
@@ -339,6 +340,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
         warn_of_text(core, &plan.statement);
+        plan.warn(&mut core.sql);
         database.charge_prepared(text, plan, &core.sql.host)?;
         database.share_prepared(&core.sql, text, plan);
     }

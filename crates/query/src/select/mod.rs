@@ -221,13 +221,13 @@ pub fn run(
     run::to_sink(plan, session, params, sink)
 }
 
-/// Runs a query for a consumer inside the server.
+/// Runs a query for a consumer inside the server; gives the rows counted, as FOUND_ROWS() does.
 pub fn run_each(
     plan: &SelectPlan,
     session: &mut Session,
     params: &[Value],
     outer: Option<&Frame<'_>>,
     output: &mut dyn RowOutput,
-) -> SqlResult<()> {
+) -> SqlResult<u64> {
     run::each(plan, session, params, outer, output)
 }
