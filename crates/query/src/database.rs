@@ -472,7 +472,13 @@ impl Database {
                 notes.unique = true;
                 (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree, notes)?)))
             }
-            other => (direct_kind(other)?, Body::Direct),
+            other => {
+                if matches!(other, Statement::CreateView(_)) && !cx.params.types.is_empty() {
+                    return Err(errors::view_select_variable());
+                }
+                crate::ddl::check_conditions(other)?;
+                (direct_kind(other)?, Body::Direct)
+            }
         })
     }
 

@@ -97,15 +97,60 @@ impl Child<'_> {
     }
 }
 
+/// What a query's answers depend on beside its tables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Nature {
+    /// Columns of enclosing queries.
+    pub dependent: bool,
+    /// RAND() and its like, or user variables, also within its own queries.
+    pub uncacheable: bool,
+}
+
+/// What a planned query depends on: all of its parts together.
+pub(super) fn nature(plan: &SelectPlan) -> Nature {
+    let block = match &plan.body {
+        Body::Block(block) => block,
+        Body::Set(set) => {
+            let parts = set.queries().into_iter().map(nature);
+            return parts.fold(Nature::default(), |all, one| Nature {
+                dependent: all.dependent || one.dependent,
+                uncacheable: all.uncacheable || one.uncacheable,
+            });
+        }
+        Body::Recursive(_) | Body::Working(_) => return Nature::default(),
+    };
+    let (children, expressions) = parts(block);
+    let mut found = Nature::default();
+    for expr in expressions {
+        let facts = walk::facts(expr);
+        found.dependent |= facts.outer;
+        found.uncacheable |= facts.volatile || facts.assigns;
+        walk::visit(expr, &mut |e| found.uncacheable |= matches!(e.node, Node::UserVar(..)));
+    }
+    let within = |child: &Child<'_>| match child {
+        Child::Derived(_, plan) => nature(plan).uncacheable,
+        Child::Subquery(subquery) => nature(&subquery.plan).uncacheable,
+    };
+    found.uncacheable |= children.iter().any(within);
+    found
+}
+
 /// The queries within a block: derived tables, then subqueries in the select list, conditions and orders.
 pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
+    parts(block).0
+}
+
+/// The queries within a block, and its expressions.
+fn parts(block: &Block) -> (Vec<Child<'_>>, Vec<&Expr>) {
     let mut out = Vec::new();
     let mut conditions: Vec<&Expr> = Vec::new();
     gather(&block.source, &mut out, &mut conditions);
     let keys = block.group.iter().flat_map(|g| g.keys.iter());
+    let gathered = block.group.iter().flat_map(|g| g.aggregates.iter().flat_map(|call| &call.args));
     let all = block
         .project
         .iter()
+        .chain(gathered)
         .chain(&block.constants)
         .chain(&block.row_filter)
         .chain(conditions)
@@ -113,7 +158,8 @@ pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
         .chain(&block.having)
         .chain(block.windows.iter().flat_map(|windows| windows.expressions()))
         .chain(block.order.iter().map(|k| &k.expr));
-    for expr in all {
+    let all: Vec<&Expr> = all.collect();
+    for expr in &all {
         walk::visit(expr, &mut |e| {
             if let Node::Subquery(subquery) = &e.node {
                 let known = out
@@ -125,7 +171,7 @@ pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
             }
         });
     }
-    out
+    (out, all)
 }
 
 fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec<&'p Expr>) {

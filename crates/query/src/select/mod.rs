@@ -221,6 +221,16 @@ pub fn run(
     run::to_sink(plan, session, params, sink)
 }
 
+impl SelectPlan {
+    /// Whether an item of a SELECT is computed of each row, and not a column, nor the result of a group or window.
+    pub fn computes(&self, item: usize) -> bool {
+        match &self.body {
+            Body::Block(block) => block.project[item].as_any_column().is_none(),
+            _ => false,
+        }
+    }
+}
+
 /// Runs a query for a consumer inside the server; gives the rows counted, as FOUND_ROWS() does.
 pub fn run_each(
     plan: &SelectPlan,

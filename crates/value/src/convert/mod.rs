@@ -100,7 +100,7 @@ pub enum Problem {
         /// The column's type.
         to: String,
     },
-    /// The same as a note: only trailing spaces were cut off.
+    /// The same as a note: only trailing spaces, or digits behind microseconds, were cut off.
     TruncatedIncorrectNote {
         /// As above.
         kind: &'static str,
@@ -323,7 +323,10 @@ pub fn printable_text(id: CollationId, bytes: &[u8]) -> String {
             continue;
         }
         let (utf8, _) = collation::convert(id.charset(), Charset::Utf8mb3, char_bytes);
-        out.push_str(std::str::from_utf8(&utf8).unwrap_or("?"));
+        match &*utf8 {
+            [0] => out.push_str("\\0000"),
+            utf8 => out.push_str(std::str::from_utf8(utf8).unwrap_or("?")),
+        }
         rest = &rest[char_bytes.len()..];
     }
     shortened(out)

@@ -5,7 +5,7 @@ use crate::temporal::{
     BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, TIMESTAMP_MAX, Zone,
     datetime_from_number, parse_datetime, parse_time, time_from_number,
 };
-use crate::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef};
+use crate::{Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef};
 
 /// A TIMESTAMP read from a row in the session's zone.
 pub fn timestamp_to_local(value: DateTime, zone: &dyn Zone) -> DateTime {
@@ -247,8 +247,14 @@ fn report_flaw(
     ty: &SqlType,
     report: Report<'_>,
 ) {
-    if matches!(flaw, Some(Flaw::Truncated | Flaw::OutOfRange)) {
-        report(Problem::TruncatedIncorrect { kind, value: plain(value, ty) });
+    match (flaw, value) {
+        (Some(Flaw::Truncated | Flaw::OutOfRange), _) => {
+            report(Problem::TruncatedIncorrect { kind, value: plain(value, ty) });
+        }
+        (Some(Flaw::Fraction), ValueRef::Bytes(_)) => {
+            report(Problem::TruncatedIncorrectNote { kind, value: plain(value, ty) });
+        }
+        _ => {}
     }
 }
 
@@ -258,6 +264,8 @@ fn plain(value: ValueRef<'_>, ty: &SqlType) -> String {
         ValueRef::Int(_) if !ty.unsigned => printable(value, &SqlType::bigint()),
         ValueRef::Double(_) => printable(value, &SqlType::double()),
         ValueRef::Float(_) => printable(value, &SqlType::new(TypeKind::Float)),
+        // Letters beyond ASCII are shown as the octets that they are.
+        ValueRef::Bytes(text) if !ty.has_members() => super::printable_text(CollationId::BINARY, text),
         _ => printable(value, ty),
     }
 }
@@ -338,7 +346,7 @@ pub(super) fn datetime_for_comparison(value: ValueRef<'_>, ty: &SqlType, report:
             parsed.value
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "datetime", value: printable(value, ty) });
+            report(Problem::TruncatedIncorrect { kind: "datetime", value: plain(value, ty) });
             DateTime::ZERO
         }
     }
@@ -361,7 +369,7 @@ pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Rep
             parsed.value
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "time", value: printable(value, ty) });
+            report(Problem::TruncatedIncorrect { kind: "time", value: plain(value, ty) });
             Time::default()
         }
     }
