@@ -47,6 +47,15 @@ pub(super) fn groups_by_index(block: &Block) -> bool {
             .all(|(k, p)| k.as_column().is_some_and(|c| c.column as usize == p.column))
 }
 
+/// How a table is read, in a word: a whole unique key is `const` where its values are known before enclosing queries run.
+pub(super) fn access_name(source: &TableSource) -> Option<&'static str> {
+    let is_asked = || references(source).is_some_and(|values| values.iter().any(|value| value != "const"));
+    match source.choice.kind {
+        AccessKind::Const if is_asked() => AccessKind::EqRef.name(),
+        kind => kind.name(),
+    }
+}
+
 /// What each used part of the index is compared with: `const`, a column, or `func`.
 pub(super) fn references(source: &TableSource) -> Option<Vec<String>> {
     if !matches!(source.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref) {
