@@ -9,7 +9,8 @@ use keel_value::Value;
 use super::Shown;
 use super::found::Findings;
 use super::query::{
-    Child, Nature, children, groups_by_index, has_tests, joined_share, last_alias, nature, references,
+    Child, Nature, access_name, children, groups_by_index, has_tests, joined_share, last_alias, nature,
+    references,
 };
 use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::counts::{Counts, Figures};
@@ -543,7 +544,7 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
     }
     Line {
         table: Some(source.alias.to_string()),
-        kind: kind.name(),
+        kind: if reads_whole { kind.name() } else { access_name(source) },
         possible_keys: (!possible.is_empty()).then(|| possible.join(",")),
         key: if merged.is_empty() { index.map(name) } else { Some(merged.join(",")) },
         key_len: key_len.map(|len| len.to_string()).or(merged_len),
