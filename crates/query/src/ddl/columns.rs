@@ -636,7 +636,9 @@ pub(super) fn check_defaults(
                 }
                 Err(error) => {
                     drop(binder);
-                    return Err(Refusal::unbound(in_default(error), text).told(session));
+                    // What is no call is kept in parentheses.
+                    let whole = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+                    return Err(Refusal::unbound(in_default(error), whole.unwrap_or(text)).told(session));
                 }
             };
             let mut unset = None;

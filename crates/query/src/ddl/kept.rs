@@ -142,8 +142,7 @@ impl Refusal {
         if error.code == code::WRONG_PARAMCOUNT_TO_NATIVE_FCT {
             return error.into();
         }
-        let whole = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-        Refusal { error, unbound: Some(whole.unwrap_or(expression).to_string()) }
+        Refusal { error, unbound: Some(expression.to_string()) }
     }
 
     /// The statement's error; SHOW WARNINGS shows 4027 behind it.
