@@ -336,6 +336,7 @@ catalogue! {
     XAER_RMERR xaer_rmerr(1401, "XAE03") "XAER_RMERR: Fatal error occurred in the transaction branch - check your data for consistency";
     XAER_OUTSIDE xaer_outside(1400, "XAE09") "XAER_OUTSIDE: Some work is done outside global transaction";
     XA_RBROLLBACK xa_rbrollback(1402, "XA100") "XA_RBROLLBACK: Transaction branch was rolled back";
+    MULTI_UPDATE_KEY_CONFLICT multi_update_key_conflict(1706, "HY000", first, second) "Primary key/partition key update is not allowed since the table is updated both as '{first}' and '{second}'";
     PARTITION_CLAUSE_ON_NONPARTITIONED partition_clause_on_nonpartitioned(1747, "HY000") "PARTITION () clause on non partitioned table";
     LOAD_FROM_FIXED_SIZE_ROWS_TO_VAR load_from_fixed_size_rows_to_var(1409, "HY000") "Can't load value from file with fixed size rows to variable";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
@@ -385,6 +386,7 @@ catalogue! {
     WRONG_FK_OPTION_FOR_GENERATED_COLUMN wrong_fk_option_for_generated_column(1905, "HY000", clause) "Cannot define foreign key with {clause} clause on a generated column";
     NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN non_default_value_for_generated_column(1906, "HY000", column, table) "The value specified for generated column '{column}' in table '{table}' has been ignored";
     UNSUPPORTED_ACTION_ON_GENERATED_COLUMN unsupported_action_on_generated_column(1907, "HY000") "This is not yet supported for generated columns";
+    ERROR_EVALUATING_EXPRESSION error_evaluating_expression(4027, "HY000", expression) "Got an error evaluating stored expression {expression}";
     EXPR_REFERS_TO_UNINIT_FIELD expr_refers_to_uninit_field(4029, "01000", column, other) "Expression for field `{column}` is referring to uninitialized field `{other}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";
     ALTER_OPERATION_NOT_SUPPORTED alter_operation_not_supported(1845, "0A000", what, other) "{what} is not supported for this operation. Try {other}";

@@ -370,6 +370,7 @@ impl Database {
             uses,
             body,
             rows_examined: notes.rows_examined,
+            warnings: notes.warnings.into(),
             seen_version: AtomicU64::new(catalog.version),
             needs: notes.needs.into(),
             wanted,
@@ -471,7 +472,13 @@ impl Database {
                 notes.unique = true;
                 (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree, notes)?)))
             }
-            other => (direct_kind(other)?, Body::Direct),
+            other => {
+                if matches!(other, Statement::CreateView(_)) && !cx.params.types.is_empty() {
+                    return Err(errors::view_select_variable());
+                }
+                crate::ddl::check_conditions(other)?;
+                (direct_kind(other)?, Body::Direct)
+            }
         })
     }
 

@@ -157,6 +157,7 @@ impl Database {
             }
             return Err(error);
         }
+        plan.warn(session);
         let shows = session.running.begin(&plan, params);
         let result = catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink)));
         if shows {
@@ -386,6 +387,7 @@ impl Database {
                 }
                 let nanos = time::now().since(began).as_nanos() as u64;
                 let sent = plan.run(session, params, nanos, sink)?;
+                session.found_rows = 0;
                 Ok(Completion { affected_rows: sent, had_rows: true, ..Completion::default() })
             }
             Body::PassedOver(note) => {

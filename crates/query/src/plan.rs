@@ -17,6 +17,7 @@ use crate::expr::Expr;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
+use crate::session::Session;
 
 /// A table as a statement names it.
 pub(crate) struct TableUse {
@@ -197,6 +198,8 @@ pub struct Plan {
     pub(crate) body: Body,
     /// LIMIT ROWS EXAMINED: the steps of readers after which it ends.
     pub(crate) rows_examined: Option<Expr>,
+    /// What each execution warns of before it does anything.
+    pub(crate) warnings: Box<[SqlError]>,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
     /// What it wants of the tables.
@@ -233,6 +236,8 @@ pub(crate) struct Notes {
     pub sequences: Vec<(Arc<TableDef>, bool)>,
     /// LIMIT ROWS EXAMINED, the last one that it says.
     pub rows_examined: Option<Expr>,
+    /// What each execution warns of.
+    pub warnings: Vec<SqlError>,
 }
 
 impl Notes {
@@ -244,6 +249,7 @@ impl Notes {
         if let Some(most) = &binder.rows_examined {
             self.rows_examined = Some(most.clone());
         }
+        self.warnings.extend(binder.hidden.iter().map(|(_, warning)| warning.clone()));
         self.tables.extend_from_slice(&binder.tables);
         self.named
             .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
@@ -423,6 +429,13 @@ impl Plan {
             Body::Insert(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
             Body::Delete(plan) => plan.returning.as_ref().map(|returning| &returning.columns),
             Body::PassedOver(_) | Body::Direct | Body::Update(_) | Body::Multi(_) | Body::Do(_) => None,
+        }
+    }
+
+    /// Warns of what is odd about the statement itself: when it is prepared, and at each execution.
+    pub fn warn(&self, session: &mut Session) {
+        for warning in &self.warnings {
+            session.warn(warning.clone());
         }
     }
 

@@ -17,6 +17,7 @@ pub mod host;
 pub mod inspect;
 pub mod kill;
 pub mod logs;
+pub mod marks;
 pub mod memory;
 pub mod monitor;
 pub mod options;

@@ -11,12 +11,14 @@ use keel_sql::ast::{ExplainTarget, Expr, FlushKind, SetItem, ShowKind, Statement
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
+use keel_wire::bulk::Mark;
 use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
 use crate::kill;
 use crate::logs::{self, Which};
+use crate::marks::with_marks;
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::show::explain::Asked;
@@ -186,12 +188,12 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
             let (source, wanted) = (prepared.source.clone(), prepared.params);
-            execute_using(core, source, wanted, using, params)
+            execute_using(core, source, wanted, "SELECT", using, params)
         }
         Statement::ExecuteImmediate { source, using } => {
             let text = text_of(core, "EXECUTE IMMEDIATE", source, params)?;
             let prepared = prepare(core, &text)?;
-            execute_using(core, prepared.source, prepared.params, using, params)
+            execute_using(core, prepared.source, prepared.params, "EXECUTE IMMEDIATE", using, params)
         }
         Statement::Deallocate(name) => {
             core.count(Counter::DeallocateSql, 1);
@@ -266,15 +268,37 @@ fn execute_using(
     core: &mut Core,
     source: Source,
     wanted: usize,
+    clause: &str,
     using: &[Expr],
     params: &[Value],
 ) -> SqlResult<Outcome> {
     if using.len() != wanted {
         return Err(errors::wrong_arguments("EXECUTE"));
     }
-    let values: SqlResult<Vec<Value>> =
-        using.iter().map(|expr| core.evaluate(expr, params).map(|e| e.value)).collect();
-    Ok(Outcome::Run { source, params: values? })
+    let (mut values, mut marks) = (Vec::with_capacity(wanted), Vec::new());
+    for (place, expr) in using.iter().enumerate() {
+        values.push(match expr {
+            Expr::Default(None) => note(&mut marks, place, Mark::Default),
+            Expr::Ignore => note(&mut marks, place, Mark::Ignore),
+            expr => core.evaluate_in(clause, expr, params)?.value,
+        });
+    }
+    let source = if marks.is_empty() { source } else { marked(core, source, wanted, &marks)? };
+    Ok(Outcome::Run { source, params: values })
+}
+
+/// Keeps a mark; the parameter's value is asked for by nobody.
+fn note(marks: &mut Vec<(usize, Mark)>, place: usize, mark: Mark) -> Value {
+    marks.push((place, mark));
+    Value::Null
+}
+
+/// What runs where parameters are DEFAULT or IGNORE.
+fn marked(core: &mut Core, source: Source, wanted: usize, marks: &[(usize, Mark)]) -> SqlResult<Source> {
+    let Source::Plan(plan) = source else { return Err(errors::invalid_default_param()) };
+    let statement = Arc::new(with_marks(&plan.statement, marks)?);
+    let database = core.state.database().clone();
+    Ok(Source::Plan(database.prepare(&mut core.sql, statement, wanted as u32)?))
 }
 
 /// Warns of what is old in a statement's text (1287), before all that its execution has to say.
@@ -296,6 +320,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let database = core.state.database().clone();
     if let Some(plan) = database.prepared(&core.sql, text) {
         warn_of_text(core, &plan.statement);
+        plan.warn(&mut core.sql);
         let params = plan.param_count();
         return Ok(Prepared::new(Source::Plan(plan), text, params));
     }
@@ -315,6 +340,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
         warn_of_text(core, &plan.statement);
+        plan.warn(&mut core.sql);
         database.charge_prepared(text, plan, &core.sql.host)?;
         database.share_prepared(&core.sql, text, plan);
     }

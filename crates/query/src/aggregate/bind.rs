@@ -14,6 +14,11 @@ use crate::expr::typing;
 use crate::expr::{Derivation, Expr, Node, walk};
 use crate::select::stored_type;
 
+/// Whether a call is one of an aggregate.
+pub(crate) fn is_aggregate(call: &FunctionCall) -> bool {
+    kind_of(call).is_some()
+}
+
 /// The aggregate of a function's name.
 fn kind_of(call: &FunctionCall) -> Option<AggregateKind> {
     Some(match call.name.as_str() {

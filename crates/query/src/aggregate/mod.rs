@@ -9,7 +9,7 @@ mod bind;
 mod home;
 mod state;
 
-pub(crate) use bind::min_max_type;
+pub(crate) use bind::{is_aggregate, min_max_type};
 pub use state::State;
 pub(crate) use state::domain_of;
 

@@ -29,7 +29,7 @@ pub(crate) use whole_names::WholeNames;
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast;
 use keel_value::{CollationId, Date, SqlType, TypeKind, Value};
 
@@ -227,6 +227,8 @@ pub struct Binder<'a> {
     pub(crate) locks_rows: bool,
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
+    /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
+    pub(crate) hidden: Vec<(usize, SqlError)>,
     /// Something was met that gives another value at each call.
     pub(crate) saw_volatile: bool,
     /// User variables that assignments were met of.
@@ -280,6 +282,7 @@ impl<'a> Binder<'a> {
             named: Vec::new(),
             locks_rows: false,
             derived_depth: 0,
+            hidden: Vec::new(),
             saw_volatile: false,
             rows_change: false,
             changing: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::ColumnName;
+use keel_sql::ast::{ColumnName, Expr as Tree};
 use keel_value::SqlType;
 
 use super::{Binder, Clause};
@@ -390,26 +390,37 @@ impl Scope {
         found
     }
 
-    /// HAVING sees the select list, by its items' names and columns, and what is grouped by.
-    fn in_having(&self, name: &ColumnName) -> Option<Expr> {
-        if let Some(expr) = self.alias(name) {
-            return Some(expr.clone());
+    /// HAVING sees the select list, by its items' names and columns, and what is grouped by. A column that is grouped by
+    /// hides another item of its name; whether it does comes with it.
+    fn in_having(&self, name: &ColumnName) -> SqlResult<Option<(Expr, bool)>> {
+        let column = match self.column(name) {
+            Found::One(column) => Some(column),
+            _ => None,
+        };
+        let is_grouped = |column: &Expr| self.grouped.iter().any(|e| crate::expr::walk::same(e, column));
+        if let Some(item) = self.listed(name, Clause::Having)? {
+            let hides = |column: &Expr| is_grouped(column) && !crate::expr::walk::same(item, column);
+            return Ok(Some(match column.filter(hides) {
+                Some(column) => (column, true),
+                None => (item.clone(), false),
+            }));
         }
-        let Found::One(column) = self.column(name) else { return None };
-        let listed = self.aliases.iter().map(|(_, e)| e).chain(&self.grouped);
-        listed.into_iter().any(|e| crate::expr::walk::same(e, &column)).then_some(column)
+        let is_seen = |column: &Expr| {
+            is_grouped(column) || self.aliases.iter().any(|(_, e)| crate::expr::walk::same(e, column))
+        };
+        Ok(column.filter(is_seen).map(|column| (column, false)))
     }
 
-    /// The select item that ORDER BY names: the first that is no column, else a column; 1052 where different columns have that
-    /// name.
-    fn ordered_by(&self, name: &ColumnName) -> SqlResult<Option<&Expr>> {
+    /// The select item that a clause names: the first that is no column, else a column; 1052 where different columns have
+    /// that name.
+    fn listed(&self, name: &ColumnName, clause: Clause) -> SqlResult<Option<&Expr>> {
         let mut found: Option<&Expr> = None;
         let is_named = |alias: &str| name.table.is_none() && names::same(alias, &name.column);
         for (_, expr) in self.aliases.iter().filter(|(alias, _)| is_named(alias)) {
             match found {
                 _ if expr.as_any_column().is_none() => return Ok(Some(expr)),
                 Some(first) if !crate::expr::walk::same(first, expr) => {
-                    return Err(errors::non_uniq(&name.column, Clause::Order.words()));
+                    return Err(errors::non_uniq(&name.column, clause.words()));
                 }
                 _ => found = Some(expr),
             }
@@ -459,6 +470,31 @@ impl Binder<'_> {
         Err(self.unknown_column(name))
     }
 
+    /// The select item that an entry of GROUP BY or PARTITION BY means by its name; none where a column has that name too,
+    /// which is what counts, with a warning if it is another.
+    pub(crate) fn grouped_item(&mut self, entry: &Tree, clause: Clause) -> SqlResult<Option<Expr>> {
+        let Tree::Column(name) = entry else { return Ok(None) };
+        let scope = self.scope();
+        let Some(item) = scope.listed(name, clause)? else { return Ok(None) };
+        match scope.column(name) {
+            Found::One(column) => {
+                if !crate::expr::walk::same(item, &column) {
+                    self.note_hidden(name, clause);
+                }
+                Ok(None)
+            }
+            Found::Nothing | Found::Ambiguous => Ok(Some(item.clone())),
+        }
+    }
+
+    /// Notes that a column is taken where a select item has its name too. What is bound twice is told once.
+    fn note_hidden(&mut self, name: &ColumnName, clause: Clause) {
+        let place = std::ptr::from_ref(name) as usize;
+        if !self.hidden.iter().any(|(known, _)| *known == place) {
+            self.hidden.push((place, errors::non_uniq(display(name), clause.words())));
+        }
+    }
+
     /// Notes the column that a name means, if it means one of a table.
     fn note_named(&mut self, scope: usize, name: &ColumnName, expr: &Expr) {
         let means = |table: &ScopeTable| {
@@ -493,7 +529,7 @@ impl Binder<'_> {
     }
 
     fn look_in(
-        &self,
+        &mut self,
         index: usize,
         name: &ColumnName,
         level: u16,
@@ -501,11 +537,15 @@ impl Binder<'_> {
     ) -> SqlResult<Option<Expr>> {
         let scope = &self.scopes[index];
         let prefers_alias = level == 0 && !self.in_aggregate && matches!(clause, Clause::Order);
-        if prefers_alias && let Some(expr) = scope.ordered_by(name)? {
+        if prefers_alias && let Some(expr) = scope.listed(name, clause)? {
             return Ok(Some(expr.clone()));
         }
         if level == 0 && clause == Clause::Having && !self.in_aggregate {
-            return Ok(scope.in_having(name));
+            let found = scope.in_having(name)?;
+            if let Some((_, true)) = found {
+                self.note_hidden(name, clause);
+            }
+            return Ok(found.map(|(expr, _)| expr));
         }
         let found = match scope.column(name) {
             Found::One(expr) => Some(expr),

@@ -76,10 +76,11 @@ impl Binder<'_> {
         let Some(notes) = &mut self.whole_names else { return };
         let scope = &self.scopes[index];
         if self.clause == Clause::Having
-            && scope.alias(name).is_some()
-            && scope.whole_name(found).is_some_and(|whole| whole.column != name.column)
+            && let Some(item) = scope.alias(name)
+            && (!crate::expr::walk::same(item, found)
+                || scope.whole_name(found).is_some_and(|whole| whole.column != name.column))
         {
-            // HAVING goes on naming the select list's items.
+            // HAVING goes on naming the select list's items, also where columns hide them.
             return;
         }
         if let Some(whole) = self.scopes[index].whole_name(found).filter(|n| n.table.as_deref() != Some("")) {

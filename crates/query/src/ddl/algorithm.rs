@@ -159,6 +159,9 @@ impl Need {
     fn of(vars: &SessionVars, actions: &[AlterAction], old: &TableRecord, alteration: &Alteration) -> Need {
         let mut need = Need { way: Way::Instant, reason: None, lock_reason: None, exclusive: false };
         need.columns(old, alteration);
+        if moves_virtual(old, alteration) && !actions.iter().all(goes_with_virtual) {
+            need.raise(Way::Copy, Some(VIRTUAL_ORDER));
+        }
         if alteration.zero_date(vars).is_some() {
             need.raise(Way::Copy, None);
         }
@@ -326,6 +329,28 @@ fn gains_virtual_alone(old: &TableRecord, alteration: &Alteration) -> bool {
         alteration.record.columns.iter().zip(&alteration.column_origin).filter(|(_, o)| o.is_none());
     let mut gone = (0..old.columns.len()).filter(|place| alteration.place_of(*place).is_none());
     added.all(|(column, _)| is_virtual(column)) && gone.all(|place| is_virtual(&old.columns[place]))
+}
+
+/// Whether a VIRTUAL column comes or goes.
+pub(super) fn moves_virtual(old: &TableRecord, alteration: &Alteration) -> bool {
+    let is_virtual = |c: &ColumnDef| c.generated.as_ref().is_some_and(|g| !g.stored);
+    let mut added =
+        alteration.record.columns.iter().zip(&alteration.column_origin).filter(|(_, o)| o.is_none());
+    let mut gone = (0..old.columns.len()).filter(|place| alteration.place_of(*place).is_none());
+    added.any(|(column, _)| is_virtual(column)) || gone.any(|place| is_virtual(&old.columns[place]))
+}
+
+/// What InnoDB does together with that without a copy.
+fn goes_with_virtual(action: &AlterAction) -> bool {
+    match action {
+        AlterAction::AddColumn { column, .. } => column.generated.as_ref().is_some_and(|g| !g.stored),
+        AlterAction::DropColumn { .. }
+        | AlterAction::AddKey(_)
+        | AlterAction::DropKey { .. }
+        | AlterAction::Algorithm(_)
+        | AlterAction::Lock(_) => true,
+        _ => false,
+    }
 }
 
 /// The indexes that must be made: those that were not there, or not with these columns.

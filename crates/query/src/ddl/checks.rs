@@ -4,10 +4,12 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 
 use super::columns::scope_of;
-use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use super::kept::{self, Refusal};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, display};
 use crate::catalog::check::{self, CheckConstraint, rename_columns};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, TableRecord, names};
 use crate::expr::{Node, walk};
+use crate::func;
 use crate::session::Session;
 
 /// Adds a table's constraint; one without a name gets its name from [`name_all`].
@@ -23,6 +25,11 @@ pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::Ch
             session.note(error);
             return Ok(false);
         }
+    }
+    if let Some(foreign) = kept::foreign_name(&def.expr, &record.schema, &record.name) {
+        let unnamed = record.checks.iter().filter(|check| check.name.is_empty()).count();
+        let own = if name.is_empty() { format!("CONSTRAINT_{}", unnamed + 1) } else { name.to_string() };
+        return Err(not_allowed(display(foreign), &own));
     }
     let condition = keel_sql::printer::expr(&def.expr);
     record.checks.push(CheckConstraint { name: name.into(), condition });
@@ -87,11 +94,20 @@ pub(super) fn settle_names(record: &mut TableRecord) {
 /// Names all constraints, and binds them over the columns of their table to refuse what cannot be tested for each row. A column
 /// and a constraint of one name that the table had `before` are left alone: there are tables from before that was refused.
 pub(super) fn settle(
-    session: &Session,
+    session: &mut Session,
     catalog: &Catalog,
     record: &mut TableRecord,
     before: Option<&TableRecord>,
 ) -> SqlResult<()> {
+    settle_all(session, catalog, record, before).map_err(|refusal| refusal.told(session))
+}
+
+fn settle_all(
+    session: &Session,
+    catalog: &Catalog,
+    record: &mut TableRecord,
+    before: Option<&TableRecord>,
+) -> Result<(), Refusal> {
     if record.checks.is_empty() && record.columns.iter().all(|column| column.check.is_none()) {
         return Ok(());
     }
@@ -103,7 +119,7 @@ pub(super) fn settle(
     let is_taken =
         |name: &str| has_both(record, name) && !before.is_some_and(|before| has_both(before, name));
     if let Some(column) = record.columns.iter().find(|c| c.check.is_some() && is_taken(&c.name)) {
-        return Err(errors::dup_constraint_name("CHECK", &column.name));
+        return Err(errors::dup_constraint_name("CHECK", &column.name).into());
     }
     let of_columns = record.columns.iter().filter_map(|c| Some((&*c.name, c.check.as_deref()?)));
     let of_table = record.checks.iter().map(|check| (&*check.name, check.condition.as_str()));
@@ -119,27 +135,35 @@ fn validate(
     columns: &[ColumnDef],
     name: &str,
     condition: &str,
-) -> SqlResult<()> {
+) -> Result<(), Refusal> {
     let text = format!("DO {condition}");
     let parsed = keel_sql::parse(text.as_bytes(), &keel_sql::ParseOptions::default())?;
     let ast::Statement::Do(list) = &parsed.statement else { return Ok(()) };
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.scope_mut().add_table(scope_of(columns))?;
+    let refuses = |name: &str, _| name == "version" || func::lookup(name).is_some_and(kept::varies);
     for tree in list {
-        let bound = binder.bind(tree, Clause::Fields).map_err(|error| match aggregate_of(condition) {
-            Some(what) if error.code == code::INVALID_GROUP_FUNC_USE => not_allowed(what, name),
-            _ => in_check(error),
+        if tree.has_query() {
+            return Err(errors::subqueries_not_supported("CHECK").into());
+        }
+        if let Some(what) = kept::refused(tree, &refuses) {
+            return Err(not_allowed(what, name).into());
+        }
+        let bound = binder.bind(tree, Clause::Fields).map_err(|error| match error.code {
+            code::SP_DOES_NOT_EXIST => not_allowed(kept::unknown_function(&error), name).into(),
+            code::NOT_SUPPORTED_YET => error.into(),
+            code::OPERAND_COLUMNS if matches!(tree, ast::Expr::Row(_)) => error.into(),
+            _ => Refusal::unbound(in_check(error), condition),
         })?;
-        if walk::facts(&bound).subquery || !binder.sequences.is_empty() {
-            return Err(errors::subqueries_not_supported("CHECK"));
+        if !binder.sequences.is_empty() {
+            return Err(errors::subqueries_not_supported("CHECK").into());
         }
         let mut refused = None;
         walk::visit(&bound, &mut |expr| {
             let found = match &expr.node {
-                Node::Call(function, _) if !function.pure || is_of_statement(function.name) => {
-                    let shown = if function.name == "now" { "current_timestamp" } else { function.name };
-                    Some(format!("{shown}()"))
+                Node::Call(function, _) if kept::varies(function) || is_of_statement(function.name) => {
+                    Some(kept::shown(function.name))
                 }
                 Node::UserVar(name, _) | Node::AssignUserVar(name, _) => Some(format!("@{name}")),
                 Node::SysVar(_, name) => Some(format!("@@{name}")),
@@ -151,7 +175,7 @@ fn validate(
             refused = refused.take().or(found);
         });
         if let Some(what) = refused {
-            return Err(not_allowed(what, name));
+            return Err(not_allowed(what, name).into());
         }
     }
     Ok(())
@@ -159,29 +183,6 @@ fn validate(
 
 fn not_allowed(what: String, name: &str) -> SqlError {
     errors::generated_column_function_is_not_allowed(what, "CHECK", name)
-}
-
-/// The aggregate that a condition calls.
-pub(super) fn aggregate_of(condition: &str) -> Option<String> {
-    const NAMES: &[&str] = &[
-        "count",
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "group_concat",
-        "json_arrayagg",
-        "json_objectagg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "std",
-        "stddev_samp",
-        "variance",
-        "var_samp",
-    ];
-    let called = |name: &&&str| condition.contains(&format!("{name}("));
-    NAMES.iter().find(called).map(|name| format!("{name}()"))
 }
 
 /// Functions whose value belongs to the statement or the session, not to the row.

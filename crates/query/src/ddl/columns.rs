@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::{self, Charset};
 use keel_value::convert::Target;
@@ -12,6 +12,7 @@ use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueR
 use super::checks::is_of_statement;
 use super::database::choose_collation;
 use super::generated;
+use super::kept::{self, Refusal};
 use crate::account::check as rights;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, octets_as_number};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
@@ -508,6 +509,9 @@ pub(super) fn default_value(
     if is_now(tree) {
         return Ok(ColumnDefault::Now);
     }
+    if let Some(what) = kept::refused(tree, &|_, _| false) {
+        return Err(errors::generated_column_function_is_not_allowed(what, "DEFAULT", name));
+    }
     if !is_constant(tree) {
         return Ok(default_expression(tree, cx.session.database.as_deref()));
     }
@@ -611,10 +615,32 @@ pub(super) fn check_defaults(
         binder.of_default = true;
         binder.scope_mut().add_table(scope_of(columns))?;
         for tree in list {
-            let bound = binder.bind(tree, Clause::Fields).map_err(in_default)?;
-            if crate::expr::walk::facts(&bound).subquery {
-                return Err(errors::not_supported_yet("a subquery in DEFAULT"));
-            }
+            let bound = match binder.bind(tree, Clause::Fields) {
+                Ok(bound) => bound,
+                Err(error) if error.code == code::SP_DOES_NOT_EXIST => {
+                    let what = kept::unknown_function(&error);
+                    return Err(errors::generated_column_function_is_not_allowed(
+                        what,
+                        "DEFAULT",
+                        &*column.name,
+                    ));
+                }
+                // Rows are refused, and sequences opened, before it is worked out.
+                Err(error)
+                    if matches!(
+                        error.code,
+                        code::NOT_SUPPORTED_YET | code::OPERAND_COLUMNS | code::NO_SUCH_TABLE
+                    ) =>
+                {
+                    return Err(error);
+                }
+                Err(error) => {
+                    drop(binder);
+                    // What is no call is kept in parentheses.
+                    let whole = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+                    return Err(Refusal::unbound(in_default(error), whole.unwrap_or(text)).told(session));
+                }
+            };
             let mut unset = None;
             crate::expr::walk::for_each_column(&bound, &mut |_, read| {
                 let read = read as usize;

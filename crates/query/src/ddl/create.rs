@@ -232,12 +232,15 @@ impl Database {
         });
         let plan = select::plan_select(&mut binder, &select.query)?;
         let united = matches!(select.query.body, ast::QueryBody::SetOp { .. });
-        let described = plan.columns().columns.iter().zip(plan.types());
+        let described = plan.columns().columns.iter().zip(plan.types()).enumerate();
         Ok(described
-            .map(|(meta, (ty, nullable))| {
+            .map(|(place, (meta, (ty, nullable)))| {
                 let model = catalog.table(&meta.schema, &meta.org_table);
                 let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
                 let mut column = ColumnDef::plain(&meta.name, storable(ty), *nullable);
+                if column.ty.kind == TypeKind::Char && plan.computes(place) {
+                    column.ty.kind = TypeKind::VarChar;
+                }
                 if united && !*nullable {
                     column.default = ColumnDefault::Value(implicit_default(&column.ty));
                 }

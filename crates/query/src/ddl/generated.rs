@@ -5,10 +5,10 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
-use keel_sql::ast::walk::Part;
 
-use super::checks::{aggregate_of, is_of_statement};
+use super::checks::is_of_statement;
 use super::columns::scope_of;
+use super::kept::{self, Refusal};
 use super::view_text::{Around, Rewriter};
 use crate::bind::generated::parse;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
@@ -16,6 +16,7 @@ use crate::catalog::{
     Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, IndexKind, TableRecord, names,
 };
 use crate::expr::{Expr, Node, walk};
+use crate::func;
 use crate::session::Session;
 
 /// How messages name the clause.
@@ -24,25 +25,6 @@ const CLAUSE: &str = "GENERATED ALWAYS AS";
 /// Operators, and levels of them, of what stands for a VIRTUAL column: each naming of it has them all.
 const NODES_MAX: usize = 1000;
 const LEVELS_MAX: usize = 60;
-
-/// Functions that no generated column may call: they have effects, or tell of the statement.
-const NEVER: &[&str] = &[
-    "last_insert_id",
-    "row_count",
-    "found_rows",
-    "sleep",
-    "benchmark",
-    "get_lock",
-    "release_lock",
-    "release_all_locks",
-    "is_free_lock",
-    "is_used_lock",
-    "load_file",
-    "name_const",
-    "master_pos_wait",
-    "master_gtid_wait",
-    "random_bytes",
-];
 
 /// Functions whose values depend on the session or change, beyond those that say so themselves.
 const OF_SESSION: &[&str] =
@@ -57,27 +39,17 @@ pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
     keel_sql::printer::view_expr(&rewriter.expr(tree, Around::default()))
 }
 
-/// Refuses columns of other tables: 1901.
+/// Refuses columns of other tables in what a column says: 1901.
 pub(super) fn check_names(schema: &str, table: &str, column: &ast::ColumnDef) -> SqlResult<()> {
-    let Some(generated) = &column.generated else { return Ok(()) };
-    match foreign_name(&generated.expr, schema, table) {
-        Some(name) => Err(not_allowed(display(name), &column.name)),
-        None => Ok(()),
-    }
-}
-
-fn foreign_name<'t>(tree: &'t ast::Expr, schema: &str, table: &str) -> Option<&'t ast::ColumnName> {
-    if let ast::Expr::Column(name) = tree {
-        let other = name.table.as_deref().is_some_and(|t| t != table);
-        return (other || name.db.as_deref().is_some_and(|db| db != schema)).then_some(name);
-    }
-    let mut found = None;
-    tree.each_part(&mut |part| {
-        if let (None, Part::Expr(expr)) = (found, part) {
-            found = foreign_name(expr, schema, table);
+    let refuse = |tree: &ast::Expr, clause: &str| match kept::foreign_name(tree, schema, table) {
+        Some(name) => {
+            Err(errors::generated_column_function_is_not_allowed(display(name), clause, &column.name))
         }
-    });
-    found
+        None => Ok(()),
+    };
+    column.generated.iter().try_for_each(|generated| refuse(&generated.expr, CLAUSE))?;
+    column.default.iter().try_for_each(|default| refuse(default, "DEFAULT"))?;
+    column.check.iter().try_for_each(|check| refuse(check, "CHECK"))
 }
 
 /// What is known of a table's columns, by place.
@@ -99,26 +71,30 @@ struct Size {
 }
 
 /// Binds the generated columns of a table over its columns: 1054, 1901, 4029.
-pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord) -> SqlResult<()> {
+pub(super) fn settle(session: &mut Session, catalog: &Catalog, record: &TableRecord) -> SqlResult<()> {
+    settle_all(session, catalog, record).map_err(|refusal| refusal.told(session))
+}
+
+fn settle_all(session: &Session, catalog: &Catalog, record: &TableRecord) -> Result<(), Refusal> {
     let columns = &record.columns;
     if columns.iter().all(|column| column.generated.is_none()) {
         return Ok(());
     }
     let primary = record.indexes.iter().filter(|index| index.kind == IndexKind::Primary);
     if primary.flat_map(|index| &index.parts).any(|part| columns[part.column].generated.is_some()) {
-        return Err(errors::primary_key_based_on_generated_column());
+        return Err(errors::primary_key_based_on_generated_column().into());
     }
     let changed = columns.iter().map(|column| is_changed(column, &record.foreign_keys)).collect();
     let sizes = vec![Size::default(); columns.len()];
     let mut known = Known { columns, varies: vec![false; columns.len()], changed, sizes };
     for (place, column) in columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };
-        let bound = bind(session, catalog, columns, column, generated)?;
         let is_kept = generated.stored || is_indexed(record, place);
+        let bound = bind(session, catalog, columns, column, generated, is_kept)?;
         known.check(place, &bound, is_kept)?;
         let follows = known.first_changed(&bound);
         if let Some(base) = follows.filter(|_| generated.stored) {
-            return Err(not_allowed(base.to_string(), &column.name));
+            return Err(not_allowed(base.to_string(), &column.name).into());
         }
         known.changed[place] = follows.is_some();
         if !is_kept {
@@ -126,11 +102,11 @@ pub(super) fn settle(session: &Session, catalog: &Catalog, record: &TableRecord)
             known.sizes[place] = known.size(&bound);
             let Size { nodes, levels } = known.sizes[place];
             if nodes > NODES_MAX || levels > LEVELS_MAX {
-                return Err(errors::not_supported_yet("VIRTUAL columns of so many operators"));
+                return Err(errors::not_supported_yet("VIRTUAL columns of so many operators").into());
             }
         }
     }
-    check_defaults(session, catalog, columns)
+    Ok(check_defaults(session, catalog, columns)?)
 }
 
 /// Whether a foreign key gives a column other values.
@@ -151,29 +127,25 @@ fn bind(
     columns: &[ColumnDef],
     column: &ColumnDef,
     generated: &Generated,
-) -> SqlResult<Expr> {
+    is_kept: bool,
+) -> Result<Expr, Refusal> {
     let tree = parse(&generated.expression)?;
-    if matches!(tree, ast::Expr::Subquery(_)) || tree.has_query() {
-        return Err(not_allowed("select ...".into(), &column.name));
+    let refuses = |name: &str, arguments: usize| {
+        let varies = func::lookup(name).is_some_and(kept::varies);
+        is_refused(name, arguments, varies, is_kept)
+    };
+    if let Some(what) = kept::refused(&tree, &refuses) {
+        return Err(not_allowed(what, &column.name).into());
     }
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.scope_mut().add_table(scope_of(columns))?;
     let bound = binder.bind(&tree, Clause::Fields).map_err(|error| match error.code {
-        code::INVALID_GROUP_FUNC_USE => match aggregate_of(&generated.expression) {
-            Some(what) => not_allowed(what, &column.name),
-            None => error,
-        },
-        code::WRONG_PLACEMENT_OF_WINDOW_FUNCTION => {
-            let name = generated.expression.split('(').next().unwrap_or_default();
-            not_allowed(format!("{name}()"), &column.name)
-        }
-        code::SP_DOES_NOT_EXIST => {
-            let name = error.message.split(['.', ' ']).nth(2).unwrap_or_default();
-            not_allowed(format!("`{name}`()"), &column.name)
-        }
-        code::NO_DEFAULT_FOR_FIELD => errors::not_supported_yet("DEFAULT() in a generated column"),
-        _ => in_clause(error),
+        code::SP_DOES_NOT_EXIST => not_allowed(kept::unknown_function(&error), &column.name).into(),
+        code::NO_DEFAULT_FOR_FIELD => errors::not_supported_yet("DEFAULT() in a generated column").into(),
+        code::NOT_SUPPORTED_YET => error.into(),
+        code::OPERAND_COLUMNS if matches!(tree, ast::Expr::Row(_)) => error.into(),
+        _ => Refusal::unbound(in_clause(error), &generated.expression),
     })?;
     Ok(bound)
 }
@@ -186,10 +158,9 @@ impl Known<'_> {
         walk::visit(bound, &mut |expr| {
             let found = match &expr.node {
                 Node::Call(function, args)
-                    if is_refused(function.name, args.len(), function.pure, is_kept) =>
+                    if is_refused(function.name, args.len(), kept::varies(function), is_kept) =>
                 {
-                    let shown = if function.name == "now" { "current_timestamp" } else { function.name };
-                    Some(not_allowed(format!("{shown}()"), name))
+                    Some(not_allowed(kept::shown(function.name), name))
                 }
                 Node::Sequence(call) => Some(not_allowed(format!("{}()", call.function()), name)),
                 Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
@@ -241,8 +212,8 @@ impl Known<'_> {
     }
 }
 
-fn is_refused(name: &str, arguments: usize, pure: bool, is_kept: bool) -> bool {
-    if NEVER.contains(&name) {
+fn is_refused(name: &str, arguments: usize, varies: bool, is_kept: bool) -> bool {
+    if kept::is_never(name) || name == "random_bytes" {
         return true;
     }
     if !is_kept || name == "unix_timestamp" && arguments > 0 {
@@ -250,7 +221,7 @@ fn is_refused(name: &str, arguments: usize, pure: bool, is_kept: bool) -> bool {
     }
     // The language of names and the first day of a week are the session's.
     let by_session = name == "date_format" && arguments < 3 || name == "week" && arguments < 2;
-    !pure || is_of_statement(name) || OF_SESSION.contains(&name) || by_session
+    varies || is_of_statement(name) || OF_SESSION.contains(&name) || by_session
 }
 
 /// A DEFAULT reads no generated column.

@@ -79,7 +79,8 @@ impl Database {
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
             // Rows that are duplicates are left out as they are copied.
             let may_drop = alteration.words.ignore && adds_unique(&alteration);
-            alteration.copies |= allowed.told || may_drop || allowed.copies && alteration.rearranges;
+            let as_there = alteration.rearranges || algorithm::moves_virtual(&old, &alteration);
+            alteration.copies |= allowed.told || may_drop || allowed.copies && as_there;
             alteration.tests_rows = allowed.told || allowed.copies || becomes;
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;

@@ -20,6 +20,7 @@ mod drop;
 mod foreign;
 mod generated;
 mod index;
+mod kept;
 mod keys;
 mod lost;
 mod online;
@@ -41,6 +42,7 @@ use keel_storage::runtime::time;
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
+pub(crate) use self::kept::check_conditions;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};

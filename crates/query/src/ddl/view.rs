@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, code, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, Account, ObjectName, QueryBody};
 use keel_value::Value;
 
@@ -86,7 +86,8 @@ impl Database {
         before: Option<&View>,
     ) -> SqlResult<ViewRecord> {
         refuse_clauses(&create.query)?;
-        let (text, columns) = text_of(session, catalog, create)?;
+        let Defined { text, columns, warnings } = text_of(session, catalog, create)?;
+        warnings.into_iter().for_each(|warning| session.warn(warning));
         for name in &columns {
             names::check_column(name)?;
         }
@@ -353,12 +354,16 @@ fn definer_of(session: &Session, said: Option<&Account>, before: Option<&View>) 
     }
 }
 
-/// The view's query as it is kept, and the names of its columns.
-fn text_of(
-    session: &Session,
-    catalog: &Catalog,
-    create: &ast::CreateView,
-) -> SqlResult<(String, Vec<String>)> {
+/// What a view's definition says.
+struct Defined {
+    /// Its query as it is kept.
+    text: String,
+    /// The names of its columns.
+    columns: Vec<String>,
+    warnings: Vec<SqlError>,
+}
+
+fn text_of(session: &Session, catalog: &Catalog, create: &ast::CreateView) -> SqlResult<Defined> {
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.whole_names = Some(Box::new(WholeNames::default()));
@@ -391,7 +396,8 @@ fn text_of(
         });
         columns = given.map_or_else(|| own.collect(), <[String]>::to_vec);
     }
-    Ok((keel_sql::printer::view_query(&query, None, true), columns))
+    let warnings = binder.hidden.into_iter().map(|(_, warning)| warning).collect();
+    Ok(Defined { text: keel_sql::printer::view_query(&query, None, true), columns, warnings })
 }
 
 /// What a view's query allows.

@@ -62,12 +62,13 @@ impl Assignments {
             let column = column?;
             let is_generated = table.columns[column].generated.is_some();
             let source = match &assignment.value {
-                ast::Expr::Default(None) if is_generated => {
+                // In statements that insert it is DEFAULT.
+                ast::Expr::Ignore if clauses.0 == Clause::Set => continue,
+                ast::Expr::Default(None) | ast::Expr::Ignore if is_generated => {
                     told.push(column as u16);
                     continue;
                 }
-                ast::Expr::Default(None) => default_source(binder, table, column)?,
-                ast::Expr::Ignore => continue,
+                ast::Expr::Default(None) | ast::Expr::Ignore => default_source(binder, table, column)?,
                 tree => {
                     // Not hoisted but for subqueries: its warnings come once per row, as MariaDB's do.
                     let mut value = binder.bind(tree, clauses.1)?;

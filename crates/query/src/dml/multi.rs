@@ -21,7 +21,7 @@ use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::is_ignored;
 use crate::bind::{BindContext, Binder, ROW_NUMBER, display};
-use crate::catalog::{TableDef, names};
+use crate::catalog::{IndexKind, TableDef, names};
 use crate::engine_error;
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
@@ -104,7 +104,7 @@ pub(crate) fn plan_update(
     let (tables, views) = named_tables(cx, update.with.as_ref(), &update.tables, find)?;
     let mut changed_through: Vec<(&str, usize)> = Vec::new();
     let mut items = Vec::new();
-    let mut targets: Vec<Target> = Vec::new();
+    let mut targets: Vec<(usize, Target)> = Vec::new();
     for assignment in &update.assignments {
         let owned = owner(&tables, &views, &assignment.column);
         let (place, column, view) =
@@ -129,16 +129,20 @@ pub(crate) fn plan_update(
         let table = &tables[place].table;
         let target = match targets
             .iter()
-            .position(|t| Arc::ptr_eq(&t.table, table) && *t.alias == *tables[place].alias)
+            .position(|(_, t)| Arc::ptr_eq(&t.table, table) && *t.alias == *tables[place].alias)
         {
             Some(known) => known,
             None => {
-                targets.push(new_target(&tables[place], &mut items, "UPDATE")?);
+                targets.push((place, new_target(&tables[place], &mut items, "UPDATE")?));
                 targets.len() - 1
             }
         };
-        targets[target].assigned.push((column, item));
+        targets[target].1.assigned.push((column, item));
     }
+    // Rows change in the order of tables, not of assignments.
+    targets.sort_by_key(|(place, _)| *place);
+    let mut targets: Vec<Target> = targets.into_iter().map(|(_, target)| target).collect();
+    refuse_moved_keys(&targets)?;
     for target in &mut targets {
         let assigned = &target.assigned;
         let table = target.table.clone();
@@ -164,6 +168,25 @@ pub(crate) fn plan_update(
     query.keep_assigned_digits();
     notes.take(&binder);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
+}
+
+/// Refuses (1706) to change a table's primary key where it is changed under two names.
+fn refuse_moved_keys(targets: &[Target]) -> SqlResult<()> {
+    for (place, first) in targets.iter().enumerate() {
+        let Some(key) = first.table.indexes.iter().find(|index| index.kind == IndexKind::Primary) else {
+            continue;
+        };
+        let moves = |target: &Target| {
+            target.assigned.iter().any(|(column, _)| key.parts.iter().any(|part| part.column == *column))
+        };
+        let is_same = |other: &&Target| Arc::ptr_eq(&other.table, &first.table);
+        for second in targets[place + 1..].iter().filter(is_same) {
+            if moves(first) || moves(second) {
+                return Err(errors::multi_update_key_conflict(&*first.alias, &*second.alias));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Binds a DELETE from several tables.

@@ -8,13 +8,16 @@ use keel_value::Value;
 
 use super::Shown;
 use super::found::Findings;
-use super::query::{Child, children, groups_by_index, has_tests, joined_share, last_alias, references};
+use super::query::{
+    Child, Nature, access_name, children, groups_by_index, has_tests, joined_share, last_alias, nature,
+    references,
+};
 use crate::access::{AccessKind, AccessPath, PartCondition};
 use crate::counts::{Counts, Figures};
 use crate::expr::{CompareOp, Expr, Node};
 use crate::join::order::FUNCTION_ROWS;
 use crate::join::{JoinSource, Matching, Source, TableSource};
-use crate::select::{Block, Body, RecursivePlan, SelectPlan, Subquery, SubqueryTest};
+use crate::select::{Block, Body, RecursivePlan, SelectPlan, SetPlan, Subquery, SubqueryTest};
 
 /// What a line of INSERT and REPLACE says they are.
 const INSERT: &str = "INSERT";
@@ -89,6 +92,38 @@ struct Lines<'f> {
     pairs: Vec<[(u16, u16); 2]>,
 }
 
+/// Where a query stands, which decides what its parts are called.
+#[derive(Clone, Copy)]
+enum Stand {
+    /// It depends on nothing around it: so its first part is called.
+    Top(&'static str),
+    /// In an expression.
+    Within,
+    /// On the right of IN, asked for each row: all of its parts depend on the left.
+    Asked,
+}
+
+impl Stand {
+    fn first(self, own: Nature, some_depend: bool) -> &'static str {
+        match self {
+            Stand::Top(name) => name,
+            Stand::Asked => "DEPENDENT SUBQUERY",
+            Stand::Within if own.dependent => "DEPENDENT SUBQUERY",
+            Stand::Within if own.uncacheable || some_depend => "UNCACHEABLE SUBQUERY",
+            Stand::Within => "SUBQUERY",
+        }
+    }
+
+    fn union(self, own: Nature, some_depend: bool) -> &'static str {
+        match self {
+            Stand::Asked => "DEPENDENT UNION",
+            Stand::Within if own.dependent => "DEPENDENT UNION",
+            _ if own.uncacheable || some_depend => "UNCACHEABLE UNION",
+            _ => "UNION",
+        }
+    }
+}
+
 /// A query whose lines come after those of the query that holds it.
 enum Pending<'p> {
     Subquery(&'p Subquery, u64),
@@ -142,36 +177,44 @@ impl Lines<'_> {
                 }
                 self.queries = 0;
                 let counted = figures(&plan.counts);
-                self.parts(&set.queries(), "PRIMARY", !set.is_sorted(), set.is_union_all(), counted);
+                self.parts(set, Stand::Top("PRIMARY"), counted);
             }
             Body::Recursive(_) | Body::Working(_) => {}
         }
     }
 
     /// The parts of a set operation, and its result's line.
-    fn parts(
-        &mut self,
-        parts: &[&SelectPlan],
-        first: &'static str,
-        unsorted: bool,
-        streams: bool,
-        counted: Option<Figures>,
-    ) {
+    fn parts(&mut self, set: &SetPlan, stand: Stand, counted: Option<Figures>) {
         let mut numbers = Vec::new();
-        for (index, part) in parts.iter().enumerate() {
+        let parts = set.operations();
+        let natures: Vec<Nature> = parts.iter().map(|(part, _)| nature(part)).collect();
+        let some_depend = natures.iter().any(|nature| nature.dependent);
+        for ((part, operation), own) in parts.iter().zip(natures) {
             self.queries += 1;
             let id = self.queries;
             numbers.push(id.to_string());
+            let select_type = match operation {
+                None => stand.first(own, some_depend),
+                Some("UNION") => stand.union(own, some_depend),
+                Some(other) => other,
+            };
             if let Body::Block(block) = &part.body {
-                self.block(block, id, if index == 0 { first } else { "UNION" });
+                self.block(block, id, select_type);
             }
         }
-        if streams && unsorted {
+        let unsorted = !set.is_sorted();
+        if set.is_union_all() && unsorted {
             return;
         }
+        let select_type = match set.word() {
+            "except" => "EXCEPT RESULT",
+            "intersect" => "INTERSECT RESULT",
+            "unit" => "UNIT RESULT",
+            _ => "UNION RESULT",
+        };
         self.done.push(Line {
-            select_type: "UNION RESULT",
-            table: Some(format!("<union{}>", numbers.join(","))),
+            select_type,
+            table: Some(format!("<{}{}>", set.word(), numbers.join(","))),
             kind: Some("ALL"),
             extra: Some(if unsorted { "" } else { "Using filesort" }.into()),
             counted,
@@ -245,24 +288,31 @@ impl Lines<'_> {
     }
 
     fn pending(&mut self, child: Pending<'_>) {
-        let (plan, id, select_type) = match child {
-            Pending::Derived(plan, id) => (plan, id, "DERIVED"),
+        let (plan, id, stand) = match child {
+            Pending::Derived(plan, id) => (plan, id, Stand::Top("DERIVED")),
             Pending::Subquery(subquery, id) => {
-                let kept = matches!(subquery.test, SubqueryTest::In { .. });
-                let select_type = match (subquery.reads.is_empty(), kept) {
-                    (false, _) => "DEPENDENT SUBQUERY",
-                    (true, true) => "MATERIALIZED",
-                    (true, false) => "SUBQUERY",
+                let is_in = matches!(subquery.test, SubqueryTest::In { .. });
+                let stand = match (subquery.reads.is_empty(), is_in) {
+                    (false, true) => Stand::Asked,
+                    (true, true) => Stand::Top("MATERIALIZED"),
+                    (_, false) => Stand::Within,
                 };
-                (&*subquery.plan, id, select_type)
+                (&*subquery.plan, id, stand)
             }
+        };
+        let select_type = match &plan.body {
+            Body::Block(_) => {
+                let own = nature(plan);
+                stand.first(own, own.dependent)
+            }
+            _ => stand.first(Nature::default(), false),
         };
         match &plan.body {
             Body::Block(block) => self.block(block, id, select_type),
             Body::Set(set) => {
                 let before = std::mem::replace(&mut self.queries, id - 1);
                 let counted = figures(&plan.counts);
-                self.parts(&set.queries(), select_type, !set.is_sorted(), set.is_union_all(), counted);
+                self.parts(set, stand, counted);
                 self.queries = self.queries.max(before);
             }
             Body::Recursive(recursive) => {
@@ -494,7 +544,7 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
     }
     Line {
         table: Some(source.alias.to_string()),
-        kind: kind.name(),
+        kind: if reads_whole { kind.name() } else { access_name(source) },
         possible_keys: (!possible.is_empty()).then(|| possible.join(",")),
         key: if merged.is_empty() { index.map(name) } else { Some(merged.join(",")) },
         key_len: key_len.map(|len| len.to_string()).or(merged_len),

@@ -47,6 +47,15 @@ pub(super) fn groups_by_index(block: &Block) -> bool {
             .all(|(k, p)| k.as_column().is_some_and(|c| c.column as usize == p.column))
 }
 
+/// How a table is read, in a word: a whole unique key is `const` where its values are known before enclosing queries run.
+pub(super) fn access_name(source: &TableSource) -> Option<&'static str> {
+    let is_asked = || references(source).is_some_and(|values| values.iter().any(|value| value != "const"));
+    match source.choice.kind {
+        AccessKind::Const if is_asked() => AccessKind::EqRef.name(),
+        kind => kind.name(),
+    }
+}
+
 /// What each used part of the index is compared with: `const`, a column, or `func`.
 pub(super) fn references(source: &TableSource) -> Option<Vec<String>> {
     if !matches!(source.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref) {
@@ -97,15 +106,60 @@ impl Child<'_> {
     }
 }
 
+/// What a query's answers depend on beside its tables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Nature {
+    /// Columns of enclosing queries.
+    pub dependent: bool,
+    /// RAND() and its like, or user variables, also within its own queries.
+    pub uncacheable: bool,
+}
+
+/// What a planned query depends on: all of its parts together.
+pub(super) fn nature(plan: &SelectPlan) -> Nature {
+    let block = match &plan.body {
+        Body::Block(block) => block,
+        Body::Set(set) => {
+            let parts = set.queries().into_iter().map(nature);
+            return parts.fold(Nature::default(), |all, one| Nature {
+                dependent: all.dependent || one.dependent,
+                uncacheable: all.uncacheable || one.uncacheable,
+            });
+        }
+        Body::Recursive(_) | Body::Working(_) => return Nature::default(),
+    };
+    let (children, expressions) = parts(block);
+    let mut found = Nature::default();
+    for expr in expressions {
+        let facts = walk::facts(expr);
+        found.dependent |= facts.outer;
+        found.uncacheable |= facts.volatile || facts.assigns;
+        walk::visit(expr, &mut |e| found.uncacheable |= matches!(e.node, Node::UserVar(..)));
+    }
+    let within = |child: &Child<'_>| match child {
+        Child::Derived(_, plan) => nature(plan).uncacheable,
+        Child::Subquery(subquery) => nature(&subquery.plan).uncacheable,
+    };
+    found.uncacheable |= children.iter().any(within);
+    found
+}
+
 /// The queries within a block: derived tables, then subqueries in the select list, conditions and orders.
 pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
+    parts(block).0
+}
+
+/// The queries within a block, and its expressions.
+fn parts(block: &Block) -> (Vec<Child<'_>>, Vec<&Expr>) {
     let mut out = Vec::new();
     let mut conditions: Vec<&Expr> = Vec::new();
     gather(&block.source, &mut out, &mut conditions);
     let keys = block.group.iter().flat_map(|g| g.keys.iter());
+    let gathered = block.group.iter().flat_map(|g| g.aggregates.iter().flat_map(|call| &call.args));
     let all = block
         .project
         .iter()
+        .chain(gathered)
         .chain(&block.constants)
         .chain(&block.row_filter)
         .chain(conditions)
@@ -113,7 +167,8 @@ pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
         .chain(&block.having)
         .chain(block.windows.iter().flat_map(|windows| windows.expressions()))
         .chain(block.order.iter().map(|k| &k.expr));
-    for expr in all {
+    let all: Vec<&Expr> = all.collect();
+    for expr in &all {
         walk::visit(expr, &mut |e| {
             if let Node::Subquery(subquery) = &e.node {
                 let known = out
@@ -125,7 +180,7 @@ pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
             }
         });
     }
-    out
+    (out, all)
 }
 
 fn gather<'p>(source: &'p Source, out: &mut Vec<Child<'p>>, conditions: &mut Vec<&'p Expr>) {

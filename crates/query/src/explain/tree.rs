@@ -8,7 +8,7 @@ use keel_value::Value;
 use super::Shown;
 use super::found::Findings;
 use super::json::{Json, Object};
-use super::query::{Child, children, groups_by_index, joined_share, last_alias, references};
+use super::query::{Child, access_name, children, groups_by_index, joined_share, last_alias, references};
 use crate::access::{AccessKind, AccessPath, path_index};
 use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::counts::{Counts, Figures};
@@ -434,7 +434,7 @@ impl<'p> Tree<'p> {
             Json::Words(parts.map(|part| table.columns[part.column].name.to_string()).collect())
         };
         out.text("table_name", &*source.alias);
-        out.some_text("access_type", choice.kind.name().map(String::from));
+        out.some_text("access_type", access_name(source).map(String::from));
         if !choice.possible_keys.is_empty() {
             let names = choice.possible_keys.iter().map(|position| name(*position)).collect();
             out.set("possible_keys", Json::Words(names));

@@ -321,12 +321,12 @@ pub(crate) fn convert<'f>(
             }
         }
         Class::DateTime => {
-            let digits = ty.decimals;
-            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.cut(digits))))
+            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.fit(digits, mode))))
         }
         Class::Time => {
-            let digits = ty.decimals;
-            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.cut(digits))))
+            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.fit(digits, mode))))
         }
     })
 }
@@ -500,20 +500,26 @@ fn report_temporal(
     column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<()> {
-    match (problem, column) {
-        (None, _) => Ok(()),
+    let Some(problem) = problem else { return Ok(()) };
+    let is_note = problem.is_note();
+    let error = match (problem, column) {
         (
-            Some(
-                Problem::TruncatedIncorrect { kind, value } | Problem::IncorrectTemporal { kind, value, .. },
-            ),
+            Problem::TruncatedIncorrect { kind, value }
+            | Problem::TruncatedIncorrectNote { kind, value }
+            | Problem::IncorrectTemporal { kind, value, .. },
             Some(column),
         ) => {
             let row = cx.session.current_row;
-            cx.warn(SqlError {
+            SqlError {
                 message: format!("Incorrect {kind} value: '{value}' for column {column} at row {row}").into(),
                 ..errors::truncated_wrong_value(kind, value)
-            })
+            }
         }
-        (Some(problem), _) => cx.warn(problem_error(problem)),
+        (problem, _) => problem_error(problem),
+    };
+    if is_note {
+        cx.session.note(error);
+        return Ok(());
     }
+    cx.warn(error)
 }

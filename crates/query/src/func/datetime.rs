@@ -3,7 +3,7 @@
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
 use keel_value::temporal::{self, BadTemporal, DateRules, Flaw, Interval, named};
-use keel_value::types::Class;
+use keel_value::types::{Class, NOT_SPECIFIED};
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
 
 use super::{Function, any_nullable, calendar, function, given, int, known_integer, known_text, or_null};
@@ -121,8 +121,8 @@ fn date_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> 
 /// Fraction digits that an argument brings along.
 pub(crate) fn fraction_of(arg: &Expr) -> u8 {
     match arg.class() {
-        Class::Time | Class::DateTime | Class::Decimal => arg.ty.decimals.min(6),
-        Class::Real => 6,
+        // Of DOUBLE without digits any may come.
+        Class::Time | Class::DateTime | Class::Decimal | Class::Real => arg.ty.decimals.min(6),
         Class::String if arg.ty.has_members() => 0,
         Class::String => match &arg.node {
             crate::expr::Node::Constant(Value::Bytes(text)) => fraction_of_text(text),
@@ -170,7 +170,12 @@ fn span<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64
         return Ok(arg.time(cx)?.map(|time| time.micros));
     }
     let Some(text) = arg.text(cx)? else { return Ok(None) };
-    let shown = || String::from_utf8_lossy(&text).into_owned();
+    // Dates are shown with all digits that a fraction may have.
+    let further = match arg.class() {
+        Class::DateTime if arg.ty.decimals > 0 => 6 - usize::from(arg.ty.decimals.min(6)),
+        _ => 0,
+    };
+    let shown = || format!("{}{}", String::from_utf8_lossy(&text), "0".repeat(further));
     let parsed = match arg.class() {
         Class::Date | Class::DateTime => Err(BadTemporal::Syntax),
         _ => temporal::parse_span(&text),
@@ -232,9 +237,9 @@ fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
         return Ok((string_type(length, cx.session.vars.connection_collation).with_decimals(0), true));
     }
     let digits = match args[0].class() {
-        Class::Decimal => args[0].ty.decimals.min(6),
+        Class::Decimal | Class::Real => args[0].ty.decimals.min(6),
         Class::String if known_text(&args[0]).is_some_and(|text| !text.contains(&b'.')) => 0,
-        Class::String | Class::Real => 6,
+        Class::String => 6,
         _ => 0,
     };
     Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
@@ -352,7 +357,22 @@ fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
     let ty = match args[0].class() {
         Class::Date | Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits),
         Class::Time => SqlType::temporal(TypeKind::Time, digits),
-        _ => SqlType::char(26, cx.session.vars.connection_collation).with_decimals(39),
+        _ => {
+            // Of texts and DOUBLE nobody knows the digits before the values.
+            let is_open = |arg: &Expr| match arg.class() {
+                Class::String => true,
+                Class::Real => arg.ty.decimals > 6,
+                _ => false,
+            };
+            let is_open = args.iter().any(is_open);
+            let length = match digits {
+                _ if is_open => 26,
+                0 => 19,
+                _ => 20 + u32::from(digits),
+            };
+            let decimals = if is_open { NOT_SPECIFIED } else { digits };
+            SqlType::char(length, cx.session.vars.connection_collation).with_decimals(decimals)
+        }
     };
     Ok((ty, true))
 }
@@ -570,7 +590,7 @@ fn interval_of<'f>(
             let Some(v) = amount.decimal(cx)? else { return Ok(None) };
             let micros = v
                 .mul(&Decimal::from_i64(1_000_000))
-                .map_or(i64::MAX, |m| m.round(0).to_i64().unwrap_or_else(|b| b));
+                .map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or_else(|b| b));
             span.seconds = micros / 1_000_000;
             span.micros = micros % 1_000_000;
             return Ok(Some(span));

@@ -286,7 +286,10 @@ fn bind_grouping(
     for item in &select.group_by {
         let bound = match ordinal(binder, &item.expr) {
             Some(n) => by_ordinal(items, n, Clause::Group)?,
-            None => binder.bind(&item.expr, Clause::Group)?,
+            None => match binder.grouped_item(&item.expr, Clause::Group)? {
+                Some(listed) => listed,
+                None => binder.bind(&item.expr, Clause::Group)?,
+            },
         };
         if walk::facts(&bound).windows {
             return Err(errors::wrong_placement_of_window_function());

@@ -221,13 +221,23 @@ pub fn run(
     run::to_sink(plan, session, params, sink)
 }
 
-/// Runs a query for a consumer inside the server.
+impl SelectPlan {
+    /// Whether an item of a SELECT is computed of each row, and not a column, nor the result of a group or window.
+    pub fn computes(&self, item: usize) -> bool {
+        match &self.body {
+            Body::Block(block) => block.project[item].as_any_column().is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// Runs a query for a consumer inside the server; gives the rows counted, as FOUND_ROWS() does.
 pub fn run_each(
     plan: &SelectPlan,
     session: &mut Session,
     params: &[Value],
     outer: Option<&Frame<'_>>,
     output: &mut dyn RowOutput,
-) -> SqlResult<()> {
+) -> SqlResult<u64> {
     run::each(plan, session, params, outer, output)
 }

@@ -105,8 +105,8 @@ pub(super) fn each(
     params: &[Value],
     outer: Option<&Frame<'_>>,
     output: &mut dyn RowOutput,
-) -> SqlResult<()> {
-    body(plan, session, params, outer, u64::MAX, u64::MAX, output).map(drop)
+) -> SqlResult<u64> {
+    body(plan, session, params, outer, u64::MAX, u64::MAX, output)
 }
 
 /// Runs a query of which at most `most` rows are wanted.

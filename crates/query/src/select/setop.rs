@@ -93,12 +93,13 @@ impl SetPlan {
         out
     }
 
-    /// The word for its result's rows: `except` and `intersect` where nothing else joins the parts.
+    /// The word for its result's rows: `unit` where several kinds of operations join the parts.
     pub fn word(&self) -> &'static str {
         let mut words = self.operations().into_iter().filter_map(|(_, word)| word);
         match words.next() {
-            Some("EXCEPT") if words.all(|word| word == "EXCEPT") => "except",
-            Some("INTERSECT") if words.all(|word| word == "INTERSECT") => "intersect",
+            Some(first) if words.any(|word| word != first) => "unit",
+            Some("EXCEPT") => "except",
+            Some("INTERSECT") => "intersect",
             _ => "union",
         }
     }

@@ -171,7 +171,13 @@ impl Binder<'_> {
     fn bind_window(&mut self, window: &Resolved) -> SqlResult<Keys> {
         let mut partition = Vec::with_capacity(window.partition.len());
         for tree in &window.partition {
-            partition.push(self.window_key(tree, Clause::Partition)?);
+            partition.push(match self.grouped_item(tree, Clause::Partition)? {
+                Some(item) if walk::facts(&item).windows => {
+                    return Err(errors::window_function_in_window_spec());
+                }
+                Some(item) => item,
+                None => self.window_key(tree, Clause::Partition)?,
+            });
         }
         let mut order = Vec::with_capacity(window.order.len());
         for item in &window.order {

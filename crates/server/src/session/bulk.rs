@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView, StatementKind};
 use keel_runtime::net::{After, Connection};
-use keel_sql::ast::{Assignment, Expr, InsertSource, Statement};
+use keel_sql::ast::{Expr, InsertSource, Statement};
 use keel_wire::bulk::{BulkExecute, Mark, Rows, SEND_TYPES};
 use keel_wire::capability::Capabilities;
 
@@ -19,6 +19,7 @@ use super::ClientSession;
 use super::execute::BINARY;
 use super::logging::Text;
 use crate::counters::Counter;
+use crate::marks::with_marks;
 use crate::prepared::Source;
 use crate::sink::ResultSink;
 
@@ -270,38 +271,6 @@ fn with_all_rows(statement: &Statement, count: usize, rows: &Rows) -> Option<Sta
     Some(Statement::Insert(insert))
 }
 
-/// The statement with DEFAULT, or the column itself, in place of parameters; 4032 where one does not stand alone as a
-/// value.
-fn with_marks(statement: &Statement, marks: &[(usize, Mark)]) -> SqlResult<Statement> {
-    let mut statement = statement.clone();
-    let mut left = marks.len();
-    let mut replace = |value: &mut Expr, column: Option<&Expr>| {
-        let Expr::Param(index) = value else { return };
-        let Some((_, mark)) = marks.iter().find(|(place, _)| *place == *index as usize) else { return };
-        left -= 1;
-        *value = match (mark, column) {
-            (Mark::Ignore, Some(column)) => column.clone(),
-            _ => Expr::Default(None),
-        };
-    };
-    let mut assign = |assignments: &mut Vec<Assignment>| {
-        for Assignment { column, value } in assignments {
-            replace(value, Some(&Expr::Column(column.clone())));
-        }
-    };
-    match &mut statement {
-        Statement::Insert(insert) => {
-            assign(&mut insert.on_duplicate);
-            if let InsertSource::Values(rows) = &mut insert.source {
-                rows.iter_mut().flatten().for_each(|value| replace(value, None));
-            }
-        }
-        Statement::Update(update) => assign(&mut update.assignments),
-        _ => {}
-    }
-    if left == 0 { Ok(statement) } else { Err(errors::invalid_default_param()) }
-}
-
 #[cfg(test)]
 mod tests {
     use keel_value::Value;
@@ -330,13 +299,5 @@ mod tests {
         {
             assert!(with_all_rows(&parse(other), 2, &rows(4, &[])).is_none(), "{other}");
         }
-    }
-
-    #[test]
-    fn marks_stand_alone() {
-        let update = parse("UPDATE t SET a = ?, b = ? + 1 WHERE c = ?");
-        assert!(with_marks(&update, &[(0, Mark::Default)]).is_ok());
-        assert_eq!(with_marks(&update, &[(1, Mark::Default)]).unwrap_err().code, 4032);
-        assert_eq!(with_marks(&update, &[(0, Mark::Ignore), (2, Mark::Ignore)]).unwrap_err().code, 4032);
     }
 }

@@ -346,6 +346,9 @@ impl ClientSession {
         let form = Form { binary, more, fresh: false };
         // Made from a table of `information_schema`, which has no index.
         self.core.sql.no_index_used = is_of_table(&rows);
+        if self.core.sql.no_index_used {
+            self.core.sql.found_rows = rows.rows.len() as u64;
+        }
         if self.core.sql.no_index_used && self.core.sql.diagnostics.stale {
             self.core.sql.diagnostics.clear();
         }

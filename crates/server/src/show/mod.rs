@@ -189,6 +189,10 @@ fn counter(what: &ShowKind) -> Option<Counter> {
 }
 
 fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
+    // These open the table as statements do that read it; other SHOWs leave what the statement before them had to say.
+    if matches!(what, ShowKind::CreateTable(_) | ShowKind::CreateView(_) | ShowKind::CreateSequence(_)) {
+        core.sql.diagnostics.clear();
+    }
     let everything = Wanted::default();
     let of = |core: &Core, table: &str, columns: &[(&str, &str)]| {
         Rows::of_table(core, schema::table(table), everything, columns)

@@ -21,9 +21,7 @@ use keel_base::{Level, SqlError, Warning, code, errors};
 use crate::collation::{self, Charset};
 use crate::temporal::Zone;
 use crate::types::{Class, Format};
-use crate::{
-    Cell, CollationId, Date, DateTime, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text,
-};
+use crate::{Cell, CollationId, Date, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text};
 
 pub use compare::{compare, for_index};
 pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
@@ -102,7 +100,7 @@ pub enum Problem {
         /// The column's type.
         to: String,
     },
-    /// The same as a note: only trailing spaces were cut off.
+    /// The same as a note: only trailing spaces, or digits behind microseconds, were cut off.
     TruncatedIncorrectNote {
         /// As above.
         kind: &'static str,
@@ -325,18 +323,11 @@ pub fn printable_text(id: CollationId, bytes: &[u8]) -> String {
             continue;
         }
         let (utf8, _) = collation::convert(id.charset(), Charset::Utf8mb3, char_bytes);
-        out.push_str(std::str::from_utf8(&utf8).unwrap_or("?"));
+        match &*utf8 {
+            [0] => out.push_str("\\0000"),
+            utf8 => out.push_str(std::str::from_utf8(utf8).unwrap_or("?")),
+        }
         rest = &rest[char_bytes.len()..];
     }
     shortened(out)
-}
-
-/// A point in time that has a fraction: cut, or rounded under TIME_ROUND_FRACTIONAL.
-fn fit_fraction(value: DateTime, digits: u8, mode: SqlMode) -> DateTime {
-    if !mode.has(SqlMode::TIME_ROUND_FRACTIONAL) || digits >= 6 {
-        return value.cut(digits);
-    }
-    let half = 5 * 10i64.pow(5 - u32::from(digits));
-    let rounded = value.add_interval(crate::temporal::Interval { micros: half, ..Default::default() });
-    rounded.unwrap_or(value).cut(digits)
 }

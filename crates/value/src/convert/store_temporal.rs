@@ -1,11 +1,11 @@
 //! Assignment to DATE, TIME, DATETIME and TIMESTAMP, and the same readings for expressions.
 
-use super::{Problem, Report, StoreContext, Stored, bent, fit_fraction, printable};
+use super::{Problem, Report, StoreContext, Stored, bent, printable};
 use crate::temporal::{
     BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, TIMESTAMP_MAX, Zone,
     datetime_from_number, parse_datetime, parse_time, time_from_number,
 };
-use crate::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef};
+use crate::{Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef};
 
 /// A TIMESTAMP read from a row in the session's zone.
 pub fn timestamp_to_local(value: DateTime, zone: &dyn Zone) -> DateTime {
@@ -208,7 +208,7 @@ fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &S
     let reading = read_datetime(value, from, context, DateRules::of(context.mode))?;
     let lost = lost_by(reading.flaw);
     if to.kind == TypeKind::DateTime {
-        return Ok((Value::DateTime(fit_fraction(reading.value, to.decimals, context.mode)), lost));
+        return Ok((Value::DateTime(reading.value.fit(to.decimals, context.mode)), lost));
     }
     let DateTime { date, hour, minute, second, micros } = reading.value;
     let has_time = (hour, minute, second) != (0, 0, 0) || micros != 0 && !date.is_zero();
@@ -219,7 +219,7 @@ fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &S
 fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
     let rules = DateRules { no_zero_in_date: true, allow_invalid: false, ..DateRules::of(context.mode) };
     let reading = read_datetime(value, from, context, rules)?;
-    let local = fit_fraction(reading.value, to.decimals, context.mode);
+    let local = reading.value.fit(to.decimals, context.mode);
     if local.is_zero() {
         return Ok((Value::DateTime(local), lost_by(reading.flaw)));
     }
@@ -235,13 +235,8 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
     let parsed = read_time(value, from)?;
-    let mut time = parsed.value;
-    if context.mode.has(SqlMode::TIME_ROUND_FRACTIONAL) && to.decimals < 6 {
-        time.micros += time.micros.signum() * 5 * 10i64.pow(5 - u32::from(to.decimals));
-        time.micros = time.micros.clamp(-Time::MAX.micros, Time::MAX.micros);
-    }
     let lost = lost_by(parsed.flaw).or(parsed.datetime.map(|_| Lost::Part));
-    Ok((Value::Time(time.cut(to.decimals)), lost))
+    Ok((Value::Time(parsed.value.fit(to.decimals, context.mode)), lost))
 }
 
 /// Reports a value that is not wholly temporal, for expressions.
@@ -252,8 +247,14 @@ fn report_flaw(
     ty: &SqlType,
     report: Report<'_>,
 ) {
-    if matches!(flaw, Some(Flaw::Truncated | Flaw::OutOfRange)) {
-        report(Problem::TruncatedIncorrect { kind, value: plain(value, ty) });
+    match (flaw, value) {
+        (Some(Flaw::Truncated | Flaw::OutOfRange), _) => {
+            report(Problem::TruncatedIncorrect { kind, value: plain(value, ty) });
+        }
+        (Some(Flaw::Fraction), ValueRef::Bytes(_)) => {
+            report(Problem::TruncatedIncorrectNote { kind, value: plain(value, ty) });
+        }
+        _ => {}
     }
 }
 
@@ -263,6 +264,8 @@ fn plain(value: ValueRef<'_>, ty: &SqlType) -> String {
         ValueRef::Int(_) if !ty.unsigned => printable(value, &SqlType::bigint()),
         ValueRef::Double(_) => printable(value, &SqlType::double()),
         ValueRef::Float(_) => printable(value, &SqlType::new(TypeKind::Float)),
+        // Letters beyond ASCII are shown as the octets that they are.
+        ValueRef::Bytes(text) if !ty.has_members() => super::printable_text(CollationId::BINARY, text),
         _ => printable(value, ty),
     }
 }
@@ -343,7 +346,7 @@ pub(super) fn datetime_for_comparison(value: ValueRef<'_>, ty: &SqlType, report:
             parsed.value
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "datetime", value: printable(value, ty) });
+            report(Problem::TruncatedIncorrect { kind: "datetime", value: plain(value, ty) });
             DateTime::ZERO
         }
     }
@@ -366,7 +369,7 @@ pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Rep
             parsed.value
         }
         Err(_) => {
-            report(Problem::TruncatedIncorrect { kind: "time", value: printable(value, ty) });
+            report(Problem::TruncatedIncorrect { kind: "time", value: plain(value, ty) });
             Time::default()
         }
     }

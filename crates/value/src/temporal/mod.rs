@@ -7,6 +7,8 @@
 //!    `TIME_ROUND_FRACTIONAL` is set.
 //! 3. The stored forms are those of binary logs since MySQL 5.6 and order by memcmp.
 
+use crate::SqlMode;
+
 mod calendar;
 pub mod named;
 mod parse;
@@ -188,6 +190,16 @@ impl Time {
         Time { micros: self.micros - cut * self.micros.signum() }
     }
 
+    /// Brought to so many fraction digits: cut, or rounded under TIME_ROUND_FRACTIONAL within the bounds of times.
+    pub fn fit(self, digits: u8, mode: SqlMode) -> Time {
+        if !mode.has(SqlMode::TIME_ROUND_FRACTIONAL) || digits >= 6 {
+            return self.cut(digits);
+        }
+        let half = 5 * 10i64.pow(5 - u32::from(digits));
+        let rounded = self.micros + self.micros.signum() * half;
+        Time { micros: rounded.clamp(-Time::MAX.micros, Time::MAX.micros) }.cut(digits)
+    }
+
     /// As the number HHMMSS, signed.
     pub fn to_number(self) -> i64 {
         let size =
@@ -246,6 +258,15 @@ impl DateTime {
     /// Cut to so many fraction digits.
     pub fn cut(self, digits: u8) -> DateTime {
         DateTime { micros: cut_micros(self.micros, digits), ..self }
+    }
+
+    /// Brought to so many fraction digits: cut, or rounded under TIME_ROUND_FRACTIONAL within the calendar.
+    pub fn fit(self, digits: u8, mode: SqlMode) -> DateTime {
+        if !mode.has(SqlMode::TIME_ROUND_FRACTIONAL) || digits >= 6 {
+            return self.cut(digits);
+        }
+        let half = 5 * 10i64.pow(5 - u32::from(digits));
+        self.add_interval(Interval { micros: half, ..Default::default() }).unwrap_or(self).cut(digits)
     }
 
     /// As the number YYYYMMDDHHMMSS.

@@ -50,12 +50,13 @@ impl Work<'_> {
             Rows::File(_) => Ok(()),
             Rows::Query { plan, reads_target: false } => {
                 let params = self.params;
-                select::run_each(plan, session, params, None, self)
+                session.found_rows = select::run_each(plan, session, params, None, self)?;
+                Ok(())
             }
             Rows::Query { plan, reads_target: true } => {
                 let layout = result_layout(plan.types().iter().map(|(ty, _)| ty));
                 let mut kept = Keeper::new(RowPacker::new(&layout), session);
-                select::run_each(plan, session, self.params, None, &mut kept)?;
+                session.found_rows = select::run_each(plan, session, self.params, None, &mut kept)?;
                 let mut rows = kept.finish()?;
                 while let Some(row) = rows.next_row()? {
                     let row = RowRef::new(&layout, row);

@@ -110,8 +110,7 @@ pub(crate) fn plan(
     let ty = SqlType::varchar(0, collation);
     binder.loaded = Some((names.collect(), collation));
     let clauses = (Clause::Fields, Clause::Fields);
-    let said = assignments(&load.assignments);
-    let bound = Assignments::bind(&mut binder, &table, 0, &said, clauses)?;
+    let bound = Assignments::bind(&mut binder, &table, 0, &load.assignments, clauses)?;
     let (assignments, refused) = (bound.list, bound.refused);
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, &table);
     if binder.named.iter().any(reads) {
@@ -137,15 +136,6 @@ pub(crate) fn plan(
     let ignore = load.duplicates == Some(OnDuplicateRow::Ignore) || local && !replace;
     notes.unique = true;
     insert::plan_file(cx, binder, filled, rows, (replace, ignore), notes)
-}
-
-/// SET, where IGNORE stands for DEFAULT.
-fn assignments(said: &[ast::Assignment]) -> Vec<ast::Assignment> {
-    let mut all = said.to_vec();
-    for assignment in all.iter_mut().filter(|assignment| assignment.value == ast::Expr::Ignore) {
-        assignment.value = ast::Expr::Default(None);
-    }
-    all
 }
 
 fn column_name(target: &LoadTarget) -> Option<&ast::ColumnName> {

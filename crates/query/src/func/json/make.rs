@@ -2,7 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_value::types::{Class, Format};
-use keel_value::{SqlType, Value};
+use keel_value::{SqlType, TypeKind, Value};
 
 use super::super::{Function, function, given, unify};
 use super::*;
@@ -84,10 +84,19 @@ pub(crate) fn append_value<'f>(
         return Ok(());
     };
     match arg.class() {
-        Class::Int if arg.ty.format == Format::Boolean => {
+        Class::Int if arg.ty.format == Format::Boolean && !matches!(arg.node, Node::AssignUserVar(..)) => {
             out.extend_from_slice(if *plain == *b"0" { b"false" } else { b"true" });
         }
-        Class::Int | Class::Decimal | Class::Real => out.extend_from_slice(&plain),
+        // Octets are written as they are, but for those that JSON has not, as in MariaDB.
+        Class::Int if arg.ty.kind == TypeKind::Bit => {
+            let mut quoted = Vec::new();
+            text::quote(&plain, &mut quoted);
+            out.extend_from_slice(&quoted[1..quoted.len() - 1]);
+        }
+        // What an assignment gives is a text whatever was assigned.
+        Class::Int | Class::Decimal | Class::Real if !matches!(arg.node, Node::AssignUserVar(..)) => {
+            out.extend_from_slice(&plain);
+        }
         _ if is_json => out.extend_from_slice(&plain),
         _ => text::quote(&plain, out),
     }
