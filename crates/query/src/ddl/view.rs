@@ -380,7 +380,7 @@ fn text_of(
     let given = Some(&create.columns[..]).filter(|columns| !columns.is_empty());
     let connection_charset = session.vars.connection_collation.charset().name();
     let collation = session.vars.database_collation;
-    let rewriter = Rewriter { names: &notes, connection_charset, collation, by_spelling: false };
+    let rewriter = Rewriter { names: &notes, connection_charset, collation, window: None };
     let query = rewriter.query(&create.query, given);
     let mut columns = Rewriter::column_names(&query);
     if columns.is_empty() {
