@@ -246,8 +246,13 @@ fn create_options(table: &TableDef) -> String {
     let ordered = OPTION_ORDER.into_iter().flat_map(named);
     let shown = ordered.map(|(name, value)| format!("{}={value}", name.to_lowercase()));
     let format = table.options.row_format.iter().map(|f| format!("row_format={f}"));
-    let size = named("KEY_BLOCK_SIZE").map(|(_, value)| format!("key_block_size={value}"));
-    shown.chain(format).chain(size).collect::<Vec<_>>().join(" ")
+    let rest = ["TRANSACTIONAL", "KEY_BLOCK_SIZE"].into_iter().flat_map(named);
+    let rest = rest.map(|(name, value)| format!("{}={value}", name.to_lowercase()));
+    let engine = table
+        .options
+        .engine_options()
+        .map(|(name, value)| format!("`{}`='{}'", name.replace('`', "``"), value.replace('\'', "''")));
+    shown.chain(format).chain(rest).chain(engine).collect::<Vec<_>>().join(" ")
 }
 
 fn auto_increment(view: &View<'_>, table: &TableDef) -> Value {
