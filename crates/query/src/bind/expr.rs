@@ -40,7 +40,7 @@ const STACK_MIN: usize = 20 << 10;
 const ORDERED_CHAIN_MAX: usize = 16;
 
 /// A fiber's stack, as 1436 tells of it.
-const STACK_BYTES: usize = 256 << 10;
+const STACK_BYTES: usize = 1 << 20;
 
 fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
     Some(match op {
@@ -783,7 +783,7 @@ impl Binder<'_> {
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
             }
             CastType::Binary(None) => {
-                let octets = value.ty.max_octets().max(u64::from(chars));
+                let octets = typing::text_octets(&value.ty);
                 (typing::string_type(octets, CollationId::BINARY).with_decimals(0), text_maybe_null)
             }
             CastType::Binary(Some(length)) => {
@@ -812,7 +812,7 @@ impl Binder<'_> {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
         };
         let wanted = collation::named_of(name, text.ty.collation.charset())?;
-        let ty = SqlType { collation: wanted, ..text.ty.clone() };
+        let ty = SqlType { collation: wanted, ..typing::value_type(&text.ty) };
         let nullable = text.nullable || self.cx.session.is_strict();
         Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
     }
