@@ -70,7 +70,7 @@ impl Default for Config {
         Config {
             workers: 0,
             reactor: ReactorChoice::Auto,
-            stack_bytes: 1 << 20,
+            stack_bytes: 256 << 10,
             fibers_max: 16 << 10,
             shutdown_wait: Duration::from_secs(10),
         }

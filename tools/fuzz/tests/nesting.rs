@@ -4,7 +4,7 @@ use keel_fuzz::check_sql;
 use keel_sql::{ParseOptions, parse};
 
 /// A fiber's stack, of which a session's own frames take a part.
-const STACK_BYTES: usize = 768 << 10;
+const STACK_BYTES: usize = 192 << 10;
 
 #[test]
 fn deep_nesting_is_error_1436_within_a_fibers_stack() {

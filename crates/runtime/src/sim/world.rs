@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 const CLOCK_START: u64 = 1_000_000_000;
 /// How far the clock creeps while a fiber runs, at most.
 const STEP_NANOS_MAX: u64 = 3_000;
-const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 512 << 10;
 const FIBERS_MAX: usize = 8 << 10;
 
 /// A simulated world, as the reactor of its one worker.

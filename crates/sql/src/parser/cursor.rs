@@ -157,7 +157,7 @@ impl Parser<'_> {
 
     #[cold]
     fn too_deep(&self) -> SqlError {
-        const STACK_BYTES: usize = 1 << 20;
+        const STACK_BYTES: usize = 256 << 10;
         errors::stack_overrun_need_more(STACK_BYTES, STACK_BYTES, 16 << 10)
     }
 

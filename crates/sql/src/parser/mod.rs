@@ -38,13 +38,13 @@ use crate::rows::RowsSpan;
 use keel_base::{SqlError, SqlResult, errors};
 
 /// Operators of one level in a row: `a + b + c ...`, joins.
-pub const CHAIN_MAX: u32 = 512;
+pub const CHAIN_MAX: u32 = 128;
 
 /// UNIONs in a row; who walks them goes down the left side in a loop.
-pub const SET_OPERATIONS_MAX: u32 = 1600;
+pub const SET_OPERATIONS_MAX: u32 = 400;
 
 /// EXCEPT and INTERSECT in a row, or UNION in turn with them: each runs inside of the next.
-pub const NESTED_OPERATIONS_MAX: u32 = 200;
+pub const NESTED_OPERATIONS_MAX: u32 = 50;
 
 /// From UTF-8 to the octets that a client sent.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +97,7 @@ pub struct ParseOptions {
     /// Code in `/*!NNNNNN */` is read up to this version.
     pub version: u32,
     /// Levels of nesting after which error 1436 is raised. A level is a parenthesis, a call or a clause's expression and costs about
-    /// 1.3 KiB of stack: 400 of them hold 133 subqueries or 200 calls inside each other.
+    /// 1.3 KiB of stack: 100 of them hold 33 subqueries or 50 calls inside each other.
     pub depth_max: u32,
 }
 
@@ -117,7 +117,7 @@ impl Default for ParseOptions {
             client_charset: "utf8mb4",
             as_sent: None,
             version: 101_100,
-            depth_max: 400,
+            depth_max: 100,
         }
     }
 }
