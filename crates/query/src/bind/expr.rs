@@ -40,7 +40,7 @@ const STACK_MIN: usize = 20 << 10;
 const ORDERED_CHAIN_MAX: usize = 16;
 
 /// A fiber's stack, as 1436 tells of it.
-const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 256 << 10;
 
 fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
     Some(match op {

@@ -255,11 +255,17 @@ pub(super) fn bind_items(
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, clause)?;
                 let client = binder.cx.session.vars.client_collation;
-                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)), client);
                 let of_view = match expr {
                     Tree::Column(column) => binder.scope().view_column(column),
                     _ => None,
                 };
+                // A column of what is merged is called as it is there, however it is spelled here.
+                let inner = of_view.map(|(place, index)| {
+                    let tables = &binder.scope().tables;
+                    tables[place].columns[index].name.to_string()
+                });
+                let name = alias.clone().or(inner).unwrap_or_else(|| item_name(expr, text));
+                let name = shortened(name, client);
                 out.push(Item { expr: bound, name: name.into(), of_view });
             }
         }
