@@ -12,7 +12,7 @@ use keel_storage::runtime::fiber;
 use keel_storage::{Owner, Txn};
 use keel_value::convert::{self, StoreContext};
 use keel_value::temporal::{Utc, Zone};
-use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value};
+use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value, decimal};
 
 use crate::account::Access;
 use crate::func::locale::Locale;
@@ -417,10 +417,16 @@ pub struct UserVariable {
 }
 
 impl UserVariable {
-    /// A variable as it is kept: times and members of ENUM and SET are text from here on.
+    /// A variable as it is kept: times and members of ENUM and SET are text from here on, and quotients have all their digits.
     pub fn new(value: Value, ty: &SqlType) -> UserVariable {
         let is_text = ty.has_members()
             || matches!(value, Value::Date(_) | Value::Time(_) | Value::DateTime(_) | Value::Fixed(_));
+        if let Value::Decimal(digits) = &value
+            && digits.scale() > ty.decimals
+        {
+            let scale = digits.scale().min(decimal::MAX_SCALE);
+            return UserVariable { ty: SqlType::decimal(65, scale), value };
+        }
         if value.is_null() || !is_text {
             return UserVariable { value, ty: ty.clone() };
         }

@@ -22,8 +22,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null_mut;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 const RUNNING: u32 = 0;
@@ -529,6 +529,51 @@ pub fn stack_left() -> usize {
         }
         None => usize::MAX,
     }
+}
+
+/// Stack that what goes deep may take beside that of its fiber, each time that it does.
+const FURTHER_STACK_BYTES: usize = 1 << 20;
+/// Most such stacks at once; those that are free keep the memory that was touched.
+const FURTHER_STACKS_MAX: usize = 32;
+
+static FURTHER_STACKS: LazyLock<Arc<StackPool>> = LazyLock::new(|| StackPool::new(FURTHER_STACK_BYTES));
+static FURTHER_STACKS_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `f` where the stack has room for so many bytes: on the fiber's own, or on a further one. None where there is no
+/// further one, too many being in use, or where none has that much room.
+#[inline]
+pub fn with_stack<R>(bytes: usize, f: impl FnOnce() -> R) -> Option<R> {
+    if stack_left() >= bytes { Some(f()) } else { on_further_stack(bytes, f) }
+}
+
+#[cold]
+#[inline(never)]
+fn on_further_stack<R>(bytes: usize, f: impl FnOnce() -> R) -> Option<R> {
+    /// Gives back what was taken, also when `f` panics.
+    struct Taken {
+        core: &'static Core,
+        lowest: usize,
+    }
+    impl Drop for Taken {
+        fn drop(&mut self) {
+            self.core.stack_lowest.set(self.lowest);
+            FURTHER_STACKS_USED.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    let core = CURRENT.get()?;
+    if bytes > FURTHER_STACK_BYTES {
+        return None;
+    }
+    let used = FURTHER_STACKS_USED.fetch_add(1, Ordering::Relaxed);
+    let taken = Taken { core, lowest: core.stack_lowest.get() };
+    if used >= FURTHER_STACKS_MAX {
+        return None;
+    }
+    let stack = FURTHER_STACKS.take().ok()?;
+    core.stack_lowest.set(stack.lowest());
+    let result = corosensei::on_stack(stack, f);
+    drop(taken);
+    Some(result)
 }
 
 /// Is the caller a fiber?

@@ -378,6 +378,36 @@ fn stack_and_locals_belong_to_the_fiber() {
     });
 }
 
+/// Goes down so many levels of a kibibyte each, and looks at the stack before each, and parks at the bottom.
+fn go_down(levels: usize) -> Option<usize> {
+    let frame = std::hint::black_box([levels as u8; 1024]);
+    if levels == 0 {
+        fiber::sleep(Duration::from_micros(10));
+        return Some(0);
+    }
+    let below = fiber::with_stack(16 << 10, || go_down(levels - 1))??;
+    Some(below + usize::from(std::hint::black_box(frame)[levels % 1024] == levels as u8))
+}
+
+#[test]
+fn what_goes_deep_takes_further_stacks() {
+    on_each_reactor(|rt| {
+        rt.block_on(|| {
+            let before = fiber::stack_left();
+            assert_eq!(go_down(100), Some(100));
+            assert_eq!(go_down(2000), Some(2000), "two further stacks");
+            assert_eq!(fiber::stack_left(), before);
+            let thrown = std::panic::catch_unwind(|| fiber::with_stack(512 << 10, || panic!("thrown")));
+            assert!(thrown.is_err());
+            assert_eq!(fiber::stack_left(), before);
+            // There is an end, after which all stacks are free again.
+            assert_eq!(go_down(1 << 20), None);
+            assert_eq!(go_down(2000), Some(2000));
+            assert_eq!(fiber::with_stack(64 << 20, || ()), None);
+        });
+    });
+}
+
 #[test]
 fn waits_are_counted_and_timed() {
     on_each_reactor(|rt| {

@@ -235,6 +235,8 @@ impl State {
             }
             sum @ (Sum::Fixed { .. } | Sum::Exact { .. }) => {
                 if let Some(v) = args[0].decimal(cx)? {
+                    // Of values that DISTINCT keeps one stands for all that are shown alike.
+                    let v = if call.distinct { v.round(i32::from(args[0].ty.decimals)) } else { v };
                     sum.add_decimal(&v)?;
                 }
             }
@@ -390,15 +392,16 @@ impl State {
     }
 }
 
+/// A sum or a mean with all digits that MariaDB computes: what is shown, stored or compared of it is rounded there.
 fn exact_result(call: &AggregateCall, total: Decimal, count: i64, session: &Session) -> SqlResult<Value> {
     if call.kind != AggregateKind::Avg {
-        return Ok(Value::Decimal(total.round(i32::from(call.ty.decimals))));
+        return Ok(Value::Decimal(total));
     }
     let increment = session.vars.div_precision_increment;
     let mean = total
         .div(&Decimal::from_i64(count), increment)
         .map_err(|_| errors::data_out_of_range("DECIMAL", "avg"))?;
-    Ok(mean.map_or(Value::Null, |m| Value::Decimal(m.round(i32::from(call.ty.decimals)))))
+    Ok(mean.map_or(Value::Null, Value::Decimal))
 }
 
 fn spread(kind: AggregateKind, count: i64, squares: f64) -> Value {

@@ -48,6 +48,12 @@ impl Binder<'_> {
             }
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
         }
+        if self.cx.session.database.as_deref() == Some("sys")
+            && func::lookup(&call.name).is_none()
+            && let Some(function) = func::lookup(&format!("sys.{}", call.name))
+        {
+            return self.call_of_sys(call, function);
+        }
         if call.spaced {
             return Err(self.unknown_apart(&call.written));
         }
@@ -114,19 +120,7 @@ impl Binder<'_> {
         // In strict mode MariaDB takes any function of text for one that may be NULL.
         let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();
         let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
-        let derivation = if !ty.is_string() {
-            Derivation::Numeric
-        } else if func::is_system_constant(function) {
-            Derivation::System
-        } else if func::writes_text(function) {
-            Derivation::Coercible
-        } else {
-            let texts = args.iter().filter(|a| a.ty.is_string() || a.ty.has_members());
-            match func::joins_texts(function) {
-                true => typing::joined_derivation(texts),
-                false => texts.map(|a| a.derivation).min().unwrap_or(Derivation::Coercible),
-            }
-        };
+        let derivation = if ty.is_string() { func::derivation(function, &args) } else { Derivation::Numeric };
         Ok(Expr { node: Node::Call(function, args.into()), ty, nullable, derivation })
     }
 
@@ -195,7 +189,7 @@ impl Binder<'_> {
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
                 self.check_compared(&a, &b, "nullif")?;
-                let (ty, derivation) = (typing::value_type(&a.ty), a.derivation);
+                let (ty, derivation) = (typing::operand_type(&a), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
                 Expr { node, ty, nullable: true, derivation }
@@ -277,7 +271,7 @@ impl Binder<'_> {
         let ty = SqlType::varchar(64, CollationId::UTF8MB3_GENERAL_CI).with_decimals(STRING_DECIMALS);
         Expr {
             nullable: true,
-            derivation: Derivation::System,
+            derivation: Derivation::Coercible,
             ..Expr::constant(Value::bytes(text.as_bytes()), ty)
         }
     }

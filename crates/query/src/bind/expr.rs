@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
+use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
 use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
@@ -57,10 +57,13 @@ fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
 impl Binder<'_> {
     /// Any expression, rows included. What goes deep goes through here, so its frame is kept small, and the stack is looked at.
     pub(super) fn expr(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
-        let left = fiber::stack_left();
-        if left < STACK_MIN {
-            return Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN));
-        }
+        fiber::with_stack(STACK_MIN, || self.expr_here(tree)).unwrap_or_else(|| {
+            let left = fiber::stack_left();
+            Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN))
+        })
+    }
+
+    fn expr_here(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
         match tree {
             ast::Expr::Binary { op, left, right } => match arithmetic_op(*op) {
                 Some(op) => self.arithmetic(op, left, right),
@@ -96,7 +99,7 @@ impl Binder<'_> {
             T::UserVar(name) => Ok(self.user_variable(name)),
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;
-                let (ty, nullable, derivation) = (assigned_type(&value.ty), value.nullable, value.derivation);
+                let (ty, nullable, derivation) = (assigned_type(&value), value.nullable, value.derivation);
                 let name: Arc<str> = name.to_lowercase().into();
                 self.saw_volatile = true;
                 self.assigned.push(name.clone());
@@ -151,8 +154,7 @@ impl Binder<'_> {
                     Charset::Binary => self.octets_argument(expr)?,
                     _ => self.scalar(expr)?,
                 };
-                let ty =
-                    typing::string_type(u64::from(typing::text_chars(&value.ty)), to.default_collation());
+                let ty = typing::string_type(u64::from(typing::text_chars(&value)), to.default_collation());
                 let nullable = value.nullable || self.cx.session.is_strict();
                 Ok(Expr {
                     node: Node::Convert(Box::new(value)),
@@ -259,6 +261,16 @@ impl Binder<'_> {
     }
 
     fn unary(&mut self, op: UnaryOp, tree: &ast::Expr) -> SqlResult<Expr> {
+        if let (UnaryOp::Minus, ast::Expr::Literal(literal)) = (op, tree)
+            && let LiteralValue::Int(digits) = literal.value
+            && digits > i64::MIN.unsigned_abs()
+        {
+            // No integer goes so low.
+            self.pin(literal);
+            let value = Decimal::from_parts(true, u128::from(digits), 0);
+            let precision = digits.ilog10() + 1;
+            return Ok(Expr::constant(Value::Decimal(value), SqlType::decimal(precision, 0)));
+        }
         let value = match op {
             UnaryOp::BitNot => self.expr(tree)?,
             _ => self.scalar(tree)?,
@@ -741,7 +753,7 @@ impl Binder<'_> {
 
     pub(crate) fn cast(&mut self, value: Expr, to: &CastType) -> SqlResult<Expr> {
         let connection = self.cx.session.vars.connection_collation;
-        let chars = typing::text_chars(&value.ty);
+        let chars = typing::text_chars(&value);
         let maybe_null = value.nullable;
         let text_maybe_null = maybe_null || self.cx.session.is_strict();
         let temporal = |kind, digits: u32| -> SqlResult<(SqlType, bool)> {
@@ -783,7 +795,7 @@ impl Binder<'_> {
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
             }
             CastType::Binary(None) => {
-                let octets = typing::text_octets(&value.ty);
+                let octets = typing::text_octets(&value);
                 (typing::string_type(octets, CollationId::BINARY).with_decimals(0), text_maybe_null)
             }
             CastType::Binary(Some(length)) => {
@@ -812,7 +824,7 @@ impl Binder<'_> {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
         };
         let wanted = collation::named_of(name, text.ty.collation.charset())?;
-        let ty = SqlType { collation: wanted, ..typing::value_type(&text.ty) };
+        let ty = SqlType { collation: wanted, ..typing::value_type(text.ty.clone()) };
         let nullable = text.nullable || self.cx.session.is_strict();
         Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
     }
@@ -878,9 +890,9 @@ fn foreign_cast(to: &CastType) -> Option<&'static str> {
 }
 
 fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {
-    let chars = typing::text_chars(&value.ty);
+    let chars = typing::text_chars(value);
     let length = match value.class() {
-        Class::Int | Class::Decimal => value.ty.display_length().max(1),
+        Class::Int | Class::Decimal => typing::display_length(value).max(1),
         Class::String if !typing::is_hex(value) => chars.clamp(2, 20),
         _ => 21,
     };
@@ -963,7 +975,7 @@ pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
     if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
         return expr;
     }
-    let ty = typing::string_type(u64::from(typing::text_chars(&expr.ty)), wanted).with_format(expr.ty.format);
+    let ty = typing::string_type(u64::from(typing::text_chars(&expr)), wanted).with_format(expr.ty.format);
     let (nullable, derivation) = (expr.nullable, expr.derivation);
     Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
 }
@@ -1007,11 +1019,15 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
 }
 
 /// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits.
-fn assigned_type(ty: &SqlType) -> SqlType {
+fn assigned_type(value: &Expr) -> SqlType {
+    let ty = &value.ty;
     if ty.class() != Class::Int {
         return ty.clone();
     }
-    typing::int_type(ty.length, ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit))
+    typing::int_type(
+        typing::display_length(value),
+        ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit),
+    )
 }
 
 /// What MariaDB says is the length of text in a user variable.
@@ -1045,9 +1061,9 @@ fn negate(value: Expr) -> Expr {
     }
     let ty = match value.class() {
         Class::Int if value.ty.unsigned && value.ty.kind == TypeKind::BigInt => {
-            typing::int_type(value.ty.length + 1, false)
+            typing::int_type(typing::display_length(&value) + 1, false)
         }
-        Class::Int => typing::int_type(value.ty.length + 1, false),
+        Class::Int => typing::int_type(typing::display_length(&value) + 1, false),
         Class::Decimal => SqlType { unsigned: false, ..value.ty.clone() },
         Class::Null => typing::real_type(0).with_length(1),
         Class::String => {

@@ -7,8 +7,8 @@ use keel_sql::ast::{self, BinaryOp, Query};
 
 use super::scope::Place;
 use super::{Binder, Clause, SubqueryReads};
-use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node};
-use crate::select::{self, Keyed, SelectPlan, Subquery, SubqueryTest};
+use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node, typing};
+use crate::select::{self, Body, Keyed, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
     fn subquery(
@@ -90,7 +90,10 @@ impl Binder<'_> {
             1 => Ok(SubqueryTest::Scalar),
             _ => Err(errors::operand_columns(1)),
         })?;
-        let (ty, _) = subquery.plan.types()[0].clone();
+        let ty = match &subquery.plan.body {
+            Body::Block(block) => typing::operand_type(&block.project[0]),
+            _ => subquery.plan.types()[0].0.clone(),
+        };
         let own = subquery.plan.derivations[0];
         let derivation = if ty.is_string() { own } else { Derivation::Numeric };
         Ok(Expr { node: Node::Subquery(Box::new(subquery)), ty, nullable: true, derivation })

@@ -7,7 +7,9 @@ use keel_value::{CollationId, TypeKind, Value, text};
 
 use super::layout::Layout;
 use super::names::{self, push_quoted};
-use super::{CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, TableOptions, View};
+use super::{
+    CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, TableOptions, View,
+};
 
 /// Table options before ROW_FORMAT, in the order in which MariaDB prints them.
 pub const OPTION_ORDER: [&str; 10] = [

@@ -77,7 +77,7 @@ impl Database {
         algorithm::check_words(&alter.actions)?;
         if alter.if_exists && self.find_table(session, &alter.table).is_err() {
             let schema = schema_of(session, &alter.table)?.to_string();
-            session.note(errors::no_such_table(schema, &alter.table.name));
+            session.push_error(&errors::no_such_table(schema, &alter.table.name));
             return Ok(Completion::default());
         }
         let relatives = |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
@@ -658,7 +658,8 @@ impl Alteration {
     ) -> SqlResult<()> {
         let Some(place) = self.require_column(cx.session, name, if_exists)? else { return Ok(()) };
         let column = &mut self.record.columns[place];
-        if column.generated.is_some() {
+        // One that counts goes on counting.
+        if column.generated.is_some() || column.auto_increment {
             return Ok(());
         }
         // CURRENT_TIMESTAMP goes with ON UPDATE.

@@ -14,10 +14,10 @@ use super::{checks, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
-use crate::expr::typing;
 use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
+use crate::expr::typing;
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;

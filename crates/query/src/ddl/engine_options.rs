@@ -108,7 +108,11 @@ pub(super) fn check_new(
 }
 
 /// 1478 for a table whose options do not go together any more.
-pub(super) fn check_altered(session: &mut Session, before: &TableOptions, now: &TableOptions) -> SqlResult<()> {
+pub(super) fn check_altered(
+    session: &mut Session,
+    before: &TableOptions,
+    now: &TableOptions,
+) -> SqlResult<()> {
     let Some((text, name)) = fault(now).filter(|_| before != now) else { return Ok(()) };
     warn(session, text);
     Err(errors::illegal_ha_create_option("InnoDB", name))

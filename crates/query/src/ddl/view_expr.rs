@@ -1,8 +1,8 @@
 //! Expressions of a view's text: negations are pushed inwards, synonyms of functions have one name.
 
 use keel_sql::ast::{
-    BinaryOp, CastType, ColumnName, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue, OrderItem,
-    Query, QueryBody, UnaryOp, WindowSpec,
+    BinaryOp, CastType, ColumnName, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue,
+    OrderItem, Query, QueryBody, UnaryOp, WindowSpec,
 };
 
 use super::view_text::{Around, Rewriter, aggregates, aliased, listed};
@@ -319,7 +319,9 @@ impl Rewriter<'_> {
         let inner = Rewriter { window: Some(place(window)), ..*self };
         // A name alone is an item of the select list first.
         let key = |item: &OrderItem| match &item.expr {
-            Expr::Column(name) if self.is_computed(name, around) => self.order(std::slice::from_ref(item), around),
+            Expr::Column(name) if self.is_computed(name, around) => {
+                self.order(std::slice::from_ref(item), around)
+            }
             _ => inner.order(std::slice::from_ref(item), Around { items: &[], ..around }),
         };
         let order_by: Vec<OrderItem> = window.order_by.iter().flat_map(key).collect();

@@ -30,7 +30,8 @@ pub(super) fn cast<'f>(
             let Some(v) = value.decimal(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
             let (fitted, fit) = v.fit(ty.length, ty.decimals);
             if fit == Fit::OutOfRange {
-                let text = format!("cast({} as {})", print::text(value), ty.sql_name());
+                let written = print::text_of_execution(value, cx.frame.params);
+                let text = format!("cast({written} as {})", ty.sql_name());
                 cx.warn(errors::warn_data_out_of_range(text, cx.session.current_row))?;
             }
             Ok(Cell::Ref(ValueRef::Decimal(fitted)))
@@ -145,9 +146,7 @@ fn leading_integer(
 /// that named no number, is not warned of.
 fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
     let max = cx.session.vars.max_allowed_packet;
-    if u64::from(ty.length) <= max
-        || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(&value.ty)
-    {
+    if u64::from(ty.length) <= max || ty.kind != TypeKind::Binary && ty.length == typing::text_chars(value) {
         return Ok(ty.length as usize);
     }
     let name = if ty.collation == CollationId::BINARY { "cast_as_binary" } else { "cast_as_char" };

@@ -54,7 +54,7 @@ pub fn precision(expr: &Expr) -> u32 {
         Class::String if expr.ty.has_members() => expr.ty.display_length().clamp(1, PRECISION_MAX),
         _ => {
             let sign = u32::from(!is_unsigned(&expr.ty));
-            expr.ty.display_length().saturating_sub(sign).clamp(1, PRECISION_MAX)
+            display_length(expr).saturating_sub(sign).clamp(1, PRECISION_MAX)
         }
     }
 }
@@ -234,15 +234,49 @@ fn widen_quotient(expr: &mut Expr, scale: impl Fn(&SqlType) -> u32) {
     }
 }
 
+/// Characters of the longest number an operand gives. An integer column has all digits of its type, however narrow it is shown.
+pub fn display_length(expr: &Expr) -> u32 {
+    let ty = &expr.ty;
+    let is_column = matches!(expr.node, Node::Column(_) | Node::Generated(..) | Node::Outer { .. });
+    let digits = match ty.kind {
+        _ if !is_column => 0,
+        TypeKind::TinyInt => 4 - u32::from(ty.unsigned),
+        TypeKind::SmallInt => 6 - u32::from(ty.unsigned),
+        TypeKind::MediumInt => 8,
+        TypeKind::Int => 11 - u32::from(ty.unsigned),
+        TypeKind::BigInt => 20,
+        _ => 0,
+    };
+    ty.display_length().max(digits)
+}
+
+/// The type of an operand that is computed with, no matter how it is shown: integers have all their digits.
+pub fn operand_type(expr: &Expr) -> SqlType {
+    let ty = value_type(expr.ty.clone());
+    match ty.is_integer() {
+        true => ty.with_length(display_length(expr)),
+        false => ty,
+    }
+}
+
+/// The type of a value that has left its column behind: no leading zeros, and a text as long as it may be.
+pub fn value_type(ty: SqlType) -> SqlType {
+    let mut ty = SqlType { zerofill: ty.zerofill && ty.kind == TypeKind::Year, ..ty };
+    if is_column_text(&ty) {
+        ty.length = u32::try_from(column_octets(&ty)).unwrap_or(u32::MAX);
+    }
+    if ty.is_string() { ty.with_decimals(STRING_DECIMALS) } else { ty }
+}
+
 /// Characters of the longest text an expression gives.
-pub fn text_chars(ty: &SqlType) -> u32 {
+pub fn text_chars(expr: &Expr) -> u32 {
+    let ty = &expr.ty;
     match ty.class() {
         Class::String if ty.has_members() => ty.display_length(),
-        // MariaDB takes the octets of a TEXT column for its characters.
-        Class::String if is_column_text(ty) && ty.kind != TypeKind::LongText => ty.length,
+        Class::String if is_column_text(ty) => column_chars(ty),
         Class::String if ty.is_text() && ty.is_blob() => ty.length / ty.collation.charset().max_bytes(),
         Class::String => ty.length,
-        _ => ty.display_length(),
+        _ => display_length(expr),
     }
 }
 
@@ -251,21 +285,26 @@ fn is_column_text(ty: &SqlType) -> bool {
     ty.is_text() && ty.is_blob() && ty.length == SqlType::new(ty.kind).length
 }
 
-/// Octets of the longest text an expression gives.
-pub fn text_octets(ty: &SqlType) -> u64 {
-    if is_column_text(ty) {
-        return u64::from(text_chars(ty)) * u64::from(ty.collation.charset().max_bytes());
+/// Characters that MariaDB takes a TEXT column for: as many as it has octets.
+fn column_chars(ty: &SqlType) -> u32 {
+    match ty.kind {
+        TypeKind::LongText => ty.length / ty.collation.charset().max_bytes(),
+        _ => ty.length,
     }
-    if ty.is_string() || ty.has_members() { ty.max_octets() } else { u64::from(text_chars(ty)) }
 }
 
-/// The type of one of several values, or of a value taken from elsewhere: it has left its column behind.
-pub fn value_type(ty: &SqlType) -> SqlType {
-    let mut ty = SqlType { zerofill: ty.zerofill && ty.kind == TypeKind::Year, ..ty.clone() };
-    if is_column_text(&ty) {
-        ty.length = u32::try_from(text_octets(&ty)).unwrap_or(u32::MAX);
+fn column_octets(ty: &SqlType) -> u64 {
+    u64::from(column_chars(ty)) * u64::from(ty.collation.charset().max_bytes())
+}
+
+/// Octets of the longest text an expression gives.
+pub fn text_octets(expr: &Expr) -> u64 {
+    let ty = &expr.ty;
+    match ty.is_string() || ty.has_members() {
+        true if is_column_text(ty) => column_octets(ty),
+        true => ty.max_octets(),
+        false => u64::from(text_chars(expr)),
     }
-    if ty.is_string() { ty.with_decimals(STRING_DECIMALS) } else { ty }
 }
 
 /// The TEXT or BLOB type that has room for so many octets.
@@ -326,8 +365,8 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
             let (collation, derivation) = text_collation(&present, connection, op)?;
             let length = |e: &&Expr| match collation {
                 CollationId::BINARY if is_column_text(&e.ty) => u64::from(e.ty.length),
-                CollationId::BINARY => text_octets(&e.ty),
-                _ => u64::from(text_chars(&e.ty)),
+                CollationId::BINARY => text_octets(e),
+                _ => u64::from(text_chars(e)),
             };
             let length = present.iter().map(length).max().unwrap_or(0);
             return Ok((joined_text(&present, length, collation), derivation));
@@ -449,7 +488,7 @@ fn integers(parts: &[&Expr], beside_null: bool) -> SqlType {
         return decimal_type(digits, 0, false);
     }
     if alike {
-        return value_type(&parts[0].ty);
+        return parts.iter().map(|e| operand_type(e)).max_by_key(|ty| ty.length).expect("not empty");
     }
     if bits > 0 {
         return SqlType::new(if digits <= 10 { TypeKind::Int } else { TypeKind::BigInt })
@@ -469,12 +508,14 @@ fn integers(parts: &[&Expr], beside_null: bool) -> SqlType {
 /// The common type of texts of so many characters, octets where `collation` is binary.
 fn joined_text(parts: &[&Expr], length: u64, collation: CollationId) -> SqlType {
     let octets = length * u64::from(collation.charset().max_bytes());
+    let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
     if parts.iter().any(|e| e.ty.is_blob()) {
         let kind = blob_kind(octets, collation == CollationId::BINARY);
         let length = u32::try_from(octets).unwrap_or(u32::MAX);
-        return SqlType::new(kind).with_length(length).with_collation(collation).with_decimals(STRING_DECIMALS);
+        let is_computed = same && !is_column_text(&parts[0].ty);
+        let decimals = if is_computed { parts[0].ty.decimals } else { STRING_DECIMALS };
+        return SqlType::new(kind).with_length(length).with_collation(collation).with_decimals(decimals);
     }
-    let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
     if same && parts[0].ty.collation == collation {
         return match parts[0].ty.kind {
             TypeKind::Char => SqlType { kind: TypeKind::VarChar, ..parts[0].ty.clone() },

@@ -34,7 +34,7 @@ fn octets_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn octets(arg: &Expr) -> u64 {
-    text_octets(&arg.ty)
+    text_octets(arg)
 }
 
 /// The cipher of a key of any length: its octets are laid over each other.

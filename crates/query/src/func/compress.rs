@@ -28,7 +28,7 @@ const LENGTH_BITS: u32 = 0x3FFF_FFFF;
 const BLOB_BYTES_MAX: u64 = 16_777_216;
 
 fn compress_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let octets = text_octets(&args[0].ty);
+    let octets = text_octets(&args[0]);
     Ok((string_type(octets * 120 / 100 + 12, CollationId::BINARY), true))
 }
 

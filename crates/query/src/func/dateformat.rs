@@ -23,7 +23,7 @@ pub const FUNCTIONS: &[Function] = &[
 /// Most characters that a pattern gives.
 pub(super) fn formatted_chars(pattern: &Expr) -> u64 {
     let Node::Constant(Value::Bytes(text)) = &pattern.node else {
-        return u64::from(text_chars(&pattern.ty)) * 10;
+        return u64::from(text_chars(pattern)) * 10;
     };
     let mut length = 0;
     let mut rest = text.iter();

@@ -44,7 +44,7 @@ const KEYS: i128 = 10;
 const KEY_BYTES: usize = 24;
 
 fn secret_type(args: &[Expr], octets: impl Fn(u64) -> u64) -> (SqlType, bool) {
-    (string_type(octets(text_octets(&args[0].ty)), CollationId::BINARY), true)
+    (string_type(octets(text_octets(&args[0])), CollationId::BINARY), true)
 }
 
 /// The cipher of a key that was said: hashes of what came before and the key, one behind the other.

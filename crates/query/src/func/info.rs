@@ -61,7 +61,7 @@ fn last_insert_id_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
     match args.first() {
         None => Ok((bits_type(), false)),
         Some(arg) => {
-            let length = arg.ty.display_length().min(21);
+            let length = crate::expr::typing::display_length(arg).min(21);
             let ty = SqlType { kind: keel_value::TypeKind::BigInt, ..int_type(length, true) };
             Ok((ty, any_nullable(args)))
         }
@@ -86,14 +86,11 @@ fn load_file<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     Ok(or_null(files::content(cx.session, &name)?, |bytes| Value::Bytes(bytes.into())))
 }
 
-/// SLEEP(): 0 when the time has passed; a kill ends it with the statement.
+/// SLEEP(): 0 when the time has passed, at once if there is none; a kill ends it with the statement.
 fn sleep<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let seconds = match args[0].real(cx)? {
         Some(seconds) if seconds >= 0.0 => seconds.min(31_536_000.0),
-        _ => {
-            cx.warn(keel_base::errors::wrong_arguments("sleep"))?;
-            return Ok(Value::Int(0));
-        }
+        _ => return Ok(Value::Int(0)),
     };
     let deadline = runtime::time::now() + std::time::Duration::from_secs_f64(seconds);
     let session = &*cx.session;
@@ -109,10 +106,11 @@ fn sleep<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
 /// BENCHMARK(): computes an expression so many times.
 fn benchmark<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let count = given!(args[0].int64(cx)?);
-    if count < 0 {
+    if count < 0 && !args[0].ty.unsigned {
+        cx.warn(keel_base::errors::wrong_value_for_type("count", count, "benchmark"))?;
         return Ok(Value::Null);
     }
-    for _ in 0..count {
+    for _ in 0..count as u64 {
         args[1].eval(cx)?;
         runtime::fiber::tick();
         cx.session.check_interrupt()?;

@@ -58,7 +58,7 @@ fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     let seconds = given!(args[1].real(cx)?);
     let name = given!(name);
     if seconds < 0.0 {
-        cx.session.warn(errors::wrong_value_for_type("timeout", seconds, "get_lock"));
+        cx.warn(errors::wrong_value_for_type("timeout", seconds, "get_lock"))?;
         return Ok(Value::Null);
     }
     let timeout = Duration::from_secs_f64(seconds.min(TIMEOUT_MAX));

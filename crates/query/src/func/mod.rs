@@ -43,7 +43,7 @@ use keel_value::{CollationId, SqlType, Value};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing;
-use crate::expr::{EvalContext, Expr, Node};
+use crate::expr::{Derivation, EvalContext, Expr, Node};
 
 /// What a call's type is, and whether it may be NULL.
 pub type Typing = fn(&BindContext<'_>, &mut [Expr]) -> SqlResult<(SqlType, bool)>;
@@ -205,11 +205,6 @@ pub(crate) fn cell_of<'f>(args: &[Expr], cx: &EvalContext<'_, 'f>) -> Option<&'f
     usize::try_from(cell).ok().and_then(|cell| cx.frame.once.get(cell))
 }
 
-/// Whether its text is the server's own, which any other collation overrules.
-pub(crate) fn is_system_constant(function: &Function) -> bool {
-    matches!(function.name, "user" | "current_user" | "database" | "version" | "current_role")
-}
-
 /// Whether addresses and UUIDs are no arguments of it: functions of numbers and dates.
 pub(crate) fn refuses_fixed(function: &Function) -> bool {
     const TEXT_TOO: &[&str] =
@@ -262,38 +257,82 @@ pub(crate) fn unify(
     Ok(collation)
 }
 
-/// Whether a function writes a new text, which takes nothing of its arguments' collations: it yields to others as a literal does.
-pub(crate) fn writes_text(function: &Function) -> bool {
-    [
-        "hex",
-        "md5",
-        "sha",
-        "sha1",
-        "sha2",
-        "to_base64",
-        "from_base64",
-        "unhex",
-        "password",
-        "format",
-        "conv",
-        "bin",
-        "inet6_ntoa",
-        "compress",
-        "uncompress",
-        "dayname",
-        "monthname",
-        "json_quote",
-        "weight_string",
-        "space",
-    ]
-    .contains(&function.name)
+/// How firmly the text of a call has its collation: as the arguments that the text is made of have theirs.
+pub(crate) fn derivation(function: &Function, args: &[Expr]) -> Derivation {
+    let is_text = |arg: &&Expr| arg.ty.is_string() || arg.ty.has_members();
+    let joined = |args: &[Expr]| typing::joined_derivation(args.iter().filter(is_text));
+    let firmest = |args: &[Expr]| {
+        let texts = args.iter().filter(is_text);
+        texts.map(|arg| arg.derivation).min().unwrap_or(Derivation::Coercible)
+    };
+    match function.name {
+        // The server's own, which any other collation overrules.
+        "user" | "current_user" | "database" | "version" | "current_role" => Derivation::System,
+        // A new text yields to others as a literal does.
+        name if WRITTEN.contains(&name) => Derivation::Coercible,
+        "concat" | "concat_ws" => joined(args),
+        "lpad" | "rpad" => typing::joined_derivation(args.iter().step_by(2).filter(is_text)),
+        "insert" => typing::joined_derivation(args.iter().step_by(3).filter(is_text)),
+        "elt" | "make_set" => joined(&args[1..]),
+        "export_set" => joined(&args[1..args.len().min(4)]),
+        "date_format" | "time_format" | "from_unixtime" => firmest(&args[1..]),
+        name if OF_FIRST.contains(&name) => firmest(&args[..1]),
+        _ => firmest(args),
+    }
 }
 
-/// Whether a function's result is made of several texts, so that their collations must agree on one.
-pub(crate) fn joins_texts(function: &Function) -> bool {
-    ["concat", "concat_ws", "lpad", "rpad", "insert", "elt", "make_set", "export_set"]
-        .contains(&function.name)
-}
+/// Functions that write a new text, which takes nothing of their arguments' collations.
+const WRITTEN: &[&str] = &[
+    "hex",
+    "md5",
+    "sha",
+    "sha1",
+    "sha2",
+    "to_base64",
+    "from_base64",
+    "unhex",
+    "password",
+    "format",
+    "conv",
+    "bin",
+    "oct",
+    "char",
+    "inet_ntoa",
+    "inet6_ntoa",
+    "compress",
+    "uncompress",
+    "aes_encrypt",
+    "des_encrypt",
+    "encode",
+    "load_file",
+    "dayname",
+    "monthname",
+    "addtime",
+    "subtime",
+    "json_quote",
+    "json_unquote",
+    "json_normalize",
+    "space",
+];
+
+/// Functions whose text is made of that of their first argument alone.
+const OF_FIRST: &[&str] = &[
+    "left",
+    "right",
+    "substring",
+    "repeat",
+    "json_extract",
+    "json_query",
+    "json_value",
+    "json_keys",
+    "json_search",
+    "json_set",
+    "json_insert",
+    "json_replace",
+    "json_remove",
+    "json_array_append",
+    "json_array_insert",
+];
 
 /// Functions that compare their operands.
 const COMPARING: &[&str] = &[

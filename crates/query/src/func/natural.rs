@@ -20,7 +20,7 @@ fn key_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
         _ if arg.is_string() => arg.collation,
         _ => cx.session.vars.connection_collation,
     };
-    let chars = u64::from(text_chars(arg));
+    let chars = u64::from(text_chars(&args[0]));
     Ok((string_type(chars + chars.div_ceil(2), collation), true))
 }
 

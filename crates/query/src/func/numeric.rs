@@ -105,7 +105,7 @@ fn angle_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 fn abs_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0];
     let ty = match number_class(arg) {
-        Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
+        Class::Int => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
         Class::Decimal => decimal_type(typing::precision(arg), typing::scale(arg), arg.ty.unsigned),
         _ => match arg.class() {
             Class::Real => real_type(arg.ty.decimals),
@@ -138,7 +138,7 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
 fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0];
     let ty = match number_class(arg) {
-        Class::Int => int_type(arg.ty.display_length().max(1), arg.ty.unsigned),
+        Class::Int => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
         Class::Decimal => {
             let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
             if digits < 19 {
@@ -192,7 +192,7 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
     let ty = match number_class(arg) {
         Class::Int => {
             let carries = rounds && digits.is_none_or(|d| d < 0);
-            int_type(arg.ty.display_length().max(1) + u32::from(carries), arg.ty.unsigned)
+            int_type(typing::display_length(arg).max(1) + u32::from(carries), arg.ty.unsigned)
         }
         Class::Decimal => {
             let scale = typing::scale(arg);

@@ -65,7 +65,7 @@ fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 
 fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify_patterns(cx, args, 2, "regexp_substr")?;
-    Ok((string_type(u64::from(text_chars(&args[0].ty)), collation), true))
+    Ok((string_type(u64::from(text_chars(&args[0])), collation), true))
 }
 
 /// Most octets that MariaDB describes for a text with replacements.

@@ -65,7 +65,7 @@ fn length_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn chars(arg: &Expr) -> u64 {
-    u64::from(text_chars(&arg.ty))
+    u64::from(text_chars(arg))
 }
 
 /// A result longer than a packet is NULL with 1301. Asked while the result grows, so that it never takes much more than a packet.
@@ -139,7 +139,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
 pub(super) fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     // MariaDB takes the octets of its argument for characters here.
-    let mut length = text_octets(&args[0].ty);
+    let mut length = text_octets(&args[0]);
     match known_integer(&args[1]) {
         Some(0) => length = 0,
         Some(from) if from > 0 => length = length.saturating_sub(from as u64 - 1),

@@ -122,7 +122,7 @@ fn to_char_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
                 let quotes = pattern.iter().filter(|b| **b == b'"').count() as u64;
                 quotes + parse(pattern)?.into_iter().map(chars_of).sum::<u64>()
             }
-            None => u64::from(text_chars(&arg.ty)) * NAME_CHARS_MAX / 3,
+            None => u64::from(text_chars(arg)) * NAME_CHARS_MAX / 3,
         },
     };
     Ok((string_type(chars, cx.session.vars.connection_collation), true))

@@ -29,7 +29,7 @@ fn collation_of(arg: &Expr) -> CollationId {
 fn weight_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = match option(args, 1) {
         0 => {
-            let chars = text_chars(&args[0].ty);
+            let chars = text_chars(&args[0]);
             collation::weight_string_max(collation_of(&args[0]), u64::from(chars), option(args, 2))
         }
         octets => octets,

@@ -256,14 +256,29 @@ enum Inner<'p> {
 impl<'p> Runner<'p> {
     /// A runner of a source, not open yet. `read` says how tables are read.
     pub fn new(source: &'p Source, read: Read) -> Runner<'p> {
-        let inner = Runner::uncounted(source, read);
+        // Joins lie as deep on their left sides as there are tables: those are gone down without calls within calls.
+        let mut around = Vec::new();
+        let mut innermost = source;
+        while let Source::Join(join) = innermost {
+            around.push((innermost, join));
+            innermost = &join.left;
+        }
+        let mut runner = Runner::leaf(innermost, read).counted(innermost);
+        for (source, join) in around.into_iter().rev() {
+            runner = Runner::Join(JoinRun::new(join, runner, read)).counted(source);
+        }
+        runner
+    }
+
+    /// The same, counted where the plan is one for ANALYZE.
+    fn counted(self, source: &'p Source) -> Runner<'p> {
         match source.counts() {
-            None => inner,
-            Some(counts) => Runner::Counted { counts, inner: Box::new(inner) },
+            None => self,
+            Some(counts) => Runner::Counted { counts, inner: Box::new(self) },
         }
     }
 
-    fn uncounted(source: &'p Source, read: Read) -> Runner<'p> {
+    fn leaf(source: &'p Source, read: Read) -> Runner<'p> {
         match source {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
@@ -279,20 +294,7 @@ impl<'p> Runner<'p> {
             Source::Distinct(plan) => {
                 Runner::Distinct(Box::new(DistinctRun::new(plan, Runner::new(&plan.source, read))))
             }
-            Source::Join(join) => {
-                let right = Runner::new(&join.right, read);
-                let right = match &join.hash {
-                    Some(hash) => Inner::Hash(Box::new(HashRun::new(hash, right))),
-                    None => Inner::Loop(right),
-                };
-                Runner::Join(Box::new(JoinRun {
-                    plan: join,
-                    left: Runner::new(&join.left, read),
-                    right,
-                    has_left: false,
-                    matched: false,
-                }))
-            }
+            Source::Join(join) => Runner::Join(JoinRun::new(join, Runner::new(&join.left, read), read)),
         }
     }
 
@@ -419,7 +421,17 @@ fn counted(
     Ok(found)
 }
 
-impl JoinRun<'_> {
+impl<'p> JoinRun<'p> {
+    #[inline(never)]
+    fn new(plan: &'p JoinSource, left: Runner<'p>, read: Read) -> Box<JoinRun<'p>> {
+        let right = Runner::new(&plan.right, read);
+        let right = match &plan.hash {
+            Some(hash) => Inner::Hash(Box::new(HashRun::new(hash, right))),
+            None => Inner::Loop(right),
+        };
+        Box::new(JoinRun { plan, left, right, has_left: false, matched: false })
+    }
+
     fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         loop {
             if !self.has_left {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::Read;
+use keel_storage::runtime::fiber;
 use keel_value::row::{Layout, RowRef};
 use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
@@ -22,6 +23,11 @@ use crate::result::RowView;
 use crate::session::Session;
 use crate::sort::{Distinct, Sorted, Sorter};
 use crate::window::{WindowPlan, WindowRun};
+
+/// Stack that a query may take, without the queries within it that run while it does.
+const STACK_BYTES: usize = 96 << 10;
+/// What each of its tables adds where joins lie within joins.
+const TABLE_STACK_BYTES: usize = 6 << 10;
 
 /// One key of ORDER BY.
 pub(crate) struct SortKey {
@@ -111,8 +117,22 @@ impl Window {
 }
 
 impl Block {
-    /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS).
+    /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS). Queries run within queries: error 1436
+    /// where there is no stack left for one more.
     pub fn run(
+        &self,
+        session: &mut Session,
+        params: &[Value],
+        outer: Option<&Frame<'_>>,
+        limits: Limits,
+        output: &mut dyn RowOutput,
+    ) -> SqlResult<u64> {
+        let stack = STACK_BYTES + self.slot_count * TABLE_STACK_BYTES;
+        fiber::with_stack(stack, || self.run_here(session, params, outer, limits, output))
+            .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), stack)))
+    }
+
+    fn run_here(
         &self,
         session: &mut Session,
         params: &[Value],

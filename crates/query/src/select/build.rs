@@ -7,6 +7,7 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
     SelectInto, SelectItem, UnaryOp,
 };
+use keel_storage::runtime::fiber;
 use keel_value::SqlMode;
 use keel_value::key::KeyPart;
 
@@ -30,13 +31,17 @@ use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
 use crate::window::{self, BoundWindow, WindowPlan};
 
+/// Stack that planning a query may take, without the queries within it.
+const STACK_BYTES: usize = 64 << 10;
+
 /// Plans a query expression in a new scope within the binder's.
 pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
     let known = binder.common.len();
     if let Some(with) = &query.with {
         bind_with(binder, with)?;
     }
-    let plan = plan_body(binder, query);
+    let plan = fiber::with_stack(STACK_BYTES, || plan_body(binder, query))
+        .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), STACK_BYTES)));
     binder.common.truncate(known);
     let mut plan = plan?;
     if let Some(into) = &query.into {
@@ -260,10 +265,12 @@ pub(super) fn bind_items(
                     _ => None,
                 };
                 // A column of what is merged is called as it is there, however it is spelled here.
-                let inner = of_view.map(|(place, index)| {
-                    let tables = &binder.scope().tables;
-                    tables[place].columns[index].name.to_string()
-                });
+                let tables = &binder.scope().tables;
+                let place = match expr {
+                    Tree::Column(_) => of_view.or_else(|| of_merged(tables, &bound)),
+                    _ => None,
+                };
+                let inner = place.map(|(place, index)| tables[place].columns[index].name.to_string());
                 let name = alias.clone().or(inner).unwrap_or_else(|| item_name(expr, text));
                 let name = shortened(name, client);
                 out.push(Item { expr: bound, name: name.into(), of_view });
@@ -273,6 +280,16 @@ pub(super) fn bind_items(
         binder.scope_mut().aliases.extend(named);
     }
     Ok(out)
+}
+
+/// The place of a column of a derived table that was merged: its table answers to another name.
+fn of_merged(tables: &[crate::bind::ScopeTable], bound: &Expr) -> Option<(usize, usize)> {
+    let column = bound.as_any_column()?;
+    let place = tables.iter().position(|table| table.slot == column.slot)?;
+    let table = &tables[place];
+    let renamed = table.def.as_ref().is_some_and(|def| def.name != table.name);
+    let index = usize::from(column.column);
+    (renamed && !table.is_hidden() && index < table.columns.len()).then_some((place, index))
 }
 
 type Grouping = (Vec<Expr>, Vec<Expr>, Vec<(Expr, bool)>);

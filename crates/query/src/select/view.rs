@@ -21,7 +21,7 @@ use crate::expr::{Derivation, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, TABLES_MAX};
 
 /// Views within views.
-const DEPTH_MAX: usize = 16;
+const DEPTH_MAX: usize = 60;
 /// Views that one statement reaches, each as often as it is bound.
 const VIEWS_MAX: u32 = 1000;
 /// Stack that binding one more view may take, its own subqueries and joins included.
@@ -47,10 +47,16 @@ pub(super) fn add(
     if binder.views_met > VIEWS_MAX {
         return Err(errors::not_supported_yet(format!("more than {VIEWS_MAX} views in a statement")));
     }
-    let left = fiber::stack_left();
-    if left < STACK_MIN {
-        return Err(errors::stack_overrun_need_more(0, left, STACK_MIN));
-    }
+    fiber::with_stack(STACK_MIN, || add_here(binder, from, view, alias))
+        .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), STACK_MIN)))
+}
+
+fn add_here(
+    binder: &mut Binder<'_>,
+    from: &mut From,
+    view: &Arc<View>,
+    alias: Option<&str>,
+) -> SqlResult<Part> {
     if from.leaves.len() >= TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
     }

@@ -67,18 +67,29 @@ impl Binder<'_> {
         let bound = self.bind_window_call(call);
         (self.clause, self.in_window) = (clause, false);
         let bound = bound?;
-        let derivation = if bound.ty.is_string() { Derivation::Implicit } else { Derivation::Numeric };
+        let derivation = match bound.args.first() {
+            _ if !bound.ty.is_string() => Derivation::Numeric,
+            Some(value) => value.derivation,
+            None => Derivation::Implicit,
+        };
         let (ty, nullable) = (bound.ty.clone(), bound.nullable);
         let descending = call.order_by.first().map(|item| item.desc);
         let descending = descending.or((call.name == "median").then_some(false));
         let windows = &mut self.scope_mut().windows;
         let node = Node::Window(windows.len() as u32);
-        windows.push(Pending { call: bound, name: call.name.clone(), over: over.clone(), place: place(over), descending });
+        windows.push(Pending {
+            call: bound,
+            name: call.name.clone(),
+            over: over.clone(),
+            place: place(over),
+            descending,
+        });
         Ok(Expr { node, ty, nullable, derivation })
     }
 
     fn bind_window_call(&mut self, call: &FunctionCall) -> SqlResult<WindowCall> {
         if let Some(mut aggregate) = self.window_aggregate(call)? {
+            aggregate.args.iter_mut().for_each(round);
             if matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max) {
                 aggregate.ty = value_type(&aggregate.args[0]);
             }
@@ -121,6 +132,7 @@ impl Binder<'_> {
             }
         };
         check_percentile(&kind, &args)?;
+        args.iter_mut().for_each(round);
         args.iter_mut().for_each(|arg| self.hoist(arg));
         Ok(WindowCall { kind, args, ty, nullable })
     }
@@ -282,7 +294,8 @@ fn value_type(arg: &Expr) -> SqlType {
         Node::Constant(Value::Int(_)) => SqlType::bigint().with_length(arg.ty.length),
         _ if arg.class() == Class::Null => min_max_type(arg),
         _ if arg.class() == Class::Real => typing::real_type(arg.ty.decimals),
-        _ => typing::value_type(&min_max_type(arg)),
+        _ if arg.ty.is_integer() && arg.as_any_column().is_some() => typing::operand_type(arg),
+        _ => typing::value_type(min_max_type(arg)),
     }
 }
 
@@ -343,4 +356,13 @@ fn resolve(spec: &WindowSpec, known: &[Resolved]) -> SqlResult<Resolved> {
     }
     let order = if own.order.is_empty() { other.order.clone() } else { own.order };
     Ok(Resolved { name: None, partition: other.partition.clone(), order, frame: own.frame })
+}
+
+/// Rounds what a window function is given to the digits that it shows, as the rows are set aside with.
+fn round(arg: &mut Expr) {
+    if arg.class() == Class::Decimal && !matches!(arg.node, Node::Column(_) | Node::Constant(_)) {
+        let plain = std::mem::replace(arg, Expr::null());
+        let (ty, nullable, derivation) = (plain.ty.clone(), plain.nullable, plain.derivation);
+        *arg = Expr { node: Node::Convert(Box::new(plain)), ty, nullable, derivation };
+    }
 }

@@ -57,7 +57,7 @@ fn for_each_pair<'f>(
     let mut value = Vec::new();
     for (pair, arguments) in args[1..].chunks_exact(2).enumerate() {
         let path = given!(arguments[0].text(cx)?);
-        let path = given!(single_path(&path, pair * 2 + 2, name, cx));
+        let path = given!(single_path(&path, pair * 2 + 2, name, cx)?);
         value.clear();
         append_value(&arguments[1], cx, &mut value)?;
         match change(&document, &path, &value) {
@@ -101,9 +101,9 @@ fn remove<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     let mut document = given!(args[0].text(cx)?);
     for (place, arg) in args[1..].iter().enumerate() {
         let path = given!(arg.text(cx)?);
-        let path = given!(single_path(&path, place + 2, NAME, cx));
+        let path = given!(single_path(&path, place + 2, NAME, cx)?);
         let Some((last, parents)) = path.steps.split_last() else {
-            cx.session.warn(errors::json_path_empty(place + 2, NAME));
+            cx.warn(errors::json_path_empty(place + 2, NAME))?;
             return Ok(Value::Null);
         };
         match change::remove(&document, parents, last) {

@@ -35,7 +35,7 @@ pub use search::FUNCTIONS as SEARCHING;
 const OCTETS_MAX: u64 = 16_777_216;
 
 fn chars(arg: &Expr) -> u64 {
-    u64::from(text_chars(&arg.ty))
+    u64::from(text_chars(arg))
 }
 
 /// The collation of a document: of text its own, of anything else the connection's.
@@ -90,9 +90,9 @@ fn document_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType,
     Ok((same_length(&args[0], collation).with_format(Format::Json), true))
 }
 
-/// A fault of a document: a warning, and NULL.
+/// A fault of a document: a warning, and NULL; an error where the statement's warnings are errors.
 fn bad_text(cx: &mut EvalContext<'_, '_>, fault: Fault, argument: usize, function: &str) -> SqlResult<Value> {
-    cx.session.warn(fault.of_text(argument, function));
+    cx.warn(fault.of_text(argument, function))?;
     Ok(Value::Null)
 }
 
@@ -102,12 +102,12 @@ fn path<'p>(
     argument: usize,
     function: &str,
     cx: &mut EvalContext<'_, '_>,
-) -> Option<Path<'p>> {
+) -> SqlResult<Option<Path<'p>>> {
     match Path::parse(text) {
-        Ok(path) => Some(path),
+        Ok(path) => Ok(Some(path)),
         Err(fault) => {
-            cx.session.warn(fault.of_path(argument, function));
-            None
+            cx.warn(fault.of_path(argument, function))?;
+            Ok(None)
         }
     }
 }
@@ -118,13 +118,13 @@ fn single_path<'p>(
     argument: usize,
     function: &str,
     cx: &mut EvalContext<'_, '_>,
-) -> Option<Path<'p>> {
+) -> SqlResult<Option<Path<'p>>> {
     let path = path(text, argument, function, cx)?;
-    if path.is_multiple() {
-        cx.session.warn(errors::json_path_no_wildcard(argument, function));
-        return None;
+    if path.as_ref().is_some_and(Path::is_multiple) {
+        cx.warn(errors::json_path_no_wildcard(argument, function))?;
+        return Ok(None);
     }
-    Some(path)
+    Ok(path)
 }
 
 /// Texts of arguments, few as a rule.

@@ -61,7 +61,7 @@ fn value_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 fn value<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let document = given!(args[0].text(cx)?);
     let path = given!(args[1].text(cx)?);
-    let path = given!(single_path(&path, 2, "json_value", cx));
+    let path = given!(single_path(&path, 2, "json_value", cx)?);
     let mut scalar = None;
     let search = find::find(&mut Scanner::new(&document), &path.steps, false, &mut |scanner, value| {
         if value.is_scalar() {
@@ -79,7 +79,7 @@ fn value<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
         Kind::String if scalar.marked => match text::unescape_in(scalar.inner(&document), ty.collation) {
             Some(text) => text_value(text),
             None => {
-                cx.session.warn(errors::json_bad_chr(0, "st_append_json", 0));
+                cx.warn(errors::json_bad_chr(0, "st_append_json", 0))?;
                 Value::Null
             }
         },
@@ -92,7 +92,7 @@ fn value<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
 fn query<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let document = given!(args[0].text(cx)?);
     let path = given!(args[1].text(cx)?);
-    let path = given!(super::path(&path, 2, "json_query", cx));
+    let path = given!(super::path(&path, 2, "json_query", cx)?);
     let mut place = None;
     let search = find::find(&mut Scanner::new(&document), &path.steps, false, &mut |scanner, value| {
         let end = scanner.skip(&value)?;
@@ -138,7 +138,7 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let texts = given!(texts(&args[1..], cx)?);
     let mut paths = Vec::with_capacity(texts.len());
     for (place, text) in texts.iter().enumerate() {
-        paths.push(given!(super::path(text, place + 2, NAME, cx)));
+        paths.push(given!(super::path(text, place + 2, NAME, cx)?));
     }
     if let [path] = &paths[..]
         && !path.is_multiple()
@@ -258,7 +258,7 @@ fn length<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
         Some(arg) => given!(arg.text(cx)?),
         None => Cow::Borrowed(&b"$"[..]),
     };
-    let path = given!(single_path(&path, 2, "json_length", cx));
+    let path = given!(single_path(&path, 2, "json_length", cx)?);
     let mut scanner = Scanner::new(&document);
     let mut count = || {
         let Some(value) = find::first(&mut scanner, &path.steps, false)? else { return Ok(None) };
@@ -327,7 +327,7 @@ fn keys<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
         Some(arg) => given!(arg.text(cx)?),
         None => Cow::Borrowed(&b"$"[..]),
     };
-    let path = given!(single_path(&path, 2, "json_keys", cx));
+    let path = given!(single_path(&path, 2, "json_keys", cx)?);
     match keys_of(&document, &path) {
         Ok(Some(keys)) => result(keys, "json_keys", cx),
         Ok(None) => Ok(Value::Null),

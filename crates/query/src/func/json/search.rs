@@ -33,7 +33,7 @@ fn contains<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         Some(arg) => given!(arg.text(cx)?),
         None => Cow::Borrowed(&b"$"[..]),
     };
-    let path = given!(single_path(&path, 3, NAME, cx));
+    let path = given!(single_path(&path, 3, NAME, cx)?);
     if let Err(fault) = scan::check(&document) {
         return bad_text(cx, fault, 1, NAME);
     }
@@ -63,26 +63,26 @@ fn contains<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 }
 
 /// Whether `one` or `all` is wanted; None where it is neither, with a warning.
-fn wants_all(mode: &[u8], function: &str, cx: &mut EvalContext<'_, '_>) -> Option<bool> {
+fn wants_all(mode: &[u8], function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Option<bool>> {
     if mode.eq_ignore_ascii_case(b"one") {
-        return Some(false);
+        return Ok(Some(false));
     }
     if mode.eq_ignore_ascii_case(b"all") {
-        return Some(true);
+        return Ok(Some(true));
     }
-    cx.session.warn(errors::json_one_or_all(function));
-    None
+    cx.warn(errors::json_one_or_all(function))?;
+    Ok(None)
 }
 
 fn contains_path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     const NAME: &str = "json_contains_path";
     let document = given!(args[0].text(cx)?);
     let mode = given!(args[1].text(cx)?);
-    let all = given!(wants_all(&mode, NAME, cx));
+    let all = given!(wants_all(&mode, NAME, cx)?);
     let texts = given!(texts(&args[2..], cx)?);
     let mut paths = Vec::with_capacity(texts.len());
     for (place, text) in texts.iter().enumerate() {
-        paths.push(given!(super::path(text, place + 3, NAME, cx)));
+        paths.push(given!(super::path(text, place + 3, NAME, cx)?));
     }
     if let Err(fault) = scan::check(&document) {
         return bad_text(cx, fault, 1, NAME);
@@ -133,12 +133,12 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     let document = given!(args[0].text(cx)?);
     let mode = given!(args[1].text(cx)?);
     let pattern = given!(args[2].text(cx)?);
-    let all = given!(wants_all(&mode, NAME, cx));
+    let all = given!(wants_all(&mode, NAME, cx)?);
     let escape = escape_of(args.get(3), cx)?;
     let texts = given!(texts(args.get(4..).unwrap_or_default(), cx)?);
     let mut paths = Vec::with_capacity(texts.len());
     for (place, text) in texts.iter().enumerate() {
-        paths.push(given!(super::path(text, place + 5, NAME, cx)));
+        paths.push(given!(super::path(text, place + 5, NAME, cx)?));
     }
     if paths.is_empty() {
         paths.push(Path { steps: SmallVec::new() });
