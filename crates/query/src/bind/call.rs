@@ -189,7 +189,7 @@ impl Binder<'_> {
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
                 self.check_compared(&a, &b, "nullif")?;
-                let (ty, derivation) = (typing::operand_type(&a), a.derivation);
+                let (ty, derivation) = (typing::value_type(typing::operand_type(&a)), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
                 Expr { node, ty, nullable: true, derivation }

@@ -250,11 +250,11 @@ pub fn display_length(expr: &Expr) -> u32 {
     ty.display_length().max(digits)
 }
 
-/// The type of an operand that is computed with, no matter how it is shown: integers have all their digits.
+/// The type of an operand that is computed with, no matter how it is shown: integers have all their digits and no leading zeros.
 pub fn operand_type(expr: &Expr) -> SqlType {
-    let ty = value_type(expr.ty.clone());
+    let ty = expr.ty.clone();
     match ty.is_integer() {
-        true => ty.with_length(display_length(expr)),
+        true => SqlType { length: display_length(expr), zerofill: false, ..ty },
         false => ty,
     }
 }
@@ -508,14 +508,15 @@ fn integers(parts: &[&Expr], beside_null: bool) -> SqlType {
 /// The common type of texts of so many characters, octets where `collation` is binary.
 fn joined_text(parts: &[&Expr], length: u64, collation: CollationId) -> SqlType {
     let octets = length * u64::from(collation.charset().max_bytes());
-    let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
     if parts.iter().any(|e| e.ty.is_blob()) {
         let kind = blob_kind(octets, collation == CollationId::BINARY);
         let length = u32::try_from(octets).unwrap_or(u32::MAX);
-        let is_computed = same && !is_column_text(&parts[0].ty);
-        let decimals = if is_computed { parts[0].ty.decimals } else { STRING_DECIMALS };
-        return SqlType::new(kind).with_length(length).with_collation(collation).with_decimals(decimals);
+        return SqlType::new(kind)
+            .with_length(length)
+            .with_collation(collation)
+            .with_decimals(STRING_DECIMALS);
     }
+    let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
     if same && parts[0].ty.collation == collation {
         return match parts[0].ty.kind {
             TypeKind::Char => SqlType { kind: TypeKind::VarChar, ..parts[0].ty.clone() },
