@@ -402,6 +402,7 @@ catalogue! {
     DUP_QUERY_NAME dup_query_name(4004, "HY000", name) "Duplicate query name `{name}` in WITH clause";
     WRONG_NUMBER_OF_VALUES_IN_TVC wrong_number_of_values_in_tvc(4099, "HY000") "The used table value constructor has a different number of values";
     MUST_CHANGE_PASSWORD_LOGIN must_change_password_login(1862, "HY000") "Your password has expired. To log in you must change it using a client that supports expired passwords";
+    BAD_OPTION_VALUE bad_option_value(1912, "HY000", value, name) "Incorrect value '{value}' for option '{name}'";
     UNKNOWN_OPTION unknown_option(1911, "HY000", name) "Unknown option '{name}'";
     DATA_OVERFLOW data_overflow(1916, "22003", value, kind) "Got overflow when converting '{value}' to {kind}. Value truncated";
     ILLEGAL_SUBQUERY_OPTIMIZER_SWITCHES illegal_subquery_optimizer_switches(1923, "HY000") "At least one of the 'in_to_exists' or 'materialization' optimizer_switch flags must be 'on'";

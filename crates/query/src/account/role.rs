@@ -181,8 +181,11 @@ fn other_not_granted(account: &Account, role: &str) -> keel_base::SqlError {
 fn available(session: &Session, accounts: &Accounts, name: &str) -> SqlResult<Arc<str>> {
     let role = accounts.role(name).ok_or_else(|| errors::invalid_role(name))?;
     let account = accounts.user(&session.access.user, &session.access.host);
+    let is_own = |account: &&Arc<Account>| account.roles.iter().any(|granted| *granted.role == *role.user);
     match account.is_some_and(|account| accounts.has_role(account, name)) {
-        true => Ok(role.user.clone()),
+        true if account.filter(is_own).is_some() => Ok(role.user.clone()),
+        // Roles of roles come with those.
+        true => Err(not_granted(session, name)),
         // Who may read `mysql` may know that there is such a role.
         false if require_mysql(session, accounts, Privileges::SELECT).is_ok() => {
             Err(not_granted(session, name))

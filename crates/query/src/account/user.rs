@@ -105,10 +105,7 @@ impl Database {
         let name = Name::of(session, whose.unwrap_or(&ast::Account::CurrentUser))?;
         let own = name.user == *session.access.user && name.host == *session.access.host;
         if !own {
-            let accounts = &self.catalog().accounts;
-            if !session.access.global.has(Privileges::CREATE_USER) {
-                require_mysql(session, accounts, Privileges::UPDATE)?;
-            }
+            require_mysql(session, &self.catalog().accounts, Privileges::UPDATE)?;
         } else if session.access.user.is_empty() {
             return Err(errors::password_anonymous_user());
         }

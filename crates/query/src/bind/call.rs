@@ -48,6 +48,12 @@ impl Binder<'_> {
             }
             return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
         }
+        if self.cx.session.database.as_deref() == Some("sys")
+            && func::lookup(&call.name).is_none()
+            && let Some(function) = func::lookup(&format!("sys.{}", call.name))
+        {
+            return self.call_of_sys(call, function);
+        }
         if call.spaced {
             return Err(self.unknown_apart(&call.written));
         }
@@ -183,7 +189,7 @@ impl Binder<'_> {
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
                 self.check_compared(&a, &b, "nullif")?;
-                let (ty, derivation) = (typing::operand_type(&a), a.derivation);
+                let (ty, derivation) = (typing::value_type(typing::operand_type(&a)), a.derivation);
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
                 Expr { node, ty, nullable: true, derivation }

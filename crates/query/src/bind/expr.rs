@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{self, BinaryOp, CastType, IsTest, UnaryOp};
+use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
 use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
@@ -261,6 +261,16 @@ impl Binder<'_> {
     }
 
     fn unary(&mut self, op: UnaryOp, tree: &ast::Expr) -> SqlResult<Expr> {
+        if let (UnaryOp::Minus, ast::Expr::Literal(literal)) = (op, tree)
+            && let LiteralValue::Int(digits) = literal.value
+            && digits > i64::MIN.unsigned_abs()
+        {
+            // No integer goes so low.
+            self.pin(literal);
+            let value = Decimal::from_parts(true, u128::from(digits), 0);
+            let precision = digits.ilog10() + 1;
+            return Ok(Expr::constant(Value::Decimal(value), SqlType::decimal(precision, 0)));
+        }
         let value = match op {
             UnaryOp::BitNot => self.expr(tree)?,
             _ => self.scalar(tree)?,
@@ -785,7 +795,7 @@ impl Binder<'_> {
                 (SqlType { length, ..SqlType::new(TypeKind::Binary) }, true)
             }
             CastType::Binary(None) => {
-                let octets = value.ty.max_octets().max(u64::from(chars));
+                let octets = typing::text_octets(&value);
                 (typing::string_type(octets, CollationId::BINARY).with_decimals(0), text_maybe_null)
             }
             CastType::Binary(Some(length)) => {
@@ -814,7 +824,7 @@ impl Binder<'_> {
             self.cast(value, &CastType::Char { length: None, charset: None, collation: None })?
         };
         let wanted = collation::named_of(name, text.ty.collation.charset())?;
-        let ty = SqlType { collation: wanted, ..text.ty.clone() };
+        let ty = SqlType { collation: wanted, ..typing::value_type(text.ty.clone()) };
         let nullable = text.nullable || self.cx.session.is_strict();
         Ok(Expr { node: Node::Collate(Box::new(text)), ty, nullable, derivation: Derivation::Explicit })
     }

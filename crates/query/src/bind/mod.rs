@@ -25,7 +25,7 @@ pub(crate) use literal::octets_as_number;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;
-pub(crate) use whole_names::WholeNames;
+pub(crate) use whole_names::{WholeNames, place};
 
 use std::sync::Arc;
 

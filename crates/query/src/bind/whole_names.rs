@@ -12,14 +12,17 @@ use crate::expr::Expr;
 #[derive(Default)]
 pub(crate) struct WholeNames {
     columns: HashMap<usize, ColumnName>,
-    /// The same by how they are spelled.
-    spelled: Vec<(ColumnName, ColumnName)>,
+    /// The same within windows, which are bound from copies: where the window stands, how the name is spelled, what it means.
+    in_windows: Vec<(usize, ColumnName, ColumnName)>,
+    /// The window that is being bound.
+    window: Option<usize>,
     wildcards: HashMap<usize, Vec<ColumnName>>,
     databases: HashMap<usize, String>,
     joins: HashMap<usize, Vec<(ColumnName, ColumnName)>>,
 }
 
-fn place<T>(part: &T) -> usize {
+/// By what a part of the tree is known.
+pub(crate) fn place<T>(part: &T) -> usize {
     std::ptr::from_ref(part) as usize
 }
 
@@ -29,11 +32,10 @@ impl WholeNames {
         self.columns.get(&place(name))
     }
 
-    /// What a column's name stands for wherever it is spelled so; none where it does not mean the same everywhere.
-    pub fn spelled(&self, name: &ColumnName) -> Option<&ColumnName> {
-        let mut meanings = self.spelled.iter().filter(|(spelled, _)| spelled == name).map(|(_, whole)| whole);
-        let first = meanings.next()?;
-        meanings.all(|other| other == first).then_some(first)
+    /// What a column's name stands for that is spelled so within a window.
+    pub fn in_window(&self, window: usize, name: &ColumnName) -> Option<&ColumnName> {
+        let is_it = |note: &&(usize, ColumnName, ColumnName)| note.0 == window && note.1 == *name;
+        self.in_windows.iter().find(is_it).map(|(_, _, whole)| whole)
     }
 
     /// The columns of a `*`.
@@ -72,7 +74,7 @@ impl WholeNames {
 
 impl Binder<'_> {
     /// Notes what a name means that was found in the scope at `index`.
-    pub(super) fn note_name(&mut self, index: usize, name: &ColumnName, found: &Expr) {
+    pub(crate) fn note_name(&mut self, index: usize, name: &ColumnName, found: &Expr) {
         let Some(notes) = &mut self.whole_names else { return };
         let scope = &self.scopes[index];
         if self.clause == Clause::Having
@@ -84,11 +86,19 @@ impl Binder<'_> {
             return;
         }
         if let Some(whole) = self.scopes[index].whole_name(found).filter(|n| n.table.as_deref() != Some("")) {
-            let pair = (name.clone(), whole.clone());
-            if !notes.spelled.contains(&pair) {
-                notes.spelled.push(pair);
+            if let Some(window) = notes.window {
+                // What is bound is a copy, whose place means nothing.
+                notes.in_windows.push((window, name.clone(), whole));
+                return;
             }
             notes.columns.insert(place(name), whole);
+        }
+    }
+
+    /// Names are those of the window at such a place from now on, or of none.
+    pub(crate) fn note_window(&mut self, window: Option<usize>) {
+        if let Some(notes) = &mut self.whole_names {
+            notes.window = window;
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Layout {
     pub key_options: bool,
     /// ALGORITHM, DEFINER and SQL SECURITY of views.
     pub view_options: bool,
+    /// Options that the engine does not know are no comments.
+    pub unknown_options: bool,
 }
 
 impl Layout {
@@ -48,6 +50,7 @@ impl Layout {
         maxdb: false,
         key_options: true,
         view_options: true,
+        unknown_options: true,
     };
 
     /// That of a session.
@@ -75,6 +78,7 @@ impl Layout {
             maxdb: has(&[SqlMode::MAXDB]),
             key_options: !foreign && !limited && !has(&[SqlMode::NO_KEY_OPTIONS]),
             view_options: !foreign,
+            unknown_options: has(&[SqlMode::IGNORE_BAD_TABLE_OPTIONS]),
         }
     }
 

@@ -7,9 +7,11 @@ use keel_value::{CollationId, TypeKind, Value, text};
 
 use super::layout::Layout;
 use super::names::{self, push_quoted};
-use super::{CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, View};
+use super::{
+    CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, TableOptions, View,
+};
 
-/// Table options in the order in which MariaDB prints them, before and after which others stand.
+/// Table options before ROW_FORMAT, in the order in which MariaDB prints them.
 pub const OPTION_ORDER: [&str; 10] = [
     "MIN_ROWS",
     "MAX_ROWS",
@@ -19,7 +21,7 @@ pub const OPTION_ORDER: [&str; 10] = [
     "STATS_AUTO_RECALC",
     "STATS_SAMPLE_PAGES",
     "CHECKSUM",
-    "TRANSACTIONAL",
+    "PAGE_CHECKSUM",
     "DELAY_KEY_WRITE",
 ];
 
@@ -69,7 +71,7 @@ fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout) -> String {
     if !table.is_sequence() && layout.charsets {
         push_charset(&mut out, " DEFAULT CHARSET=", " COLLATE=", table.options.collation);
     }
-    push_options(&mut out, table);
+    push_options(&mut out, table, layout);
     out
 }
 
@@ -124,7 +126,7 @@ fn push_charset(out: &mut String, charset: &str, collate: &str, collation: Colla
     }
 }
 
-fn push_options(out: &mut String, table: &TableDef) {
+fn push_options(out: &mut String, table: &TableDef, layout: Layout) {
     let others = &table.options.others;
     for name in OPTION_ORDER {
         if let Some((_, value)) = others.iter().find(|(n, _)| n == name) {
@@ -134,8 +136,10 @@ fn push_options(out: &mut String, table: &TableDef) {
     if let Some(format) = &table.options.row_format {
         push(out, format_args!(" ROW_FORMAT={format}"));
     }
-    if let Some((_, value)) = others.iter().find(|(n, _)| n == "KEY_BLOCK_SIZE") {
-        push(out, format_args!(" KEY_BLOCK_SIZE={value}"));
+    for name in ["TRANSACTIONAL", "KEY_BLOCK_SIZE"] {
+        if let Some((_, value)) = others.iter().find(|(n, _)| n == name) {
+            push(out, format_args!(" {name}={value}"));
+        }
     }
     if table.is_sequence() {
         out.push_str(" SEQUENCE=1");
@@ -143,6 +147,30 @@ fn push_options(out: &mut String, table: &TableDef) {
     if !table.options.comment.is_empty() {
         out.push_str(" COMMENT=");
         push_string(out, table.options.comment.as_bytes());
+    }
+    if let Some((_, value)) = others.iter().find(|(n, _)| n == "CONNECTION") {
+        out.push_str(" CONNECTION=");
+        push_string(out, value.as_bytes());
+    }
+    push_engine_options(out, table, layout);
+}
+
+/// Options that engines name; those that InnoDB does not know in a comment, unless the session lets them pass.
+fn push_engine_options(out: &mut String, table: &TableDef, layout: Layout) {
+    let mut hidden = false;
+    for (name, value) in table.options.engine_options() {
+        let hide = !layout.unknown_options && !TableOptions::is_known(name);
+        if hidden != hide {
+            out.push_str(if hide { " /*" } else { " */" });
+            hidden = hide;
+        }
+        out.push(' ');
+        push_quoted(out, name);
+        out.push('=');
+        push_string(out, value.as_bytes());
+    }
+    if hidden {
+        out.push_str(" */");
     }
 }
 

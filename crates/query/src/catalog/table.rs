@@ -92,11 +92,32 @@ pub struct TableOptions {
     pub comment: String,
     /// ROW_FORMAT in upper case, where given.
     pub row_format: Option<String>,
-    /// Other accepted options, as SHOW CREATE TABLE prints them: `MAX_ROWS=1000000`.
+    /// Other accepted options, as SHOW CREATE TABLE prints them: `MAX_ROWS=1000000`. Names of those that engines name stand
+    /// in backticks.
     pub others: Vec<(String, String)>,
 }
 
 impl TableOptions {
+    /// The name under which an option that an engine names is kept.
+    pub fn of_engine(name: &str) -> String {
+        format!("`{name}`")
+    }
+
+    /// The options that engines name, with their values.
+    pub fn engine_options(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.others.iter().filter_map(|(name, value)| {
+            let bare = name.strip_prefix('`')?.strip_suffix('`')?;
+            Some((bare, value.as_str()))
+        })
+    }
+
+    /// Whether InnoDB takes an option that an engine names.
+    pub fn is_known(name: &str) -> bool {
+        const KNOWN: [&str; 4] =
+            ["PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "ENCRYPTED", "ENCRYPTION_KEY_ID"];
+        KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// KEY_BLOCK_SIZE, which keys take that have none of their own.
     pub fn key_block_size(&self) -> Option<u32> {
         let (_, size) = self.others.iter().find(|(name, _)| name == "KEY_BLOCK_SIZE")?;

@@ -288,9 +288,9 @@ impl Need {
                 self.raise(Way::Rebuild, None);
             }
             AlterAction::Option(TableOption::RowFormat(_)) => self.raise(Way::Rebuild, Some(OPTIONS)),
-            AlterAction::Option(TableOption::Other(name, _))
+            AlterAction::Option(TableOption::Named(name, _))
                 if ["PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "ENCRYPTED", "ENCRYPTION_KEY_ID"]
-                    .contains(&name.as_str()) =>
+                    .contains(&name.to_ascii_uppercase().as_str()) =>
             {
                 self.raise(Way::Rebuild, Some(OPTIONS));
             }

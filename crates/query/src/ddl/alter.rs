@@ -14,7 +14,7 @@ use super::copy::Copied;
 use super::database::choose_collation;
 use super::lost::{LostPart, NOWHERE};
 use super::renames::Renames;
-use super::{algorithm, checks, conditional, create, foreign, generated, keys, schema_of};
+use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
     Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
@@ -77,7 +77,7 @@ impl Database {
         algorithm::check_words(&alter.actions)?;
         if alter.if_exists && self.find_table(session, &alter.table).is_err() {
             let schema = schema_of(session, &alter.table)?.to_string();
-            session.note(errors::no_such_table(schema, &alter.table.name));
+            session.push_error(&errors::no_such_table(schema, &alter.table.name));
             return Ok(Completion::default());
         }
         let relatives = |catalog: &Catalog, table: &TableDef| match table.is_temporary() {
@@ -96,6 +96,7 @@ impl Database {
             let action = renames.make_way(&table, &mut alteration.record, action, &rest[place + 1..])?;
             self.apply(session, &table, &mut alteration, &action)?;
         }
+        engine_options::check_altered(session, &table.options, &alteration.record.options)?;
         alteration.settle_parts()?;
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
@@ -657,7 +658,8 @@ impl Alteration {
     ) -> SqlResult<()> {
         let Some(place) = self.require_column(cx.session, name, if_exists)? else { return Ok(()) };
         let column = &mut self.record.columns[place];
-        if column.generated.is_some() {
+        // One that counts goes on counting.
+        if column.generated.is_some() || column.auto_increment {
             return Ok(());
         }
         // CURRENT_TIMESTAMP goes with ON UPDATE.
@@ -671,6 +673,7 @@ impl Alteration {
     }
 
     fn add_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
+        engine_options::check_key(session, key)?;
         if key.kind == KeyKind::Foreign {
             return self.add_foreign_key(session, key);
         }
@@ -815,6 +818,10 @@ impl Alteration {
             TableOption::Comment(_) => self.record.options.comment = options.comment,
             TableOption::RowFormat(_) => self.record.options.row_format = options.row_format,
             TableOption::SystemVersioning => {}
+            TableOption::Named(..) => {
+                let list = std::slice::from_ref(option);
+                engine_options::keep_all(session, &mut self.record.options, list)?;
+            }
             TableOption::Other(name, _) => {
                 self.record.options.others.retain(|(n, _)| n != name);
                 self.record.options.others.extend(options.others);

@@ -10,13 +10,14 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, foreign, generated, keys, schema_of};
+use super::{checks, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
+use crate::expr::typing;
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
@@ -237,7 +238,11 @@ impl Database {
             .map(|(place, (meta, (ty, nullable)))| {
                 let model = catalog.table(&meta.schema, &meta.org_table);
                 let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
-                let mut column = ColumnDef::plain(&meta.name, storable(ty), *nullable);
+                let ty = match model.is_some() || united {
+                    true => storable(ty),
+                    false => storable_result(ty),
+                };
+                let mut column = ColumnDef::plain(&meta.name, ty.clone(), *nullable);
                 if column.ty.kind == TypeKind::Char && plan.computes(place) {
                     column.ty.kind = TypeKind::VarChar;
                 }
@@ -250,7 +255,7 @@ impl Database {
                 if let Some(model) = model.filter(|m| m.nullable == *nullable) {
                     column.default = kept_default(&model.default, *nullable);
                     if model.auto_increment {
-                        column.default = ColumnDefault::Value(implicit_default(ty));
+                        column.default = ColumnDefault::Value(implicit_default(&ty));
                     }
                 }
                 column
@@ -392,6 +397,9 @@ impl Database {
                 keys::add(session, &mut columns, &mut indexes, &made, key)?;
             }
         }
+        keys.iter().try_for_each(|key| engine_options::check_key(session, key))?;
+        engine_options::keep_all(session, &mut options, &create.options)?;
+        engine_options::check_new(session, &home.name, &create.name.name, &options)?;
         columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;
@@ -482,24 +490,35 @@ fn calls_random(tree: &ast::Expr) -> bool {
     found
 }
 
+/// Most octets of a VARCHAR column that keeps an expression's values.
+const VARCHAR_OCTETS_MAX: u64 = 65_532;
+/// Most characters of a text that was computed in a VARCHAR column.
+const COMPUTED_CHARS_MAX: u32 = 512;
+
+fn blob_of(octets: u64, collation: CollationId) -> SqlType {
+    SqlType::new(typing::blob_kind(octets, collation == CollationId::BINARY)).with_collation(collation)
+}
+
+/// The same for a query's column that is none of a table: a long text becomes TEXT.
+fn storable_result(ty: &SqlType) -> SqlType {
+    let is_long = matches!(ty.kind, TypeKind::VarChar | TypeKind::VarBinary)
+        && ty.decimals == typing::STRING_DECIMALS
+        && ty.length > COMPUTED_CHARS_MAX;
+    let octets = ty.max_octets().max(u64::from(u16::MAX));
+    if is_long { blob_of(octets, ty.collation) } else { storable(ty) }
+}
+
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 pub(super) fn storable(ty: &SqlType) -> SqlType {
     let ty = ty.clone().with_format(Format::Plain);
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
-        TypeKind::VarChar if ty.max_octets() > 65_532 => {
-            SqlType::new(TypeKind::LongText).with_collation(ty.collation)
+        TypeKind::VarChar | TypeKind::VarBinary if ty.max_octets() > VARCHAR_OCTETS_MAX => {
+            blob_of(ty.max_octets(), ty.collation)
         }
-        TypeKind::VarBinary if ty.length > 65_532 => SqlType::new(TypeKind::LongBlob),
-        TypeKind::LongBlob => SqlType::new(TypeKind::LongBlob),
-        TypeKind::Text | TypeKind::Blob if ty.length > 0xffff => {
-            let kind = match (ty.kind, ty.length > 0xff_ffff) {
-                (TypeKind::Text, false) => TypeKind::MediumText,
-                (TypeKind::Text, true) => TypeKind::LongText,
-                (_, false) => TypeKind::MediumBlob,
-                (_, true) => TypeKind::LongBlob,
-            };
-            SqlType::new(kind).with_collation(ty.collation)
+        _ if ty.is_blob() => {
+            let kind = SqlType::new(ty.kind);
+            blob_of(u64::from(ty.length.max(kind.length)), ty.collation)
         }
         _ if ty.is_string() => ty.with_decimals(0),
         kind if ty.is_fixed() => SqlType::new(kind),
@@ -563,6 +582,8 @@ pub(super) fn options(
             }
             TableOption::SystemVersioning => return Err(errors::not_supported_yet("SYSTEM VERSIONING")),
             TableOption::Other(name, value) => keep_other(&mut options, name, value),
+            // They are looked at once the columns are known.
+            TableOption::Named(..) => {}
         }
     }
     options.collation = choose_collation(charset, collate, home, home)?;
@@ -594,7 +615,9 @@ fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
     if matches!(name, "MAX_ROWS" | "MIN_ROWS") && text.parse().is_ok_and(|rows: u64| rows > ROWS_SHOWN_MAX) {
         text = ROWS_SHOWN_MAX.to_string();
     }
-    let says_nothing = matches!(text.as_str(), "" | "0" | "DEFAULT") && name != "PACK_KEYS";
+    const ZERO_SAYS: [&str; 5] =
+        ["PACK_KEYS", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "PAGE_CHECKSUM", "TRANSACTIONAL"];
+    let says_nothing = text.is_empty() || text == "0" && !ZERO_SAYS.contains(&name);
     options.others.retain(|(n, _)| n != name);
     if !says_nothing && text != "DEFAULT" {
         options.others.push((name.to_string(), text));

@@ -193,7 +193,7 @@ impl Database {
             }
             let Some(table) = definition.catalog.table(from, &old.name).cloned() else {
                 if if_exists {
-                    session.note(errors::bad_table(format!("{from}.{}", old.name)));
+                    session.note(errors::no_such_table(from, &old.name));
                     continue;
                 }
                 return Err(errors::no_such_table(from, &old.name));

@@ -35,7 +35,7 @@ pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
     let connection_charset = session.vars.connection_collation.charset().name();
     let names = WholeNames::default();
     let collation = session.vars.database_collation;
-    let rewriter = Rewriter { names: &names, connection_charset, collation, by_spelling: false };
+    let rewriter = Rewriter { names: &names, connection_charset, collation, window: None };
     keel_sql::printer::view_expr(&rewriter.expr(tree, Around::default()))
 }
 

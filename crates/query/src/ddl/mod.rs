@@ -17,6 +17,7 @@ mod copy;
 mod create;
 mod database;
 mod drop;
+mod engine_options;
 mod foreign;
 mod generated;
 mod index;

@@ -385,7 +385,7 @@ fn text_of(session: &Session, catalog: &Catalog, create: &ast::CreateView) -> Sq
     let given = Some(&create.columns[..]).filter(|columns| !columns.is_empty());
     let connection_charset = session.vars.connection_collation.charset().name();
     let collation = session.vars.database_collation;
-    let rewriter = Rewriter { names: &notes, connection_charset, collation, by_spelling: false };
+    let rewriter = Rewriter { names: &notes, connection_charset, collation, window: None };
     let query = rewriter.query(&create.query, given);
     let mut columns = Rewriter::column_names(&query);
     if columns.is_empty() {

@@ -1,11 +1,12 @@
 //! Expressions of a view's text: negations are pushed inwards, synonyms of functions have one name.
 
 use keel_sql::ast::{
-    BinaryOp, CastType, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue, Query,
-    QueryBody, UnaryOp, WindowSpec,
+    BinaryOp, CastType, ColumnName, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue,
+    OrderItem, Query, QueryBody, UnaryOp, WindowSpec,
 };
 
-use super::view_text::{Around, Rewriter, aggregates, listed};
+use super::view_text::{Around, Rewriter, aggregates, aliased, listed};
+use crate::bind::place;
 
 pub(super) fn int(value: u64) -> Expr {
     Expr::Literal(Literal { value: LiteralValue::Int(value), index: None })
@@ -98,8 +99,8 @@ impl Rewriter<'_> {
         let subquery = |query: &Query| Box::new(self.rewrite(query, false, None));
         match expr {
             Expr::Column(name) => {
-                let spelled = || self.names.spelled(name).filter(|_| self.by_spelling);
-                let whole = self.names.column(name).or_else(spelled);
+                let in_window = || self.names.in_window(self.window?, name);
+                let whole = self.names.column(name).or_else(in_window);
                 Expr::Column(whole.cloned().unwrap_or_else(|| name.clone()))
             }
             Expr::Unary { op: UnaryOp::Not, expr } => self.negated(expr, around),
@@ -303,6 +304,11 @@ impl Rewriter<'_> {
         Expr::Function(Box::new(new))
     }
 
+    /// Whether a name is that of an item which is no column.
+    fn is_computed(&self, name: &ColumnName, around: Around<'_>) -> bool {
+        aliased(around.items, name).is_some_and(|item| !matches!(item, Expr::Column(_)))
+    }
+
     /// A window with all that the windows say which it names.
     fn window(&self, window: &WindowSpec, around: Around<'_>) -> WindowSpec {
         let named = window.name.as_ref().and_then(|name| {
@@ -310,12 +316,18 @@ impl Rewriter<'_> {
             around.windows.iter().find(is_it).map(|(_, spec)| self.window(spec, around))
         });
         let base = named.unwrap_or_default();
-        // Windows are bound from copies, so their names are known by how they are spelled.
-        let inner = Rewriter { by_spelling: true, ..*self };
+        let inner = Rewriter { window: Some(place(window)), ..*self };
+        // A name alone is an item of the select list first.
+        let key = |item: &OrderItem| match &item.expr {
+            Expr::Column(name) if self.is_computed(name, around) => {
+                self.order(std::slice::from_ref(item), around)
+            }
+            _ => inner.order(std::slice::from_ref(item), Around { items: &[], ..around }),
+        };
+        let order_by: Vec<OrderItem> = window.order_by.iter().flat_map(key).collect();
         let around = Around { items: &[], ..around };
         let own = |list: &[Expr]| list.iter().map(|e| inner.expr(e, around)).collect::<Vec<_>>();
         let partition_by = own(&window.partition_by);
-        let order_by = inner.order(&window.order_by, around);
         WindowSpec {
             is_name: false,
             name: None,

@@ -19,8 +19,8 @@ pub(super) struct Rewriter<'n> {
     pub connection_charset: &'n str,
     /// The collation of columns of JSON_TABLE that say none.
     pub collation: CollationId,
-    /// Within a window.
-    pub by_spelling: bool,
+    /// The place of the window that is rewritten.
+    pub window: Option<usize>,
 }
 
 /// What stands around an expression.
@@ -316,7 +316,7 @@ pub(super) fn listed(expr: Expr, alias: Option<String>) -> SelectItem {
 }
 
 /// The item that a name means as an alias.
-fn aliased<'q>(items: &'q [SelectItem], name: &ColumnName) -> Option<&'q Expr> {
+pub(super) fn aliased<'q>(items: &'q [SelectItem], name: &ColumnName) -> Option<&'q Expr> {
     if name.table.is_some() {
         return None;
     }

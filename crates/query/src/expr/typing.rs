@@ -52,7 +52,10 @@ pub fn precision(expr: &Expr) -> u32 {
         Class::DateTime => 14 + u32::from(expr.ty.decimals),
         Class::Int if is_literal(expr) => expr.ty.length.max(1),
         Class::String if expr.ty.has_members() => expr.ty.display_length().clamp(1, PRECISION_MAX),
-        _ => (display_length(expr).saturating_sub(u32::from(!expr.ty.unsigned))).clamp(1, PRECISION_MAX),
+        _ => {
+            let sign = u32::from(!is_unsigned(&expr.ty));
+            display_length(expr).saturating_sub(sign).clamp(1, PRECISION_MAX)
+        }
     }
 }
 
@@ -126,8 +129,8 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
     let (a, b) = (arithmetic_class(left), arithmetic_class(right));
     // A date or a time as a number has a sign.
     let is_temporal = |e: &Expr| matches!(e.class(), Class::Date | Class::Time | Class::DateTime);
-    let is_unsigned = |e: &Expr| e.ty.unsigned && e.class() != Class::Real;
-    let unsigned = (is_unsigned(left) || is_unsigned(right)) && !is_temporal(left) && !is_temporal(right);
+    let has_no_sign = |e: &Expr| is_unsigned(&e.ty) && e.class() != Class::Real;
+    let unsigned = (has_no_sign(left) || has_no_sign(right)) && !is_temporal(left) && !is_temporal(right);
     let (p, q) = (precision(left), precision(right));
     let (s, t) = (scale(left), scale(right));
     let (whole_left, whole_right) = (p.saturating_sub(s), q.saturating_sub(t));
@@ -136,7 +139,7 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
             Class::Real => 22,
             _ => whole_left.max(1),
         };
-        return (int_type(digits.min(22), left.ty.unsigned || right.ty.unsigned), true);
+        return (int_type(digits.min(22), is_unsigned(&left.ty) || is_unsigned(&right.ty)), true);
     }
     let real = a == Class::Real || b == Class::Real;
     let decimals = float_decimals(left).max(float_decimals(right));
@@ -251,28 +254,79 @@ pub fn operand_type(expr: &Expr) -> SqlType {
     }
 }
 
+/// The type of a value that has left its column behind: no leading zeros, and a text as long as it may be.
+pub fn value_type(ty: SqlType) -> SqlType {
+    let mut ty = SqlType { zerofill: ty.zerofill && ty.kind == TypeKind::Year, ..ty };
+    if is_column_text(&ty) {
+        ty.length = u32::try_from(column_octets(&ty)).unwrap_or(u32::MAX);
+    }
+    if ty.is_string() { ty.with_decimals(STRING_DECIMALS) } else { ty }
+}
+
 /// Characters of the longest text an expression gives.
 pub fn text_chars(expr: &Expr) -> u32 {
     let ty = &expr.ty;
     match ty.class() {
         Class::String if ty.has_members() => ty.display_length(),
+        Class::String if is_column_text(ty) => column_chars(ty),
         Class::String if ty.is_text() && ty.is_blob() => ty.length / ty.collation.charset().max_bytes(),
         Class::String => ty.length,
         _ => display_length(expr),
     }
 }
 
-/// A string type for results of up to so many characters: VARCHAR, or TEXT and BLOB where that is too short.
-pub fn string_type(chars: u64, collation: CollationId) -> SqlType {
-    let binary = collation == CollationId::BINARY;
-    let octets = chars * u64::from(collation.charset().max_bytes());
-    let kind = match (octets, binary) {
-        (0..=65_535, false) => TypeKind::VarChar,
-        (0..=65_535, true) => TypeKind::VarBinary,
+/// Whether a TEXT type is as long as columns of its kind are; one that was computed has the octets of its longest value.
+fn is_column_text(ty: &SqlType) -> bool {
+    ty.is_text() && ty.is_blob() && ty.length == SqlType::new(ty.kind).length
+}
+
+/// Characters that MariaDB takes a TEXT column for: as many as it has octets.
+fn column_chars(ty: &SqlType) -> u32 {
+    match ty.kind {
+        TypeKind::LongText => ty.length / ty.collation.charset().max_bytes(),
+        _ => ty.length,
+    }
+}
+
+fn column_octets(ty: &SqlType) -> u64 {
+    u64::from(column_chars(ty)) * u64::from(ty.collation.charset().max_bytes())
+}
+
+/// Octets of the longest text an expression gives.
+pub fn text_octets(expr: &Expr) -> u64 {
+    let ty = &expr.ty;
+    match ty.is_string() || ty.has_members() {
+        true if is_column_text(ty) => column_octets(ty),
+        true => ty.max_octets(),
+        false => u64::from(text_chars(expr)),
+    }
+}
+
+/// The TEXT or BLOB type that has room for so many octets.
+pub fn blob_kind(octets: u64, binary: bool) -> TypeKind {
+    match (octets, binary) {
+        (..=255, false) => TypeKind::TinyText,
+        (..=255, true) => TypeKind::TinyBlob,
+        (..=65_535, false) => TypeKind::Text,
+        (..=65_535, true) => TypeKind::Blob,
         (..=16_777_215, false) => TypeKind::MediumText,
         (..=16_777_215, true) => TypeKind::MediumBlob,
         (_, false) => TypeKind::LongText,
         (_, true) => TypeKind::LongBlob,
+    }
+}
+
+/// From as many octets on MariaDB describes a text as TEXT or BLOB.
+const BLOB_OCTETS_MIN: u64 = 65_532;
+
+/// A string type for results of up to so many characters: VARCHAR, or TEXT and BLOB where that is too short.
+pub fn string_type(chars: u64, collation: CollationId) -> SqlType {
+    let binary = collation == CollationId::BINARY;
+    let octets = chars * u64::from(collation.charset().max_bytes());
+    let kind = match binary {
+        _ if octets >= BLOB_OCTETS_MIN => blob_kind(octets, binary),
+        false => TypeKind::VarChar,
+        true => TypeKind::VarBinary,
     };
     let length = if matches!(kind, TypeKind::VarChar) { chars } else { octets };
     let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -289,34 +343,38 @@ pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResul
 }
 
 fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(SqlType, Derivation)> {
-    let mut present: Vec<&Expr> = parts.iter().copied().filter(|e| e.class() != Class::Null).collect();
+    let present: Vec<&Expr> = parts.iter().copied().filter(|e| e.class() != Class::Null).collect();
     if present.is_empty() {
         return Ok((SqlType::null(), Derivation::Ignorable));
     }
     check_fixed(&present, op)?;
     let first = present[0].class();
-    let class = present.iter().skip(1).fold(first, |class, e| merge(class, e.class()));
+    let mut class = present.iter().skip(1).fold(first, |class, e| merge(class, e.class()));
+    // Bits that meet anything else are a number to functions and octets to set operations.
+    let bits = present.iter().filter(|e| e.ty.kind == TypeKind::Bit).count();
+    if op == "UNION" && bits > 0 && bits < present.len() {
+        class = Class::String;
+    }
     let ty = match class {
         Class::String => {
             let (collation, derivation) = text_collation(&present, connection, op)?;
-            let chars = present.iter().map(|e| text_chars(e)).max().unwrap_or(0);
-            return Ok((joined_text(&present, chars, collation), derivation));
+            let length = |e: &&Expr| match collation {
+                CollationId::BINARY if is_column_text(&e.ty) => u64::from(e.ty.length),
+                CollationId::BINARY => text_octets(e),
+                _ => u64::from(text_chars(e)),
+            };
+            let length = present.iter().map(length).max().unwrap_or(0);
+            return Ok((joined_text(&present, length, collation), derivation));
         }
-        Class::Int => integers(&present),
+        // MariaDB's IF leaves a NULL out, others take it for a signed number.
+        Class::Int => integers(&present, present.len() < parts.len() && op != "if"),
         Class::Decimal => {
             let scale = present.iter().map(|e| scale(e)).max().unwrap_or(0);
             let whole =
                 present.iter().map(|e| precision(e).saturating_sub(self::scale(e))).max().unwrap_or(1);
             decimal_type(whole + scale, scale, present.iter().all(|e| e.ty.unsigned))
         }
-        Class::Real => {
-            let decimals = present.iter().map(|e| float_decimals(e)).max().unwrap_or(NOT_FIXED);
-            if present.iter().all(|e| e.ty.kind == TypeKind::Float) {
-                present[0].ty.clone()
-            } else {
-                real_type(decimals)
-            }
-        }
+        Class::Real => reals(&present),
         Class::Date => SqlType::new(TypeKind::Date),
         Class::Time | Class::DateTime => {
             let fraction = present.iter().map(|e| scale(e)).max().unwrap_or(0) as u8;
@@ -331,7 +389,6 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
         Class::Fixed(kind) => SqlType::new(kind.type_kind()),
         Class::Null => SqlType::null(),
     };
-    present.clear();
     Ok((ty, Derivation::Numeric))
 }
 
@@ -384,28 +441,76 @@ fn merge(a: Class, b: Class) -> Class {
     }
 }
 
-fn integers(parts: &[&Expr]) -> SqlType {
+/// FLOAT of FLOAT and integers that it holds exactly, else DOUBLE, as long as the longest of them.
+fn reals(parts: &[&Expr]) -> SqlType {
+    let is_short = |e: &&Expr| {
+        matches!(e.ty.kind, TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::MediumInt | TypeKind::Year)
+    };
+    let is_float = parts.iter().all(|e| e.ty.kind == TypeKind::Float || is_short(e));
+    let kind = if is_float { TypeKind::Float } else { TypeKind::Double };
+    let decimals = parts.iter().map(|e| float_decimals(e)).max().unwrap_or(NOT_FIXED);
+    let length = |e: &&Expr| match decimals {
+        NOT_FIXED.. => e.ty.display_length(),
+        _ => e.ty.display_length().saturating_sub(u32::from(float_decimals(e))) + u32::from(decimals),
+    };
+    let length = parts.iter().map(length).max().unwrap_or(0);
+    SqlType::new(kind).with_length(length.min(REAL_LENGTH_MAX)).with_decimals(decimals)
+}
+
+/// Most characters of a computed FLOAT or DOUBLE.
+const REAL_LENGTH_MAX: u32 = 255;
+
+/// Whether an integer has no sign: bits have none.
+fn is_unsigned(ty: &SqlType) -> bool {
+    ty.unsigned || ty.kind == TypeKind::Bit
+}
+
+/// The common type of integers, some of them perhaps beside NULL.
+fn integers(parts: &[&Expr], beside_null: bool) -> SqlType {
+    let bits = parts.iter().filter(|e| e.ty.kind == TypeKind::Bit).count();
+    if bits == parts.len() {
+        let length = parts.iter().map(|e| e.ty.length).max().unwrap_or(1);
+        return SqlType::new(TypeKind::Bit).with_length(length);
+    }
     let same = |e: &Expr| e.ty.clone().with_format(parts[0].ty.format) == parts[0].ty;
-    if parts.iter().all(|e| same(e) && !is_literal(e)) {
+    let alike = parts.iter().all(|e| same(e) && !is_literal(e));
+    if alike && parts[0].ty.kind == TypeKind::Year {
+        return parts[0].ty.clone();
+    }
+    let unsigned = parts.iter().all(|e| is_unsigned(&e.ty));
+    let digits = parts.iter().map(|e| precision(e)).max().unwrap_or(1);
+    if unsigned && beside_null || !unsigned && parts.iter().any(|e| is_unsigned(&e.ty)) {
+        return decimal_type(digits, 0, false);
+    }
+    if alike {
         return parts.iter().map(|e| operand_type(e)).max_by_key(|ty| ty.length).expect("not empty");
     }
-    let unsigned = parts.iter().all(|e| e.ty.unsigned);
-    let digits = parts.iter().map(|e| precision(e)).max().unwrap_or(1);
-    let mixed = !unsigned && parts.iter().any(|e| e.ty.unsigned);
-    if mixed {
-        return decimal_type(digits, 0, false);
+    if bits > 0 {
+        return SqlType::new(if digits <= 10 { TypeKind::Int } else { TypeKind::BigInt })
+            .with_unsigned()
+            .with_length(digits);
     }
     let literals_only = parts.iter().all(|e| is_literal(e));
     let length = digits + u32::from(!unsigned);
     if literals_only {
         return int_type(length, unsigned);
     }
-    let kind = parts.iter().map(|e| e.ty.kind).max().unwrap_or(TypeKind::BigInt);
-    let kind = if kind > TypeKind::BigInt { TypeKind::BigInt } else { kind };
+    let kinds = parts.iter().map(|e| e.ty.kind).filter(|kind| *kind <= TypeKind::BigInt);
+    let kind = kinds.max().unwrap_or(TypeKind::BigInt);
     SqlType { unsigned, length, ..SqlType::new(kind) }
 }
 
-fn joined_text(parts: &[&Expr], chars: u32, collation: CollationId) -> SqlType {
+/// The common type of texts of so many characters, octets where `collation` is binary.
+fn joined_text(parts: &[&Expr], length: u64, collation: CollationId) -> SqlType {
+    let octets = length * u64::from(collation.charset().max_bytes());
+    if parts.iter().any(|e| e.ty.is_blob()) {
+        let kind = blob_kind(octets, collation == CollationId::BINARY);
+        let length = u32::try_from(octets).unwrap_or(u32::MAX);
+        return SqlType::new(kind)
+            .with_length(length)
+            .with_collation(collation)
+            .with_decimals(STRING_DECIMALS);
+    }
     let same = parts.iter().all(|e| e.ty == parts[0].ty) && !parts[0].ty.has_members();
     if same && parts[0].ty.collation == collation {
         return match parts[0].ty.kind {
@@ -414,23 +519,8 @@ fn joined_text(parts: &[&Expr], chars: u32, collation: CollationId) -> SqlType {
             _ => parts[0].ty.clone(),
         };
     }
-    if parts.iter().any(|e| e.ty.is_blob()) {
-        let octets = u64::from(chars) * u64::from(collation.charset().max_bytes());
-        let binary = collation == CollationId::BINARY;
-        let kind = match (octets, binary) {
-            (..=255, false) => TypeKind::TinyText,
-            (..=255, true) => TypeKind::TinyBlob,
-            (..=65_535, false) => TypeKind::Text,
-            (..=65_535, true) => TypeKind::Blob,
-            (..=16_777_215, false) => TypeKind::MediumText,
-            (..=16_777_215, true) => TypeKind::MediumBlob,
-            (_, false) => TypeKind::LongText,
-            (_, true) => TypeKind::LongBlob,
-        };
-        return SqlType::new(kind).with_collation(collation);
-    }
     let decimals = parts.iter().map(|e| e.ty.decimals).max().unwrap_or(0);
-    string_type(u64::from(chars), collation).with_decimals(decimals)
+    string_type(length, collation).with_decimals(decimals)
 }
 
 /// The collation of several operands together; 1267 where they do not agree. Numbers do not count beside text.
@@ -441,7 +531,7 @@ pub fn text_collation(
 ) -> SqlResult<(CollationId, Derivation)> {
     let mut result: Option<(CollationId, Derivation)> = None;
     for part in parts.iter().filter(|e| is_text(e)) {
-        let next = (part.ty.collation, part.derivation);
+        let next = (part.ty.collation, text_derivation(part));
         result = Some(match result {
             None => next,
             Some(before) => agree(before, next).ok_or_else(|| illegal_mixes(parts, op))?,
@@ -466,7 +556,7 @@ pub fn compared_collation(
 /// How strong the collation of texts together is.
 pub fn joined_derivation<'a>(parts: impl Iterator<Item = &'a Expr>) -> Derivation {
     let both = |a: Option<_>, b: &Expr| {
-        let b = (b.ty.collation, b.derivation);
+        let b = (b.ty.collation, text_derivation(b));
         Some(a.map_or(b, |a| agree(a, b).unwrap_or(a)))
     };
     parts.fold(None, both).map_or(Derivation::Coercible, |found| found.1)
@@ -491,8 +581,14 @@ pub fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
     }
 }
 
+/// How strong an operand's collation is as text: bits are as good as a column of octets.
+fn text_derivation(expr: &Expr) -> Derivation {
+    if expr.ty.kind == TypeKind::Bit { Derivation::Implicit } else { expr.derivation }
+}
+
+/// Whether an operand has a say in a common character set: bits are octets there.
 fn is_text(expr: &Expr) -> bool {
-    expr.ty.is_string() || expr.ty.has_members()
+    expr.ty.is_string() || expr.ty.has_members() || expr.ty.kind == TypeKind::Bit
 }
 
 fn illegal_mix(a: (CollationId, Derivation), b: (CollationId, Derivation), op: &str) -> keel_base::SqlError {

@@ -9,7 +9,7 @@ use keel_value::{CollationId, SqlType, Value};
 use super::string::too_long;
 use super::{Function, function, given, text_value};
 use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{string_type, text_octets};
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
@@ -34,7 +34,7 @@ fn octets_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bo
 }
 
 fn octets(arg: &Expr) -> u64 {
-    if arg.ty.is_string() { arg.ty.max_octets() } else { u64::from(text_chars(arg)) }
+    text_octets(arg)
 }
 
 /// The cipher of a key of any length: its octets are laid over each other.

@@ -10,7 +10,7 @@ use keel_value::{CollationId, SqlType, Value};
 
 use super::{Function, function, given, int, text_value};
 use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{string_type, text_octets};
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
@@ -28,8 +28,7 @@ const LENGTH_BITS: u32 = 0x3FFF_FFFF;
 const BLOB_BYTES_MAX: u64 = 16_777_216;
 
 fn compress_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let arg = &args[0].ty;
-    let octets = if arg.is_string() { arg.max_octets() } else { u64::from(text_chars(&args[0])) };
+    let octets = text_octets(&args[0]);
     Ok((string_type(octets * 120 / 100 + 12, CollationId::BINARY), true))
 }
 

@@ -13,7 +13,7 @@ use md5::{Digest, Md5};
 
 use super::string::too_long;
 use super::{Function, function, given, text_value};
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{string_type, text_octets};
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
@@ -44,8 +44,7 @@ const KEYS: i128 = 10;
 const KEY_BYTES: usize = 24;
 
 fn secret_type(args: &[Expr], octets: impl Fn(u64) -> u64) -> (SqlType, bool) {
-    let own = if args[0].ty.is_string() { args[0].ty.max_octets() } else { u64::from(text_chars(&args[0])) };
-    (string_type(octets(own), CollationId::BINARY), true)
+    (string_type(octets(text_octets(&args[0])), CollationId::BINARY), true)
 }
 
 /// The cipher of a key that was said: hashes of what came before and the key, one behind the other.

@@ -384,6 +384,11 @@ fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResul
     }
     let all: Vec<&Expr> = args.iter().collect();
     let (ty, _) = typing::aggregate(&all, cx.session.vars.connection_collation, name)?;
+    if ty.class() == Class::Real {
+        let all_float = args.iter().all(|a| a.ty.kind == TypeKind::Float);
+        let kind = if all_float { TypeKind::Float } else { TypeKind::Double };
+        return Ok((SqlType { kind, ..real_type(ty.decimals) }, nullable));
+    }
     Ok((ty, nullable))
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use keel_base::{SqlResult, errors};
 use keel_value::collation::Charset;
-use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
+use keel_value::{CollationId, SqlType, Value, collation};
 use pcre2::bytes::{Match, Regex, RegexBuilder};
 
 use super::string::too_long;
@@ -68,10 +68,12 @@ fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
     Ok((string_type(u64::from(text_chars(&args[0])), collation), true))
 }
 
+/// Most octets that MariaDB describes for a text with replacements.
+const REPLACED_OCTETS: u64 = 16_777_216;
+
 fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify_patterns(cx, args, 3, "regexp_replace")?;
-    let kind = if collation == CollationId::BINARY { TypeKind::MediumBlob } else { TypeKind::MediumText };
-    Ok((SqlType::new(kind).with_collation(collation), true))
+    Ok((string_type(REPLACED_OCTETS / u64::from(collation.charset().max_bytes()), collation), true))
 }
 
 /// The words of `default_regex_flags`, and how a pattern says the same. PCRE2 has nothing left that EXTRA would change.

@@ -8,7 +8,7 @@ use super::string::too_long;
 use super::{Function, any_nullable, as_64_bits, function, given, int, or_null, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::arith::to_bits;
-use crate::expr::typing::{self, STRING_DECIMALS, string_type, text_chars};
+use crate::expr::typing::{self, STRING_DECIMALS, string_type, text_chars, text_octets};
 use crate::expr::{Comparison, EvalContext, Expr, compare};
 
 const ANY: usize = usize::MAX;
@@ -278,9 +278,11 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 
 fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let chars = match args[0].class() {
-        Class::String => (args[0].ty.max_octets() * 2).min(u64::from(u32::MAX)),
+        Class::String => (text_octets(&args[0]) * 2).min(u64::from(u32::MAX)),
         Class::Date | Class::Time | Class::DateTime | Class::Fixed(_) => u64::from(text_chars(&args[0])) * 2,
-        Class::Int if args[0].ty.kind == TypeKind::Bit => u64::from(args[0].ty.length) * 2,
+        Class::Int if args[0].ty.unsigned || args[0].ty.kind == TypeKind::Bit => {
+            u64::from(args[0].ty.length) * 2
+        }
         _ => 16,
     };
     Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
@@ -324,7 +326,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn unhex_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let octets = args[0].ty.max_octets().div_ceil(2);
+    let octets = text_octets(&args[0]).div_ceil(2);
     Ok((string_type(octets, CollationId::BINARY).with_decimals(0), true))
 }
 
@@ -406,7 +408,7 @@ const BASE64_LINE: usize = 76;
 
 fn to_base64_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = if args[0].class() == Class::String {
-        args[0].ty.max_octets()
+        text_octets(&args[0])
     } else {
         u64::from(text_chars(&args[0]))
     };
@@ -440,7 +442,7 @@ fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
 }
 
 fn from_base64_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let octets = args[0].ty.max_octets().div_ceil(4) * 3;
+    let octets = text_octets(&args[0]).div_ceil(4) * 3;
     let ty = string_type(octets, CollationId::BINARY);
     Ok((SqlType { kind: if ty.is_blob() { ty.kind } else { TypeKind::VarBinary }, ..ty }, true))
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlType, Value, collation};
+use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 
 use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
 use crate::bind::BindContext;
-use crate::expr::typing::{self, string_type, text_chars};
+use crate::expr::typing::{self, string_type, text_chars, text_octets};
 use crate::expr::{EvalContext, Expr};
 
 const ANY: usize = usize::MAX;
@@ -131,6 +131,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
+        Class::Int if arg.ty.kind == TypeKind::Bit => CollationId::BINARY,
         _ => cx.session.vars.connection_collation,
     }
 }
@@ -138,7 +139,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
 pub(super) fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     // MariaDB takes the octets of its argument for characters here.
-    let mut length = if args[0].class() == Class::String { args[0].ty.max_octets() } else { chars(&args[0]) };
+    let mut length = text_octets(&args[0]);
     match known_integer(&args[1]) {
         Some(0) => length = 0,
         Some(from) if from > 0 => length = length.saturating_sub(from as u64 - 1),

@@ -260,11 +260,19 @@ pub(super) fn bind_items(
             SelectItem::Expr { expr, alias, text } => {
                 let bound = binder.bind(expr, clause)?;
                 let client = binder.cx.session.vars.client_collation;
-                let name = shortened(alias.clone().unwrap_or_else(|| item_name(expr, text)), client);
                 let of_view = match expr {
                     Tree::Column(column) => binder.scope().view_column(column),
                     _ => None,
                 };
+                // A column of what is merged is called as it is there, however it is spelled here.
+                let tables = &binder.scope().tables;
+                let place = match expr {
+                    Tree::Column(_) => of_view.or_else(|| of_merged(tables, &bound)),
+                    _ => None,
+                };
+                let inner = place.map(|(place, index)| tables[place].columns[index].name.to_string());
+                let name = alias.clone().or(inner).unwrap_or_else(|| item_name(expr, text));
+                let name = shortened(name, client);
                 out.push(Item { expr: bound, name: name.into(), of_view });
             }
         }
@@ -272,6 +280,16 @@ pub(super) fn bind_items(
         binder.scope_mut().aliases.extend(named);
     }
     Ok(out)
+}
+
+/// The place of a column of a derived table that was merged: its table answers to another name.
+fn of_merged(tables: &[crate::bind::ScopeTable], bound: &Expr) -> Option<(usize, usize)> {
+    let column = bound.as_any_column()?;
+    let place = tables.iter().position(|table| table.slot == column.slot)?;
+    let table = &tables[place];
+    let renamed = table.def.as_ref().is_some_and(|def| def.name != table.name);
+    let index = usize::from(column.column);
+    (renamed && !table.is_hidden() && index < table.columns.len()).then_some((place, index))
 }
 
 type Grouping = (Vec<Expr>, Vec<Expr>, Vec<(Expr, bool)>);

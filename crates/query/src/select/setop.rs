@@ -306,10 +306,18 @@ fn common_types(binder: &Binder<'_>, root: &Part) -> SqlResult<Common> {
             if derivation == Derivation::None {
                 return Err(errors::cant_aggregate_ncollations("UNION"));
             }
-            Ok(((local_type(&ty), exprs.iter().any(|e| e.nullable)), derivation))
+            Ok(((as_column(local_type(&ty)), exprs.iter().any(|e| e.nullable)), derivation))
         })
         .collect::<SqlResult<Vec<_>>>()
         .map(|columns| columns.into_iter().unzip())
+}
+
+/// The type of a result's column: TEXT and BLOB are as long as their kind may be, and text is no longer an expression's.
+fn as_column(ty: SqlType) -> SqlType {
+    match ty.is_blob() {
+        true => SqlType { length: SqlType::new(ty.kind).length, decimals: 0, ..ty },
+        false => ty,
+    }
 }
 
 /// Set operations give numbers without leading zeros, integers as wide as their type.

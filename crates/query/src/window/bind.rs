@@ -9,7 +9,7 @@ use keel_value::{Decimal, SqlType, Value};
 
 use super::{Bound, Frame, WindowCall, WindowKind};
 use crate::aggregate::{AggregateKind, min_max_type};
-use crate::bind::{Binder, Clause};
+use crate::bind::{Binder, Clause, place};
 use crate::expr::{ArithOp, ColumnRef, Derivation, Expr, Node, typing, walk};
 use crate::select::local_type;
 
@@ -20,6 +20,8 @@ pub(crate) struct Pending {
     /// As messages name it.
     name: String,
     over: WindowSpec,
+    /// Where the window stands in the tree.
+    place: usize,
     /// Of percentiles: whether what is ordered descends.
     descending: Option<bool>,
 }
@@ -75,7 +77,13 @@ impl Binder<'_> {
         let descending = descending.or((call.name == "median").then_some(false));
         let windows = &mut self.scope_mut().windows;
         let node = Node::Window(windows.len() as u32);
-        windows.push(Pending { call: bound, name: call.name.clone(), over: over.clone(), descending });
+        windows.push(Pending {
+            call: bound,
+            name: call.name.clone(),
+            over: over.clone(),
+            place: place(over),
+            descending,
+        });
         Ok(Expr { node, ty, nullable, derivation })
     }
 
@@ -150,13 +158,15 @@ impl Binder<'_> {
             let resolved = resolve(spec, &known)?;
             known.push(Resolved { name: Some(name.clone()), ..resolved });
         }
-        for window in &known {
+        for (window, (_, spec)) in known.iter().zip(named) {
+            self.note_window(Some(place(spec)));
             let (_, order) = self.bind_window(window)?;
             self.bind_frame(window.frame.as_ref(), &order, key_slot)?;
         }
         let mut windows = Vec::new();
         for pending in std::mem::take(&mut self.scope_mut().windows) {
             let window = resolve(&pending.over, &known)?;
+            self.note_window(Some(pending.place));
             let (partition, mut order) = self.bind_window(&window)?;
             let frame = self.bind_frame(window.frame.as_ref(), &order, key_slot)?;
             check_window(&pending, &window)?;
@@ -165,6 +175,7 @@ impl Binder<'_> {
             }
             windows.push(BoundWindow { call: pending.call, partition, order, frame });
         }
+        self.note_window(None);
         Ok(windows)
     }
 
@@ -183,7 +194,13 @@ impl Binder<'_> {
         for item in &window.order {
             // A name alone is an item of the select list first, as in ORDER BY.
             let alias = match &item.expr {
-                ast::Expr::Column(name) => self.scope().alias(name).cloned(),
+                ast::Expr::Column(name) => {
+                    let meant = self.scope().alias(name).cloned();
+                    if let Some(key) = &meant {
+                        self.note_name(self.scopes.len() - 1, name, key);
+                    }
+                    meant
+                }
                 _ => None,
             };
             let key = match alias {
@@ -281,9 +298,10 @@ fn is_number(expr: &Expr) -> bool {
 fn value_type(arg: &Expr) -> SqlType {
     match &arg.node {
         Node::Constant(Value::Int(_)) => SqlType::bigint().with_length(arg.ty.length),
+        _ if arg.class() == Class::Null => min_max_type(arg),
         _ if arg.class() == Class::Real => typing::real_type(arg.ty.decimals),
         _ if arg.ty.is_integer() && arg.as_any_column().is_some() => typing::operand_type(arg),
-        _ => min_max_type(arg),
+        _ => typing::value_type(min_max_type(arg)),
     }
 }
 

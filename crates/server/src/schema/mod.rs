@@ -209,7 +209,8 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "KEY_COLUMN_USAGE"
         | "TABLE_CONSTRAINTS"
         | "REFERENTIAL_CONSTRAINTS"
-        | "CHECK_CONSTRAINTS" => objects::fill(view, wanted, &mut maker)?,
+        | "CHECK_CONSTRAINTS"
+        | "PARTITIONS" => objects::fill(view, wanted, &mut maker)?,
         "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "user_variables" => variables::fill(view, &mut maker),
         "KEEL_MEMORY" => memory::fill(view, &mut maker),

@@ -131,6 +131,7 @@ pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
 fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) -> SqlResult<()> {
     match rows.table() {
         "TABLES" => table_row(view, rows, table)?,
+        "PARTITIONS" => unparted_row(view, rows, table)?,
         "COLUMNS" => {
             let catalog = view.state.database().catalog();
             let name = (&*table.schema, &*table.name);
@@ -173,6 +174,56 @@ fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
     }
 }
 
+/// The row of a table that has no partitions.
+fn unparted_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
+    let names = [
+        ("TABLE_CATALOG", text("def")),
+        ("TABLE_SCHEMA", text(&table.schema)),
+        ("TABLE_NAME", text(&table.name)),
+    ];
+    if table.is_virtual() {
+        rows.row(names);
+        return Ok(());
+    }
+    let sizes = Sizes::of(view, table)?;
+    let [catalog, schema, name] = names;
+    rows.row([
+        catalog,
+        schema,
+        name,
+        ("TABLE_ROWS", number(sizes.rows)),
+        ("AVG_ROW_LENGTH", number(sizes.data.checked_div(sizes.rows).unwrap_or(0))),
+        ("DATA_LENGTH", number(sizes.data)),
+        ("INDEX_LENGTH", number(sizes.indexes)),
+        ("DATA_FREE", number(0)),
+        ("CREATE_TIME", created(view, table)),
+    ]);
+    Ok(())
+}
+
+/// Rows, about, and octets of a table.
+struct Sizes {
+    rows: u64,
+    data: u64,
+    indexes: u64,
+}
+
+impl Sizes {
+    fn of(view: &View<'_>, table: &TableDef) -> SqlResult<Sizes> {
+        let bytes = |tree: &Option<keel_storage::TreeHandle>| {
+            tree.as_ref().map_or(0, |t| view.state.engine.tree_pages(t) * PAGE_BYTES)
+        };
+        let others = table.indexes.iter().filter(|i| i.tree_id != table.tree_id);
+        let indexes = others.map(|i| bytes(&i.tree)).sum();
+        Ok(Sizes { rows: table.row_estimate()?, data: bytes(&table.tree), indexes })
+    }
+}
+
+fn created(view: &View<'_>, table: &TableDef) -> Value {
+    let created = DateTime::from_unix(table.created, 0);
+    Value::DateTime(timestamp_to_local(created, &*view.session.vars.time_zone))
+}
+
 fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
     if let Some(own) = system::of(table).filter(|_| table.is_virtual()) {
         system_row(rows, table, own);
@@ -193,16 +244,7 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ]);
         return Ok(());
     }
-    let engine = &view.state.engine;
-    let bytes = |tree: &Option<keel_storage::TreeHandle>| {
-        tree.as_ref().map_or(0, |t| engine.tree_pages(t) * PAGE_BYTES)
-    };
-    let row_count = table.row_estimate()?;
-    let data = bytes(&table.tree);
-    let clustered = table.tree_id;
-    let indexes: u64 = table.indexes.iter().filter(|i| i.tree_id != clustered).map(|i| bytes(&i.tree)).sum();
-    let created = DateTime::from_unix(table.created, 0);
-    let created = timestamp_to_local(created, &*view.session.vars.time_zone);
+    let Sizes { rows: row_count, data, indexes } = Sizes::of(view, table)?;
     rows.row([
         ("TABLE_CATALOG", text("def")),
         ("TABLE_SCHEMA", text(&table.schema)),
@@ -218,7 +260,7 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ("INDEX_LENGTH", number(indexes)),
         ("DATA_FREE", number(0)),
         ("AUTO_INCREMENT", auto_increment(view, table)),
-        ("CREATE_TIME", Value::DateTime(created)),
+        ("CREATE_TIME", created(view, table)),
         ("TABLE_COLLATION", text(table.options.collation.name())),
         ("CREATE_OPTIONS", text(create_options(table))),
         ("TABLE_COMMENT", text(&table.options.comment)),
@@ -246,8 +288,13 @@ fn create_options(table: &TableDef) -> String {
     let ordered = OPTION_ORDER.into_iter().flat_map(named);
     let shown = ordered.map(|(name, value)| format!("{}={value}", name.to_lowercase()));
     let format = table.options.row_format.iter().map(|f| format!("row_format={f}"));
-    let size = named("KEY_BLOCK_SIZE").map(|(_, value)| format!("key_block_size={value}"));
-    shown.chain(format).chain(size).collect::<Vec<_>>().join(" ")
+    let rest = ["TRANSACTIONAL", "KEY_BLOCK_SIZE"].into_iter().flat_map(named);
+    let rest = rest.map(|(name, value)| format!("{}={value}", name.to_lowercase()));
+    let engine = table
+        .options
+        .engine_options()
+        .map(|(name, value)| format!("`{}`='{}'", name.replace('`', "``"), value.replace('\'', "''")));
+    shown.chain(format).chain(rest).chain(engine).collect::<Vec<_>>().join(" ")
 }
 
 fn auto_increment(view: &View<'_>, table: &TableDef) -> Value {

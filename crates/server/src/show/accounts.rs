@@ -49,7 +49,6 @@ pub fn grants(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
     let Some(account) = find(core, accounts, whose) else {
         return Err(match whose {
             Some(ast::Account::User { user, host }) => errors::nonexisting_grant(user, host),
-            Some(ast::Account::CurrentRole) => errors::invalid_role("NONE"),
             _ => errors::nonexisting_grant(&core.sql.access.user, &core.sql.access.host),
         });
     };

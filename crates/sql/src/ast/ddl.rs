@@ -329,6 +329,8 @@ pub enum TableOption {
     RowFormat(String),
     /// WITH SYSTEM VERSIONING
     SystemVersioning,
+    /// One that an engine names, as it is written, and its value.
+    Named(String, ByteStr),
     /// Any other: upper-case name and value. MAX_ROWS, MIN_ROWS, AVG_ROW_LENGTH, KEY_BLOCK_SIZE, STATS_PERSISTENT, CHECKSUM,
     /// PACK_KEYS, DELAY_KEY_WRITE, DATA DIRECTORY, INDEX DIRECTORY, CONNECTION, PASSWORD, UNION, ...
     Other(String, ByteStr),

@@ -430,9 +430,9 @@ impl Parser<'_> {
         if !self.at_unknown_word() {
             return Ok(None);
         }
-        let name = self.ident()?.to_ascii_uppercase();
+        let name = self.ident()?;
         self.expect(Tok::Eq)?;
-        Ok(Some(TableOption::Other(name, self.option_value()?)))
+        Ok(Some(TableOption::Named(name, self.option_value()?)))
     }
 
     /// A number, word, string or DEFAULT.

@@ -105,6 +105,7 @@ impl Parser<'_> {
     fn rare_statement(&mut self, kw: Kw) -> SqlResult<Statement> {
         match kw {
             Kw::FLUSH => self.flush(),
+            Kw::RESET if self.peek_at(1).kw == Some(Kw::QUERY) => self.flush(),
             Kw::ANALYZE if !self.at_maintenance() => self.explain(),
             Kw::CHECK | Kw::ANALYZE | Kw::OPTIMIZE | Kw::REPAIR | Kw::CHECKSUM => self.maintain(kw),
             Kw::HELP => {

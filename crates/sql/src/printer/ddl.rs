@@ -298,6 +298,11 @@ impl Printer {
             }
             TableOption::SystemVersioning => self.word("with system versioning"),
             TableOption::Other(name, _) if name == "UNION" => self.word("union=()"),
+            TableOption::Named(name, value) => {
+                self.ident(name);
+                self.word("=");
+                self.text(value);
+            }
             TableOption::Other(name, value) => {
                 self.word(name);
                 self.word("=");

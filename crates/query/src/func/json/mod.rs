@@ -34,12 +34,7 @@ pub use search::FUNCTIONS as SEARCHING;
 /// Octets of the longest result that MariaDB describes.
 const OCTETS_MAX: u64 = 16_777_216;
 
-/// Characters that MariaDB takes an argument for: of a TEXT column as many as it has octets.
 fn chars(arg: &Expr) -> u64 {
-    let ty = &arg.ty;
-    if ty.is_blob() && ty.length == SqlType::new(ty.kind).length {
-        return u64::from(ty.length);
-    }
     u64::from(text_chars(arg))
 }
 
@@ -48,6 +43,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
+        Class::Int if arg.ty.kind == TypeKind::Bit => CollationId::BINARY,
         _ => cx.session.vars.connection_collation,
     }
 }
