@@ -336,7 +336,9 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        self.run_body(session, &plan.body, params, sink)
+        let result = self.run_body(session, &plan.body, params, sink);
+        session.kept_rows.clear();
+        result
     }
 
     fn run_body(

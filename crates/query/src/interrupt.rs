@@ -46,6 +46,18 @@ impl Interrupt {
         }
     }
 
+    /// Runs what takes an ended statement's work back, which is not ended in turn by what ended that.
+    pub fn held_off<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.state();
+        self.state.store(0, Ordering::SeqCst);
+        self.engine.clear();
+        let result = work();
+        if before != InterruptState::None {
+            self.raise(before);
+        }
+        result
+    }
+
     /// Whether and why the statement is to end.
     #[inline]
     pub fn state(&self) -> InterruptState {

@@ -522,6 +522,8 @@ pub struct Session {
     pub row_count: i64,
     /// What recursive tables read in the rounds that run, innermost last.
     pub(crate) working: Vec<crate::select::Working>,
+    /// Rows of derived tables within subqueries, until the statement ends.
+    pub(crate) kept_rows: crate::join::KeptRows,
     /// `FOUND_ROWS()`.
     pub found_rows: u64,
     /// `LAST_INSERT_ID()`.
@@ -599,6 +601,7 @@ impl Session {
             diagnostics: Diagnostics::default(),
             row_count: 0,
             working: Vec::new(),
+            kept_rows: Default::default(),
             found_rows: 0,
             last_insert_id: 0,
             statement_insert_id: 0,

@@ -164,7 +164,8 @@ impl Database {
             false => self.fill_in_the_making(session, select, table, params),
         };
         if filled.is_err() {
-            self.drop_one(session, table)?;
+            let interrupt = session.interrupt.clone();
+            interrupt.held_off(|| self.drop_one(session, table))?;
         }
         filled
     }

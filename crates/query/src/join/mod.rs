@@ -35,8 +35,8 @@ use distinct::DistinctRun;
 pub(crate) use distinct::DistinctSource;
 use hash::HashRun;
 pub(crate) use hash::{HashPlan, encode_in_domain};
-pub(crate) use stored::Keeper;
 use stored::StoredRun;
+pub(crate) use stored::{Keeper, KeptRows, new_kept_name};
 
 /// A table read along an access path.
 pub(crate) struct TableSource {
@@ -72,6 +72,9 @@ pub(crate) struct DerivedSource {
     pub plan: Arc<SelectPlan>,
     /// How its rows are kept.
     pub layout: Arc<Layout>,
+    /// Where the session keeps its rows from one run of the subquery around it to the next; None for one in no subquery, and for
+    /// one whose rows may change meanwhile.
+    pub kept_as: Option<u64>,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
     /// What it did, for ANALYZE.

@@ -51,7 +51,7 @@ pub(crate) enum LeafKind {
     /// A table, with its index hints.
     Table(Arc<TableDef>, Vec<IndexHint>),
     /// A query, and how its rows are kept.
-    Derived(Arc<SelectPlan>, Arc<Layout>),
+    Derived(Arc<SelectPlan>, Arc<Layout>, Option<u64>),
     /// JSON_TABLE.
     Function(Arc<JsonTable>),
 }
@@ -631,11 +631,20 @@ impl Planner<'_> {
                     false,
                 )
             }
-            LeafKind::Derived(plan, layout) => {
+            LeafKind::Derived(plan, layout, kept_as) => {
                 filter.extend(implied);
                 let (alias, plan, layout) = (leaf.alias.clone(), plan.clone(), layout.clone());
+                let kept_as = *kept_as;
                 (
-                    Source::Derived(Box::new(DerivedSource { slot, alias, plan, layout, filter, counts })),
+                    Source::Derived(Box::new(DerivedSource {
+                        slot,
+                        alias,
+                        plan,
+                        layout,
+                        kept_as,
+                        filter,
+                        counts,
+                    })),
                     false,
                 )
             }
@@ -795,7 +804,7 @@ impl Leaf {
                 let number = (self.needed.len() > table.columns.len()).then_some(&*ROW_NUMBER_TYPE);
                 table.columns.iter().map(|c| &c.ty).chain(number).collect()
             }
-            LeafKind::Derived(plan, _) => plan.types.iter().map(|(ty, _)| ty).collect(),
+            LeafKind::Derived(plan, ..) => plan.types.iter().map(|(ty, _)| ty).collect(),
             LeafKind::Function(table) => table.columns.iter().map(|column| &column.ty).collect(),
         };
         SlotColumns { slot: self.slot, types, wanted: &self.needed }

@@ -1,6 +1,12 @@
-//! A derived table's rows, computed when first read and kept for every further reading.
+//! A derived table's rows, computed when first read and kept for every further reading: by the run of its query, and, within a
+//! subquery that runs again and again, by the session until the statement ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::SqlResult;
+use parking_lot::Mutex;
 
 use super::DerivedSource;
 use crate::expr::RowSlot;
@@ -9,11 +15,25 @@ use crate::select::{self, FrameBuffer, RowOutput, RowPacker};
 use crate::session::Session;
 use crate::sort::{RowCursor, RowList};
 
+/// Where rows lie while nobody reads them.
+type Home = Arc<Mutex<Option<RowCursor>>>;
+
+/// Rows of derived tables within subqueries, by [`DerivedSource::kept_as`], for one statement.
+pub(crate) type KeptRows = HashMap<u64, Home>;
+
+/// A name for the rows of a derived table that no other one has.
+pub(crate) fn new_kept_name() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A derived table while it is read.
 pub(crate) struct StoredRun<'p> {
     source: &'p DerivedSource,
     /// Kept in memory up to `tmp_memory_table_size`, then in a file; none before the first reading.
     rows: Option<RowCursor>,
+    /// Where they go at the end.
+    home: Option<Home>,
 }
 
 /// Keeps the rows of a query.
@@ -46,7 +66,7 @@ impl RowOutput for Keeper<'_> {
 
 impl<'p> StoredRun<'p> {
     pub fn new(source: &'p DerivedSource) -> StoredRun<'p> {
-        StoredRun { source, rows: None }
+        StoredRun { source, rows: None, home: None }
     }
 
     /// Reads from the first row, computing the rows if that was not done yet.
@@ -54,6 +74,17 @@ impl<'p> StoredRun<'p> {
         match &mut self.rows {
             Some(rows) => rows.restart(),
             None => {
+                if let Some(name) = self.source.kept_as
+                    && session.working.is_empty()
+                {
+                    let home = session.kept_rows.entry(name).or_default().clone();
+                    self.rows = home.lock().take();
+                    self.home = Some(home);
+                    if let Some(rows) = &mut self.rows {
+                        rows.restart();
+                        return Ok(());
+                    }
+                }
                 let mut keeper = Keeper::new(RowPacker::new(&self.source.layout), session);
                 select::run_each(&self.source.plan, session, frame.params, None, &mut keeper)?;
                 session.plan_counts.table(keeper.count, keeper.rows.is_on_disk());
@@ -76,5 +107,13 @@ impl<'p> StoredRun<'p> {
             *slot = RowSlot::Stored { layout: self.source.layout.clone(), map: None, bytes: row.to_vec() };
         }
         Ok(true)
+    }
+}
+
+impl Drop for StoredRun<'_> {
+    fn drop(&mut self) {
+        if let (Some(home), Some(rows)) = (&self.home, self.rows.take()) {
+            *home.lock() = Some(rows);
+        }
     }
 }

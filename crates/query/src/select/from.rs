@@ -51,7 +51,7 @@ impl From {
     /// The name of the recursive table whose own query reads it in a slot.
     pub fn working_name(&self, slot: u16) -> Option<&str> {
         match &self.leaves.get(slot as usize)?.kind {
-            LeafKind::Derived(plan, _) => match &plan.body {
+            LeafKind::Derived(plan, ..) => match &plan.body {
                 Body::Working(working) => Some(&*working.name),
                 _ => None,
             },
@@ -360,12 +360,15 @@ pub(super) fn add_derived(
     }
     let slot = from.leaves.len() as u16;
     let layout = result_layout(plan.types.iter().map(|(ty, _)| ty));
+    // As in MariaDB, also where its expressions would give other values each time.
+    let keeps = binder.subquery_depth > 0 && !binder.rows_change;
+    let kept_as = keeps.then(crate::join::new_kept_name);
     from.leaves.push(Leaf {
         slot,
         alias: title.alias.into(),
         needed: vec![false; columns.len()],
         merged: false,
-        kind: LeafKind::Derived(plan, layout),
+        kind: LeafKind::Derived(plan, layout, kept_as),
     });
     binder.scope_mut().add_table(ScopeTable {
         slot,
