@@ -46,6 +46,7 @@ pub mod sequence;
 pub mod series;
 pub mod session;
 mod sort;
+mod stack;
 mod temporary;
 #[cfg(test)]
 mod testing;

@@ -657,9 +657,7 @@ impl Scan {
             }
             self.gap = Some(if self.reverse { key.clone() } else { above.clone() });
         }
-        self.hint = Some(leaf.page_no());
-        self.after_row = true;
-        self.place = if self.reverse { Place::Before(key) } else { Place::From(above) };
+        self.leave_behind(leaf, key, above);
     }
 
     /// Goes past a row that another one has locked: the gap next to it, which comes with its lock, stays free too.
@@ -669,6 +667,11 @@ impl Scan {
             // Downwards the gap between it and the next row lies below it: none is locked until there is a row.
             self.gap = Some(if self.reverse { Vec::new() } else { above.clone() });
         }
+        self.leave_behind(leaf, key, above);
+    }
+
+    /// Goes on behind the row at `key`, before `above` where it goes up.
+    fn leave_behind(&mut self, leaf: &LeafRead<'_>, key: Vec<u8>, above: Vec<u8>) {
         self.hint = Some(leaf.page_no());
         self.after_row = true;
         self.place = if self.reverse { Place::Before(key) } else { Place::From(above) };

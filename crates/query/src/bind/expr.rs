@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
-use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
@@ -15,6 +14,7 @@ use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
 use crate::func::json;
 use crate::func::numeric::is_extreme_of_texts;
+use crate::stack::with_room;
 
 /// CASE's operand before it is compared: what JSON_EXTRACT found keeps its quotes there.
 fn case_operand(value: &Expr, when: &Expr) -> Expr {
@@ -39,9 +39,6 @@ const STACK_MIN: usize = 20 << 10;
 /// Width of rows that are put in order by a chain of comparisons, one within the other.
 const ORDERED_CHAIN_MAX: usize = 16;
 
-/// A fiber's stack, as 1436 tells of it.
-const STACK_BYTES: usize = 256 << 10;
-
 fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
     Some(match op {
         BinaryOp::Add => ArithOp::Add,
@@ -57,10 +54,7 @@ fn arithmetic_op(op: BinaryOp) -> Option<ArithOp> {
 impl Binder<'_> {
     /// Any expression, rows included. What goes deep goes through here, so its frame is kept small, and the stack is looked at.
     pub(super) fn expr(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
-        fiber::with_stack(STACK_MIN, || self.expr_here(tree)).unwrap_or_else(|| {
-            let left = fiber::stack_left();
-            Err(errors::stack_overrun_need_more(STACK_BYTES - left, STACK_BYTES, STACK_MIN))
-        })
+        with_room(STACK_MIN, || self.expr_here(tree))
     }
 
     fn expr_here(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_storage::runtime::fiber;
 use keel_value::{CollationId, SqlType, Value, collation, convert};
 
 use super::string::too_long;
@@ -11,6 +10,7 @@ use super::{Function, function, given, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::typing::string_type;
 use crate::expr::{EvalContext, Expr, Node};
+use crate::stack::with_room;
 use crate::xml::document::{self, Document};
 use crate::xml::eval::{self, Evaluator, Surroundings};
 use crate::xml::path;
@@ -40,11 +40,7 @@ fn xml_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 
 /// Reads a path; a bad one is an error, not a warning.
 fn path_of(text: &[u8]) -> SqlResult<path::Expr> {
-    let left = fiber::stack_left();
-    if left < path::STACK_BYTES {
-        return Err(errors::stack_overrun_need_more(0, left, path::STACK_BYTES));
-    }
-    path::parse(text).map_err(|fault| {
+    with_room(path::STACK_BYTES, || Ok(path::parse(text)))?.map_err(|fault| {
         let (what, from) = match fault {
             path::Fault::Syntax(from) => ("XPATH syntax error", from),
             path::Fault::TwoNodesets(from) => {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::Read;
-use keel_storage::runtime::fiber;
 use keel_value::row::{Layout, RowRef};
 use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
@@ -24,7 +23,7 @@ use crate::session::Session;
 use crate::sort::{Distinct, Sorted, Sorter};
 use crate::window::{WindowPlan, WindowRun};
 
-/// Stack that a query may take, without the queries within it that run while it does.
+/// Stack that a query of no table may take.
 const STACK_BYTES: usize = 96 << 10;
 /// What each of its tables adds where joins lie within joins.
 const TABLE_STACK_BYTES: usize = 6 << 10;
@@ -117,22 +116,13 @@ impl Window {
 }
 
 impl Block {
-    /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS). Queries run within queries: error 1436
-    /// where there is no stack left for one more.
-    pub fn run(
-        &self,
-        session: &mut Session,
-        params: &[Value],
-        outer: Option<&Frame<'_>>,
-        limits: Limits,
-        output: &mut dyn RowOutput,
-    ) -> SqlResult<u64> {
-        let stack = STACK_BYTES + self.slot_count * TABLE_STACK_BYTES;
-        fiber::with_stack(stack, || self.run_here(session, params, outer, limits, output))
-            .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), stack)))
+    /// Stack that a run may take, without those of queries within it.
+    pub fn stack_bytes(&self) -> usize {
+        STACK_BYTES + self.slot_count * TABLE_STACK_BYTES
     }
 
-    fn run_here(
+    /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS).
+    pub fn run(
         &self,
         session: &mut Session,
         params: &[Value],

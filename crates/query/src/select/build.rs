@@ -7,7 +7,6 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
     SelectInto, SelectItem, UnaryOp,
 };
-use keel_storage::runtime::fiber;
 use keel_value::SqlMode;
 use keel_value::key::KeyPart;
 
@@ -29,6 +28,7 @@ use crate::join::Source;
 use crate::join::disjunct;
 use crate::join::order::{self, JoinRequest, LeafKind};
 use crate::result::{ColumnMeta, ResultColumns};
+use crate::stack::with_room;
 use crate::window::{self, BoundWindow, WindowPlan};
 
 /// Stack that planning a query may take, without the queries within it.
@@ -40,8 +40,7 @@ pub(super) fn plan_query(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Se
     if let Some(with) = &query.with {
         bind_with(binder, with)?;
     }
-    let plan = fiber::with_stack(STACK_BYTES, || plan_body(binder, query))
-        .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), STACK_BYTES)));
+    let plan = with_room(STACK_BYTES, || plan_body(binder, query));
     binder.common.truncate(known);
     let mut plan = plan?;
     if let Some(into) = &query.into {

@@ -11,6 +11,7 @@ use crate::access::{plain_read, read_mode};
 use crate::expr::Frame;
 use crate::result::{RowSink, RowView};
 use crate::session::{Session, UserVariable};
+use crate::stack::with_room;
 
 /// Sends rows to a client.
 struct ToSink<'a> {
@@ -136,7 +137,9 @@ fn body(
     };
     let limits = Limits { read, default_count, most };
     let mut run = || match &plan.body {
-        Body::Block(block) => block.run(session, params, outer, limits, output),
+        Body::Block(block) => {
+            with_room(block.stack_bytes(), || block.run(session, params, outer, limits, output))
+        }
         Body::Set(set) => set.run(session, params, outer, limits, output),
         Body::Recursive(recursive) => recursive.run(session, params, outer, output),
         Body::Working(working) => working.run(session, output),

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef};
-use keel_storage::runtime::fiber;
 
 use super::build::{self, Item};
 use super::from::{self, From, Part, Title, add_derived};
@@ -19,6 +18,7 @@ use crate::bind::{
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
 use crate::expr::{Derivation, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, TABLES_MAX};
+use crate::stack::with_room;
 
 /// Views within views.
 const DEPTH_MAX: usize = 60;
@@ -47,11 +47,11 @@ pub(super) fn add(
     if binder.views_met > VIEWS_MAX {
         return Err(errors::not_supported_yet(format!("more than {VIEWS_MAX} views in a statement")));
     }
-    fiber::with_stack(STACK_MIN, || add_here(binder, from, view, alias))
-        .unwrap_or_else(|| Err(errors::stack_overrun_need_more(0, fiber::stack_left(), STACK_MIN)))
+    with_room(STACK_MIN, || add_new(binder, from, view, alias))
 }
 
-fn add_here(
+/// The same once it is known that it is not too deep.
+fn add_new(
     binder: &mut Binder<'_>,
     from: &mut From,
     view: &Arc<View>,
