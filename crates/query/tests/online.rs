@@ -204,6 +204,27 @@ fn what_is_built_has_what_others_wrote_meanwhile() {
     assert!(meanwhile > 100, "only {meanwhile} transactions were committed while tables were altered");
 }
 
+/// Alters filled tables beside writers, each in a world of its own: all that is written is there.
+fn assert_followed(
+    alterations: &[&str],
+    first_seed: u64,
+    fill: impl Fn(&mut Client) + Sync,
+    change: Change,
+    columns: &[&str],
+) {
+    for (number, alter) in alterations.iter().enumerate() {
+        let seed = first_seed + number as u64;
+        seeded_world(seed, |database| {
+            let mut client = Client::new(database);
+            fill(&mut client);
+            let (answer, written) = alter_filled(client, seed, change, alter);
+            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
+            assert_same_rows(database, columns, &format!("seed {seed}: {alter}"));
+            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
+        });
+    }
+}
+
 #[test]
 fn rows_that_take_keys_from_each_other_are_followed() {
     let keys = "primary key (id), unique key uu (u)";
@@ -215,17 +236,13 @@ fn rows_that_take_keys_from_each_other_are_followed() {
         "alter table t drop key uu, add unique key vv (u)",
         "alter table t force",
     ];
-    for (seed, alter) in cases.iter().enumerate() {
-        let seed = seed as u64 + 80;
-        seeded_world(seed, |database| {
-            let mut client = Client::new(database);
-            fill_both(&mut client, keys, keys);
-            let (answer, written) = alter_filled(client, seed, exchange, alter);
-            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
-            assert_same_rows(database, &["id", "id2", "u", "a", "v"], &format!("seed {seed}: {alter}"));
-            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
-        });
-    }
+    assert_followed(
+        &cases,
+        80,
+        |client| fill_both(client, keys, keys),
+        exchange,
+        &["id", "id2", "u", "a", "v"],
+    );
 }
 
 /// A random change of parents, with which their children in `t` and its twin go and change, or of a child.
@@ -241,6 +258,26 @@ fn change_parent(r: &mut Random, fresh: &mut usize) -> Vec<String> {
     }
 }
 
+/// Fills `p`, and `t` and its twin, whose rows are children of it twice.
+fn fill_family(client: &mut Client) {
+    client.script("create table p (id int primary key, k int, unique key (k))");
+    let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id})")).collect();
+    for part in rows.chunks(500) {
+        client.run(&format!("insert into p values {}", part.join(",")));
+    }
+    for table in ["t", "twin"] {
+        client.script(&format!(
+            "create table {table} (id int primary key, pid int, k int, v varchar(50), key (pid), key (k), \
+             constraint {table}1 foreign key (pid) references p (id) on delete cascade on update cascade, \
+             constraint {table}2 foreign key (k) references p (k) on delete set null on update set null)"
+        ));
+        let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id},{id},'v')")).collect();
+        for part in rows.chunks(500) {
+            client.run(&format!("insert into {table} values {}", part.join(",")));
+        }
+    }
+}
+
 #[test]
 fn what_foreign_keys_change_is_followed() {
     let cases = [
@@ -248,32 +285,7 @@ fn what_foreign_keys_change_is_followed() {
         "alter table t modify v varchar(100) character set latin1, add key (v)",
         "alter table t add column z int default 5 first, add key (z, k)",
     ];
-    for (seed, alter) in cases.iter().enumerate() {
-        let seed = seed as u64 + 90;
-        seeded_world(seed, |database| {
-            let mut client = Client::new(database);
-            client.script("create table p (id int primary key, k int, unique key (k))");
-            let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id})")).collect();
-            for part in rows.chunks(500) {
-                client.run(&format!("insert into p values {}", part.join(",")));
-            }
-            for table in ["t", "twin"] {
-                client.script(&format!(
-                    "create table {table} (id int primary key, pid int, k int, v varchar(50), key (pid), key (k), \
-                     constraint {table}1 foreign key (pid) references p (id) on delete cascade on update cascade, \
-                     constraint {table}2 foreign key (k) references p (k) on delete set null on update set null)"
-                ));
-                let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},{id},{id},'v')")).collect();
-                for part in rows.chunks(500) {
-                    client.run(&format!("insert into {table} values {}", part.join(",")));
-                }
-            }
-            let (answer, written) = alter_filled(client, seed, change_parent, alter);
-            assert!(!answer.starts_with("ERROR"), "seed {seed}: {alter}: {answer}");
-            assert_same_rows(database, &["id", "pid", "k", "v"], &format!("seed {seed}: {alter}"));
-            assert!(written > 0, "seed {seed}: {alter}: nobody wrote meanwhile");
-        });
-    }
+    assert_followed(&cases, 90, fill_family, change_parent, &["id", "pid", "k", "v"]);
 }
 
 #[test]
