@@ -39,9 +39,12 @@ const BUFFER_GROUP: u16 = 0;
 /// Sockets that can be fixed files; more work as plain descriptors.
 const FIXED_MAX: u32 = 16 << 10;
 const SEND_BYTES_MAX: usize = 1 << 30;
-/// Fibers whose file operations may wait until the worker's pass ends. With more the operations go to the device at once: else
-/// it would idle while fibers run, and fibers while it works.
+/// Fibers whose file operations may wait until the worker's pass ends while the device has little to do. With more the operations
+/// go to it at once: else it would idle while fibers run, and fibers while it works.
 const FIBERS_QUEUED_MAX: u32 = 2;
+/// A busy device is told of new operations once they are one for this many that are not done: to tell it costs as much as the rest
+/// of a submission, and it does not idle meanwhile.
+const OPEN_FOR_EACH_QUEUED: u32 = 2;
 
 /// The ring of a worker.
 pub(crate) struct Uring {
@@ -55,6 +58,10 @@ pub(crate) struct Uring {
     signal_armed: Cell<bool>,
     /// Fibers with file operations that the kernel has not been given.
     fibers_queued: Cell<u32>,
+    /// These operations.
+    files_queued: Cell<u32>,
+    /// File operations that are not done, those in the queue included.
+    files_open: Cell<u32>,
     /// Where the kernel writes the signal's count. Leaked: the ring may outlive the worker for a moment.
     signal_count: *mut u64,
     shared: &'static Shared,
@@ -86,6 +93,8 @@ impl Uring {
             completions: RefCell::default(),
             signal_armed: Cell::new(false),
             fibers_queued: Cell::new(0),
+            files_queued: Cell::new(0),
+            files_open: Cell::new(0),
             signal_count: Box::leak(Box::new(0)),
             shared,
         })
@@ -101,8 +110,7 @@ impl Uring {
             !sq.is_empty() || sq.taskrun() || sq.cq_overflow()
         };
         if must_enter {
-            self.shared.counters.enters.add(1);
-            self.fibers_queued.set(0);
+            self.note_entered();
             let to_submit = ring.submission().len() as u32;
             let flags = io_uring::EnterFlags::GETEVENTS.bits();
             // SAFETY: every queued entry's memory stays valid until its completion; no argument is passed.
@@ -121,8 +129,7 @@ impl Uring {
             self.push(entry, KIND_SIGNAL);
         }
         let ring = self.ring.borrow_mut();
-        self.shared.counters.enters.add(1);
-        self.fibers_queued.set(0);
+        self.note_entered();
         // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
         let _ = match deadline {
             None => ring.submit_and_wait(1),
@@ -160,7 +167,10 @@ impl Uring {
 
     fn handle(&self, w: &Worker, data: u64, result: i32, flags: u32) {
         match data & KIND_MASK {
-            KIND_FILE => FileOp::complete((data & !KIND_MASK) as *const FileOp, result),
+            KIND_FILE => {
+                self.files_open.set(self.files_open.get() - 1);
+                FileOp::complete((data & !KIND_MASK) as *const FileOp, result);
+            }
             KIND_RECEIVE => self.received(w, (data >> KIND_BITS) as u32, result, flags),
             KIND_SEND => self.sent(w, (data >> KIND_BITS) as u32, result),
             KIND_ACCEPT => self.accepted(w, (data >> KIND_BITS) as usize, result, flags),
@@ -177,7 +187,7 @@ impl Uring {
             if unsafe { ring.submission().push(&entry) }.is_ok() {
                 return;
             }
-            self.shared.counters.enters.add(1);
+            self.note_entered();
             if ring.submit().is_err() {
                 // Busy: completions must be taken before the kernel accepts more.
                 let mut taken = self.completions.borrow_mut();
@@ -190,6 +200,8 @@ impl Uring {
 
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         w.shared.counters.file_ops.add(1);
+        self.files_open.set(self.files_open.get() + 1);
+        self.files_queued.set(self.files_queued.get() + 1);
         let fd = Fd(op.fd);
         let len = op.attempt_len() as u32;
         let entry = match op.kind {
@@ -207,12 +219,20 @@ impl Uring {
     /// A fiber has queued all of its file operations and is about to park.
     pub fn files_queued(&self) {
         self.fibers_queued.set(self.fibers_queued.get() + 1);
-        if self.fibers_queued.get() >= FIBERS_QUEUED_MAX {
-            self.fibers_queued.set(0);
-            self.shared.counters.enters.add(1);
+        if self.fibers_queued.get() >= FIBERS_QUEUED_MAX
+            && self.files_queued.get() >= self.files_open.get() / OPEN_FOR_EACH_QUEUED
+        {
+            self.note_entered();
             // What the kernel does not take now stays in the queue.
             let _ = self.ring.borrow().submit();
         }
+    }
+
+    /// The kernel is being given the queue.
+    fn note_entered(&self) {
+        self.shared.counters.enters.add(1);
+        self.fibers_queued.set(0);
+        self.files_queued.set(0);
     }
 
     // ---- connections ----
