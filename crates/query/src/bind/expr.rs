@@ -829,7 +829,7 @@ impl Binder<'_> {
             return Err(errors::bad_field(&name.column, "field list"));
         };
         let table = self.scope().tables.iter().find(|t| t.slot == place.slot);
-        let Some(def) = table.and_then(|t| t.def.as_ref()) else {
+        let Some(def) = table.and_then(|t| t.def.clone()) else {
             return Err(errors::no_default_for_field(&name.column));
         };
         match &def.columns[place.column as usize].default {
@@ -837,8 +837,14 @@ impl Binder<'_> {
                 Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) })
             }
             ColumnDefault::None => Err(errors::no_default_for_field(&name.column)),
-            ColumnDefault::Now | ColumnDefault::Expression(_) => {
-                Err(errors::not_supported_yet("DEFAULT() of a column whose default is an expression"))
+            default @ (ColumnDefault::Now | ColumnDefault::Expression(_)) => {
+                let text = match default {
+                    ColumnDefault::Expression(text) => text,
+                    _ => "now(6)",
+                };
+                let table = self.scope_table(place.slot, def.clone(), None)?;
+                let value = self.own_value(&table, text)?;
+                Ok(Expr { node: Node::Default(Box::new(value), name.column.as_str().into()), ..column })
             }
         }
     }

@@ -10,7 +10,7 @@ use keel_sql::ast;
 use keel_value::Value;
 
 use super::{BindContext, Binder, Clause, ParamSource, ScopeTable};
-use crate::catalog::{Generated, TableDef};
+use crate::catalog::TableDef;
 use crate::expr::{Derivation, Expr, Node, walk};
 use crate::func;
 
@@ -24,18 +24,18 @@ impl Binder<'_> {
     ) -> SqlResult<ScopeTable> {
         let mut table = ScopeTable::of(slot, def.clone(), alias);
         for (column, generated) in def.generated_columns().filter(|(column, _)| !def.is_kept(*column)) {
-            let value = self.generated(&table, generated)?;
+            let value = self.own_value(&table, &generated.expression)?;
             let meaning = table.meaning(column, value);
             table.worked_out.push((column, meaning));
         }
         Ok(table)
     }
 
-    /// What a generated column is worked out from, over the columns of its table, of which those before it are settled.
-    fn generated(&mut self, table: &ScopeTable, generated: &Generated) -> SqlResult<Expr> {
+    /// What a column's own expression is over the columns of its table, of which those before it are settled.
+    pub(super) fn own_value(&mut self, table: &ScopeTable, expression: &str) -> SqlResult<Expr> {
         let mut inner = Binder::new(BindContext { params: ParamSource::default(), ..self.cx });
         inner.scope_mut().add_table(table.clone())?;
-        let bound = inner.bind(&parse(&generated.expression)?, Clause::Fields);
+        let bound = inner.bind(&parse(expression)?, Clause::Fields);
         self.cacheable &= inner.cacheable;
         self.saw_volatile |= inner.saw_volatile;
         let mut bound = bound?;

@@ -634,6 +634,9 @@ pub(super) fn check_defaults(
                 {
                     return Err(error);
                 }
+                Err(error) if error.code == code::NO_DEFAULT_FOR_FIELD => {
+                    return Err(errors::not_supported_yet("DEFAULT() in a default"));
+                }
                 Err(error) => {
                     drop(binder);
                     // What is no call is kept in parentheses.

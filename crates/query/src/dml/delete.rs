@@ -57,21 +57,26 @@ pub(crate) fn plan(
         return Err(errors::not_supported_yet("WITH in DELETE"));
     }
     let mut binder = Binder::new(cx);
-    let changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
-    let table = changed.table;
+    let mut changed = through::bind(&mut binder, name, alias, find, "DELETE")?;
+    let table = changed.table.clone();
+    let returning = returning::bind(cx, &delete.returning, &changed, alias, false, notes)?;
     // Foreign keys may change rows of other tables meanwhile.
     binder.rows_change = !cx.catalog.references_to(&table.schema, &table.name).is_empty();
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
-    let targets = Targets::bind(&mut binder, &table, filter, order, limit, hints, changed.conditions)?;
+    let targets = Targets::bind(
+        &mut binder,
+        &table,
+        filter,
+        order,
+        limit,
+        hints,
+        std::mem::take(&mut changed.conditions),
+    )?;
     notes.take(&binder);
     if !delete.targets.is_empty() {
         refuse_reading(&binder, &table, alias)?;
     }
-    if changed.through.is_some() && !delete.returning.is_empty() {
-        return Err(errors::not_supported_yet("RETURNING through a view"));
-    }
-    let returning = returning::bind(cx, &delete.returning, &table, alias, false, notes)?;
     let returns_target = returning.as_ref().is_some_and(|returning| returning.reads_target);
     let collect = binder.reads_table(&table) || returns_target;
     let family = Family::of(

@@ -10,8 +10,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::SelectItem;
 use keel_value::Value;
 
+use super::through::{self, Changed};
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
-use crate::catalog::TableDef;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::plan::Notes;
@@ -32,7 +32,7 @@ pub(crate) struct Returning {
 pub(crate) fn bind(
     cx: BindContext<'_>,
     items: &[SelectItem],
-    table: &Arc<TableDef>,
+    changed: &Changed,
     alias: Option<&str>,
     by_values: bool,
     notes: &mut Notes,
@@ -42,8 +42,8 @@ pub(crate) fn bind(
     }
     let mut binder = Binder::new(cx);
     binder.rows_change = true;
-    let entry = binder.scope_table(0, table.clone(), alias)?;
-    binder.scope_mut().add_table(entry)?;
+    through::bind_returned(&mut binder, changed, alias)?;
+    let table = &changed.table;
     binder.pins_literals = true;
     let (columns, mut project) = select::bind_list(&mut binder, items, Clause::Returning)?;
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, table);

@@ -15,6 +15,8 @@ use crate::select::view::{Target, plain_columns, target};
 pub(super) struct Changed {
     pub table: Arc<TableDef>,
     pub through: Option<Arc<View>>,
+    /// Which of the view's tables it is.
+    pub slot: u16,
     /// What the view asks of its rows.
     pub conditions: Vec<Expr>,
     /// What it asks of new rows.
@@ -56,6 +58,7 @@ pub(super) fn bind(
         return Ok(Changed {
             table,
             through: None,
+            slot: 0,
             conditions: Vec::new(),
             checks: Vec::new(),
             hints: Vec::new(),
@@ -68,7 +71,7 @@ pub(super) fn bind(
         [Some(table)] => {
             refuse_server_rows(table, verb)?;
             forget(binder, table);
-            Ok(Changed { table: table.clone(), through: Some(view), conditions, checks, hints })
+            Ok(Changed { table: table.clone(), through: Some(view), slot: 0, conditions, checks, hints })
         }
         [None] => Err(refused()),
         _ => Err(errors::view_delete_merge_view(&view.schema, &view.name)),
@@ -133,8 +136,27 @@ pub(super) fn bind_insert(
         only_table(binder, slot, &table);
     }
     forget(binder, &table);
-    let changed = Changed { table, through: Some(view.clone()), conditions, checks, hints: Vec::new() };
+    let changed = Changed { table, through: Some(view.clone()), slot, conditions, checks, hints: Vec::new() };
     Ok(Filled { changed, columns })
+}
+
+/// Puts a changed table into the binder's empty scope as RETURNING names it: by itself or through the view of the statement.
+pub(super) fn bind_returned(
+    binder: &mut Binder<'_>,
+    changed: &Changed,
+    alias: Option<&str>,
+) -> SqlResult<()> {
+    let Some(view) = &changed.through else {
+        let entry = binder.scope_table(0, changed.table.clone(), alias)?;
+        return binder.scope_mut().add_table(entry);
+    };
+    let Target { tables, .. } =
+        target(binder, view, alias)?.ok_or_else(|| errors::non_updatable_table(&view.name, "RETURNING"))?;
+    if tables.len() > 1 {
+        only_table(binder, changed.slot, &changed.table);
+    }
+    forget(binder, &changed.table);
+    Ok(())
 }
 
 /// Puts the table of a LOAD DATA into a view into the binder's empty scope; other columns of the view than those that it
@@ -167,7 +189,8 @@ pub(super) fn bind_load(
     let columns: SqlResult<Vec<usize>> = wanted.into_iter().map(column).collect();
     let (columns, table) = (columns?, table.clone());
     forget(binder, &table);
-    let changed = Changed { table, through: Some(view.clone()), conditions, checks, hints: Vec::new() };
+    let changed =
+        Changed { table, through: Some(view.clone()), slot: 0, conditions, checks, hints: Vec::new() };
     Ok(Filled { changed, columns })
 }
 

@@ -168,7 +168,9 @@ impl Expr {
             Node::Call(function, args) => Ok(Cell::Owned((function.eval)(&self.ty, args, cx)?)),
             Node::Cast(value) => cast::cast(&self.ty, value, cx),
             Node::Convert(value) => cast::convert(&self.ty, value, cx),
-            Node::Generated(value, _) => super::generated::eval(&self.ty, value, cx),
+            Node::Generated(value, _) | Node::Default(value, _) => {
+                super::generated::eval(&self.ty, value, cx)
+            }
             Node::Collate(value) => value.eval(cx),
             Node::DateArith { date, amount, unit, subtract } => {
                 crate::func::datetime::add_interval(&self.ty, date, amount, *unit, *subtract, cx)

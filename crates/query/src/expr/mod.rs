@@ -260,6 +260,8 @@ pub enum Node {
     Convert(Box<Expr>),
     /// A generated column that rows do not hold: what it is worked out from, kept as that column would keep it.
     Generated(Box<Expr>, ColumnRef),
+    /// DEFAULT(column) where that is an expression, with the column's name.
+    Default(Box<Expr>, Arc<str>),
     /// The same bytes under another collation.
     Collate(Box<Expr>),
     /// DATE_ADD and DATE_SUB.

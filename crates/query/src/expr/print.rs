@@ -98,6 +98,11 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
         Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } => {
             out.push_str(&column.name)
         }
+        Node::Default(_, column) => {
+            out.push_str("default(");
+            out.push_str(column);
+            out.push(')');
+        }
         Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
         Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),

@@ -54,6 +54,7 @@ macro_rules! each_operand {
             | Node::Cast(a)
             | Node::Convert(a)
             | Node::Generated(a, _)
+            | Node::Default(a, _)
             | Node::Collate(a)
             | Node::AssignUserVar(_, a)
             | Node::IsNull { value: a, .. }

@@ -71,6 +71,7 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<
             name: table.name.clone(),
             plan: Arc::new(plan),
             columns: table.columns.clone(),
+            round_of: None,
         });
     }
     Ok(())

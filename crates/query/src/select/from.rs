@@ -133,17 +133,17 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 && let Some(common) = binder.common.iter().rev().find(|c| c.name == name.name)
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
-                if let Body::Working(working) = &plan.body {
+                if let Some(number) = common.round_of {
                     if !binder.reads.is_empty() {
                         return Err(errors::not_standard_compliant_recursive(&name.name));
                     }
-                    binder.working_uses.push(working.number);
+                    binder.working_uses.push(number);
                 }
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
                 return Ok((add_derived(binder, from, plan, Title::of(&alias), &columns)?, Vec::new()));
             }
             if name.db.is_none() && binder.later_common.contains(&name.name) {
-                return Err(errors::not_supported_yet("a table of WITH RECURSIVE before its definition"));
+                return Err(errors::not_supported_yet("this use of a table of WITH RECURSIVE"));
             }
             if let Some(found) = binder.find_view(name.db.as_deref(), &name.name) {
                 if let Some(notes) = &mut binder.whole_names {

@@ -89,6 +89,8 @@ pub(crate) struct CommonTable {
     pub(crate) name: String,
     pub(crate) plan: Arc<SelectPlan>,
     pub(crate) columns: Vec<String>,
+    /// The recursion of which it reads the last round.
+    pub(crate) round_of: Option<u32>,
 }
 
 /// A query, bound and planned.

@@ -70,19 +70,107 @@ impl RecursivePlan {
     }
 }
 
-/// Binds the tables of WITH RECURSIVE.
+/// Binds the tables of WITH RECURSIVE, those that a table reads before it. Of tables that read each other one must have anchors:
+/// it is the recursion, and the others are what its parts make of its rows.
 pub(super) fn bind_with(binder: &mut Binder<'_>, with: &With) -> SqlResult<()> {
-    for (index, table) in with.tables.iter().enumerate() {
-        let later = with.tables[index + 1..].iter().map(|t| t.name.clone()).collect();
-        let outer = std::mem::replace(&mut binder.later_common, later);
-        binder.derived_depth += 1;
-        let plan = from::apart(binder, |binder| plan(binder, table));
-        binder.derived_depth -= 1;
-        binder.later_common = outer;
-        let plan = Arc::new(plan?);
-        binder.common.push(CommonTable { name: table.name.clone(), plan, columns: table.columns.clone() });
-    }
+    let outer = std::mem::take(&mut binder.later_common);
+    let bound = in_order(&with.tables).and_then(|order| {
+        for (at, step) in order.iter().enumerate() {
+            binder.later_common = order[at + 1..].iter().map(|later| later.table.name.clone()).collect();
+            bind_table(binder, step)?;
+        }
+        Ok(())
+    });
+    binder.later_common = outer;
+    bound
+}
+
+fn bind_table(binder: &mut Binder<'_>, step: &Step<'_>) -> SqlResult<()> {
+    binder.derived_depth += 1;
+    let plan = from::apart(binder, |binder| plan(binder, step));
+    binder.derived_depth -= 1;
+    let (name, columns) = (step.table.name.clone(), step.table.columns.clone());
+    binder.common.push(CommonTable { name, plan: Arc::new(plan?), columns, round_of: None });
     Ok(())
+}
+
+/// A table of WITH RECURSIVE, and those that its parts read its rows through, each behind those that it reads.
+struct Step<'w> {
+    table: &'w Tree,
+    through: Vec<&'w Tree>,
+}
+
+impl Step<'_> {
+    /// Whether a name is the table or reads its rows while it is being made.
+    fn is_own(&self, name: &str) -> bool {
+        name == self.table.name || self.through.iter().any(|table| name == table.name)
+    }
+}
+
+/// The tables in the order of binding.
+fn in_order(tables: &[Tree]) -> SqlResult<Vec<Step<'_>>> {
+    let count = tables.len();
+    let mut reaches: Vec<Vec<bool>> = tables
+        .iter()
+        .map(|table| tables.iter().map(|other| table.query.reads(&|name| name == other.name)).collect())
+        .collect();
+    for via in 0..count {
+        let beyond = reaches[via].clone();
+        for own in reaches.iter_mut().filter(|own| own[via]) {
+            own.iter_mut().zip(&beyond).for_each(|(reached, more)| *reached |= more);
+        }
+    }
+    // Whoever reads more of the others comes later; equal ones stay as they were written.
+    let others = |table: &usize| (0..count).filter(|other| other != table && reaches[*table][*other]).count();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(others);
+    let mut steps: Vec<Step<'_>> = Vec::with_capacity(count);
+    for &table in &order {
+        let is_mutual = |other: usize| other != table && reaches[table][other] && reaches[other][table];
+        let group: Vec<usize> = (0..count).filter(|other| *other == table || is_mutual(*other)).collect();
+        if group.len() > 1 && steps.iter().any(|step| step.table.name == tables[group[0]].name) {
+            continue;
+        }
+        if group.len() == 1 {
+            steps.push(Step { table: &tables[table], through: Vec::new() });
+            continue;
+        }
+        let group: Vec<&Tree> = group.into_iter().map(|member| &tables[member]).collect();
+        let leader = leader_of(&group)?;
+        let through = behind(leader, &group)?;
+        steps.push(Step { table: leader, through: through.clone() });
+        steps.extend(through.into_iter().map(|table| Step { table, through: Vec::new() }));
+    }
+    Ok(steps)
+}
+
+/// The one with anchors among tables that read each other.
+fn leader_of<'w>(group: &[&'w Tree]) -> SqlResult<&'w Tree> {
+    let in_group = |name: &str| group.iter().any(|table| name == table.name);
+    let has_anchor = |table: &&Tree| operands_of(table).iter().any(|operand| !operand.body.reads(&in_group));
+    let mut anchored = group.iter().copied().filter(has_anchor);
+    let leader = anchored.next().ok_or_else(|| errors::recursive_without_anchors(&group[0].name))?;
+    match anchored.next() {
+        None => Ok(leader),
+        Some(_) => Err(errors::not_supported_yet(
+            "WITH RECURSIVE of several tables with anchors that name each other",
+        )),
+    }
+}
+
+/// The rest of the group, each behind those that it reads; without the leader none may reach itself.
+fn behind<'w>(leader: &Tree, group: &[&'w Tree]) -> SqlResult<Vec<&'w Tree>> {
+    let mut rest: Vec<&Tree> = group.iter().copied().filter(|table| table.name != leader.name).collect();
+    let mut ordered = Vec::with_capacity(rest.len());
+    while !rest.is_empty() {
+        let reads_none =
+            |table: &&Tree| !table.query.reads(&|name| rest.iter().any(|other| name == other.name));
+        let Some(next) = rest.iter().position(reads_none) else {
+            return Err(errors::recursive_without_anchors(&rest[0].name));
+        };
+        ordered.push(rest.remove(next));
+    }
+    Ok(ordered)
 }
 
 /// A part of a recursive query: what joins it to those before it, and whether it reads the table itself.
@@ -102,14 +190,21 @@ fn flatten<'q>(body: &'q QueryBody, joined: Option<(SetOp, bool)>, out: &mut Vec
     }
 }
 
-fn plan(binder: &mut Binder<'_>, table: &Tree) -> SqlResult<SelectPlan> {
-    let query = &*table.query;
+/// The parts of a table's query; none where it has a WITH of its own.
+fn operands_of(table: &Tree) -> Vec<Operand<'_>> {
     let mut operands = Vec::new();
-    if query.with.is_none() {
-        flatten(&query.body, None, &mut operands);
+    if table.query.with.is_none() {
+        flatten(&table.query.body, None, &mut operands);
     }
+    operands
+}
+
+fn plan(binder: &mut Binder<'_>, step: &Step<'_>) -> SqlResult<SelectPlan> {
+    let table = step.table;
+    let query = &*table.query;
+    let mut operands = operands_of(table);
     for operand in &mut operands {
-        operand.recursive = operand.body.reads(&|name| name == table.name);
+        operand.recursive = operand.body.reads(&|name| step.is_own(name));
     }
     if !operands.iter().any(|operand| operand.recursive) {
         let plan = build::plan_query(binder, query)?;
@@ -134,7 +229,7 @@ fn plan(binder: &mut Binder<'_>, table: &Tree) -> SqlResult<SelectPlan> {
     }
     let anchors = plan_anchors(binder, &operands, all)?;
     check_width(table, &anchors)?;
-    plan_steps(binder, table, anchors, &operands, all)
+    plan_steps(binder, step, anchors, &operands, all)
 }
 
 fn check_width(table: &Tree, plan: &SelectPlan) -> SqlResult<()> {
@@ -171,11 +266,12 @@ fn plan_anchors(binder: &mut Binder<'_>, operands: &[Operand<'_>], all: bool) ->
 
 fn plan_steps(
     binder: &mut Binder<'_>,
-    table: &Tree,
+    step: &Step<'_>,
     anchors: SelectPlan,
     operands: &[Operand<'_>],
     all: bool,
 ) -> SqlResult<SelectPlan> {
+    let table = step.table;
     let mut described = anchors.columns.columns.to_vec();
     let mut types = anchors.types.clone();
     let derivations = anchors.derivations.clone();
@@ -221,23 +317,43 @@ fn plan_steps(
     let working = Arc::new(as_plan(Body::Working(working), binder));
     let mut steps = Vec::new();
     for part in operands.iter().filter(|operand| operand.recursive) {
-        let plan = working.clone();
-        binder.common.push(CommonTable { name: table.name.clone(), plan, columns: Vec::new() });
+        let known = binder.common.len();
         let outer = std::mem::take(&mut binder.working_uses);
-        let step = from::apart(binder, |binder| operand(binder, part.body));
+        let planned = enter(binder, step, number, &working)
+            .and_then(|()| from::apart(binder, |binder| operand(binder, part.body)));
         let uses = std::mem::replace(&mut binder.working_uses, outer);
-        binder.common.pop();
-        let step = step?;
+        binder.common.truncate(known);
+        let planned = planned?;
         if uses.iter().filter(|use_of| **use_of == number).count() > 1 {
             return Err(errors::not_standard_compliant_recursive(&table.name));
         }
-        if step.types.len() != types.len() {
+        if planned.types.len() != types.len() {
             return Err(errors::wrong_number_of_columns_in_select());
         }
-        steps.push(step);
+        steps.push(planned);
     }
     let plan = RecursivePlan { number, anchors, steps, columns, layout, distinct };
     Ok(as_plan(Body::Recursive(Box::new(plan)), binder))
+}
+
+/// Lets a part see the rows of the last round, and what the other tables of its group make of them.
+fn enter(binder: &mut Binder<'_>, step: &Step<'_>, number: u32, working: &Arc<SelectPlan>) -> SqlResult<()> {
+    let (name, plan) = (step.table.name.clone(), working.clone());
+    binder.common.push(CommonTable { name, plan, columns: Vec::new(), round_of: Some(number) });
+    for table in &step.through {
+        let outer = std::mem::take(&mut binder.working_uses);
+        let plan = from::bind_apart(binder, &table.query);
+        binder.working_uses = outer;
+        let (name, plan) = (table.name.clone(), Arc::new(plan?));
+        check_width(table, &plan)?;
+        binder.common.push(CommonTable {
+            name,
+            plan,
+            columns: table.columns.clone(),
+            round_of: Some(number),
+        });
+    }
+    Ok(())
 }
 
 /// The type of a column that has an anchor's type: what later rounds add may have more digits than the anchor's literals.

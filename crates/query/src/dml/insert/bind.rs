@@ -83,8 +83,8 @@ pub(crate) fn plan(
 ) -> SqlResult<InsertPlan> {
     let mut binder = Binder::new(cx);
     binder.rows_change = true;
-    let Filled { changed, columns } = filled(&mut binder, insert, find)?;
-    let table = changed.table;
+    let Filled { mut changed, columns } = filled(&mut binder, insert, find)?;
+    let table = changed.table.clone();
     if !insert.partitions.is_empty() {
         return Err(errors::partition_clause_on_nonpartitioned());
     }
@@ -147,13 +147,10 @@ pub(crate) fn plan(
     let changes = |column| on_duplicate.as_ref().is_some_and(|(list, _)| list.changes(column));
     let doing = Doing { inserts: true, deletes: replace, changes: &changes };
     let Guards { family, checks, generated } = Guards::bind(cx, &table, doing)?;
-    let checks = checks.through(changed.through.as_ref(), changed.checks, once);
+    let checks = checks.through(changed.through.as_ref(), std::mem::take(&mut changed.checks), once);
     // A row that VALUES gives is not in yet when MariaDB looks at the table that a subquery of RETURNING reads.
     let by_values = !matches!(insert.source, InsertSource::Query(_));
-    if changed.through.is_some() && !insert.returning.is_empty() {
-        return Err(errors::not_supported_yet("RETURNING through a view"));
-    }
-    let returning = returning::bind(cx, &insert.returning, &table, None, by_values, notes)?;
+    let returning = returning::bind(cx, &insert.returning, &changed, None, by_values, notes)?;
     Ok(InsertPlan {
         through: changed.through,
         hides_auto,
