@@ -271,7 +271,6 @@ impl Binder<'_> {
         };
         refuse_row(&value, "~")?;
         match op {
-            UnaryOp::Plus => Ok(value),
             UnaryOp::Not => {
                 typing::refuse_condition(&value, "int", "=")?;
                 Ok(not(value))
@@ -920,6 +919,9 @@ fn cast_collation(
         }
         (charset, Some(name)) => {
             let of = charset.map_or(Ok(connection), by_charset)?;
+            if name.eq_ignore_ascii_case("default") {
+                return Ok(of.charset().default_collation());
+            }
             collation::named(name, of.charset())
         }
         (Some(name), None) => by_charset(name),
@@ -1097,7 +1099,7 @@ fn row_in_arithmetic(left: &Expr, op: ArithOp, right: &Expr) -> SqlError {
     illegal_types(name(left), name(right), op.symbol())
 }
 
-fn type_word(ty: &SqlType) -> String {
+pub(super) fn type_word(ty: &SqlType) -> String {
     let name = ty.sql_name();
     name.split('(').next().unwrap_or(&name).to_string()
 }

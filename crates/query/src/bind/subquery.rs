@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, Query};
+use keel_value::SqlType;
 
+use super::expr::type_word;
 use super::scope::Place;
 use super::{Binder, Clause, SubqueryReads};
 use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node, typing};
@@ -65,7 +67,7 @@ impl Binder<'_> {
     ) -> SqlResult<Option<Arc<Keyed>>> {
         let exists = match test {
             SubqueryTest::Exists => true,
-            SubqueryTest::Scalar => false,
+            SubqueryTest::Scalar(_) if plan.types().len() == 1 => false,
             _ => return Ok(None),
         };
         // Within such a query another one is bound as it is, so that the work does not double at each level.
@@ -85,18 +87,20 @@ impl Binder<'_> {
         Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), false))
     }
 
+    /// A subquery as a value; as a row where it has several columns.
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> SqlResult<Expr> {
-        let subquery = self.subquery(query, |_, plan| match plan.types().len() {
-            1 => Ok(SubqueryTest::Scalar),
-            _ => Err(errors::operand_columns(1)),
-        })?;
-        let ty = match &subquery.plan.body {
-            Body::Block(block) => typing::operand_type(&block.project[0]),
-            _ => subquery.plan.types()[0].0.clone(),
-        };
-        let own = subquery.plan.derivations[0];
-        let derivation = if ty.is_string() { own } else { Derivation::Numeric };
-        Ok(Expr { node: Node::Subquery(Box::new(subquery)), ty, nullable: true, derivation })
+        let subquery = self.subquery(query, |_, _| Ok(SubqueryTest::Scalar(0)))?;
+        let width = subquery.plan.types().len();
+        if width == 1 {
+            return Ok(value_of(subquery, 0));
+        }
+        let mut parts = Vec::with_capacity(width);
+        for column in 1..width {
+            let (cell, memo) = (self.new_once(), subquery.memo.map(|_| self.new_once()));
+            parts.push(value_of(Subquery { cell, memo, ..subquery.clone() }, column));
+        }
+        parts.insert(0, value_of(subquery, 0));
+        Ok(Expr::new(Node::Row(parts), SqlType::null(), true))
     }
 
     pub(super) fn in_subquery(&mut self, negated: bool, left: &ast::Expr, query: &Query) -> SqlResult<Expr> {
@@ -148,6 +152,13 @@ impl Binder<'_> {
         };
         let operands = self.operands(row)?;
         let subquery = self.subquery(query, |binder, plan| {
+            if let [(ty, _)] = plan.types() {
+                return Err(errors::illegal_parameter_data_types2_for_operation(
+                    "row",
+                    type_word(ty),
+                    op.symbol(),
+                ));
+            }
             let (operands, by) = binder.match_columns(operands, plan)?;
             Ok(SubqueryTest::Row { op, operands, by })
         })?;
@@ -195,4 +206,16 @@ impl Binder<'_> {
         }
         Ok((out, by))
     }
+}
+
+/// What a column of a subquery's only row gives.
+fn value_of(subquery: Subquery, column: usize) -> Expr {
+    let ty = match &subquery.plan.body {
+        Body::Block(block) => typing::operand_type(&block.project[column]),
+        _ => subquery.plan.types()[column].0.clone(),
+    };
+    let own = subquery.plan.derivations[column];
+    let derivation = if ty.is_string() { own } else { Derivation::Numeric };
+    let node = Node::Subquery(Box::new(Subquery { test: SubqueryTest::Scalar(column), ..subquery }));
+    Expr { node, ty, nullable: true, derivation }
 }

@@ -390,7 +390,14 @@ fn temporal(kind: TypeKind, column: &ast::ColumnDef) -> SqlResult<SqlType> {
 fn text_collation(default: CollationId, column: &ast::ColumnDef) -> SqlResult<Option<CollationId>> {
     let data = &column.data_type;
     let collate = column.collation.as_deref().or(data.collation.as_deref());
-    let chosen = choose_collation(data.charset.as_deref(), collate, default, default)?;
+    if let (Some(first), Some(second)) = (&data.collation, &column.collation)
+        && !first.eq_ignore_ascii_case(second)
+    {
+        let [first, second] = [first, second].map(|name| format!("COLLATE {}", said_collation(name)));
+        return Err(errors::conflicting_declarations(first, second));
+    }
+    let of_charset = default.charset().default_collation();
+    let chosen = choose_collation(data.charset.as_deref(), collate, default, of_charset)?;
     if chosen.charset() == Charset::Binary {
         return Ok(None);
     }
@@ -408,6 +415,11 @@ fn text_collation(default: CollationId, column: &ast::ColumnDef) -> SqlResult<Op
         }
         _ => Ok(Some(binary)),
     }
+}
+
+/// A collation's name as messages say it.
+fn said_collation(name: &str) -> &str {
+    if name.eq_ignore_ascii_case("default") { "DEFAULT" } else { name }
 }
 
 fn characters(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlType> {
@@ -742,9 +754,7 @@ fn is_now(tree: &Expr) -> bool {
 fn is_constant(tree: &Expr) -> bool {
     match tree {
         Expr::Literal(_) => true,
-        Expr::Unary { op: ast::UnaryOp::Minus | ast::UnaryOp::Plus, expr } => {
-            matches!(**expr, Expr::Literal(_))
-        }
+        Expr::Unary { op: ast::UnaryOp::Minus, expr } => matches!(**expr, Expr::Literal(_)),
         _ => false,
     }
 }

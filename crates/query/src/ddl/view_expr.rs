@@ -104,7 +104,6 @@ impl Rewriter<'_> {
                 Expr::Column(whole.cloned().unwrap_or_else(|| name.clone()))
             }
             Expr::Unary { op: UnaryOp::Not, expr } => self.negated(expr, around),
-            Expr::Unary { op: UnaryOp::Plus, expr } => own(expr),
             Expr::Unary { op, expr } => Expr::Unary { op: *op, expr: boxed(expr) },
             Expr::Binary { op: op @ (BinaryOp::And | BinaryOp::Or), left, right } => {
                 binary(*op, self.condition(left, around), self.condition(right, around))

@@ -241,7 +241,7 @@ fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
     let address = std::sync::Arc::as_ptr(&subquery.plan) as usize;
     let number = names.subqueries.iter().find(|(known, _)| *known == address).map(|(_, number)| *number);
     let before = match &subquery.test {
-        SubqueryTest::Scalar => "",
+        SubqueryTest::Scalar(_) => "",
         SubqueryTest::Exists => "exists",
         SubqueryTest::In { negated: false, .. } => " in ",
         SubqueryTest::In { negated: true, .. } => " not in ",

@@ -25,8 +25,8 @@ use crate::sort::KeySet;
 /// What a subquery is asked.
 #[derive(Debug, Clone)]
 pub enum SubqueryTest {
-    /// Its only value; 1242 if it has more than one row.
-    Scalar,
+    /// The value in this column of its only row; 1242 if it has more than one.
+    Scalar(usize),
     /// EXISTS.
     Exists,
     /// `operands [NOT] IN (subquery)`.
@@ -67,7 +67,7 @@ impl SubqueryTest {
             SubqueryTest::In { operands, .. }
             | SubqueryTest::Quantified { operands, .. }
             | SubqueryTest::Row { operands, .. } => operands,
-            SubqueryTest::Scalar | SubqueryTest::Exists => &[],
+            SubqueryTest::Scalar(_) | SubqueryTest::Exists => &[],
         }
     }
 
@@ -77,7 +77,7 @@ impl SubqueryTest {
             SubqueryTest::In { operands, .. }
             | SubqueryTest::Quantified { operands, .. }
             | SubqueryTest::Row { operands, .. } => operands,
-            SubqueryTest::Scalar | SubqueryTest::Exists => &mut [],
+            SubqueryTest::Scalar(_) | SubqueryTest::Exists => &mut [],
         }
     }
 }
@@ -282,10 +282,10 @@ impl Subquery {
     /// The same, by running the query.
     fn answer<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
         let truth = match &self.test {
-            SubqueryTest::Scalar => {
+            SubqueryTest::Scalar(column) => {
                 let mut only = OnlyRow::default();
                 self.run(cx, u64::MAX, &mut only)?;
-                return Ok(only.values.and_then(|mut v| v.pop()).unwrap_or(Value::Null));
+                return Ok(only.values.map_or(Value::Null, |mut row| row.swap_remove(*column)));
             }
             SubqueryTest::Exists => {
                 let mut any = AnyRow(false);

@@ -313,8 +313,6 @@ pub enum VarScope {
 pub enum UnaryOp {
     /// `-`
     Minus,
-    /// `+`: no effect, kept for printing.
-    Plus,
     /// `~`
     BitNot,
     /// `NOT` and `!`

@@ -286,7 +286,7 @@ impl Parser<'_> {
         }
         let charset =
             if self.accept_kw(Kw::DEFAULT) { "default".to_owned() } else { self.charset_or_collation()? };
-        let collation = if self.accept_kw(Kw::COLLATE) { Some(self.charset_or_collation()?) } else { None };
+        let collation = if self.accept_kw(Kw::COLLATE) { Some(self.charset_or_default()?) } else { None };
         Ok(AlterAction::ConvertTo { charset, collation })
     }
 }

@@ -220,7 +220,7 @@ impl Parser<'_> {
             }
             Kw::COLLATE => {
                 self.advance();
-                column.collation = Some(self.charset_or_collation()?);
+                column.collation = Some(self.charset_or_default()?);
             }
             Kw::INVISIBLE => {
                 self.advance();
@@ -591,7 +591,7 @@ impl Parser<'_> {
             } else if found.charset.is_none() && self.accept_kw(Kw::BYTE) {
                 found.charset = Some("binary".to_owned());
             } else if found.collation.is_none() && self.accept_kw(Kw::COLLATE) {
-                found.collation = Some(self.charset_or_collation()?);
+                found.collation = Some(self.charset_or_default()?);
             } else {
                 return Ok(());
             }

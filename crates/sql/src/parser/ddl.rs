@@ -95,7 +95,7 @@ impl Parser<'_> {
         }
     }
 
-    fn charset_or_default(&mut self) -> SqlResult<String> {
+    pub(super) fn charset_or_default(&mut self) -> SqlResult<String> {
         if self.accept_kw(Kw::DEFAULT) { Ok("default".to_owned()) } else { self.charset_or_collation() }
     }
 

@@ -287,7 +287,11 @@ impl Parser<'_> {
     fn signed(&mut self) -> SqlResult<Expr> {
         let op = match self.peek().tok {
             Tok::Minus => UnaryOp::Minus,
-            Tok::Plus => UnaryOp::Plus,
+            // It means nothing.
+            Tok::Plus => {
+                self.advance();
+                return self.nested(Self::simple_expr);
+            }
             Tok::Tilde => UnaryOp::BitNot,
             Tok::Bang => UnaryOp::Not,
             Tok::Word if self.at_kw(Kw::NOT) && self.options.high_not_precedence => UnaryOp::Not,

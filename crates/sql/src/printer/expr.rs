@@ -194,7 +194,6 @@ impl Printer {
                 self.expr(expr, NOT);
             }
             UnaryOp::Minus => self.signed('-', expr),
-            UnaryOp::Plus => self.signed('+', expr),
             UnaryOp::BitNot => self.signed('~', expr),
         }
     }

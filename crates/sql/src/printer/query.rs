@@ -46,9 +46,9 @@ impl Printer {
             printer.word(" as ");
             printer.parens(|printer| printer.query(&table.query));
             if !table.cycle.is_empty() {
-                printer.word(" cycle ");
+                printer.word(if printer.view { " CYCLE " } else { " cycle " });
                 printer.idents(&table.cycle);
-                printer.word(" restrict");
+                printer.word(if printer.view { " RESTRICT " } else { " restrict" });
             }
         });
         self.flag(!self.view, " ");
