@@ -139,7 +139,6 @@ impl Database {
                 account.databases.clear();
                 account.tables.clear();
                 account.roles.clear();
-                account.default_role = None;
                 edit.put(account);
             }
             Ok(outcome)

@@ -96,11 +96,11 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
         }
         SetItem::Role(role) => {
             let database = core.state.database().clone();
-            database.set_role(&mut core.sql, role.as_deref())
+            database.set_role(&mut core.sql, role)
         }
         SetItem::DefaultRole { role, user } => {
             let database = core.state.database().clone();
-            database.set_default_role(&mut core.sql, role.as_deref(), user.as_ref())
+            database.set_default_role(&mut core.sql, role, user.as_ref())
         }
         SetItem::Password { user, password } => {
             let database = core.state.database().clone();
