@@ -10,6 +10,8 @@ use crate::session::Session;
 
 /// Characters of a user's and of a role's name.
 const USER_CHARS_MAX: usize = 128;
+/// Characters of a name that is too long which its error shows.
+const SHOWN_CHARS: usize = 67;
 /// Characters of a host.
 const HOST_CHARS_MAX: usize = 255;
 
@@ -74,7 +76,9 @@ pub(crate) fn check_length(text: &str, what: &str, max: usize) -> SqlResult<()> 
         return Err(errors::cannot_user("CREATE USER", text.replace('\0', "\\0")));
     }
     if text.chars().count() > max {
-        return Err(errors::too_long_string(text, what, max));
+        // MariaDB shows so many characters of it.
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        return Err(errors::too_long_string(format_args!("{shown}..."), what, max));
     }
     Ok(())
 }

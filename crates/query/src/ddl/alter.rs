@@ -13,7 +13,7 @@ use super::columns::{self, ColumnContext};
 use super::copy::Copied;
 use super::database::choose_collation;
 use super::lost::{LostPart, NOWHERE};
-use super::renames::Renames;
+use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
@@ -88,6 +88,7 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         let mut actions = conditional::strike(session, &alteration.record, &alter.actions);
         actions.sort_by_key(|action| rank(action));
+        renames::check_once(&table, &actions)?;
         let (going, rest) = actions.split_at(actions.partition_point(|action| rank(action) < RANK_OF_REST));
         going.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
         alteration.drop_checks()?;

@@ -73,6 +73,9 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                     let value = text_of_nothing(core, table().get(id), value);
                     check_value(core, id, global, &value)?
                 }
+                None if !global && is_fixed_in_sessions(table().get(id).name) => {
+                    return Err(errors::variable_is_readonly("SESSION", table().get(id).name, "GLOBAL"));
+                }
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
@@ -205,6 +208,11 @@ fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>)
     Ok(())
 }
 
+/// Variables of which a session keeps the value that it began with.
+fn is_fixed_in_sessions(name: &str) -> bool {
+    ["max_allowed_packet", "net_buffer_length", "max_user_connections"].contains(&name)
+}
+
 /// The value that the variable would take.
 fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult<Accepted> {
     let variable = table().get(id);
@@ -227,7 +235,8 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             Ok(Accepted::exactly(Setting::text(&mode.to_text())))
         }
         "lc_messages" | "lc_time_names" => locale_setting(variable, value).map(Accepted::exactly),
-        "max_allowed_packet" | "net_buffer_length" if !global => {
+        _ if !global && is_fixed_in_sessions(name) => {
+            value::accept(variable, value)?;
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
         }
         "general_log_file" | "slow_query_log_file" | "log_slow_query_file" => {
@@ -372,6 +381,9 @@ fn zone_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     const OTHERS: &[&str] = &["MyISAM", "Aria", "MEMORY", "CSV", "MRG_MyISAM"];
     match value {
+        Value::Null if variable.name == "default_storage_engine" || variable.name == "storage_engine" => {
+            return Err(errors::wrong_value_for_var(variable.name, "NULL"));
+        }
         Value::Null => return Ok(Setting::Null),
         Value::Bytes(_) => {}
         _ => return Err(errors::wrong_type_for_var(variable.name)),

@@ -125,6 +125,9 @@ impl Parser<'_> {
         if self.accept_kw(Kw::INTERVAL) {
             let days = self.integer()?;
             self.expect_kw(Kw::DAY)?;
+            if days == 0 {
+                return Err(errors::wrong_value("DAY", days));
+            }
             return Ok(PasswordExpire::Days(days));
         }
         Ok(PasswordExpire::Now)
@@ -158,8 +161,9 @@ impl Parser<'_> {
             Some(kw) => {
                 let fraction =
                     kw == Kw::MAX_STATEMENT_TIME && matches!(self.peek().tok, Tok::Decimal | Tok::Float);
+                let negative = kw == Kw::MAX_USER_CONNECTIONS && self.accept(Tok::Minus);
                 let value = if fraction { self.number()? } else { self.integer()? as f64 };
-                Ok(Some((kw.name().to_owned(), value)))
+                Ok(Some((kw.name().to_owned(), if negative { -value } else { value })))
             }
             None => Ok(None),
         }
@@ -301,7 +305,6 @@ const PRIVILEGES: &[&[Kw]] = &[
     &[Kw::UPDATE],
     &[Kw::REFERENCES],
     &[Kw::DELETE, Kw::HISTORY],
-    &[Kw::DELETE, Kw::VERSIONING, Kw::ROWS],
     &[Kw::DELETE],
     &[Kw::USAGE],
     &[Kw::INDEX],
