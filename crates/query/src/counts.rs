@@ -40,7 +40,7 @@ impl Timed {
     fn of(number: u64) -> Option<Timed> {
         let calls = match number {
             ..TIMED => 1,
-            _ if number % EVERY == 0 => EVERY,
+            _ if number.is_multiple_of(EVERY) => EVERY,
             _ => return None,
         };
         Some(Timed { began: time::now(), calls })

@@ -71,6 +71,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 Some(expr) => {
                     let value = evaluate(core, expr, params)?;
                     let value = text_of_nothing(core, table().get(id), value);
+                    let value = whole_number(core, table().get(id), value);
                     check_value(core, id, global, &value)?
                 }
                 None if !global && is_fixed_in_sessions(table().get(id).name) => {
@@ -175,6 +176,19 @@ fn text_of_nothing(core: &Core, variable: &Variable, value: Value) -> Value {
     match value.is_null() && holds_text && core.sql.vars.sql_mode.has(mode) {
         true => Value::bytes(b""),
         false => value,
+    }
+}
+
+/// A decimal without a fraction as the integer next to it, for a variable that holds one.
+fn whole_number(core: &mut Core, variable: &Variable, value: Value) -> Value {
+    match &value {
+        Value::Decimal(number) if number.scale() == 0 && matches!(variable.kind, Kind::Int | Kind::UInt) => {
+            Value::Int(number.to_i64().unwrap_or_else(|nearest| {
+                core.sql.warn(errors::data_overflow(shown(&value), "INT"));
+                nearest
+            }))
+        }
+        _ => value,
     }
 }
 
