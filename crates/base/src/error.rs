@@ -282,6 +282,7 @@ catalogue! {
     TRUNCATED_WRONG_VALUE truncated_wrong_value(1292, "22007", kind, value) "Truncated incorrect {kind} value: '{value}'";
     INVALID_ON_UPDATE invalid_on_update(1294, "HY000", column) "Invalid ON UPDATE clause for '{column}' column";
     UNSUPPORTED_PS unsupported_ps(1295, "HY000") "This command is not supported in the prepared statement protocol yet";
+    CASCADES_TOO_DEEP cascades_too_deep(152, "23000", most) "InnoDB: Cannot delete/update rows with cascading foreign key constraints that exceed max depth of {most}. Please drop extra constraints and try again";
     GET_ERRMSG get_errmsg(1296, "HY000", errno, text, engine) "Got error {errno} '{text}' from {engine}";
     UNKNOWN_TIME_ZONE unknown_time_zone(1298, "HY000", zone) "Unknown or incorrect time zone: '{zone}'";
     WARN_INVALID_TIMESTAMP warn_invalid_timestamp(1299, "HY000", column, row) "Invalid TIMESTAMP value in column '{column}' at row {row}";
@@ -305,6 +306,7 @@ catalogue! {
     VIEW_NO_INSERT_FIELD_LIST view_no_insert_field_list(1394, "HY000", db, view) "Can not insert into join view '{db}.{view}' without fields list";
     VIEW_DELETE_MERGE_VIEW view_delete_merge_view(1395, "HY000", db, view) "Can not delete from join view '{db}.{view}'";
     NO_DEFAULT_FOR_VIEW_FIELD no_default_for_view_field(1423, "HY000", db, view) "Field of view '{db}.{view}' underlying table doesn't have a default value";
+    MALFORMED_DEFINER malformed_definer(1446, "0L000") "Invalid definer";
     NO_SUCH_USER no_such_user(1449, "HY000", user, host) "The user specified as a definer ('{user}'@'{host}') does not exist";
     FORBID_SCHEMA_CHANGE forbid_schema_change(1450, "HY000", from, to) "Changing schema from '{from}' to '{to}' is not allowed";
     VIEW_RECURSIVE view_recursive(1462, "HY000", db, view) "`{db}`.`{view}` contains view recursion";
@@ -414,6 +416,7 @@ catalogue! {
     TARGET_NOT_EXPLAINABLE target_not_explainable(1933, "HY000") "Target is not executing an operation with a query plan";
     BAD_BASE64_DATA bad_base64_data(1958, "HY000", position) "Bad base64 data as position {position}";
     INVALID_ROLE invalid_role(1959, "OP000", role) "Invalid role specification `{role}`";
+    INVALID_CURRENT_USER invalid_current_user(1960, "0L000") "The current user is invalid";
     CANNOT_GRANT_ROLE cannot_grant_role(1961, "HY000", role, whom) "Cannot grant role '{role}' to: {whom}";
     CANNOT_REVOKE_ROLE cannot_revoke_role(1962, "HY000", role, whom) "Cannot revoke role '{role}' from: {whom}";
     STATEMENT_TIMEOUT statement_timeout(1969, "70100") "Query execution was interrupted (max_statement_time exceeded)";

@@ -1,6 +1,9 @@
 //! What operators do while a statement is analyzed: how often they began, rows they read and gave, time they took.
 //!
 //! A plan made for ANALYZE has counts at its operators; any other plan has none, and its rows pass no code that counts.
+//!
+//! To look at the clock takes as long as to read a row. The first calls of an operator are timed, among them those that do
+//! the work for others, as a hash join's; of later ones each [`EVERY`]th, which stands for the others.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,13 +11,46 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use keel_storage::runtime::time::{self, Instant};
 
-/// The counts of one operator.
+/// Calls that are all timed.
+const TIMED: u64 = 1024;
+/// Of later calls the one that is timed. No multiple of what operators do in turn: a row, then no more.
+const EVERY: u64 = 13;
+
+/// The counts of one operator. One fiber counts, others may look.
 #[derive(Debug, Default)]
 pub struct Counts {
     loops: AtomicU64,
+    /// Calls for rows.
+    calls: AtomicU64,
     rows: AtomicU64,
     passed: AtomicU64,
     nanos: AtomicU64,
+}
+
+/// A call that is timed.
+pub struct Timed {
+    began: Instant,
+    /// The calls that it stands for.
+    calls: u64,
+}
+
+impl Timed {
+    /// The call of that number, if it is to be timed.
+    #[inline]
+    fn of(number: u64) -> Option<Timed> {
+        let calls = match number {
+            ..TIMED => 1,
+            _ if number.is_multiple_of(EVERY) => EVERY,
+            _ => return None,
+        };
+        Some(Timed { began: time::now(), calls })
+    }
+}
+
+/// Adds to what nobody else adds to.
+#[inline]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
 }
 
 /// What was counted so far.
@@ -51,32 +87,52 @@ impl Counting {
 impl Counts {
     /// It begins anew.
     pub fn begin(&self) {
-        self.loops.fetch_add(1, Relaxed);
+        add(&self.loops, 1);
+    }
+
+    /// The same, timed until [`Counts::end`].
+    pub fn begin_timed(&self) -> Option<Timed> {
+        self.begin();
+        Timed::of(self.loops.load(Relaxed) - 1)
+    }
+
+    /// It is asked for a row, timed until [`Counts::end`].
+    pub fn call(&self) -> Option<Timed> {
+        add(&self.calls, 1);
+        Timed::of(self.calls.load(Relaxed) - 1)
     }
 
     /// It has read a row.
     pub fn read(&self) {
-        self.rows.fetch_add(1, Relaxed);
+        add(&self.rows, 1);
     }
 
     /// It has read so many rows.
     pub fn read_all(&self, rows: u64) {
-        self.rows.fetch_add(rows, Relaxed);
+        add(&self.rows, rows);
     }
 
     /// It gives a row.
     pub fn pass(&self) {
-        self.passed.fetch_add(1, Relaxed);
+        add(&self.passed, 1);
     }
 
     /// It has worked since then.
     pub fn spend(&self, since: Instant) {
-        self.nanos.fetch_add(time::now().since(since).as_nanos() as u64, Relaxed);
+        add(&self.nanos, time::now().since(since).as_nanos() as u64);
+    }
+
+    /// A call is over.
+    pub fn end(&self, timed: Option<Timed>) {
+        if let Some(Timed { began, calls }) = timed {
+            add(&self.nanos, time::now().since(began).as_nanos() as u64 * calls);
+        }
     }
 
     /// Nothing was done yet.
     pub fn clear(&self) {
-        [&self.loops, &self.rows, &self.passed, &self.nanos].into_iter().for_each(|n| n.store(0, Relaxed));
+        let all = [&self.loops, &self.calls, &self.rows, &self.passed, &self.nanos];
+        all.into_iter().for_each(|n| n.store(0, Relaxed));
     }
 
     /// What was counted.

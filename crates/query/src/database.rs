@@ -351,7 +351,7 @@ impl Database {
             let assigned = std::mem::take(&mut notes).assigned;
             (kind, body) = self.body(BindContext { assigned: &assigned, ..cx }, &statement, &mut notes)?;
         }
-        let dependencies = dependencies(&body, &notes);
+        let dependencies = dependencies(&body, &notes, &catalog);
         let uses = uses(&statement, &body, notes.uses);
         check::needs(session, &catalog.accounts, &notes.needs)?;
         let wanted = check::union(&notes.needs);
@@ -663,11 +663,11 @@ fn changes_several(cx: BindContext<'_>, tables: &[ast::TableRef]) -> SqlResult<b
 }
 
 /// The tables that a body writes, and those that its queries name.
-fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
+fn dependencies(body: &Body, notes: &Notes, catalog: &Catalog) -> Vec<Dependency> {
     if let Body::Explain(plan) = body
         && let Some(analyzed) = plan.analyzed()
     {
-        return dependencies(&analyzed.body, notes);
+        return dependencies(&analyzed.body, notes, catalog);
     }
     let target = match body {
         Body::Insert(plan) => Some(&plan.table).filter(|_| plan.through.is_none()),
@@ -704,6 +704,7 @@ fn dependencies(body: &Body, notes: &Notes) -> Vec<Dependency> {
         table: table.clone(),
         written,
         named: is_named(table),
+        made: catalog.makes(table),
     };
     let mut all: Vec<Dependency> = read.chain(counted).chain(written).chain(tied).map(dependency).collect();
     all.sort_by_key(|d| (d.table.id, !d.written));

@@ -298,7 +298,8 @@ impl Database {
                     code::CHECKREAD => errors::checkread(changed_table(plan)),
                     _ => error,
                 };
-                explain(session, &error);
+                let strict = plan.is_strict(session);
+                let error = explain(session, strict, error);
                 Err(self.undo(session, error))
             }
         }

@@ -24,6 +24,11 @@ pub trait Host: Send + Sync {
     /// The rows of such a table at this moment, in the order of its columns.
     fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>>;
 
+    /// The engine that such a table is said to have; `VIEW` of one that is a view.
+    fn virtual_engine(&self, _table: &TableDef) -> &'static str {
+        "MEMORY"
+    }
+
     /// The names of a virtual schema's tables; empty for other schemas.
     fn virtual_names(&self, schema: &str) -> Vec<String>;
 

@@ -275,7 +275,13 @@ impl Database {
         }
         for name in tables {
             let table = match self.find_table(session, name) {
-                Err(error) if error.code == code::NO_SUCH_TABLE && !named.is_in_force() => continue,
+                // Nothing is open of what is not there, and of views.
+                Err(error)
+                    if matches!(error.code, code::NO_SUCH_TABLE | code::WRONG_OBJECT)
+                        && !named.is_in_force() =>
+                {
+                    continue;
+                }
                 found => found?,
             };
             if table.is_temporary() {

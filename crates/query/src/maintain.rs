@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast::{Maintain, MaintainOp, ObjectName};
+use keel_sql::ast::{Maintain, MaintainOp, ObjectName, Persistent, VarScope};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
 use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::access::clustered_key;
-use crate::catalog::{IndexDef, TableDef, View};
+use crate::catalog::{IndexDef, TableDef, View, names};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
@@ -33,6 +33,7 @@ pub(crate) fn run(
     what: &Maintain,
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
+    refuse_twice(session, &what.tables)?;
     let word = match what.op {
         MaintainOp::Check => "check",
         MaintainOp::Analyze => "analyze",
@@ -44,7 +45,7 @@ pub(crate) fn run(
     let mut rows = 0;
     for name in &what.tables {
         let schema = crate::ddl::schema_of(session, name)?.to_string();
-        for (kind, text) in report(database, session, what.op, &schema, name)? {
+        for (kind, text) in report(database, session, what, &schema, name)? {
             let cells = [format!("{schema}.{}", name.name), word.to_string(), kind.to_string(), text];
             let values = cells.map(|c| Value::bytes(c.as_bytes()));
             sink.row(RowView::Values(&values))?;
@@ -53,6 +54,19 @@ pub(crate) fn run(
         sink.breathe()?;
     }
     Ok(Completion { affected_rows: rows, had_rows: true, ..Completion::default() })
+}
+
+/// 1066 where a table is named twice.
+fn refuse_twice(session: &Session, tables: &[ObjectName]) -> SqlResult<()> {
+    for (place, name) in tables.iter().enumerate() {
+        let schema = crate::ddl::schema_of(session, name)?;
+        for other in tables[..place].iter().filter(|other| other.name == name.name) {
+            if crate::ddl::schema_of(session, other)? == schema {
+                return Err(errors::nonuniq_table(&name.name));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn columns() -> Arc<ResultColumns> {
@@ -84,21 +98,19 @@ type Lines = Vec<(&'static str, String)>;
 fn report(
     database: &Database,
     session: &mut Session,
-    op: MaintainOp,
+    what: &Maintain,
     schema: &str,
     name: &ObjectName,
 ) -> SqlResult<Lines> {
-    let status = |text: &str| vec![("status", text.to_string())];
+    let op = what.op;
+    let has = |option: &str| what.options.iter().any(|said| said == option);
     if let Some(view) = database.catalog_of(session).view(schema, &name.name).cloned() {
-        return Ok(match op {
-            MaintainOp::Check => match database.describe_view(session, &view) {
-                Ok(_) => status("OK"),
-                Err(error) => check_broken(database, session, &view, error),
-            },
-            _ => vec![
-                ("Error", errors::wrong_object(schema, &name.name, "BASE TABLE").message.into_owned()),
-                ("status", "Operation failed".to_string()),
-            ],
+        if op != MaintainOp::Check && !what.view {
+            return Ok(no_table(schema, name, if has("USE_FRM") { "TABLE" } else { "BASE TABLE" }));
+        }
+        return Ok(match database.describe_view(session, &view) {
+            Ok(_) => status("OK"),
+            Err(error) => check_broken(database, session, &view, error),
         });
     }
     let failed = |session: &Session, error: SqlError| -> SqlResult<Lines> {
@@ -109,17 +121,32 @@ fn report(
         Ok(usable) => usable,
         Err(error) => return failed(session, error),
     };
-    let unsupported = table.is_sequence() || table.series.is_some();
+    if table.is_virtual() {
+        return Ok(report_virtual(session, op, &table, name));
+    }
+    let mut lines = Lines::new();
+    if op == MaintainOp::Analyze && gathers(session, what) {
+        if table.is_temporary() {
+            let refused = what.persistent.as_ref().map(|_| ("error", "Invalid argument".to_string()));
+            return Ok(refused.map_or_else(|| status("OK"), |line| vec![line]));
+        }
+        lines.push(("status", "Engine-independent statistics collected".to_string()));
+        if !what.persistent.as_ref().is_none_or(|named| has_all(&table, named)) {
+            lines.push(("error", "Invalid argument".to_string()));
+            return Ok(lines);
+        }
+    }
     let word = match op {
-        MaintainOp::Check if unsupported => "check",
-        MaintainOp::Analyze if unsupported => "analyze",
-        MaintainOp::Optimize if unsupported => "optimize",
+        MaintainOp::Check if !has("FOR UPGRADE") => "check",
+        MaintainOp::Analyze => "analyze",
+        MaintainOp::Optimize => "optimize",
         _ => "",
     };
-    if !word.is_empty() {
-        return Ok(vec![("note", format!("The storage engine for the table doesn't support {word}"))]);
+    if table.is_sequence() && !word.is_empty() {
+        lines.extend(unsupported(word));
+        return Ok(lines);
     }
-    Ok(match op {
+    lines.extend(match op {
         MaintainOp::Check => {
             let problems = check_table(database, session, &table)?;
             if problems.is_empty() {
@@ -132,17 +159,66 @@ fn report(
         }
         MaintainOp::Optimize => {
             drop(table);
-            if let Err(error) = database.rebuild(session, name) {
+            if let Err(error) = database.rebuild(session, name, what.wait.as_ref()) {
                 return failed(session, error);
             }
-            let note = "Table does not support optimize, doing recreate + analyze instead";
-            vec![("note", note.to_string()), ("status", "OK".to_string())]
+            rebuilt()
         }
-        MaintainOp::Repair => {
-            vec![("note", "The storage engine for the table doesn't support repair".to_string())]
-        }
+        MaintainOp::Repair => unsupported("repair"),
         MaintainOp::Analyze | MaintainOp::Checksum => status("OK"),
-    })
+    });
+    Ok(lines)
+}
+
+fn status(text: &str) -> Lines {
+    vec![("status", text.to_string())]
+}
+
+fn unsupported(word: &str) -> Lines {
+    vec![("note", format!("The storage engine for the table doesn't support {word}"))]
+}
+
+fn rebuilt() -> Lines {
+    let note = "Table does not support optimize, doing recreate + analyze instead";
+    vec![("note", note.to_string()), ("status", "OK".to_string())]
+}
+
+/// What is said where a view stands in a table's place.
+fn no_table(schema: &str, name: &ObjectName, kind: &str) -> Lines {
+    let error = errors::wrong_object(schema, &name.name, kind).message.into_owned();
+    vec![("Error", error), ("status", "Operation failed".to_string())]
+}
+
+/// What is said of the server's own tables: what MariaDB's engines of such tables say where all is well.
+fn report_virtual(session: &Session, op: MaintainOp, table: &TableDef, name: &ObjectName) -> Lines {
+    let engine = session.host.virtual_engine(table);
+    match (op, engine) {
+        (MaintainOp::Check, "VIEW" | "Aria" | "CSV" | "InnoDB") => status("OK"),
+        (MaintainOp::Check, _) => unsupported("check"),
+        (_, "VIEW") => no_table(&table.schema, name, "BASE TABLE"),
+        (MaintainOp::Analyze, "Aria") => status("Table is already up to date"),
+        (MaintainOp::Optimize | MaintainOp::Repair, "Aria") | (MaintainOp::Repair, "CSV") => status("OK"),
+        (MaintainOp::Analyze, "InnoDB") => status("OK"),
+        (MaintainOp::Optimize, "InnoDB") => rebuilt(),
+        (MaintainOp::Analyze, _) => unsupported("analyze"),
+        (MaintainOp::Optimize, _) => unsupported("optimize"),
+        _ => unsupported("repair"),
+    }
+}
+
+/// Whether ANALYZE TABLE would gather MariaDB's statistics that do not depend on the engine. Keel has none, and says so alike.
+fn gathers(session: &Session, what: &Maintain) -> bool {
+    let when = || session.host.system_variable(session, VarScope::Session, "use_stat_tables");
+    let always =
+        |when: Value| matches!(&when, Value::Bytes(b) if matches!(&**b, b"COMPLEMENTARY" | b"PREFERABLY"));
+    what.persistent.is_some() || when().is_ok_and(always)
+}
+
+/// Whether the table has the columns and indexes that PERSISTENT FOR names.
+fn has_all(table: &TableDef, named: &Persistent) -> bool {
+    let has_index = |name: &String| table.indexes.iter().any(|index| names::same(&index.name, name));
+    named.columns.iter().flatten().all(|name| table.column_index(name).is_some())
+        && named.indexes.iter().flatten().all(has_index)
 }
 
 /// What CHECK TABLE says of a view that cannot be read.
@@ -175,8 +251,17 @@ pub(crate) fn usable(
     let named = &session.named_locks;
     loop {
         let Some(table) = database.catalog_of(session).table(schema, &name.name).cloned() else {
+            if let Some(table) = session.host.virtual_table(schema, &name.name) {
+                return Ok((table, None));
+            }
             let locked = named.is_in_force();
-            let unknown = || errors::no_such_table(schema, &name.name);
+            let unknown = || match schema.eq_ignore_ascii_case("information_schema") {
+                true => errors::unknown_table(&name.name, "information_schema"),
+                false if database.catalog().view(schema, &name.name).is_some() => {
+                    errors::wrong_object(schema, &name.name, "BASE TABLE")
+                }
+                false => errors::no_such_table(schema, &name.name),
+            };
             return Err(if locked { errors::table_not_locked(&name.name) } else { unknown() });
         };
         if named.is_in_force() && !table.is_temporary() {

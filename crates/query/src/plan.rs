@@ -167,6 +167,8 @@ pub struct Dependency {
     pub written: bool,
     /// Whether the statement names it itself: what views and foreign keys name no temporary table hides.
     pub named: bool,
+    /// Whether the statement makes it, and so has its lock already.
+    pub made: bool,
 }
 
 /// A statement bound to the catalog. Shared by sessions.
@@ -369,6 +371,16 @@ impl Plan {
         self.dependencies.iter().any(|dependency| !dependency.table.is_virtual())
     }
 
+    /// Whether a warning about a row it writes is an error.
+    pub(crate) fn is_strict(&self, session: &Session) -> bool {
+        let ignores = match &*self.statement {
+            Statement::Insert(insert) => insert.ignore,
+            Statement::Update(update) => update.ignore,
+            _ => return false,
+        };
+        session.is_strict() && !ignores
+    }
+
     /// Whether it uses temporary tables: then it is its session's alone.
     pub(crate) fn uses_temporary(&self) -> bool {
         self.dependencies.iter().any(|dependency| dependency.table.is_temporary())
@@ -446,7 +458,8 @@ impl Plan {
 
     /// The metadata locks that it needs, and whether as one that writes.
     pub(crate) fn locks(&self) -> impl Iterator<Item = (&Arc<TableLock>, bool)> {
-        let tables = self.dependencies.iter().map(|d| (&d.table.shared.lock, d.written));
+        let used = self.dependencies.iter().filter(|d| !d.made);
+        let tables = used.map(|d| (&d.table.shared.lock, d.written));
         tables.chain(self.views.iter().map(|view| (&view.lock, false)))
     }
 

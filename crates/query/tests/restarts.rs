@@ -78,3 +78,44 @@ fn a_prepared_branch_keeps_tables_without_an_index_behind_a_restart() {
     })
     .done();
 }
+
+#[test]
+fn a_crash_leaves_nothing_of_a_table_that_a_query_was_filling() {
+    let rows: Vec<String> = (0..600).map(|n| format!("({n}, '{}')", "v".repeat(200))).collect();
+    let rows = format!("insert into s values {}", rows.join(","));
+    let creates = [
+        "create table t (key (v)) select * from s",
+        "create or replace table t select * from s",
+        "create temporary table other (a int)\n create table t (primary key (id)) select id from s",
+    ];
+    for (seed, create) in creates.into_iter().enumerate().map(|(n, create)| (n as u64 + 40, create)) {
+        let mut gone = 0;
+        for syncs in 1.. {
+            let disk = Disk::new(seed);
+            let mut answered = false;
+            let outcome = live(&disk, seed, |database| {
+                let mut client = Client::new(database);
+                client.script("create table s (id int primary key, v varchar(200))");
+                client.run(&rows);
+                sim::crash_after_syncs(syncs);
+                client.script(create);
+                answered = true;
+            });
+            disk.crash(seed);
+            let made = live(&disk, seed + 1, |database| {
+                let mut client = Client::new(database);
+                let made = client.run("select count(*) from t");
+                client.script("create or replace table t (a int)\n insert into t values (1) -> 1");
+                made
+            });
+            let made = made.done();
+            let is_gone = made.starts_with("ERROR 1146");
+            assert!(made == "600" || is_gone && !answered, "{create}, {syncs} syncs: {made}");
+            gone += u32::from(is_gone);
+            if outcome == Outcome::Done(()) {
+                break;
+            }
+        }
+        assert!(gone > 1, "{create}");
+    }
+}

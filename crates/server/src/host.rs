@@ -78,6 +78,14 @@ impl Host for ServerHost {
         schema::rows(&View { state: &state, session }, table, schema::Wanted::default())
     }
 
+    fn virtual_engine(&self, table: &TableDef) -> &'static str {
+        match schema::system::of(table) {
+            Some(known) if known.is_view => "VIEW",
+            Some(known) => known.engine(),
+            None => "MEMORY",
+        }
+    }
+
     fn virtual_names(&self, schema: &str) -> Vec<String> {
         schema::names(schema)
     }

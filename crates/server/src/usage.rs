@@ -68,8 +68,9 @@ impl Usage {
         }
         let used = accounts.entry(key.clone()).or_insert_with(Used::new);
         used.turn();
-        let own_max = u64::try_from(limits.at_once).unwrap_or(0);
-        if own_max > 0 && u64::from(used.now) >= own_max {
+        // A negative bound keeps everybody out.
+        let own_max = i64::from(limits.at_once);
+        if own_max != 0 && i64::from(used.now) >= own_max {
             return Err(errors::user_limit_reached(&account.user, "max_user_connections", own_max));
         }
         if own_max == 0 && max > 0 && u64::from(used.now) >= max {

@@ -293,6 +293,11 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
     if let Statement::CreateView(create) = statement {
         definer_of_view(session, catalog, create)?;
     }
+    if let Statement::Maintain(maintain) = statement
+        && !matches!(maintain.op, MaintainOp::Check | MaintainOp::Checksum)
+    {
+        maintain.tables.iter().try_for_each(|name| maintains_virtual(session, name))?;
+    }
     if session.access.global.has(P::OF_DATABASE) || catalog.accounts.unchecked {
         return Ok(());
     }
@@ -377,6 +382,19 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         }
         _ => Ok(()),
     }
+}
+
+/// Nobody may maintain what the server makes up without an account having been granted anything.
+fn maintains_virtual(session: &Session, name: &ObjectName) -> SqlResult<()> {
+    let schema = schema_of(session, name)?;
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return Err(database_denied(session, schema));
+    }
+    if schema.eq_ignore_ascii_case("performance_schema") {
+        let wanted = Privileges::SELECT.and(Privileges::INSERT);
+        return Err(denied_command(session, &wanted.list(), schema, &name.name));
+    }
+    Ok(())
 }
 
 fn references_of(action: &AlterAction) -> Option<&References> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, code, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast;
 
 use super::{Account, Accounts, PUBLIC, Privileges};
@@ -10,6 +10,8 @@ use crate::session::Session;
 
 /// Characters of a user's and of a role's name.
 const USER_CHARS_MAX: usize = 128;
+/// Characters of a name that is too long which its error shows.
+const SHOWN_CHARS: usize = 67;
 /// Characters of a host.
 const HOST_CHARS_MAX: usize = 255;
 
@@ -37,7 +39,7 @@ impl Name {
             ast::Account::Role(role) => Name { user: role.clone(), host: String::new(), is_role: true },
             ast::Account::CurrentRole => match &session.access.role {
                 Some(role) => Name { user: role.to_string(), host: String::new(), is_role: true },
-                None => return Err(errors::invalid_role("NONE")),
+                None => return Err(errors::malformed_definer()),
             },
         };
         check_length(&name.user, "user name", USER_CHARS_MAX)?;
@@ -74,18 +76,39 @@ pub(crate) fn check_length(text: &str, what: &str, max: usize) -> SqlResult<()> 
         return Err(errors::cannot_user("CREATE USER", text.replace('\0', "\\0")));
     }
     if text.chars().count() > max {
-        return Err(errors::too_long_string(text, what, max));
+        // MariaDB shows so many characters of it.
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        return Err(errors::too_long_string(format_args!("{shown}..."), what, max));
     }
     Ok(())
 }
 
-/// A role's name, or 1959.
-pub(crate) fn role_name(name: &str) -> SqlResult<()> {
+/// No role: what SET ROLE NONE and SET DEFAULT ROLE NONE choose.
+pub(crate) const NONE: &str = "NONE";
+
+/// A role's name as it is looked for: spaces at its end do not count, nor does the case of NONE and PUBLIC.
+pub(crate) fn plain_role(name: &str) -> &str {
+    let name = name.trim_end_matches(' ');
+    let special = [NONE, PUBLIC].into_iter().find(|special| name.eq_ignore_ascii_case(special));
+    special.unwrap_or(name)
+}
+
+/// The same of a role that a statement names; 1446 where the session has none that CURRENT_ROLE could be.
+pub(crate) fn role_name<'r>(session: &'r Session, role: &'r ast::RoleName) -> SqlResult<&'r str> {
+    match role {
+        ast::RoleName::Named(name) => Ok(plain_role(name)),
+        ast::RoleName::Current => session.access.role.as_deref().ok_or_else(errors::malformed_definer),
+    }
+}
+
+/// The same, or 1959 where no role can be called so.
+pub(crate) fn real_role<'r>(session: &'r Session, role: &'r ast::RoleName) -> SqlResult<&'r str> {
+    let name = role_name(session, role)?;
     check_length(name, "user name", USER_CHARS_MAX)?;
-    if name.is_empty() || name.eq_ignore_ascii_case("NONE") || name.eq_ignore_ascii_case(PUBLIC) {
+    if name.is_empty() || name == NONE || name == PUBLIC {
         return Err(errors::invalid_role(name));
     }
-    Ok(())
+    Ok(name)
 }
 
 /// 1227, unless the session has one of those privileges everywhere.
@@ -122,12 +145,7 @@ pub(crate) fn database_denied(session: &Session, database: &str) -> SqlError {
 
 /// 1959 of a role that is there but was not granted.
 #[cold]
-pub(crate) fn not_granted(session: &Session, role: &str) -> SqlError {
-    let access = &session.access;
-    SqlError {
-        code: code::INVALID_ROLE,
-        message: format!("User `{}`@`{}` has not been granted role `{role}`", access.user, access.host)
-            .into(),
-        ..errors::invalid_role(role)
-    }
+pub(crate) fn not_granted(user: &str, host: &str, role: &str) -> SqlError {
+    let message = format!("User `{user}`@`{host}` has not been granted role `{role}`");
+    SqlError { message: message.into(), ..errors::invalid_role(role) }
 }

@@ -139,7 +139,6 @@ impl Database {
                 account.databases.clear();
                 account.tables.clear();
                 account.roles.clear();
-                account.default_role = None;
                 edit.put(account);
             }
             Ok(outcome)
@@ -222,6 +221,11 @@ fn wanted(
             return Err(errors::not_supported_yet(format_args!("GRANT on a {kind}")));
         }
     };
+    if let Level::Database(database) | Level::Table(database, _) = &level
+        && database.eq_ignore_ascii_case("information_schema")
+    {
+        return Err(database_denied(session, database));
+    }
     let mut wanted = Wanted { whole: Privileges::NONE, columns: Vec::new(), level };
     for (words, columns) in privileges {
         let privilege = match words.as_str() {

@@ -216,6 +216,11 @@ impl Account {
         self.tables.get(&(Box::from(database), Box::from(table)))
     }
 
+    /// Whether it has the role that is its default one: that may have been taken back.
+    pub fn has_default_role(&self) -> bool {
+        self.roles.iter().any(|granted| Some(&granted.role) == self.default_role.as_ref())
+    }
+
     /// `'user'@'host'`, a role without a host: as messages name it.
     pub fn quoted(&self) -> String {
         if self.is_role { format!("'{}'", self.user) } else { format!("'{}'@'{}'", self.user, self.host) }

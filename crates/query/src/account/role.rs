@@ -6,8 +6,10 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 
 use super::change::{Edit, give_role};
-use super::expand::{Name, not_granted, require_manager, require_mysql, role_name};
-use super::{Account, Accounts, Granted, Privileges};
+use super::expand::{
+    NONE, Name, not_granted, plain_role, real_role, require_manager, require_mysql, role_name,
+};
+use super::{Account, Accounts, Granted, PUBLIC, Privileges};
 use crate::Database;
 use crate::session::Session;
 
@@ -18,11 +20,19 @@ impl Database {
         if create.or_replace {
             require_manager(session, &self.catalog().accounts, Privileges::DELETE)?;
         }
-        create.roles.iter().try_for_each(|role| role_name(role))?;
+        let unknown = |_| errors::cannot_user("CREATE ROLE", "CURRENT_ROLE");
+        let roles = create.roles.iter().map(|role| {
+            role_name(session, role).map_err(unknown)?;
+            Ok(real_role(session, role)?.to_string())
+        });
+        let roles = roles.collect::<SqlResult<Vec<String>>>()?;
         let admin = Name::of(session, create.admin.as_ref().unwrap_or(&ast::Account::CurrentUser))?;
+        if admin.user.is_empty() || create.admin.is_some() && plain_role(&admin.user) != admin.user {
+            return Err(errors::invalid_role(&admin.user));
+        }
         self.change_accounts(session, |edit, session| {
             let mut failed = Vec::new();
-            for name in &create.roles {
+            for name in &roles {
                 if let Some(known) = edit.accounts.role(name).cloned() {
                     if create.if_not_exists {
                         session.note(errors::role_create_exists(name));
@@ -38,7 +48,7 @@ impl Database {
                 let name = role.user.clone();
                 edit.put(role);
                 let Some(owner) = admin.find(&edit.accounts) else {
-                    session.warn(errors::password_no_match());
+                    session.note(errors::no_such_user(&admin.user, &admin.host));
                     continue;
                 };
                 let mut owner = Account::clone(owner);
@@ -53,16 +63,20 @@ impl Database {
     pub(crate) fn drop_roles(
         &self,
         session: &mut Session,
-        roles: &[String],
+        roles: &[ast::RoleName],
         if_exists: bool,
     ) -> SqlResult<()> {
         require_manager(session, &self.catalog().accounts, Privileges::DELETE)?;
+        let unknown = |_| errors::cannot_user("DROP ROLE", "CURRENT_ROLE");
+        let roles = roles.iter().map(|role| Ok(role_name(session, role).map_err(unknown)?.to_string()));
+        let roles = roles.collect::<SqlResult<Vec<String>>>()?;
         self.change_accounts(session, |edit, session| {
             let mut failed = Vec::new();
-            for name in roles {
-                match edit.accounts.role(name).cloned() {
+            for name in &roles {
+                match edit.accounts.role(name).filter(|_| name != PUBLIC).cloned() {
                     Some(role) => remove_role(edit, &role),
                     None if if_exists => session.note(errors::role_drop_exists(name)),
+                    None if name == PUBLIC => failed.push(name.clone()),
                     None => failed.push(format!("'{name}'")),
                 }
             }
@@ -74,13 +88,14 @@ impl Database {
     pub(crate) fn grant_role(
         &self,
         session: &mut Session,
-        role: &str,
+        role: &ast::RoleName,
         grant: &ast::Grant,
         revoke: bool,
     ) -> SqlResult<()> {
+        let role = real_role(session, role)?.to_string();
         self.change_accounts(session, |edit, session| {
-            let Some(role) = edit.accounts.role(role).map(|role| role.user.clone()) else {
-                return Err(errors::invalid_role(role));
+            let Some(role) = edit.accounts.role(&role).map(|role| role.user.clone()) else {
+                return Err(errors::invalid_role(&role));
             };
             if !may_grant(session, &edit.accounts, &role) {
                 let access = &session.access;
@@ -119,27 +134,30 @@ impl Database {
         })
     }
 
-    /// SET ROLE; none is NONE.
-    pub fn set_role(&self, session: &mut Session, role: Option<&str>) -> SqlResult<()> {
+    /// SET ROLE.
+    pub fn set_role(&self, session: &mut Session, role: &str) -> SqlResult<()> {
         let accounts = self.catalog().accounts.clone();
         if accounts.unchecked {
             return Err(errors::option_prevents_statement("--skip-grant-tables"));
         }
-        let role = match role {
-            None => None,
-            Some(name) => Some(available(session, &accounts, name)?),
+        let account = accounts.user(&session.access.user, &session.access.host);
+        let name = Name {
+            user: session.access.user.to_string(),
+            host: session.client_host.to_string(),
+            is_role: false,
         };
+        let role = available(session, &accounts, account, &name, plain_role(role))?;
         session.access.choose_role(&accounts, role);
         let database = session.database.clone();
         session.access.choose_database(&accounts, database.as_deref());
         Ok(())
     }
 
-    /// SET DEFAULT ROLE; none is NONE.
+    /// SET DEFAULT ROLE.
     pub fn set_default_role(
         &self,
         session: &mut Session,
-        role: Option<&str>,
+        role: &ast::RoleName,
         whose: Option<&ast::Account>,
     ) -> SqlResult<()> {
         self.refuse_unchecked()?;
@@ -148,21 +166,17 @@ impl Database {
         if !own {
             require_mysql(session, &self.catalog().accounts, Privileges::UPDATE)?;
         }
+        let role = match (role, &session.access.role) {
+            (ast::RoleName::Current, None) => NONE,
+            _ => role_name(session, role)?,
+        };
+        let role = role.to_string();
         self.change_accounts(session, |edit, session| {
-            let Some(account) = edit.accounts.user(&name.user, &name.host).cloned() else {
-                return Err(errors::password_no_match());
-            };
-            let role = match role {
-                None => None,
-                Some(role) if edit.accounts.role(role).is_none() => return Err(errors::invalid_role(role)),
-                Some(role) => Some(role),
-            };
-            if let Some(role) = role
-                && !edit.accounts.has_role(&account, role)
-            {
-                return Err(if own { not_granted(session, role) } else { other_not_granted(&account, role) });
+            let account = edit.accounts.user(&name.user, &name.host);
+            let default_role = available(session, &edit.accounts, account, &name, &role)?;
+            if let Some(account) = account.map(|account| Account::clone(account)) {
+                edit.put(Account { default_role, ..account });
             }
-            edit.put(Account { default_role: role.map(Arc::from), ..Account::clone(&account) });
             Ok(Ok(()))
         })
     }
@@ -172,25 +186,28 @@ fn complain(operation: &str, failed: &[String]) -> SqlResult<()> {
     if failed.is_empty() { Ok(()) } else { Err(errors::cannot_user(operation, failed.join(","))) }
 }
 
-fn other_not_granted(account: &Account, role: &str) -> keel_base::SqlError {
-    let message = format!("User `{}`@`{}` has not been granted role `{role}`", account.user, account.host);
-    keel_base::SqlError { message: message.into(), ..errors::invalid_role(role) }
-}
-
-/// The role, if the session's account has it.
-fn available(session: &Session, accounts: &Accounts, name: &str) -> SqlResult<Arc<str>> {
-    let role = accounts.role(name).ok_or_else(|| errors::invalid_role(name))?;
-    let account = accounts.user(&session.access.user, &session.access.host);
+/// The role that an account may choose, of which an error speaks by `name`: one that it has by itself, since roles of roles
+/// come with those.
+fn available(
+    session: &Session,
+    accounts: &Accounts,
+    account: Option<&Arc<Account>>,
+    name: &Name,
+    role: &str,
+) -> SqlResult<Option<Arc<str>>> {
+    if role == NONE {
+        return if account.is_some() { Ok(None) } else { Err(errors::invalid_current_user()) };
+    }
+    let role = accounts.role(role).filter(|_| role != PUBLIC).ok_or_else(|| errors::invalid_role(role))?;
     let is_own = |account: &&Arc<Account>| account.roles.iter().any(|granted| *granted.role == *role.user);
-    match account.is_some_and(|account| accounts.has_role(account, name)) {
-        true if account.filter(is_own).is_some() => Ok(role.user.clone()),
-        // Roles of roles come with those.
-        true => Err(not_granted(session, name)),
-        // Who may read `mysql` may know that there is such a role.
-        false if require_mysql(session, accounts, Privileges::SELECT).is_ok() => {
-            Err(not_granted(session, name))
-        }
-        false => Err(errors::invalid_role(name)),
+    if account.filter(is_own).is_some() {
+        return Ok(Some(role.user.clone()));
+    }
+    // Who may read `mysql`, or has the role by others, may know that there is such a role.
+    let comes_with = account.is_some_and(|account| accounts.has_role(account, &role.user));
+    match comes_with || require_mysql(session, accounts, Privileges::SELECT).is_ok() {
+        true => Err(not_granted(&name.user, &name.host, &role.user)),
+        false => Err(errors::invalid_role(&role.user)),
     }
 }
 
@@ -225,16 +242,12 @@ fn take_role(edit: &mut Edit, account: &Account, role: &Arc<str>, admin_only: bo
     true
 }
 
-/// Drops a role, which nobody has any more.
+/// Drops a role, which nobody has any more. Who has it as the default role gets one of that name again with the next grant.
 fn remove_role(edit: &mut Edit, role: &Arc<Account>) {
     edit.remove(role);
     edit.each(|account| {
         let had = account.roles.len();
         account.roles.retain(|Granted { role: name, .. }| *name != role.user);
-        let was_default = account.default_role.as_deref() == Some(&*role.user);
-        if was_default {
-            account.default_role = None;
-        }
-        was_default || account.roles.len() != had
+        account.roles.len() != had
     });
 }

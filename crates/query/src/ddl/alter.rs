@@ -13,7 +13,7 @@ use super::columns::{self, ColumnContext};
 use super::copy::Copied;
 use super::database::choose_collation;
 use super::lost::{LostPart, NOWHERE};
-use super::renames::Renames;
+use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
@@ -88,6 +88,7 @@ impl Database {
         let mut alteration = Alteration::of(&table);
         let mut actions = conditional::strike(session, &alteration.record, &alter.actions);
         actions.sort_by_key(|action| rank(action));
+        renames::check_once(&table, &actions)?;
         let (going, rest) = actions.split_at(actions.partition_point(|action| rank(action) < RANK_OF_REST));
         going.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
         alteration.drop_checks()?;
@@ -96,7 +97,8 @@ impl Database {
             let action = renames.make_way(&table, &mut alteration.record, action, &rest[place + 1..])?;
             self.apply(session, &table, &mut alteration, &action)?;
         }
-        engine_options::check_altered(session, &table.options, &alteration.record.options)?;
+        let named: Vec<TableOption> = alter.actions.iter().filter_map(option_of).cloned().collect();
+        engine_options::check_altered(session, &table.options, &alteration.record.options, &named)?;
         alteration.settle_parts()?;
         if alteration.record.columns.is_empty() {
             return Err(errors::cant_remove_all_fields());
@@ -135,13 +137,18 @@ impl Database {
     }
 
     /// Makes a table anew, without the room that dropped rows have left. What was open is committed already.
-    pub(crate) fn rebuild(&self, session: &mut Session, table: &ast::ObjectName) -> SqlResult<()> {
+    pub(crate) fn rebuild(
+        &self,
+        session: &mut Session,
+        table: &ast::ObjectName,
+        wait: Option<&LockWait>,
+    ) -> SqlResult<()> {
         let alter = ast::AlterTable {
             online: false,
             ignore: false,
             if_exists: false,
             table: table.clone(),
-            wait: None,
+            wait: wait.cloned(),
             actions: vec![AlterAction::Force],
         };
         self.alter_table(session, &alter).map(drop)
@@ -248,7 +255,14 @@ impl Database {
                 alteration.copies = true;
                 Ok(())
             }
-            AlterAction::OrderBy(columns) => columns.iter().try_for_each(|column| alteration.has(column)),
+            AlterAction::OrderBy(columns) => {
+                alteration.copies = true;
+                // Rows that lie in the order of a key stay so, whatever is named.
+                match table.record().clustered() {
+                    Some(_) => Ok(()),
+                    None => columns.iter().try_for_each(|column| has(table, column)),
+                }
+            }
             AlterAction::EnableKeys(_) | AlterAction::Algorithm(_) | AlterAction::Lock(_) => Ok(()),
             AlterAction::AddCheck(check) => {
                 // Rows that are there are tested as they are copied.
@@ -434,17 +448,6 @@ impl Alteration {
             session.note(error);
         }
         Ok(found)
-    }
-
-    /// A column of ORDER BY must be there.
-    fn has(&self, name: &ast::ColumnName) -> SqlResult<()> {
-        let schema = name.db.as_deref().is_none_or(|db| db.eq_ignore_ascii_case(&self.record.schema));
-        let table = name.table.as_deref().is_none_or(|table| table.eq_ignore_ascii_case(&self.record.name));
-        if schema && table && self.column(&name.column).is_some() {
-            return Ok(());
-        }
-        let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
-        Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
     }
 
     /// What InnoDB says of actions that do nothing to it: ENABLE and DISABLE KEYS where some key is not unique, ORDER BY where
@@ -787,6 +790,7 @@ impl Alteration {
     ) -> SqlResult<()> {
         let mut old = self.record.indexes.iter_mut().filter(|index| self.kept_indexes.contains(&index.name));
         match old.find(|index| names::same(&index.name, name)) {
+            Some(index) if index.kind == IndexKind::Primary => Err(errors::pk_index_cant_be_ignored()),
             Some(index) => {
                 index.options.ignored = ignored;
                 Ok(())
@@ -861,4 +865,22 @@ fn widened(kind: TypeKind, from: CollationId, to: CollationId) -> TypeKind {
         TypeKind::MediumText if new > old => TypeKind::LongText,
         kind => kind,
     }
+}
+
+fn option_of(action: &AlterAction) -> Option<&TableOption> {
+    match action {
+        AlterAction::Option(option) => Some(option),
+        _ => None,
+    }
+}
+
+/// A column of ORDER BY must be there before the statement.
+fn has(table: &TableDef, name: &ast::ColumnName) -> SqlResult<()> {
+    let of_schema = name.db.as_deref().is_none_or(|db| db.eq_ignore_ascii_case(&table.schema));
+    let of_table = name.table.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(&table.name));
+    if of_schema && of_table && table.column_index(&name.column).is_some() {
+        return Ok(());
+    }
+    let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
+    Err(errors::bad_field(parts.into_iter().flatten().collect::<Vec<_>>().join("."), "ORDER BY"))
 }

@@ -1,6 +1,8 @@
 //! CREATE TABLE.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
@@ -18,6 +20,7 @@ use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
 use crate::expr::typing;
+use crate::mdl::Owned;
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
@@ -108,11 +111,16 @@ impl Database {
             None => self.record_of(session, home, create, params)?,
         };
         let first = self.first_row(session, create, &record)?;
-        let table = self.make_table(session, record, first.as_ref(), next_auto)?;
-        match &create.select {
-            Some(select) => self.fill(session, select, &table, params),
-            None => Ok(Completion::default()),
-        }
+        let shared = Arc::new(Shared::default());
+        let Some(select) = &create.select else {
+            self.make_table(session, record, shared, first.as_ref(), next_auto, false)?;
+            return Ok(Completion::default());
+        };
+        // Nobody else uses the table before it has its rows.
+        let mut owned = Owned::default();
+        owned.take(&shared.lock, session, Duration::ZERO)?;
+        let table = self.make_table(session, record, shared, None, next_auto, true)?;
+        self.fill(session, select, &table, params)
     }
 
     /// Whether what takes a table's place can be made without it: what it is to be like is there, and its query can be bound.
@@ -147,7 +155,8 @@ impl Database {
         Ok(())
     }
 
-    /// CREATE TABLE ... SELECT: inserts the rows; the table goes again if that fails.
+    /// CREATE TABLE ... SELECT: inserts the rows; the table goes again if that fails, and at the next start if a crash comes
+    /// before it is finished.
     fn fill(
         &self,
         session: &mut Session,
@@ -155,22 +164,38 @@ impl Database {
         table: &Arc<TableDef>,
         params: &[Value],
     ) -> SqlResult<Completion> {
-        let filled = match session.temporary.is_empty() {
-            true => {
-                let name = ObjectName { db: Some(table.schema.to_string()), name: table.name.to_string() };
-                self.insert_rows(session, select, name, params)
+        let filled =
+            catch_unwind(AssertUnwindSafe(|| self.fill_in_the_making(session, select, table, params)));
+        let filled = match filled {
+            Ok(filled) => filled,
+            Err(panic) => {
+                // What was inserted goes with the session, behind which the table is as good as any.
+                let _ = self.finish(session, table);
+                resume_unwind(panic)
             }
-            // A temporary table may hide this one.
-            false => self.fill_in_the_making(session, select, table, params),
         };
-        if filled.is_err() {
+        let finished = filled.and_then(|filled| {
+            self.commit(session)?;
+            self.finish(session, table)?;
+            Ok(filled)
+        });
+        if finished.is_err() {
             let interrupt = session.interrupt.clone();
-            interrupt.held_off(|| self.drop_one(session, table))?;
+            interrupt.held_off(|| {
+                self.rollback(session)?;
+                self.drop_unfinished(session, table)
+            })?;
         }
-        filled
+        finished
     }
 
-    /// The same into a table that statements do not find by its name, or not yet.
+    fn finish(&self, session: &Session, table: &TableDef) -> SqlResult<()> {
+        let mut definition = self.definition(session)?;
+        definition.finish(table)?;
+        definition.commit()
+    }
+
+    /// Inserts the rows into a table that statements do not find by its name, or not yet.
     pub(super) fn fill_in_the_making(
         &self,
         session: &mut Session,
@@ -264,13 +289,15 @@ impl Database {
             .collect())
     }
 
-    /// Makes the trees of a new table and shows it.
+    /// Makes the trees of a new table and shows it; one that is `unfinished` goes at the next start.
     fn make_table(
         &self,
         session: &mut Session,
         mut record: TableRecord,
+        shared: Arc<Shared>,
         first: Option<&sequence::Values>,
         next_auto: u64,
+        unfinished: bool,
     ) -> SqlResult<Arc<TableDef>> {
         let catalog = self.catalog();
         let parents = record.foreign_keys.iter();
@@ -287,7 +314,10 @@ impl Database {
         record.version = definition.catalog.version + 1;
         let id = record.id;
         record.make_trees(|| definition.create_tree(id))?;
-        let table = definition.put_table(record, Arc::new(Shared::default()))?;
+        let table = definition.put_table(record, shared)?;
+        if unfinished {
+            definition.begin_filling(&table)?;
+        }
         if let Some(first) = first {
             definition.write_sequence(&table, first)?;
         }
@@ -400,7 +430,7 @@ impl Database {
         }
         keys.iter().try_for_each(|key| engine_options::check_key(session, key))?;
         engine_options::keep_all(session, &mut options, &create.options)?;
-        engine_options::check_new(session, &home.name, &create.name.name, &options)?;
+        engine_options::check_new(session, &home.name, &create.name.name, &options, &create.options)?;
         columns::check_defaults(session, &catalog, &columns)?;
         keys::sort(&columns, &mut indexes);
         keys::check_auto(&columns, &indexes)?;
@@ -615,6 +645,10 @@ fn keep_other(options: &mut TableOptions, name: &str, value: &ByteStr) {
     let mut text = value.to_text();
     if matches!(name, "MAX_ROWS" | "MIN_ROWS") && text.parse().is_ok_and(|rows: u64| rows > ROWS_SHOWN_MAX) {
         text = ROWS_SHOWN_MAX.to_string();
+    }
+    if let Some(size) = text.parse::<u64>().ok().filter(|_| name == "KEY_BLOCK_SIZE") {
+        // MariaDB keeps 16 bits.
+        text = (size & u64::from(u16::MAX)).to_string();
     }
     const ZERO_SAYS: [&str; 5] =
         ["PACK_KEYS", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "PAGE_CHECKSUM", "TRANSACTIONAL"];

@@ -84,6 +84,15 @@ impl Database {
         }
     }
 
+    /// Drops a table that has not been finished, of which the session has the lock.
+    pub(super) fn drop_unfinished(&self, session: &Session, table: &TableDef) -> SqlResult<()> {
+        let mut definition = self.definition(session)?;
+        definition.drop_trees(&table.record().trees())?;
+        definition.finish(table)?;
+        definition.remove_table(table)?;
+        definition.commit()
+    }
+
     /// Drops tables but those that foreign keys of others refer to; says whether there were such. None, and nothing done, if
     /// one of them was changed meanwhile.
     fn drop_all(

@@ -14,6 +14,8 @@ use crate::session::Session;
 const WRONG_OPTIONS: u16 = 140;
 /// The highest level of compression.
 const LEVEL_MAX: u64 = 9;
+/// InnoDB's values of KEY_BLOCK_SIZE.
+const BLOCK_SIZES: [u32; 5] = [1, 2, 4, 8, 16];
 const TRUTHS: [&str; 6] = ["ON", "OFF", "YES", "NO", "1", "0"];
 
 /// Keeps the options of a table that an engine names.
@@ -90,6 +92,28 @@ fn fault(options: &TableOptions) -> Option<(String, &'static str)> {
     Some((format!("PAGE_COMPRESSED table can't have {with}"), "PAGE_COMPRESSED"))
 }
 
+/// What InnoDB says to a KEY_BLOCK_SIZE that there is not, or that a row format has not; nothing where a session is not strict
+/// about it, or `named` names another engine.
+fn wrong_block_size(session: &Session, options: &TableOptions, named: &[TableOption]) -> Option<SqlError> {
+    let other =
+        |o: &TableOption| matches!(o, TableOption::Engine(name) if !name.eq_ignore_ascii_case("innodb"));
+    let size = options.key_block_size()?;
+    if !session.vars.innodb_strict || named.iter().any(other) {
+        return None;
+    }
+    let text = match options.row_format.as_deref() {
+        _ if !BLOCK_SIZES.contains(&size) => {
+            format!("invalid KEY_BLOCK_SIZE = {size}. Valid values are [1, 2, 4, 8, 16]")
+        }
+        Some(format @ ("DYNAMIC" | "COMPACT" | "REDUNDANT")) => {
+            format!("cannot specify ROW_FORMAT = {format} with KEY_BLOCK_SIZE.")
+        }
+        _ => return None,
+    };
+    let error = errors::illegal_ha_create_option("InnoDB", "KEY_BLOCK_SIZE");
+    Some(SqlError { message: format!("InnoDB: {text}").into(), ..error })
+}
+
 fn warn(session: &mut Session, text: String) {
     let message = format!("InnoDB: {text}").into();
     session.push_warning(Warning { level: Level::Warning, code: WRONG_OPTIONS, message });
@@ -101,7 +125,12 @@ pub(super) fn check_new(
     schema: &str,
     table: &str,
     options: &TableOptions,
+    named: &[TableOption],
 ) -> SqlResult<()> {
+    if let Some(warning) = wrong_block_size(session, options, named) {
+        session.warn(warning);
+        return Err(foreign::wrong_options(session, schema, table));
+    }
     let Some((text, _)) = fault(options) else { return Ok(()) };
     warn(session, text);
     Err(foreign::wrong_options(session, schema, table))
@@ -112,7 +141,13 @@ pub(super) fn check_altered(
     session: &mut Session,
     before: &TableOptions,
     now: &TableOptions,
+    named: &[TableOption],
 ) -> SqlResult<()> {
+    let sizes = (before.key_block_size(), &before.row_format) != (now.key_block_size(), &now.row_format);
+    if let Some(warning) = wrong_block_size(session, now, named).filter(|_| sizes) {
+        session.warn(warning);
+        return Err(errors::illegal_ha_create_option("InnoDB", "KEY_BLOCK_SIZE"));
+    }
     let Some((text, name)) = fault(now).filter(|_| before != now) else { return Ok(()) };
     warn(session, text);
     Err(errors::illegal_ha_create_option("InnoDB", name))

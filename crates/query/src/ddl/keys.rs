@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, TreeId, errors};
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
+use keel_value::{SqlType, TypeKind};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use crate::catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
@@ -232,7 +233,9 @@ fn prefix(
 ) -> SqlResult<(Option<u32>, u64)> {
     let ty = &column.ty;
     if !ty.is_string() {
-        if part.length.is_some() {
+        // As many octets as it has are the whole of it.
+        let whole = stored_octets(ty);
+        if part.length.is_some_and(|length| Some(length) != whole) {
             return Err(errors::wrong_sub_key());
         }
         return Ok((None, 8));
@@ -258,6 +261,18 @@ fn prefix(
     }
     let prefix = (asked < whole).then_some(asked);
     Ok((prefix, octets))
+}
+
+/// Octets that MariaDB stores an integer in; none of other types.
+fn stored_octets(ty: &SqlType) -> Option<u64> {
+    Some(match ty.kind {
+        TypeKind::TinyInt => 1,
+        TypeKind::SmallInt => 2,
+        TypeKind::MediumInt => 3,
+        TypeKind::Int => 4,
+        TypeKind::BigInt => 8,
+        _ => return None,
+    })
 }
 
 /// Octets of a character of a string column's keys at most.

@@ -277,6 +277,16 @@ impl Definition<'_> {
         Ok(())
     }
 
+    /// Has the next start drop a table, unless it is finished.
+    fn begin_filling(&mut self, table: &TableDef) -> SqlResult<()> {
+        self.database.catalog_tree().put_unfinished(&mut self.txn, &table.schema, &table.name)
+    }
+
+    /// The table has its rows, or goes.
+    fn finish(&mut self, table: &TableDef) -> SqlResult<()> {
+        self.database.catalog_tree().remove_unfinished(&mut self.txn, &table.schema, &table.name)
+    }
+
     fn remove_table(&mut self, table: &TableDef) -> SqlResult<()> {
         self.database.catalog_tree().remove_table(&mut self.txn, &table.schema, &table.name)?;
         self.catalog.remove_table(&table.schema, &table.name);

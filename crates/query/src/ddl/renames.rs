@@ -61,6 +61,36 @@ impl Renames {
     }
 }
 
+/// 1054 where an action names a column that another one changes, renames or gives a default: each is found once, by the name
+/// that it had.
+pub fn check_once(table: &TableDef, actions: &[&AlterAction]) -> SqlResult<()> {
+    let is_added = |name: &str| {
+        let adds = |action: &&AlterAction| matches!(action, AlterAction::AddColumn { column, .. } if names::same(&column.name, name));
+        actions.iter().any(adds)
+    };
+    let becomes = |name: &str| {
+        let mut renames = actions.iter().copied().filter_map(of);
+        renames.any(|(old, new)| names::same(new, name) && !names::same(old, new))
+    };
+    let mut named: Vec<&str> = Vec::new();
+    for action in actions {
+        let name = match action {
+            AlterAction::ChangeColumn { old, .. } | AlterAction::RenameColumn { old, .. } => old,
+            AlterAction::SetDefault { name, .. } => name,
+            _ => continue,
+        };
+        let is_there = table.column_index(name).is_some();
+        let again = named.iter().any(|other| names::same(other, name));
+        if again || !is_there && !is_added(name) && becomes(name) {
+            return Err(errors::bad_field(name, &*table.name));
+        }
+        if is_there {
+            named.push(name);
+        }
+    }
+    Ok(())
+}
+
 fn has(record: &TableRecord, name: &str) -> bool {
     record.columns.iter().any(|column| names::same(&column.name, name))
 }

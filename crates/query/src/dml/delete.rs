@@ -8,7 +8,7 @@ use keel_storage::{Change, Changed};
 use keel_value::Value;
 
 use super::filter::{Single, Targets, row_bytes, single_table};
-use super::foreign::{Doing, Family, is_of_foreign_key};
+use super::foreign::{Doing, Family, passes_over};
 use super::returning::{self, Returning, Sender};
 use super::rows::{self, RowBuffers};
 use super::through;
@@ -163,14 +163,16 @@ fn all(
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
         let savepoint = (plan.ignore && ties.is_some()).then(|| txn.savepoint());
         match (rows::delete(table, txn, primary, row_bytes(&frame), buffers, ties.as_ref()), savepoint) {
-            (Ok(()), _) => affected_rows += 1,
-            (Err(error), Some(savepoint)) if is_of_foreign_key(&error) => {
-                txn.rollback_to(savepoint).map_err(engine_error)?;
-                session.warn(error);
+            (Ok(()), _) => {
+                affected_rows += 1;
+                Ok(())
             }
-            (Err(error), _) => return Err(error),
+            (Err(error), Some(savepoint)) => {
+                txn.rollback_to(savepoint).map_err(engine_error)?;
+                if passes_over(session, &error) { Ok(()) } else { Err(error) }
+            }
+            (Err(error), None) => Err(error),
         }
-        Ok(())
     })?;
     Ok(affected_rows)
 }

@@ -15,7 +15,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_storage::runtime::fiber;
 use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
 use keel_value::row::RowRef;
@@ -30,7 +30,7 @@ use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
 use crate::engine_error;
 use crate::session::Session;
 
-/// How many changes may follow from each other.
+/// How many changes may follow from each other, the statement's own included.
 const DEPTH_MAX: usize = 15;
 
 /// The tables that foreign keys tie to one that a statement changes; that one is the first.
@@ -315,7 +315,7 @@ impl<'f> Ties<'f> {
             primary.extend_from_slice(if own { entry } else { clustered_key(index, entry) });
             fiber::tick();
             // Only where a row is there is anything to follow.
-            if ties.depth > DEPTH_MAX {
+            if ties.depth >= DEPTH_MAX {
                 return Err(errors::get_errmsg(DEPTH_EXCEEDED, &child.failure, "InnoDB"));
             }
             if !rows::lock_row(&child.table, txn, &primary, &mut old)? {
@@ -409,15 +409,32 @@ impl Work<'_, '_> {
 /// The number of the engine's error where cascades follow from each other too often.
 const DEPTH_EXCEEDED: u16 = 193;
 
-/// Says more about an error of a cascade.
-pub(crate) fn explain(session: &mut Session, error: &SqlError) {
-    if error.code == code::GET_ERRMSG {
-        let message = format!(
-            "InnoDB: Cannot delete/update rows with cascading foreign key constraints that exceed max depth of {DEPTH_MAX}. \
-             Please drop extra constraints and try again"
-        );
-        session.push_warning(Warning { level: Level::Warning, code: 152, message: message.into() });
+/// Says more about an error of a cascade: a warning, which is the error itself where warnings are errors.
+pub(crate) fn explain(session: &mut Session, strict: bool, error: SqlError) -> SqlError {
+    if error.code != code::GET_ERRMSG {
+        return error;
     }
+    let reason = errors::cascades_too_deep(DEPTH_MAX);
+    if !strict {
+        session.warn(reason);
+        return error;
+    }
+    session.push_error(&reason);
+    session.push_error(&error);
+    reason
+}
+
+/// Warns of an error that keeps DELETE IGNORE from deleting a row; false if it is another one.
+pub(super) fn passes_over(session: &mut Session, error: &SqlError) -> bool {
+    let too_deep = error.code == code::GET_ERRMSG;
+    if !too_deep && !is_of_foreign_key(error) {
+        return false;
+    }
+    if too_deep {
+        session.warn(errors::cascades_too_deep(DEPTH_MAX));
+    }
+    session.warn(error.clone());
+    true
 }
 
 /// Whether it says that a foreign key keeps a row from what was to be done with it.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::Inspection;
 use crate::account::{Account, record};
-use crate::catalog::store::{CATALOG_NOTE, is_of_table, read_table, read_view};
+use crate::catalog::store::{CATALOG_NOTE, UNFINISHED, is_of_table, read_names, read_table, read_view};
 use crate::catalog::{Schema, TableDef, View, codec};
 
 const REGISTRY: TreeId = TreeId(1);
@@ -134,6 +134,12 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
         Some((&record::KEY, names)) => {
             let account = record::decode(names, row).ok_or("an account's record cannot be read")?;
             known.accounts.push(account);
+        }
+        // Its key comes behind the table's. The next start drops the table.
+        Some((&UNFINISHED, names)) => {
+            let unfinished =
+                read_names(names).map_err(|_| "the name of an unfinished table cannot be read")?;
+            known.tables.retain(|table| (&*table.schema, &*table.name) != unfinished);
         }
         _ => return Err("a record of unknown kind"),
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_storage::Read;
-use keel_storage::runtime::{fiber, time};
+use keel_storage::runtime::fiber;
 use keel_value::row::Layout;
 
 use crate::access::{AccessChoice, AccessPath, TableReader};
@@ -309,10 +309,9 @@ impl<'p> Runner<'p> {
             Runner::Derived { rows, .. } => rows.open(session, frame)?,
             Runner::Function { run, .. } => run.open(session, frame)?,
             Runner::Counted { counts, inner } => {
-                let began = time::now();
-                counts.begin();
+                let timed = counts.begin_timed();
                 inner.open(session, frame)?;
-                counts.spend(began);
+                counts.end(timed);
             }
             Runner::Distinct(distinct) => distinct.open(session, frame)?,
             Runner::Join(join) => {
@@ -415,9 +414,9 @@ fn counted(
     session: &mut Session,
     frame: &mut FrameBuffer<'_>,
 ) -> SqlResult<bool> {
-    let began = time::now();
+    let timed = counts.call();
     let found = inner.advance(session, frame, counts)?;
-    counts.spend(began);
+    counts.end(timed);
     if found {
         counts.pass();
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_storage::runtime::time;
 use keel_value::Value;
 
 use super::{Body, Limits, RowOutput, SelectPlan};
@@ -145,10 +144,9 @@ fn body(
         Body::Working(working) => working.run(session, output),
     };
     let Some(counts) = &plan.counts else { return run() };
-    let began = time::now();
-    counts.begin();
+    let timed = counts.begin_timed();
     let counted = run();
-    counts.spend(began);
+    counts.end(timed);
     counts.read_all(*counted.as_ref().unwrap_or(&0));
     counted
 }

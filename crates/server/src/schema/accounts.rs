@@ -136,13 +136,14 @@ fn applicable_roles(view: &View<'_>, rows: &mut RowMaker<'_>) {
 
 fn enabled_roles(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let catalog = view.state.database().catalog();
-    match &view.session.access.role {
-        None => rows.row([("ROLE_NAME", Value::Null)]),
-        Some(role) => {
-            for role in catalog.accounts.closure(role) {
-                rows.row([("ROLE_NAME", text(&role.user))]);
-            }
-        }
+    let role = view.session.access.role.as_ref();
+    let enabled = role.map(|role| catalog.accounts.closure(role)).unwrap_or_default();
+    // A role that was dropped meanwhile enables none.
+    if enabled.is_empty() {
+        rows.row([("ROLE_NAME", Value::Null)]);
+    }
+    for role in enabled {
+        rows.row([("ROLE_NAME", text(&role.user))]);
     }
 }
 

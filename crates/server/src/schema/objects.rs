@@ -274,7 +274,9 @@ fn row_format(table: &TableDef) -> String {
     if table.is_sequence() {
         return "Fixed".into();
     }
-    let Some(format) = &table.options.row_format else { return "Dynamic".into() };
+    let Some(format) = &table.options.row_format else {
+        return if table.options.key_block_size().is_some() { "Compressed" } else { "Dynamic" }.into();
+    };
     let mut name = format.to_ascii_lowercase();
     if let Some(first) = name.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -377,9 +377,8 @@ impl ClientSession {
 
     fn choose_default_role(&self, access: &mut Access, account: &Account) {
         let catalog = self.core.state.database().catalog();
-        let role = account.default_role.as_ref();
-        if let Some(role) = role.filter(|role| catalog.accounts.has_role(account, role)) {
-            access.choose_role(&catalog.accounts, Some(role.clone()));
+        if account.has_default_role() {
+            access.choose_role(&catalog.accounts, account.default_role.clone());
         }
     }
 

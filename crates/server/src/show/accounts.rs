@@ -30,8 +30,8 @@ fn check(core: &Core, accounts: &Accounts, whose: Option<&ast::Account>) -> SqlR
     let own = match whose {
         None | Some(ast::Account::CurrentUser | ast::Account::CurrentRole) => true,
         Some(ast::Account::User { user, host }) => {
-            let has = |role: &str| access.holders(accounts).iter().any(|a| a.is_role && *a.user == *role);
-            (*user == *access.user && *host == *access.host) || (host == "%" && has(user))
+            let is_role = access.role.as_deref() == Some(user);
+            (*user == *access.user && *host == *access.host) || (host == "%" && is_role)
         }
         Some(ast::Account::Role(_)) => false,
     };
@@ -56,14 +56,16 @@ pub fn grants(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
         true => show::grants_of_role(accounts, &account.user),
         false => show::own_grants(account),
     };
-    if whose.is_none_or(|whose| *whose == ast::Account::CurrentUser) {
-        if let Some(role) = &core.sql.access.role {
-            lines.extend(show::grants_of_role(accounts, role));
-        }
+    if whose.is_none()
+        && let Some(role) = &core.sql.access.role
+    {
+        lines.extend(show::grants_of_role(accounts, role));
+    }
+    if !account.is_role {
         lines.extend(show::default_role(account));
+    }
+    if whose.is_none() {
         lines.extend(show::grants_of_role(accounts, PUBLIC));
-    } else if !account.is_role {
-        lines.extend(show::default_role(account));
     }
     let title = format!("Grants for {}", show::title(account));
     let rows = lines.into_iter().map(|line| vec![text(line)]).collect();
@@ -73,8 +75,11 @@ pub fn grants(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
 /// SHOW CREATE USER.
 pub fn create_user(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
     let catalog = core.state.database().catalog();
-    check(core, &catalog.accounts, whose)?;
     let account = find(core, &catalog.accounts, whose).filter(|account| !account.is_role);
+    if account.is_none() {
+        see::require_mysql(&core.sql, &catalog.accounts, Privileges::SELECT)?;
+    }
+    check(core, &catalog.accounts, whose)?;
     let account = account.ok_or_else(errors::password_no_match)?;
     let title = format!("CREATE USER for {}", show::title(account));
     Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(show::create_user(account))]]))

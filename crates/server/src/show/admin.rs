@@ -81,13 +81,13 @@ pub fn rows(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::BinaryLogs => Err(errors::no_binary_logging()),
         ShowKind::BinlogEvents => Ok(empty(&[
             ("Log_name", varchar(20)),
-            ("Pos", SqlType::new(TypeKind::BigInt).with_length(11)),
+            ("Pos", unsigned(TypeKind::BigInt, 21)),
             ("Event_type", varchar(20)),
             ("Server_id", unsigned(TypeKind::Int, 10)),
-            ("End_log_pos", SqlType::new(TypeKind::BigInt).with_length(11)),
+            ("End_log_pos", unsigned(TypeKind::BigInt, 21)),
             ("Info", varchar(20)),
         ])),
-        ShowKind::ReplicaStatus { .. } => Ok(replica_status()),
+        ShowKind::ReplicaStatus { all } => Ok(replica_status(*all)),
         ShowKind::ReplicaHosts => Ok(empty(&[
             ("Server_id", unsigned(TypeKind::Int, 10)),
             ("Host", varchar(20)),
@@ -202,7 +202,12 @@ const INFO_CHARS: usize = 100;
 
 /// SHOW PROCESSLIST.
 pub fn processlist(core: &Core, full: bool) -> Rows {
-    let info_chars = if full { 65_535 } else { INFO_CHARS as u32 };
+    let packet = core.sql.vars.max_allowed_packet;
+    let info = match full {
+        // Three octets for each character, as in MariaDB.
+        true => SqlType::new(TypeKind::LongText).with_length((packet * 3).min(u64::from(u32::MAX)) as u32),
+        false => varchar(INFO_CHARS as u32),
+    };
     let columns = vec![
         Plain("Id", integer(TypeKind::BigInt, 11), false),
         Plain("User", varchar(128), false),
@@ -211,7 +216,7 @@ pub fn processlist(core: &Core, full: bool) -> Rows {
         Plain("Command", varchar(16), false),
         Plain("Time", integer(TypeKind::Int, 7), false),
         Plain("State", varchar(30), true),
-        Plain("Info", varchar(info_chars), true),
+        Plain("Info", info, true),
         Plain("Progress", SqlType::double().with_length(7).with_decimals(3), false),
     ];
     let sees_all = core.sql.access.global.has(Privileges::PROCESS);
@@ -306,45 +311,104 @@ pub fn help() -> Rows {
     empty(&[("name", varchar(64)), ("is_it_category", varchar(1))])
 }
 
-/// Columns of SHOW SLAVE STATUS: name and length, numbers without one.
-const REPLICA_STATUS: &[(&str, u32)] = &[
-    ("Slave_IO_State", 30),
-    ("Master_Host", 766),
-    ("Master_User", 385),
-    ("Master_Port", 0),
-    ("Connect_Retry", 0),
-    ("Master_Log_File", 512),
-    ("Read_Master_Log_Pos", 0),
-    ("Relay_Log_File", 512),
-    ("Relay_Log_Pos", 0),
-    ("Relay_Master_Log_File", 512),
-    ("Slave_IO_Running", 3),
-    ("Slave_SQL_Running", 3),
-    ("Last_Errno", 0),
-    ("Last_Error", 20),
-    ("Skip_Counter", 0),
-    ("Exec_Master_Log_Pos", 0),
-    ("Seconds_Behind_Master", 0),
-    ("Last_IO_Errno", 0),
-    ("Last_IO_Error", 20),
-    ("Last_SQL_Errno", 0),
-    ("Last_SQL_Error", 20),
-    ("Master_Server_Id", 0),
-    ("Using_Gtid", 11),
-    ("Gtid_IO_Pos", 30),
-    ("SQL_Delay", 0),
-    ("Slave_SQL_Running_State", 20),
-];
+/// A column of SHOW SLAVE STATUS, with its length.
+#[derive(Clone, Copy)]
+enum Of {
+    Text(u32),
+    Int(u32),
+    BigInt(u32),
+    Double(u32),
+}
 
-fn replica_status() -> Rows {
-    let columns = REPLICA_STATUS
-        .iter()
-        .map(|(name, length)| {
-            let ty = if *length == 0 { unsigned(TypeKind::BigInt, 10) } else { varchar(*length) };
-            Plain(name, ty, false)
-        })
-        .collect();
-    Rows::plain(columns, Vec::new())
+/// Columns of SHOW ALL SLAVES STATUS. SHOW SLAVE STATUS has neither the first [`ONLY_FIRST`] nor those from [`ONLY_LAST`] on.
+const REPLICA_STATUS: &[(&str, Of)] = {
+    use Of::*;
+    &[
+        ("Connection_name", Text(192)),
+        ("Slave_SQL_State", Text(30)),
+        ("Slave_IO_State", Text(30)),
+        ("Master_Host", Text(766)),
+        ("Master_User", Text(385)),
+        ("Master_Port", Int(7)),
+        ("Connect_Retry", Int(10)),
+        ("Master_Log_File", Text(512)),
+        ("Read_Master_Log_Pos", BigInt(10)),
+        ("Relay_Log_File", Text(512)),
+        ("Relay_Log_Pos", BigInt(10)),
+        ("Relay_Master_Log_File", Text(512)),
+        ("Slave_IO_Running", Text(3)),
+        ("Slave_SQL_Running", Text(3)),
+        ("Replicate_Do_DB", Text(20)),
+        ("Replicate_Ignore_DB", Text(20)),
+        ("Replicate_Do_Table", Text(20)),
+        ("Replicate_Ignore_Table", Text(23)),
+        ("Replicate_Wild_Do_Table", Text(24)),
+        ("Replicate_Wild_Ignore_Table", Text(28)),
+        ("Last_Errno", Int(4)),
+        ("Last_Error", Text(20)),
+        ("Skip_Counter", Int(10)),
+        ("Exec_Master_Log_Pos", BigInt(10)),
+        ("Relay_Log_Space", BigInt(10)),
+        ("Until_Condition", Text(6)),
+        ("Until_Log_File", Text(512)),
+        ("Until_Log_Pos", BigInt(10)),
+        ("Master_SSL_Allowed", Text(7)),
+        ("Master_SSL_CA_File", Text(512)),
+        ("Master_SSL_CA_Path", Text(512)),
+        ("Master_SSL_Cert", Text(512)),
+        ("Master_SSL_Cipher", Text(512)),
+        ("Master_SSL_Key", Text(512)),
+        ("Seconds_Behind_Master", BigInt(10)),
+        ("Master_SSL_Verify_Server_Cert", Text(3)),
+        ("Last_IO_Errno", Int(4)),
+        ("Last_IO_Error", Text(20)),
+        ("Last_SQL_Errno", Int(4)),
+        ("Last_SQL_Error", Text(20)),
+        ("Replicate_Ignore_Server_Ids", Text(512)),
+        ("Master_Server_Id", Int(8)),
+        ("Master_SSL_Crl", Text(512)),
+        ("Master_SSL_Crlpath", Text(512)),
+        ("Using_Gtid", Text(11)),
+        ("Gtid_IO_Pos", Text(30)),
+        ("Replicate_Do_Domain_Ids", Text(512)),
+        ("Replicate_Ignore_Domain_Ids", Text(512)),
+        ("Parallel_Mode", Text(12)),
+        ("SQL_Delay", Int(10)),
+        ("SQL_Remaining_Delay", Int(8)),
+        ("Slave_SQL_Running_State", Text(20)),
+        ("Slave_DDL_Groups", BigInt(20)),
+        ("Slave_Non_Transactional_Groups", BigInt(20)),
+        ("Slave_Transactional_Groups", BigInt(20)),
+        ("Replicate_Rewrite_DB", Text(23)),
+        ("Retried_transactions", Int(10)),
+        ("Max_relay_log_size", BigInt(10)),
+        ("Executed_log_entries", Int(10)),
+        ("Slave_received_heartbeats", Int(10)),
+        ("Slave_heartbeat_period", Double(10)),
+        ("Gtid_Slave_Pos", Text(0)),
+    ]
+};
+const ONLY_FIRST: usize = 2;
+const ONLY_LAST: &str = "Retried_transactions";
+
+fn replica_status(all: bool) -> Rows {
+    let shown = match all {
+        true => REPLICA_STATUS,
+        false => {
+            let last = REPLICA_STATUS.iter().position(|(name, _)| *name == ONLY_LAST);
+            &REPLICA_STATUS[ONLY_FIRST..last.unwrap_or(REPLICA_STATUS.len())]
+        }
+    };
+    let column = |(name, of): &(&'static str, Of)| {
+        let ty = match *of {
+            Of::Text(length) => varchar(length),
+            Of::Int(length) => unsigned(TypeKind::Int, length),
+            Of::BigInt(length) => unsigned(TypeKind::BigInt, length),
+            Of::Double(length) => SqlType::double().with_length(length).with_decimals(3),
+        };
+        (*name, ty)
+    };
+    empty(&shown.iter().map(column).collect::<Vec<_>>())
 }
 
 /// SHOW ENGINE.

@@ -71,7 +71,11 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 Some(expr) => {
                     let value = evaluate(core, expr, params)?;
                     let value = text_of_nothing(core, table().get(id), value);
+                    let value = whole_number(core, table().get(id), value);
                     check_value(core, id, global, &value)?
+                }
+                None if !global && is_fixed_in_sessions(table().get(id).name) => {
+                    return Err(errors::variable_is_readonly("SESSION", table().get(id).name, "GLOBAL"));
                 }
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
@@ -96,11 +100,11 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
         }
         SetItem::Role(role) => {
             let database = core.state.database().clone();
-            database.set_role(&mut core.sql, role.as_deref())
+            database.set_role(&mut core.sql, role)
         }
         SetItem::DefaultRole { role, user } => {
             let database = core.state.database().clone();
-            database.set_default_role(&mut core.sql, role.as_deref(), user.as_ref())
+            database.set_default_role(&mut core.sql, role, user.as_ref())
         }
         SetItem::Password { user, password } => {
             let database = core.state.database().clone();
@@ -175,6 +179,19 @@ fn text_of_nothing(core: &Core, variable: &Variable, value: Value) -> Value {
     }
 }
 
+/// A decimal without a fraction as the integer next to it, for a variable that holds one.
+fn whole_number(core: &mut Core, variable: &Variable, value: Value) -> Value {
+    match &value {
+        Value::Decimal(number) if number.scale() == 0 && matches!(variable.kind, Kind::Int | Kind::UInt) => {
+            Value::Int(number.to_i64().unwrap_or_else(|nearest| {
+                core.sql.warn(errors::data_overflow(shown(&value), "INT"));
+                nearest
+            }))
+        }
+        _ => value,
+    }
+}
+
 fn default_value(core: &Core, id: VarId, global: bool) -> SqlResult<Setting> {
     let variable = table().get(id);
     if matches!(variable.name, "identity" | "last_insert_id") {
@@ -205,6 +222,11 @@ fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>)
     Ok(())
 }
 
+/// Variables of which a session keeps the value that it began with.
+fn is_fixed_in_sessions(name: &str) -> bool {
+    ["max_allowed_packet", "net_buffer_length", "max_user_connections"].contains(&name)
+}
+
 /// The value that the variable would take.
 fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult<Accepted> {
     let variable = table().get(id);
@@ -227,7 +249,8 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             Ok(Accepted::exactly(Setting::text(&mode.to_text())))
         }
         "lc_messages" | "lc_time_names" => locale_setting(variable, value).map(Accepted::exactly),
-        "max_allowed_packet" | "net_buffer_length" if !global => {
+        _ if !global && is_fixed_in_sessions(name) => {
+            value::accept(variable, value)?;
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
         }
         "general_log_file" | "slow_query_log_file" | "log_slow_query_file" => {
@@ -372,6 +395,9 @@ fn zone_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     const OTHERS: &[&str] = &["MyISAM", "Aria", "MEMORY", "CSV", "MRG_MyISAM"];
     match value {
+        Value::Null if variable.name == "default_storage_engine" || variable.name == "storage_engine" => {
+            return Err(errors::wrong_value_for_var(variable.name, "NULL"));
+        }
         Value::Null => return Ok(Setting::Null),
         Value::Bytes(_) => {}
         _ => return Err(errors::wrong_type_for_var(variable.name)),

@@ -1,6 +1,6 @@
 //! Everything about the server and the session: SET, SHOW, transactions, accounts, maintenance.
 
-use super::{ByteStr, Expr, ObjectName, Statement, VarScope};
+use super::{ByteStr, Expr, LockWait, ObjectName, Statement, VarScope};
 
 /// One item of SET.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +41,12 @@ pub enum SetItem {
         /// READ ONLY (true), READ WRITE (false).
         read_only: Option<bool>,
     },
-    /// ROLE; none is NONE.
-    Role(Option<String>),
+    /// ROLE.
+    Role(String),
     /// DEFAULT ROLE.
     DefaultRole {
-        /// The role; none is NONE.
-        role: Option<String>,
+        /// The role.
+        role: RoleName,
         /// FOR user.
         user: Option<Account>,
     },
@@ -391,10 +391,25 @@ pub struct Maintain {
     pub op: MaintainOp,
     /// NO_WRITE_TO_BINLOG, LOCAL.
     pub local: bool,
+    /// VIEW, not TABLE.
+    pub view: bool,
     /// The tables.
     pub tables: Vec<ObjectName>,
-    /// Options, upper case: QUICK, FAST, MEDIUM, EXTENDED, CHANGED, FOR UPGRADE, USE_FRM, PERSISTENT FOR ALL.
+    /// Options, upper case: QUICK, FAST, MEDIUM, EXTENDED, CHANGED, FOR UPGRADE, USE_FRM, FROM MYSQL.
     pub options: Vec<String>,
+    /// PERSISTENT FOR.
+    pub persistent: Option<Persistent>,
+    /// WAIT, NOWAIT.
+    pub wait: Option<LockWait>,
+}
+
+/// Of what ANALYZE TABLE gathers statistics that do not depend on the engine; none is ALL.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Persistent {
+    /// COLUMNS.
+    pub columns: Option<Vec<String>>,
+    /// INDEXES.
+    pub indexes: Option<Vec<String>>,
 }
 
 /// Which maintenance.
@@ -426,6 +441,15 @@ pub enum Account {
     Role(String),
 }
 
+/// A role where no user can stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleName {
+    /// Its name; NONE and PUBLIC are names too.
+    Named(String),
+    /// CURRENT_ROLE
+    Current,
+}
+
 /// CREATE USER, ALTER USER.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateUser {
@@ -449,7 +473,7 @@ pub struct CreateRole {
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
     /// The roles.
-    pub roles: Vec<String>,
+    pub roles: Vec<RoleName>,
     /// WITH ADMIN: who may grant them; none is who makes them.
     pub admin: Option<Account>,
 }
@@ -531,7 +555,7 @@ pub enum GrantWhat {
     /// REVOKE ALL PRIVILEGES, GRANT OPTION FROM ...
     Everything,
     /// A role.
-    Role(String),
+    Role(RoleName),
     /// PROXY ON account.
     Proxy(Account),
 }

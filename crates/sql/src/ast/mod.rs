@@ -265,7 +265,7 @@ pub enum Statement {
     /// DROP ROLE.
     DropRole {
         /// The roles.
-        roles: Vec<String>,
+        roles: Vec<RoleName>,
         /// IF EXISTS.
         if_exists: bool,
     },

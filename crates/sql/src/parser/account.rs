@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    Account, AuthSpec, CreateRole, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, Statement,
-    UserOptions, UserSpec,
+    Account, AuthSpec, CreateRole, CreateUser, Grant, GrantLevel, GrantWhat, PasswordExpire, RoleName,
+    Statement, UserOptions, UserSpec,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -38,6 +38,17 @@ impl Parser<'_> {
         Ok(Account::User { user, host: host.to_ascii_lowercase() })
     }
 
+    /// A role, CURRENT_ROLE.
+    pub(super) fn role_name(&mut self) -> SqlResult<RoleName> {
+        if !self.accept_kw(Kw::CURRENT_ROLE) {
+            return Ok(RoleName::Named(self.ident_or_text()?));
+        }
+        if self.accept(Tok::LParen) {
+            self.expect(Tok::RParen)?;
+        }
+        Ok(RoleName::Current)
+    }
+
     /// CREATE USER, ALTER USER; at USER.
     pub(super) fn create_user(&mut self, or_replace: bool) -> SqlResult<Statement> {
         let alter = self.tokens[self.pos - 1].kw == Some(Kw::ALTER);
@@ -53,7 +64,7 @@ impl Parser<'_> {
     pub(super) fn create_role(&mut self, or_replace: bool) -> SqlResult<Statement> {
         self.advance();
         let if_not_exists = self.if_not_exists()?;
-        let roles = self.list(Self::ident_or_text)?;
+        let roles = self.list(Self::role_name)?;
         let admin = if self.accept_then(Kw::WITH, &[Kw::ADMIN])? { Some(self.account()?) } else { None };
         Ok(Statement::CreateRole(CreateRole { or_replace, if_not_exists, roles, admin }))
     }
@@ -114,6 +125,9 @@ impl Parser<'_> {
         if self.accept_kw(Kw::INTERVAL) {
             let days = self.integer()?;
             self.expect_kw(Kw::DAY)?;
+            if days == 0 {
+                return Err(errors::wrong_value("DAY", days));
+            }
             return Ok(PasswordExpire::Days(days));
         }
         Ok(PasswordExpire::Now)
@@ -147,8 +161,9 @@ impl Parser<'_> {
             Some(kw) => {
                 let fraction =
                     kw == Kw::MAX_STATEMENT_TIME && matches!(self.peek().tok, Tok::Decimal | Tok::Float);
+                let negative = kw == Kw::MAX_USER_CONNECTIONS && self.accept(Tok::Minus);
                 let value = if fraction { self.number()? } else { self.integer()? as f64 };
-                Ok(Some((kw.name().to_owned(), value)))
+                Ok(Some((kw.name().to_owned(), if negative { -value } else { value })))
             }
             None => Ok(None),
         }
@@ -221,8 +236,8 @@ impl Parser<'_> {
         let role = (self.at_ident() || self.at(Tok::String))
             && matches!(self.peek_at(1).kw, Some(Kw::TO | Kw::FROM));
         let privilege = PRIVILEGES.iter().any(|words| self.at_kw(words[0]));
-        if role || (self.at_ident() && !privilege) {
-            return Ok(GrantWhat::Role(self.ident_or_text()?));
+        if role || self.at_kw(Kw::CURRENT_ROLE) || (self.at_ident() && !privilege) {
+            return Ok(GrantWhat::Role(self.role_name()?));
         }
         let privileges = if self.accept_kw(Kw::ALL) {
             self.accept_kw(Kw::PRIVILEGES);
@@ -290,7 +305,6 @@ const PRIVILEGES: &[&[Kw]] = &[
     &[Kw::UPDATE],
     &[Kw::REFERENCES],
     &[Kw::DELETE, Kw::HISTORY],
-    &[Kw::DELETE, Kw::VERSIONING, Kw::ROWS],
     &[Kw::DELETE],
     &[Kw::USAGE],
     &[Kw::INDEX],

@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::ast::{
     Completion, Expr, Flush, FlushKind, Kill, KillTarget, LiteralValue, Maintain, MaintainOp, ObjectName,
-    StartTransaction, Statement, TableLock, TableLockKind, Xa, XaStart, Xid,
+    Persistent, StartTransaction, Statement, TableLock, TableLockKind, Xa, XaStart, Xid,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -210,20 +210,27 @@ impl Parser<'_> {
         };
         let logged = matches!(op, MaintainOp::Analyze | MaintainOp::Optimize | MaintainOp::Repair);
         let local = logged && self.accept_any(&[Kw::NO_WRITE_TO_BINLOG, Kw::LOCAL]).is_some();
-        if matches!(op, MaintainOp::Check | MaintainOp::Repair) && self.at_kw(Kw::VIEW) {
-            return Ok(Statement::Unsupported { what: format!("{} VIEW", kw.name()) });
+        let view = matches!(op, MaintainOp::Check | MaintainOp::Repair) && self.accept_kw(Kw::VIEW);
+        if !view {
+            self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
         }
-        self.expect_any(&[Kw::TABLE, Kw::TABLES])?;
         let tables = self.list(Self::object_name)?;
         let mut options = Vec::new();
-        while let Some(option) = self.maintain_option(op)? {
+        while let Some(option) = self.maintain_option(op, view)? {
             options.push(option.to_owned());
+            // The others take several.
+            if op == MaintainOp::Checksum || view {
+                break;
+            }
         }
-        Ok(Statement::Maintain(Maintain { op, local, tables, options }))
+        let persistent = if op == MaintainOp::Analyze { self.persistent()? } else { None };
+        let wait = if op == MaintainOp::Optimize { self.lock_wait()? } else { None };
+        Ok(Statement::Maintain(Maintain { op, local, view, tables, options, persistent, wait }))
     }
 
-    fn maintain_option(&mut self, op: MaintainOp) -> SqlResult<Option<&'static str>> {
+    fn maintain_option(&mut self, op: MaintainOp, view: bool) -> SqlResult<Option<&'static str>> {
         let allowed: &[Kw] = match op {
+            _ if view => &[],
             MaintainOp::Check => &[Kw::QUICK, Kw::FAST, Kw::MEDIUM, Kw::EXTENDED, Kw::CHANGED],
             MaintainOp::Repair => &[Kw::QUICK, Kw::EXTENDED, Kw::USE_FRM],
             MaintainOp::Checksum => &[Kw::QUICK, Kw::EXTENDED],
@@ -235,31 +242,40 @@ impl Parser<'_> {
         if op == MaintainOp::Check && self.accept_then(Kw::FOR, &[Kw::UPGRADE])? {
             return Ok(Some("FOR UPGRADE"));
         }
-        if op == MaintainOp::Analyze && self.accept_then(Kw::PERSISTENT, &[Kw::FOR])? {
-            if self.accept_kw(Kw::ALL) {
-                return Ok(Some("PERSISTENT FOR ALL"));
-            }
-            self.persistent_list(Kw::COLUMNS)?;
-            self.persistent_list(Kw::INDEXES)?;
-            return Ok(Some("PERSISTENT FOR COLUMNS"));
+        if op == MaintainOp::Repair && view && self.accept_then(Kw::FROM, &[Kw::MYSQL])? {
+            return Ok(Some("FROM MYSQL"));
         }
         Ok(None)
     }
 
-    /// `COLUMNS ALL`, `INDEXES (a, b)`: the names matter to statistics of chosen columns only, which Keel gathers for all.
-    fn persistent_list(&mut self, word: Kw) -> SqlResult<()> {
+    /// `PERSISTENT FOR ALL`, `PERSISTENT FOR COLUMNS ALL INDEXES (a, b)`.
+    fn persistent(&mut self) -> SqlResult<Option<Persistent>> {
+        if !self.accept_then(Kw::PERSISTENT, &[Kw::FOR])? {
+            return Ok(None);
+        }
+        if self.accept_kw(Kw::ALL) {
+            return Ok(Some(Persistent::default()));
+        }
+        let columns = self.persistent_list(Kw::COLUMNS)?;
+        let indexes = self.persistent_list(Kw::INDEXES)?;
+        Ok(Some(Persistent { columns, indexes }))
+    }
+
+    fn persistent_list(&mut self, word: Kw) -> SqlResult<Option<Vec<String>>> {
         self.expect_kw(word)?;
         if self.accept_kw(Kw::ALL) {
-            return Ok(());
+            return Ok(None);
         }
         self.expect(Tok::LParen)?;
+        let mut names = Vec::new();
         if !self.at(Tok::RParen) {
-            self.list(
-                |parser| if parser.accept_kw(Kw::PRIMARY) { Ok(String::new()) } else { parser.ident() },
-            )?;
+            names = self.list(|parser| match parser.accept_kw(Kw::PRIMARY) {
+                true => Ok("PRIMARY".to_owned()),
+                false => parser.ident(),
+            })?;
         }
         self.expect(Tok::RParen)?;
-        Ok(())
+        Ok(Some(names))
     }
 
     pub(super) fn prepare(&mut self) -> SqlResult<Statement> {

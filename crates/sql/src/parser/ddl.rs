@@ -261,7 +261,8 @@ impl Parser<'_> {
             key.references = Some(Box::new(self.references()?));
             return Ok(());
         }
-        self.key_options(&mut key.options)
+        let fulltext = key.kind == KeyKind::FullText;
+        self.key_options(&mut key.options, fulltext)
     }
 
     fn index_algorithm(&mut self) -> SqlResult<Option<IndexAlgorithm>> {
@@ -288,7 +289,7 @@ impl Parser<'_> {
         Ok(part)
     }
 
-    fn key_options(&mut self, options: &mut KeyOptions) -> SqlResult<()> {
+    fn key_options(&mut self, options: &mut KeyOptions, fulltext: bool) -> SqlResult<()> {
         loop {
             if let Some(algorithm) = self.index_algorithm()? {
                 options.algorithm = Some(algorithm);
@@ -301,8 +302,10 @@ impl Parser<'_> {
                 options.ignored = true;
             } else if self.accept_then(Kw::NOT, &[Kw::IGNORED])? {
                 options.ignored = false;
-            } else if self.accept_then(Kw::WITH, &[Kw::PARSER])? {
+            } else if fulltext && self.accept_then(Kw::WITH, &[Kw::PARSER])? {
                 options.parser = Some(self.ident()?);
+            } else if self.accept_kw(Kw::VISIBLE) {
+                // That is all that an index can be.
             } else if self.at_unknown_word() {
                 let name = self.ident()?;
                 self.expect(Tok::Eq)?;
@@ -466,7 +469,7 @@ impl Parser<'_> {
         let table = self.object_name()?;
         let columns = self.parens(Self::key_part)?;
         let wait = self.lock_wait()?;
-        self.key_options(&mut options)?;
+        self.key_options(&mut options, kind == KeyKind::FullText)?;
         let alter = self.alter_lock_options()?;
         let key = KeyDef { kind, constraint: None, name, if_not_exists, columns, options, references: None };
         Ok(Statement::CreateIndex(Box::new(CreateIndex { or_replace, table, key, wait, options: alter })))
@@ -574,7 +577,7 @@ impl Parser<'_> {
             Kw::ROLE => {
                 self.advance();
                 let if_exists = self.if_exists()?;
-                Ok(Statement::DropRole { roles: self.list(Self::ident_or_text)?, if_exists })
+                Ok(Statement::DropRole { roles: self.list(Self::role_name)?, if_exists })
             }
             Kw::PREPARE => {
                 self.advance();

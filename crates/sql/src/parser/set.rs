@@ -15,8 +15,7 @@ impl Parser<'_> {
             return self.set_statement_for();
         }
         if self.accept_kw(Kw::ROLE) {
-            let role = if self.accept_kw(Kw::NONE) { None } else { Some(self.ident_or_text()?) };
-            return Ok(Statement::Set(vec![SetItem::Role(role)]));
+            return Ok(Statement::Set(vec![SetItem::Role(self.ident_or_text()?)]));
         }
         if self.accept_then(Kw::DEFAULT, &[Kw::ROLE])? {
             return self.set_default_role();
@@ -57,7 +56,7 @@ impl Parser<'_> {
     }
 
     fn set_default_role(&mut self) -> SqlResult<Statement> {
-        let role = if self.accept_kw(Kw::NONE) { None } else { Some(self.ident_or_text()?) };
+        let role = self.role_name()?;
         let user = if self.accept_kw(Kw::FOR) { Some(self.account()?) } else { None };
         Ok(Statement::Set(vec![SetItem::DefaultRole { role, user }]))
     }

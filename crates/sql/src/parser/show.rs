@@ -19,9 +19,9 @@ impl Parser<'_> {
         Ok(Statement::Show(Box::new(Show { what, filter })))
     }
 
-    /// LIKE or WHERE; tables of plugins are named in no column that LIKE could mean.
+    /// LIKE or WHERE; indexes and tables of plugins are named in no column that LIKE could mean.
     fn show_filter(&mut self, what: &ShowKind) -> SqlResult<Option<ShowFilter>> {
-        if !matches!(what, ShowKind::Plugin(_)) && self.accept_kw(Kw::LIKE) {
+        if !matches!(what, ShowKind::Plugin(_) | ShowKind::Indexes(_)) && self.accept_kw(Kw::LIKE) {
             return Ok(Some(ShowFilter::Like(self.string()?)));
         }
         if self.accept_kw(Kw::WHERE) {
