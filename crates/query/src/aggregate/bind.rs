@@ -100,6 +100,11 @@ impl Binder<'_> {
             None => None,
         };
         let (ty, nullable) = self.aggregate_type(kind, call.distinct, &mut args)?;
+        if call.distinct || !order.is_empty() {
+            // Such rows are numbers by the time that they are joined.
+            let bits = args.iter_mut().filter(|arg| arg.ty.kind == TypeKind::Bit);
+            bits.for_each(|arg| arg.ty.format = Format::Digits);
+        }
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         let default = if kind == AggregateKind::JsonObject { ", " } else { "," };
@@ -282,6 +287,8 @@ pub(crate) fn min_max_type(arg: &Expr) -> SqlType {
     match arg.class() {
         Class::Null => SqlType::varbinary(0),
         Class::String if !arg.ty.has_members() => arg.ty.clone().with_decimals(typing::STRING_DECIMALS),
+        // Leading zeros are a column's alone.
+        _ if arg.ty.zerofill => typing::value_type(typing::operand_type(arg)),
         _ => arg.ty.clone(),
     }
 }
