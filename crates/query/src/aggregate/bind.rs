@@ -287,8 +287,6 @@ pub(crate) fn min_max_type(arg: &Expr) -> SqlType {
     match arg.class() {
         Class::Null => SqlType::varbinary(0),
         Class::String if !arg.ty.has_members() => arg.ty.clone().with_decimals(typing::STRING_DECIMALS),
-        // Leading zeros are a column's alone.
-        _ if arg.ty.zerofill => typing::value_type(typing::operand_type(arg)),
         _ => arg.ty.clone(),
     }
 }
