@@ -15,6 +15,7 @@ use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value, decimal};
 
 use crate::account::Access;
+use crate::aggregate::AggregateCall;
 use crate::func::locale::Locale;
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
@@ -556,6 +557,9 @@ pub struct Session {
     pub rows_before: u64,
     /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
     pub abort_on_warning: bool,
+    /// Rows that GROUP_CONCAT and its like have joined in this statement, all groups together, by the address of the call in
+    /// its plan: warnings tell rows by that count.
+    pub(crate) joined_rows: Vec<(usize, u64)>,
     /// The plain reads of the running statement lock what they read: it changes rows by it.
     pub(crate) locks_reads: bool,
     /// LIMIT ROWS EXAMINED of the running statement.
@@ -618,6 +622,7 @@ impl Session {
             current_row: 1,
             rows_before: 0,
             abort_on_warning: false,
+            joined_rows: Vec::new(),
             locks_reads: false,
             examined: Examined::default(),
             no_index_used: false,
@@ -651,6 +656,7 @@ impl Session {
         self.current_row = self.rows_before + 1;
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
+        self.joined_rows.clear();
         self.locks_reads = false;
         self.examined = Examined::default();
         self.no_index_used = false;
@@ -677,8 +683,39 @@ impl Session {
 
     /// The statement's time in UTC.
     pub fn now_utc(&mut self) -> DateTime {
-        let micros = self.now_micros();
-        DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32)
+        from_micros(self.now_micros())
+    }
+
+    /// The time of this moment in the session's zone, whatever the statement's time is.
+    pub fn clock_local(&mut self) -> DateTime {
+        // What NOW() says must not come later.
+        self.now_micros();
+        let utc = from_micros(keel_storage::runtime::time::unix_micros());
+        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
+    }
+
+    /// Counts rows that a call has joined, and gives those of it so far.
+    pub(crate) fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
+        let address = std::ptr::from_ref(call).addr();
+        match self.joined_rows.iter_mut().find(|(of, _)| *of == address) {
+            Some((_, count)) => {
+                *count += rows;
+                *count
+            }
+            None => {
+                self.joined_rows.push((address, rows));
+                rows
+            }
+        }
+    }
+
+    /// Adds a warning; in a strict statement that writes it is an error.
+    pub(crate) fn warn_or_fail(&mut self, error: SqlError) -> SqlResult<()> {
+        if self.abort_on_warning {
+            return Err(error);
+        }
+        self.warn(error);
+        Ok(())
     }
 
     /// Adds a warning.
@@ -815,4 +852,9 @@ pub(crate) fn interrupted(state: InterruptState) -> SqlError {
         InterruptState::Timeout => errors::statement_timeout(),
         _ => errors::query_interrupted(),
     }
+}
+
+/// A time in UTC from microseconds since 1970.
+fn from_micros(micros: i64) -> DateTime {
+    DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32)
 }

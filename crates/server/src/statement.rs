@@ -172,6 +172,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         Statement::Prepare { name, source } => {
             core.count(Counter::PrepareSql, 1);
             core.count(Counter::StatementPrepare, 1);
+            refuse_queries("PREPARE..FROM", source)?;
             // The one of that name is gone also where the new one cannot be prepared.
             let state = core.state.clone();
             core.statements.remove_named(&state, name);
@@ -191,6 +192,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             execute_using(core, source, wanted, "SELECT", using, params)
         }
         Statement::ExecuteImmediate { source, using } => {
+            refuse_queries("EXECUTE IMMEDIATE", source)?;
             let text = text_of(core, "EXECUTE IMMEDIATE", source, params)?;
             let prepared = prepare(core, &text)?;
             execute_using(core, prepared.source, prepared.params, "EXECUTE IMMEDIATE", using, params)
@@ -251,6 +253,14 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
         }
     }
     Ok(Outcome::Ok(""))
+}
+
+/// 1970 where the text to prepare is to come from a query.
+fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
+    match source.has_query() {
+        true => Err(errors::subqueries_not_supported(clause)),
+        false => Ok(()),
+    }
 }
 
 fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {

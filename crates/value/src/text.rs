@@ -61,7 +61,7 @@ fn append_unsigned(out: &mut Vec<u8>, ty: &SqlType, v: u64) {
     match ty.kind {
         TypeKind::Enum => append_member(out, ty, v),
         TypeKind::Set => append_set(out, ty, v),
-        TypeKind::Bit => {
+        TypeKind::Bit if ty.is_octets_of_bits() => {
             let octets = ty.length.div_ceil(8).clamp(1, 8) as usize;
             out.extend_from_slice(&v.to_be_bytes()[8 - octets..]);
         }

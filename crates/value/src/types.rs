@@ -77,7 +77,7 @@ pub enum Class {
     Fixed(FixedKind),
 }
 
-/// What values of a type are to JSON functions, beside text and numbers. Storage and clients know nothing of it.
+/// What values of an expression's type are beside what its kind says. Storage and clients know nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
     /// Nothing more.
@@ -85,8 +85,10 @@ pub enum Format {
     Plain,
     /// Text that is JSON: results of JSON functions, columns of type JSON.
     Json,
-    /// Integers that are truth values.
+    /// Integers that are truth values to JSON functions.
     Boolean,
+    /// Bits that are no longer a column's: their text is a number's, not their octets.
+    Digits,
 }
 
 /// A SQL type; cheap to clone.
@@ -106,7 +108,7 @@ pub struct SqlType {
     pub collation: CollationId,
     /// Members of ENUM and SET.
     pub members: Option<Arc<[String]>>,
-    /// What JSON functions take its values for.
+    /// What its values are besides.
     pub format: Format,
 }
 
@@ -270,6 +272,11 @@ impl SqlType {
     /// The same as JSON functions are to take it.
     pub fn with_format(self, format: Format) -> SqlType {
         SqlType { format, ..self }
+    }
+
+    /// Whether the text of its values is the octets of a BIT.
+    pub fn is_octets_of_bits(&self) -> bool {
+        self.kind == TypeKind::Bit && self.format != Format::Digits
     }
 
     /// How values of this type meet others.

@@ -100,6 +100,11 @@ impl Binder<'_> {
             None => None,
         };
         let (ty, nullable) = self.aggregate_type(kind, call.distinct, &mut args)?;
+        if call.distinct || !order.is_empty() {
+            // Such rows are numbers by the time that they are joined.
+            let bits = args.iter_mut().filter(|arg| arg.ty.kind == TypeKind::Bit);
+            bits.for_each(|arg| arg.ty.format = Format::Digits);
+        }
         // A set knows nothing of duplicates where they change nothing.
         let distinct = call.distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         let default = if kind == AggregateKind::JsonObject { ", " } else { "," };

@@ -588,12 +588,13 @@ impl Texts {
             }
         }
         let joined = std::mem::take(&mut self.joined);
-        if let Some(row) = self.cut {
-            session.warn(match call.kind {
+        let row = session.count_joined(call, self.cut.unwrap_or(self.rows));
+        if self.cut.is_some() {
+            session.warn_or_fail(match call.kind {
                 AggregateKind::JsonObject => errors::warn_allowed_packet_overflowed("json_objectagg", max),
                 AggregateKind::JsonArray => errors::cut_value_group_concat(row, "JSON_ARRAYAGG"),
                 _ => errors::cut_value_group_concat(row, "GROUP_CONCAT"),
-            });
+            })?;
         }
         Ok(match call.kind {
             _ if self.rows == 0 => Value::Null,

@@ -3,7 +3,7 @@
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, FunctionCall, IntervalUnit, TrimSide};
 use keel_value::collation::Charset;
-use keel_value::types::Class;
+use keel_value::types::{Class, Format};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::Binder;
@@ -35,6 +35,16 @@ const OF_OCTETS: [&str; 17] = [
 /// Functions that cut one end off, blanks where nothing else is said.
 const TRIMS: &[&str] = &["ltrim", "rtrim", "ltrim_oracle", "rtrim_oracle"];
 
+/// What NAME_CONST() takes: literals, with a sign or a collation.
+fn is_basic_constant(tree: &ast::Expr) -> bool {
+    match tree {
+        ast::Expr::Literal(_) => true,
+        ast::Expr::Unary { op: ast::UnaryOp::Minus | ast::UnaryOp::Plus, expr }
+        | ast::Expr::Collate { expr, .. } => is_basic_constant(expr),
+        _ => false,
+    }
+}
+
 impl Binder<'_> {
     pub(super) fn call(&mut self, call: &FunctionCall) -> SqlResult<Expr> {
         if let Some(over) = &call.over {
@@ -60,6 +70,9 @@ impl Binder<'_> {
         // TRIM(LEADING x FROM y) alone gives these a second argument.
         if TRIMS.contains(&call.name.as_str()) && call.args.len() != 1 {
             return Err(errors::wrong_paramcount_to_native_fct(&call.written.0));
+        }
+        if call.name == "name_const" && call.args.len() == 2 && !call.args.iter().all(is_basic_constant) {
+            return Err(errors::wrong_arguments("NAME_CONST"));
         }
         if let Some(aggregate) = self.aggregate(call)? {
             return Ok(aggregate);
@@ -189,7 +202,10 @@ impl Binder<'_> {
                 let (a, b) = (args.next().expect("2"), args.next().expect("2"));
                 typing::check_fixed(&[&a, &b], "nullif")?;
                 self.check_compared(&a, &b, "nullif")?;
-                let (ty, derivation) = (typing::value_type(typing::operand_type(&a)), a.derivation);
+                let (mut ty, derivation) = (typing::value_type(typing::operand_type(&a)), a.derivation);
+                if ty.kind == TypeKind::Bit {
+                    ty.format = Format::Digits;
+                }
                 let equal = self.compare(CompareOp::Eq, a.clone(), b)?;
                 let node = Node::Case { whens: vec![(equal, Expr::null())], otherwise: Some(Box::new(a)) };
                 Expr { node, ty, nullable: true, derivation }
@@ -240,7 +256,7 @@ impl Binder<'_> {
                 if args.len() != 2 {
                     return Err(wrong());
                 }
-                args.pop().expect("2")
+                Expr { nullable: true, ..args.pop().expect("2") }
             }
             "last_value" => {
                 let last = args.pop().ok_or_else(wrong)?;
@@ -343,15 +359,18 @@ impl Binder<'_> {
 
     pub(super) fn trim(
         &mut self,
-        side: TrimSide,
+        (side, oracle): (TrimSide, bool),
         what: Option<&ast::Expr>,
         tree: &ast::Expr,
     ) -> SqlResult<Expr> {
         let value = self.scalar(tree)?;
-        let name = match side {
-            TrimSide::Both => "trim",
-            TrimSide::Leading => "ltrim",
-            TrimSide::Trailing => "rtrim",
+        let name = match (side, oracle) {
+            (TrimSide::Both, false) => "trim",
+            (TrimSide::Leading, false) => "ltrim",
+            (TrimSide::Trailing, false) => "rtrim",
+            (TrimSide::Both, true) => "trim_oracle",
+            (TrimSide::Leading, true) => "ltrim_oracle",
+            (TrimSide::Trailing, true) => "rtrim_oracle",
         };
         let mut args = vec![value];
         if let Some(what) = what {

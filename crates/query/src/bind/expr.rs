@@ -169,7 +169,7 @@ impl Binder<'_> {
             T::Function(call) => self.call(call),
             T::Extract { unit, expr } => self.extract(*unit, expr),
             T::TimestampDiff { unit, from, to } => self.timestamp_diff(*unit, from, to),
-            T::Trim { side, what, expr } => self.trim(*side, what.as_deref(), expr),
+            T::Trim { side, what, expr, oracle } => self.trim((*side, *oracle), what.as_deref(), expr),
             T::Char { args, charset } => self.char_function(args, charset.as_deref()),
             T::Match { .. } => Err(errors::not_supported_yet("MATCH ... AGAINST")),
             T::Row(parts) => {

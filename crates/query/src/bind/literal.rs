@@ -55,9 +55,13 @@ fn integer(value: u64) -> (Value, SqlType) {
     }
 }
 
+/// A number with a point, or one too long for an integer. Where DECIMAL has too few digits for it, DOUBLE has its size.
 fn decimal(text: &str) -> SqlResult<(Value, SqlType)> {
-    let value =
-        Decimal::parse(text.as_bytes()).ok_or_else(|| errors::illegal_value_for_type("DECIMAL", text))?;
+    let Some(value) = Decimal::parse(text.as_bytes()) else {
+        let wrong = || errors::illegal_value_for_type("DECIMAL", text);
+        let real = text.parse::<f64>().ok().filter(|real| real.is_finite()).ok_or_else(wrong)?;
+        return Ok((Value::Double(real), SqlType::double().with_length(float_length(real))));
+    };
     let fraction = text.split_once('.').map_or(0, |(_, f)| f.len()).min(38) as u8;
     let whole = text.split('.').next().unwrap_or("").trim_start_matches('0').len() as u32;
     let written = text.split('.').next().unwrap_or("").len() as u32;
@@ -111,6 +115,7 @@ impl CellTypes {
                 self.decimal = ty;
                 let value = match value {
                     Value::Decimal(number) if digits.is_some() => Value::Decimal(number.neg()),
+                    Value::Double(number) if digits.is_some() => Value::Double(-number),
                     other => other,
                 };
                 (value, &self.decimal)

@@ -258,7 +258,7 @@ impl Database {
             counting: None,
         });
         let plan = select::plan_select(&mut binder, &select.query)?;
-        let united = matches!(select.query.body, ast::QueryBody::SetOp { .. });
+        let united = matches!(select.query.body, ast::QueryBody::SetOps { .. });
         let described = plan.columns().columns.iter().zip(plan.types()).enumerate();
         Ok(described
             .map(|(place, (meta, (ty, nullable)))| {

@@ -327,7 +327,10 @@ fn refuse_clauses(query: &ast::Query) -> SqlResult<()> {
     fn of_body(body: &QueryBody) -> SqlResult<()> {
         match body {
             QueryBody::Nested(query) => refuse_clauses(query),
-            QueryBody::SetOp { left, right, .. } => of_body(left).and_then(|()| of_body(right)),
+            QueryBody::SetOps { first, rest } => {
+                of_body(first)?;
+                rest.iter().try_for_each(|operand| of_body(&operand.body))
+            }
             QueryBody::Select(select) => check_aliases(select),
             QueryBody::Values(..) => Ok(()),
         }

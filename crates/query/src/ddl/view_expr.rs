@@ -177,8 +177,9 @@ impl Rewriter<'_> {
             },
             Expr::Function(function) => self.call(function, around),
             Expr::Extract { unit, expr } => Expr::Extract { unit: *unit, expr: boxed(expr) },
-            Expr::Trim { side, what, expr } => {
-                Expr::Trim { side: *side, what: what.as_ref().map(|e| boxed(e)), expr: boxed(expr) }
+            Expr::Trim { side, what, expr, oracle } => {
+                let what = what.as_ref().map(|e| boxed(e));
+                Expr::Trim { side: *side, what, expr: boxed(expr), oracle: *oracle }
             }
             Expr::TimestampAdd { unit, amount, expr } => Expr::DateArithmetic {
                 expr: boxed(expr),

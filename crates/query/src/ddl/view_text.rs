@@ -4,7 +4,7 @@
 use keel_sql::ast::{
     BinaryOp, ColumnDef, ColumnName, CommonTable, DataType, DataTypeKind, Expr, FunctionCall, JoinCondition,
     JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem,
-    Statement, TableRef, WindowSpec, With,
+    SetOperand, Statement, TableRef, WindowSpec, With,
 };
 use keel_value::CollationId;
 
@@ -77,11 +77,12 @@ impl Rewriter<'_> {
                     .collect(),
                 names.clone(),
             ),
-            QueryBody::SetOp { op, all, left, right } => QueryBody::SetOp {
-                op: *op,
-                all: *all,
-                left: Box::new(self.body(left, named, columns)),
-                right: Box::new(self.body(right, named, None)),
+            QueryBody::SetOps { first, rest } => QueryBody::SetOps {
+                first: Box::new(self.body(first, named, columns)),
+                rest: rest
+                    .iter()
+                    .map(|operand| SetOperand { body: self.body(&operand.body, named, None), ..*operand })
+                    .collect(),
             },
             QueryBody::Nested(query) => QueryBody::Nested(Box::new(self.rewrite(query, named, columns))),
         }
@@ -154,7 +155,7 @@ impl Rewriter<'_> {
         let mut body = &query.body;
         loop {
             body = match body {
-                QueryBody::SetOp { left, .. } => left,
+                QueryBody::SetOps { first, .. } => first,
                 QueryBody::Nested(query) => &query.body,
                 QueryBody::Select(select) => {
                     let name = |item: &SelectItem| match item {

@@ -20,6 +20,7 @@ use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::{Completion, RowSink};
+use crate::select::check_hints;
 use crate::session::Session;
 
 /// A planned DELETE.
@@ -62,6 +63,7 @@ pub(crate) fn plan(
     let returning = returning::bind(cx, &delete.returning, &changed, alias, false, notes)?;
     // Foreign keys may change rows of other tables meanwhile.
     binder.rows_change = !cx.catalog.references_to(&table.schema, &table.name).is_empty();
+    check_hints(hints, &table, alias.unwrap_or(&name.name))?;
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
     let targets = Targets::bind(

@@ -25,6 +25,7 @@ use crate::expr::frame::once_cells;
 use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::Completion;
+use crate::select::check_hints;
 use crate::session::Session;
 use crate::sort::Sorter;
 
@@ -64,6 +65,7 @@ pub(crate) fn plan(
     let table = changed.table;
     // Foreign keys may change rows of other tables meanwhile.
     binder.rows_change = !cx.catalog.references_to(&table.schema, &table.name).is_empty();
+    check_hints(hints, &table, alias.unwrap_or(&name.name))?;
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let mut assignments =
         Assignments::bind(&mut binder, &table, 0, &update.assignments, (Clause::Set, Clause::Set))?;

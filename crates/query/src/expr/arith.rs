@@ -212,13 +212,14 @@ pub(super) fn bits<'f>(
     let is_shift = matches!(op, BitOp::ShiftLeft | BitOp::ShiftRight);
     let b = if is_shift { right.integer(cx)?.map(|v| v as u64) } else { to_bits(right, cx)? };
     let Some(b) = b else { return Ok(NULL) };
-    let shift = u32::try_from(b).ok();
+    // MariaDB keeps the lower half of what is said.
+    let shift = b as u32;
     Ok(Cell::Ref(ValueRef::UInt(match op {
         BitOp::Or => a | b,
         BitOp::And => a & b,
         BitOp::Xor => a ^ b,
-        BitOp::ShiftLeft => shift.and_then(|n| a.checked_shl(n)).unwrap_or(0),
-        BitOp::ShiftRight => shift.and_then(|n| a.checked_shr(n)).unwrap_or(0),
+        BitOp::ShiftLeft => a.checked_shl(shift).unwrap_or(0),
+        BitOp::ShiftRight => a.checked_shr(shift).unwrap_or(0),
     })))
 }
 

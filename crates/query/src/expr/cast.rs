@@ -30,11 +30,18 @@ pub(super) fn cast<'f>(
             let Some(v) = value.decimal(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
             let (fitted, fit) = v.fit(ty.length, ty.decimals);
             if fit == Fit::OutOfRange {
-                let written = print::text_of_execution(value, cx.frame.params);
-                let text = format!("cast({written} as {})", ty.sql_name());
-                cx.warn(errors::warn_data_out_of_range(text, cx.session.current_row))?;
+                cx.warn(out_of_range(ty, value, cx))?;
             }
             Ok(Cell::Ref(ValueRef::Decimal(fitted)))
+        }
+        Class::Real if ty.kind == TypeKind::Float => {
+            let Some(v) = value.real(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+            let fitted = (v as f32).clamp(f32::MIN, f32::MAX);
+            if (v as f32).is_infinite() {
+                let problem = out_of_range(ty, value, cx);
+                cx.session.note(problem);
+            }
+            Ok(Cell::Ref(ValueRef::Float(fitted)))
         }
         Class::Int => cast_integer(ty, value, cx),
         Class::Fixed(kind) => {
@@ -50,6 +57,13 @@ pub(super) fn cast<'f>(
         }
         _ => convert(ty, value, cx),
     }
+}
+
+/// 1264 of a CAST, by its text.
+fn out_of_range(ty: &SqlType, value: &Expr, cx: &EvalContext<'_, '_>) -> SqlError {
+    let written = print::text_of_execution(value, cx.frame.params);
+    let text = format!("cast({written} as {})", ty.sql_name());
+    errors::warn_data_out_of_range(text, cx.session.current_row)
 }
 
 fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {

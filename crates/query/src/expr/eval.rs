@@ -24,11 +24,7 @@ use crate::session::UserVariable;
 impl<'s, 'f> EvalContext<'s, 'f> {
     /// Reports a warning; an error where the statement's warnings are errors.
     pub fn warn(&mut self, problem: SqlError) -> SqlResult<()> {
-        if self.session.abort_on_warning {
-            return Err(problem);
-        }
-        self.session.warn(problem);
-        Ok(())
+        self.session.warn_or_fail(problem)
     }
 
     /// Runs a conversion that may report problems, as warnings or the statement's error.

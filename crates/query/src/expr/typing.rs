@@ -180,7 +180,7 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
             ),
             nullable,
         ),
-        ArithOp::Mod => (exact(a, b, p.max(q), s.max(t), left.ty.unsigned), true),
+        ArithOp::Mod => (exact(a, b, p.max(q), s.max(t), is_unsigned(&left.ty)), true),
         ArithOp::Div | ArithOp::IntDiv => {
             let increment = u32::from(increment);
             let unsigned = left.ty.unsigned && right.ty.unsigned;
@@ -338,7 +338,12 @@ pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResul
     let (ty, derivation) = aggregate_kinds(parts, connection, op)?;
     let mut formats = parts.iter().filter(|e| e.class() != Class::Null).map(|e| e.ty.format);
     let first = formats.next().unwrap_or_default();
-    let format = if formats.all(|format| format == first) { first } else { Format::Plain };
+    let format = match ty.kind {
+        TypeKind::Bit if op != "UNION" => Format::Digits,
+        TypeKind::Bit => Format::Plain,
+        _ if formats.all(|format| format == first) => first,
+        _ => Format::Plain,
+    };
     Ok((ty.with_format(format), derivation))
 }
 
@@ -461,7 +466,7 @@ fn reals(parts: &[&Expr]) -> SqlType {
 const REAL_LENGTH_MAX: u32 = 255;
 
 /// Whether an integer has no sign: bits have none.
-fn is_unsigned(ty: &SqlType) -> bool {
+pub fn is_unsigned(ty: &SqlType) -> bool {
     ty.unsigned || ty.kind == TypeKind::Bit
 }
 
@@ -583,12 +588,12 @@ pub fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
 
 /// How strong an operand's collation is as text: bits are as good as a column of octets.
 fn text_derivation(expr: &Expr) -> Derivation {
-    if expr.ty.kind == TypeKind::Bit { Derivation::Implicit } else { expr.derivation }
+    if expr.ty.is_octets_of_bits() { Derivation::Implicit } else { expr.derivation }
 }
 
 /// Whether an operand has a say in a common character set: bits are octets there.
 fn is_text(expr: &Expr) -> bool {
-    expr.ty.is_string() || expr.ty.has_members() || expr.ty.kind == TypeKind::Bit
+    expr.ty.is_string() || expr.ty.has_members() || expr.ty.is_octets_of_bits()
 }
 
 fn illegal_mix(a: (CollationId, Derivation), b: (CollationId, Derivation), op: &str) -> keel_base::SqlError {

@@ -95,23 +95,24 @@ fn name_type(cx: &BindContext<'_>, chars: usize) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(chars as u64, cx.session.vars.connection_collation).with_decimals(0), true))
 }
 
-fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u8>> {
+/// The mode of WEEK and YEARWEEK; NULL is 0.
+fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>) -> SqlResult<u8> {
     match args.get(1) {
-        None => Ok(Some(default)),
-        Some(arg) => Ok(arg.int64(cx)?.map(|m| (m & 7) as u8)),
+        None => Ok(default),
+        Some(arg) => Ok((arg.int64(cx)?.unwrap_or(0) & 7) as u8),
     }
 }
 
 fn week<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].whole_date(cx)?);
     let default = cx.session.vars.default_week_format;
-    let mode = given!(mode_argument(args, default, cx)?);
+    let mode = mode_argument(args, default, cx)?;
     Ok(or_null(v.date.week(mode), |(_, week)| Value::Int(i64::from(week))))
 }
 
 fn yearweek<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].whole_date(cx)?);
-    let mode = given!(mode_argument(args, 0, cx)?);
+    let mode = mode_argument(args, 0, cx)?;
     Ok(or_null(v.date.week(mode | 2), |(year, week)| Value::Int(i64::from(year) * 100 + i64::from(week))))
 }
 

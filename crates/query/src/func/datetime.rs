@@ -16,7 +16,10 @@ pub const FUNCTIONS: &[Function] = &[
     function!("now", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
         cx.session.now_local().cut(ty.decimals)
     ))),
-    function!(volatile "sysdate", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(cx.session.now_local().cut(ty.decimals)))),
+    // Unlike NOW() it knows nothing of SET TIMESTAMP, and goes on within a statement.
+    function!(volatile "sysdate", 0, 1, sysdate_type, |ty, _, cx| Ok(Value::DateTime(
+        cx.session.clock_local().cut(ty.decimals)
+    ))),
     function!("utc_timestamp", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
         cx.session.now_utc().cut(ty.decimals)
     ))),
@@ -108,6 +111,10 @@ fn fraction_argument(args: &[Expr], name: &str) -> SqlResult<u8> {
 
 fn now_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "current_timestamp")?), false))
+}
+
+fn sysdate_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "sysdate")?), false))
 }
 
 fn curtime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -249,7 +256,11 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     let v = given!(args[0].decimal(cx)?);
     let micros =
         v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or(i64::MAX));
-    if !(0..=UNIX_TIME_MAX * 1_000_000 + 999_999).contains(&micros) {
+    if micros < 0 {
+        return Ok(Value::Null);
+    }
+    if micros > UNIX_TIME_MAX * 1_000_000 + 999_999 {
+        cx.warn(errors::truncated_wrong_value("unixtime", v.truncate(0)))?;
         return Ok(Value::Null);
     }
     let utc = DateTime::from_unix(micros / 1_000_000, (micros % 1_000_000) as u32);
@@ -469,6 +480,12 @@ fn timediff_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
 }
 
 fn timediff<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    // A date meets none but dates.
+    let differs =
+        |a: &Expr, b: &Expr| a.class() == Class::Date && matches!(b.class(), Class::DateTime | Class::String);
+    if differs(&args[0], &args[1]) || differs(&args[1], &args[0]) {
+        return Ok(Value::Null);
+    }
     let a = given!(args[0].time_or_datetime(cx)?);
     let b = given!(args[1].time_or_datetime(cx)?);
     let micros = match (a.datetime, b.datetime) {

@@ -1,8 +1,9 @@
 //! Functions of numbers.
 
 use keel_base::{SqlResult, errors};
-use keel_value::types::{Class, NOT_FIXED};
-use keel_value::{DateTime, SqlType, Time, TypeKind, Value};
+use keel_value::temporal::Interval;
+use keel_value::types::{Class, Format, NOT_FIXED};
+use keel_value::{DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value};
 
 use super::datetime::{fraction_of, time_fraction_of};
 use super::locale::{self, Locale};
@@ -86,12 +87,82 @@ pub const FUNCTIONS: &[Function] = &[
 /// How an argument counts as a number: dates and text without digits behind the point are what their class says.
 fn number_class(arg: &Expr) -> Class {
     match arg.class() {
+        Class::String if typing::is_hex(arg) => Class::Int,
         Class::String | Class::Null => Class::Real,
         Class::Date => Class::Int,
         Class::Time | Class::DateTime if arg.ty.decimals == 0 => Class::Int,
         Class::Time | Class::DateTime => Class::Decimal,
         other => other,
     }
+}
+
+/// The type of an integer argument that keeps its digits, or has fewer: that of a column, however it is shown.
+fn whole_number_type(arg: &Expr) -> SqlType {
+    let of_bits = |bits: u32| int_type(bits * 30_103 / 100_000 + 1, true);
+    match arg.ty.kind {
+        TypeKind::Bit => of_bits(arg.ty.length),
+        TypeKind::VarBinary => of_bits(arg.ty.length.saturating_mul(8).min(64)),
+        TypeKind::Date => int_type(DATE_DIGITS, true),
+        _ if arg.ty.is_integer() => typing::operand_type(arg).with_format(Format::Plain),
+        _ => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
+    }
+}
+
+/// Digits of a date as a number.
+const DATE_DIGITS: u32 = 8;
+
+/// The type of a time that is rounded to so many digits of its seconds; None for what is no time.
+fn rounded_time_type(args: &[Expr], digits: Option<i64>) -> Option<(SqlType, bool)> {
+    let arg = &args[0];
+    let digits = digits.map_or(arg.ty.decimals, |digits| digits.clamp(0, 6) as u8);
+    match arg.class() {
+        Class::Time => Some((SqlType::temporal(TypeKind::Time, digits), any_nullable(args))),
+        Class::DateTime => Some((SqlType::temporal(TypeKind::DateTime, digits), true)),
+        _ => None,
+    }
+}
+
+/// Which way ROUND() and its like go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    Nearest,
+    Cut,
+    Up,
+    Down,
+}
+
+/// A time with fewer digits of its seconds, within the bounds of times.
+fn round_time<'f>(
+    arg: &'f Expr,
+    digits: u8,
+    how: Rounding,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Value> {
+    let nearest = SqlMode::TIME_ROUND_FRACTIONAL;
+    // Just less than the unit that is kept makes of any rest a whole one.
+    let almost = 10i64.pow(6 - u32::from(digits)) - 1;
+    if arg.class() == Class::Time {
+        let v = given!(arg.time(cx)?);
+        let outwards = if v.micros < 0 { Rounding::Down } else { Rounding::Up };
+        return Ok(Value::Time(match how {
+            Rounding::Nearest => v.fit(digits, nearest),
+            _ if how == outwards => {
+                let most = Time::MAX.micros;
+                let micros = v.micros + v.micros.signum() * almost;
+                Time { micros: micros.clamp(-most, most) }.cut(digits)
+            }
+            _ => v.cut(digits),
+        }));
+    }
+    let v = given!(arg.datetime(cx)?);
+    Ok(Value::DateTime(match how {
+        Rounding::Nearest => v.fit(digits, nearest),
+        Rounding::Up => {
+            let span = Interval { micros: almost, ..Interval::default() };
+            v.add_interval(span).unwrap_or(v).cut(digits)
+        }
+        Rounding::Cut | Rounding::Down => v.cut(digits),
+    }))
 }
 
 fn real_result(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -105,7 +176,7 @@ fn angle_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 fn abs_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0];
     let ty = match number_class(arg) {
-        Class::Int => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
+        Class::Int => int_type(typing::display_length(arg).max(1), typing::is_unsigned(&arg.ty)),
         Class::Decimal => decimal_type(typing::precision(arg), typing::scale(arg), arg.ty.unsigned),
         _ => match arg.class() {
             Class::Real => real_type(arg.ty.decimals),
@@ -136,9 +207,12 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
 }
 
 fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    if let Some(found) = rounded_time_type(args, Some(0)) {
+        return Ok(found);
+    }
     let arg = &args[0];
     let ty = match number_class(arg) {
-        Class::Int => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
+        Class::Int => whole_number_type(arg),
         Class::Decimal => {
             let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
             if digits < 19 {
@@ -153,6 +227,9 @@ fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 }
 
 fn whole<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, up: bool) -> SqlResult<Value> {
+    if matches!(args[0].class(), Class::Time | Class::DateTime) {
+        return round_time(&args[0], 0, if up { Rounding::Up } else { Rounding::Down }, cx);
+    }
     Ok(match number_class(&args[0]) {
         Class::Int => same_integer(&args[0], cx)?,
         Class::Decimal => {
@@ -189,10 +266,19 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
         Some(digits) => known_integer(digits),
         None => Some(0),
     };
+    if let Some(found) = rounded_time_type(args, digits) {
+        return Ok(found);
+    }
     let ty = match number_class(arg) {
         Class::Int => {
-            let carries = rounds && digits.is_none_or(|d| d < 0);
-            int_type(typing::display_length(arg).max(1) + u32::from(carries), arg.ty.unsigned)
+            let whole = whole_number_type(arg);
+            let is_null = args.get(1).is_some_and(|digits| digits.class() == Class::Null);
+            let carries = rounds && !is_null && digits.is_none_or(|d| d < 0) && arg.ty.kind != TypeKind::Bit;
+            match arg.ty.kind {
+                _ if !carries => whole,
+                TypeKind::BigInt => decimal_type(whole.length + u32::from(whole.unsigned), 0, whole.unsigned),
+                _ => int_type(whole.length + 1, whole.unsigned),
+            }
         }
         Class::Decimal => {
             let scale = typing::scale(arg);
@@ -220,17 +306,26 @@ fn round<'f>(
         Some(arg) => given!(arg.int64(cx)?).clamp(-80, 80) as i32,
         None => 0,
     };
+    if matches!(args[0].class(), Class::Time | Class::DateTime) {
+        let how = if rounds { Rounding::Nearest } else { Rounding::Cut };
+        return round_time(&args[0], digits.clamp(0, 6) as u8, how, cx);
+    }
     Ok(match number_class(&args[0]) {
-        Class::Int if digits >= 0 => same_integer(&args[0], cx)?,
+        Class::Int if digits >= 0 && ty.class() == Class::Int => same_integer(&args[0], cx)?,
         Class::Int => {
             let v = given!(args[0].integer(cx)?);
+            if digits >= 0 {
+                return Ok(Value::Decimal(decimal_of(v)));
+            }
             let unit = 10i128.checked_pow(digits.unsigned_abs()).unwrap_or(i128::MAX);
             let rest = v % unit;
             let mut result = v - rest;
             if rounds && rest.abs() >= unit - rest.abs() {
                 result += unit * rest.signum();
             }
-            if ty.unsigned {
+            if ty.class() == Class::Decimal {
+                Value::Decimal(decimal_of(result))
+            } else if ty.unsigned {
                 Value::UInt(
                     u64::try_from(result)
                         .map_err(|_| errors::data_out_of_range("BIGINT UNSIGNED", "round"))?,
@@ -247,6 +342,10 @@ fn round<'f>(
         }
         _ => Value::Double(round_real(given!(args[0].real(cx)?), digits, rounds)),
     })
+}
+
+fn decimal_of(v: i128) -> Decimal {
+    Decimal::from_parts(v < 0, v.unsigned_abs(), 0)
 }
 
 /// A double at so many digits after the point, as MariaDB computes it: scaled, ties to even.

@@ -4,28 +4,52 @@ use keel_base::SqlResult;
 use keel_value::{SqlType, Value};
 
 use super::string::{self, too_long};
-use super::{Function, function, text_value};
+use super::{Function, function, known_integer, text_value};
+use crate::bind::BindContext;
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("concat_operator_oracle", 1, usize::MAX, string::concat_type, concat),
-    function!("lpad_oracle", 2, 3, string::pad_type, |ty, a, cx| string::pad(ty, a, cx, true).map(or_null)),
-    function!("rpad_oracle", 2, 3, string::pad_type, |ty, a, cx| string::pad(ty, a, cx, false).map(or_null)),
-    function!("trim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+    function!(text "concat_operator_oracle", 1, usize::MAX, string::concat_type, concat),
+    function!("lpad_oracle", 2, 3, |cx, a| nullable(string::pad_type(cx, a)), |ty, a, cx| string::pad(
+        ty, a, cx, true
+    )
+    .map(or_null)),
+    function!("rpad_oracle", 2, 3, |cx, a| nullable(string::pad_type(cx, a)), |ty, a, cx| string::pad(
+        ty, a, cx, false
+    )
+    .map(or_null)),
+    function!("trim_oracle", 1, 2, |cx, a| nullable(string::trim_type(cx, a)), |ty, a, cx| {
         string::trim(ty, a, cx, true, true).map(or_null)
     }),
-    function!("ltrim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+    function!("ltrim_oracle", 1, 2, |cx, a| nullable(string::trim_type(cx, a)), |ty, a, cx| {
         string::trim(ty, a, cx, true, false).map(or_null)
     }),
-    function!("rtrim_oracle", 1, 2, string::trim_type, |ty, a, cx| {
+    function!("rtrim_oracle", 1, 2, |cx, a| nullable(string::trim_type(cx, a)), |ty, a, cx| {
         string::trim(ty, a, cx, false, true).map(or_null)
     }),
-    function!("substr_oracle", 2, 3, string::substring_type, |ty, a, cx| {
+    function!("substr_oracle", 2, 3, substring_type, |ty, a, cx| {
         string::substring_from(ty, a, cx, true).map(or_null)
     }),
-    function!("replace_oracle", 3, 3, string::replace_type, replace),
+    function!(text "replace_oracle", 3, 3, string::replace_type, replace),
 ];
+
+/// Whatever the arguments, what comes out may be an empty text.
+fn nullable(found: SqlResult<(SqlType, bool)>) -> SqlResult<(SqlType, bool)> {
+    found.map(|(ty, _)| (ty, true))
+}
+
+/// A text begins at 0 as at 1.
+fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let is_zero = args.get(1).is_some_and(|at| known_integer(at) == Some(0));
+    let first = || Expr::constant(Value::Int(1), SqlType::bigint());
+    let at = is_zero.then(|| std::mem::replace(&mut args[1], first()));
+    let found = nullable(string::substring_type(cx, args));
+    if let Some(at) = at {
+        args[1] = at;
+    }
+    found
+}
 
 fn or_null(value: Value) -> Value {
     match value {

@@ -1,7 +1,7 @@
 //! Functions that look into strings, compare them, and turn them into codes and back.
 
 use keel_base::{SqlResult, errors};
-use keel_value::types::Class;
+use keel_value::types::{Class, Format};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 
 use super::string::too_long;
@@ -344,13 +344,16 @@ fn unhex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Bytes(out.into()))
 }
 
-fn conv_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn conv_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    if args[0].ty.kind == TypeKind::Bit {
+        args[0].ty.format = Format::Digits;
+    }
     let collation = cx.session.vars.connection_collation;
     Ok((SqlType::varchar(65, collation).with_decimals(STRING_DECIMALS), true))
 }
 
 fn radix<'f>(arg: &'f Expr, base: u32, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    if arg.class() == Class::Int || typing::is_hex(arg) {
+    if arg.class() == Class::Int {
         let number = given!(arg.integer(cx)?);
         return Ok(text_value(in_base(number as u64, base)));
     }

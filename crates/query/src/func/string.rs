@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
+use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
 use crate::bind::BindContext;
@@ -131,7 +131,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
-        Class::Int if arg.ty.kind == TypeKind::Bit => CollationId::BINARY,
+        Class::Int if arg.ty.is_octets_of_bits() => CollationId::BINARY,
         _ => cx.session.vars.connection_collation,
     }
 }
@@ -471,8 +471,16 @@ fn make_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType,
     Ok((string_type(total + count as u64 - 2, collation), true))
 }
 
+/// The bits of a number, or of the integer that a text begins with.
+fn set_bits<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<u64>> {
+    match arg.class() {
+        Class::Int => super::bits(arg, cx),
+        _ => Ok(arg.int64(cx)?.map(|bits| bits as u64)),
+    }
+}
+
 fn make_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let bits = given!(crate::expr::arith::to_bits(&args[0], cx)?);
+    let bits = given!(set_bits(&args[0], cx)?);
     let mut out = Vec::new();
     let mut first = true;
     for (bit, arg) in args[1..].iter().take(64).enumerate() {
@@ -502,7 +510,7 @@ fn export_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlTyp
 }
 
 fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let bits = given!(crate::expr::arith::to_bits(&args[0], cx)?);
+    let bits = given!(set_bits(&args[0], cx)?);
     let on = given!(args[1].text(cx)?);
     let off = given!(args[2].text(cx)?);
     let separator = match args.get(3) {

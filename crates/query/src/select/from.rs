@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{JoinCondition, JoinKind, Query, TableRef};
+use keel_sql::ast::{IndexHint, IndexHintKind, JoinCondition, JoinKind, Query, TableRef};
 
+use keel_value::types::Format;
 use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
 use super::natural::{self, Columns};
 use super::{Body, SelectPlan, build, function, merge, view};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
-use crate::catalog::names;
+use crate::catalog::{TableDef, names};
 use crate::expr::Expr;
 use crate::join::Matching;
 use crate::join::order::{FromTree, Leaf, LeafKind};
@@ -111,6 +112,19 @@ fn operand(
     }
 }
 
+/// Refuses index hints of a table, shown as `shown`, that name no index of it or contradict each other.
+pub(crate) fn check_hints(hints: &[IndexHint], def: &TableDef, shown: &str) -> SqlResult<()> {
+    let mut names = hints.iter().flat_map(|hint| &hint.indexes);
+    if let Some(unknown) = names.find(|index| def.usable_index(index).is_none()) {
+        return Err(errors::key_does_not_exist(unknown, shown));
+    }
+    let says = |kind| hints.iter().any(|hint| hint.kind == kind);
+    match says(IndexHintKind::Use) && says(IndexHintKind::Force) {
+        true => Err(errors::wrong_usage("USE INDEX", "FORCE INDEX")),
+        false => Ok(()),
+    }
+}
+
 /// A table beside those before it.
 pub(super) fn crossed(before: Option<FromTree>, tree: FromTree) -> FromTree {
     let Some(left) = before else { return tree };
@@ -159,16 +173,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             if let Some(notes) = &mut binder.whole_names {
                 notes.note_database(table, &def.schema);
             }
-            for hint in hints {
-                for index in &hint.indexes {
-                    if def.usable_index(index).is_none() {
-                        return Err(errors::key_does_not_exist(
-                            index,
-                            alias.as_deref().unwrap_or(&name.name),
-                        ));
-                    }
-                }
-            }
+            check_hints(hints, &def, alias.as_deref().unwrap_or(&name.name))?;
             let slot = from.leaves.len() as u16;
             let entry = binder.scope_table(slot, def.clone(), alias.as_deref())?;
             from.leaves.push(Leaf {
@@ -386,9 +391,9 @@ pub(super) fn add_derived(
 
 /// A result's type as a column: timestamps are local times from here on.
 pub(crate) fn local_type(ty: &SqlType) -> SqlType {
-    if ty.kind == TypeKind::Timestamp {
-        SqlType::temporal(TypeKind::DateTime, ty.decimals)
-    } else {
-        ty.clone()
+    match ty.kind {
+        TypeKind::Timestamp => SqlType::temporal(TypeKind::DateTime, ty.decimals),
+        TypeKind::Bit => ty.clone().with_format(Format::Plain),
+        _ => ty.clone(),
     }
 }

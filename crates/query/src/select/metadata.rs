@@ -22,7 +22,23 @@ pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
             LiteralValue::String { bytes, charset: Some(charset) } => introduced_name(&bytes.0, charset),
             _ => text.trim().to_string(),
         },
+        Tree::Function(call) if call.name == "name_const" => match call.args.first() {
+            Some(Tree::Literal(literal)) => {
+                given_name(&literal.value).unwrap_or_else(|| text.trim().to_string())
+            }
+            _ => text.trim().to_string(),
+        },
         _ => text.trim().to_string(),
+    }
+}
+
+/// The name that NAME_CONST() gives.
+fn given_name(name: &LiteralValue) -> Option<String> {
+    match name {
+        LiteralValue::String { bytes, .. } => Some(bytes.to_text()),
+        LiteralValue::Int(number) => Some(number.to_string()),
+        LiteralValue::Decimal(digits) => Some(digits.clone()),
+        _ => None,
     }
 }
 

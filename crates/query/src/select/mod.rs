@@ -33,7 +33,7 @@ mod tally;
 pub(crate) mod view;
 
 pub(crate) use build::{bind_list, sort_part};
-pub(crate) use from::local_type;
+pub(crate) use from::{check_hints, local_type};
 
 use std::sync::Arc;
 

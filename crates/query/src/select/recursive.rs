@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{CommonTable as Tree, QueryBody, SetOp, With};
+use keel_sql::ast::{CommonTable as Tree, QueryBody, SetOp, SetOperand, With};
 use keel_value::convert::Target;
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
@@ -180,13 +180,17 @@ struct Operand<'q> {
     recursive: bool,
 }
 
-fn flatten<'q>(body: &'q QueryBody, joined: Option<(SetOp, bool)>, out: &mut Vec<Operand<'q>>) {
+fn flatten<'q>(body: &'q QueryBody, out: &mut Vec<Operand<'q>>) {
     match body {
-        QueryBody::SetOp { op, all, left, right } if joined.is_none() => {
-            flatten(left, None, out);
-            out.push(Operand { joined: Some((*op, *all)), body: right, recursive: false });
+        QueryBody::SetOps { first, rest } => {
+            flatten(first, out);
+            out.extend(rest.iter().map(|operand| Operand {
+                joined: Some((operand.op, operand.all)),
+                body: &operand.body,
+                recursive: false,
+            }));
         }
-        body => out.push(Operand { joined, body, recursive: false }),
+        body => out.push(Operand { joined: None, body, recursive: false }),
     }
 }
 
@@ -194,7 +198,7 @@ fn flatten<'q>(body: &'q QueryBody, joined: Option<(SetOp, bool)>, out: &mut Vec
 fn operands_of(table: &Tree) -> Vec<Operand<'_>> {
     let mut operands = Vec::new();
     if table.query.with.is_none() {
-        flatten(&table.query.body, None, &mut operands);
+        flatten(&table.query.body, &mut operands);
     }
     operands
 }
@@ -250,17 +254,12 @@ fn operand(binder: &mut Binder<'_>, body: &QueryBody) -> SqlResult<SelectPlan> {
 fn plan_anchors(binder: &mut Binder<'_>, operands: &[Operand<'_>], all: bool) -> SqlResult<SelectPlan> {
     let mut anchors = operands.iter().filter(|operand| !operand.recursive).map(|operand| operand.body);
     let first = anchors.next().expect("some part is an anchor");
-    let mut rest = anchors.peekable();
-    if rest.peek().is_none() {
+    let rest: Vec<SetOperand> =
+        anchors.map(|body| SetOperand { op: SetOp::Union, all, body: body.clone() }).collect();
+    if rest.is_empty() {
         return operand(binder, first);
     }
-    let both = |left: QueryBody, right: &QueryBody| QueryBody::SetOp {
-        op: SetOp::Union,
-        all,
-        left: Box::new(left),
-        right: Box::new(right.clone()),
-    };
-    let body = rest.fold(first.clone(), both);
+    let body = QueryBody::SetOps { first: Box::new(first.clone()), rest };
     setop::plan(binder, &body, &[], None)
 }
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp, SourceText};
+use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp, SetOperand, SourceText};
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
 use keel_value::types::NOT_FIXED;
@@ -49,8 +49,15 @@ pub(crate) enum Part {
     Query(Box<SelectPlan>),
     /// Rows of VALUES.
     Rows(Vec<Vec<Expr>>),
-    /// Two parts together.
-    Both { op: SetOp, all: bool, left: Box<Part>, right: Box<Part> },
+    /// Parts together, from the left to the right.
+    Chain { first: Box<Part>, rest: Vec<Joined> },
+}
+
+/// A part of a chain, with what joins it to those before it.
+pub(crate) struct Joined {
+    op: SetOp,
+    all: bool,
+    part: Part,
 }
 
 impl SetPlan {
@@ -64,7 +71,9 @@ impl SetPlan {
         fn go(part: &Part) -> bool {
             match part {
                 Part::Query(_) | Part::Rows(_) => true,
-                Part::Both { op, all, left, right } => *op == SetOp::Union && *all && go(left) && go(right),
+                Part::Chain { first, rest } => {
+                    go(first) && rest.iter().all(|part| part.op == SetOp::Union && part.all && go(&part.part))
+                }
             }
         }
         go(&self.root)
@@ -82,9 +91,9 @@ impl SetPlan {
             match part {
                 Part::Query(plan) => out.push((plan, by)),
                 Part::Rows(_) => {}
-                Part::Both { op, left, right, .. } => {
-                    go(left, by, out);
-                    go(right, Some(word(*op)), out);
+                Part::Chain { first, rest } => {
+                    go(first, by, out);
+                    rest.iter().for_each(|joined| go(&joined.part, Some(word(joined.op)), out));
                 }
             }
         }
@@ -119,11 +128,15 @@ fn calc_found_rows(body: &QueryBody) -> SqlResult<bool> {
         QueryBody::Select(select) => Ok(select.options.calc_found_rows),
         QueryBody::Values(..) => Ok(false),
         QueryBody::Nested(query) => calc_found_rows(&query.body),
-        QueryBody::SetOp { left, right, .. } if calc_found_rows(right)? => {
-            calc_found_rows(left)?;
-            Err(errors::cant_use_option_here("SQL_CALC_FOUND_ROWS"))
+        QueryBody::SetOps { first, rest } => {
+            let found = calc_found_rows(first)?;
+            for operand in rest {
+                if calc_found_rows(&operand.body)? {
+                    return Err(errors::cant_use_option_here("SQL_CALC_FOUND_ROWS"));
+                }
+            }
+            Ok(found)
         }
-        QueryBody::SetOp { left, .. } => calc_found_rows(left),
     }
 }
 
@@ -174,26 +187,9 @@ pub(super) fn plan(
     })
 }
 
-/// A chain of set operations is as deep on its left as it is long: it is walked without a call for each.
 fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
-    let mut chain = Vec::new();
-    let mut first = body;
-    while let QueryBody::SetOp { op, all, left, right } = first {
-        chain.push((*op, *all, right));
-        first = left;
-    }
-    let mut whole = single(binder, first, columns)?;
-    for (op, all, right) in chain.into_iter().rev() {
-        let right = Box::new(operand(binder, op, right, columns)?);
-        whole = Part::Both { op, all, left: Box::new(whole), right };
-    }
-    Ok(whole)
-}
-
-/// A part that is no set operation.
-fn single(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
     let plan = match body {
-        QueryBody::SetOp { .. } => return part(binder, body, columns),
+        QueryBody::SetOps { first, rest } => return chain(binder, first, rest, columns),
         QueryBody::Values(rows, names) => return values(binder, rows, names, columns),
         QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None)?,
         QueryBody::Nested(query) => build::plan_query(binder, query)?,
@@ -204,6 +200,23 @@ fn single(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMet
     Ok(Part::Query(Box::new(plan)))
 }
 
+/// A chain; one that begins with another goes on with it.
+fn chain(
+    binder: &mut Binder<'_>,
+    first: &QueryBody,
+    operands: &[SetOperand],
+    columns: &mut Vec<ColumnMeta>,
+) -> SqlResult<Part> {
+    let (first, mut rest) = match part(binder, first, columns)? {
+        Part::Chain { first, rest } => (first, rest),
+        single => (Box::new(single), Vec::with_capacity(operands.len())),
+    };
+    for SetOperand { op, all, body } in operands {
+        rest.push(Joined { op: *op, all: *all, part: operand(binder, *op, body, columns)? });
+    }
+    Ok(Part::Chain { first, rest })
+}
+
 /// The right side of a set operation. INTERSECT there within UNION or EXCEPT is a derived table in MariaDB: it has types of
 /// its own, and its columns' names must differ.
 fn operand(
@@ -212,8 +225,7 @@ fn operand(
     body: &QueryBody,
     columns: &mut Vec<ColumnMeta>,
 ) -> SqlResult<Part> {
-    let inner = matches!(body, QueryBody::SetOp { op: SetOp::Intersect, .. });
-    if around == SetOp::Intersect || !inner {
+    if around == SetOp::Intersect || !matches!(body, QueryBody::SetOps { .. }) {
         return part(binder, body, columns);
     }
     let plan = plan(binder, body, &[], None)?;
@@ -279,9 +291,9 @@ fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
             }
         },
         Part::Rows(rows) => rows.iter().try_for_each(|row| add(row.clone())),
-        Part::Both { left, right, .. } => {
-            collect(left, out)?;
-            collect(right, out)
+        Part::Chain { first, rest } => {
+            collect(first, out)?;
+            rest.iter().try_for_each(|joined| collect(&joined.part, out))
         }
     }
 }
@@ -361,9 +373,9 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
         }
     };
     match part {
-        Part::Both { left, right, .. } => {
-            convert(left, types);
-            convert(right, types);
+        Part::Chain { first, rest } => {
+            convert(first, types);
+            rest.iter_mut().for_each(|joined| convert(&mut joined.part, types));
         }
         Part::Rows(rows) => rows.iter_mut().for_each(adapt),
         Part::Query(plan) => match &mut plan.body {
@@ -483,21 +495,6 @@ impl Run<'_> {
 }
 
 impl Part {
-    /// What a UNION is made of, in order, however its parentheses and its chain nest: a UNION that keeps each row once makes those
-    /// inside of it needless, and a long chain would need a stack as deep.
-    fn members(&self, all_only: bool) -> Vec<&Part> {
-        let (mut found, mut open) = (Vec::new(), vec![self]);
-        while let Some(part) = open.pop() {
-            match part {
-                Part::Both { op: SetOp::Union, all, left, right } if *all || !all_only => {
-                    open.extend([&**right, &**left]);
-                }
-                _ => found.push(part),
-            }
-        }
-        found
-    }
-
     /// Gives its rows; false where the consumer wants no more.
     fn run(&self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
         match self {
@@ -525,48 +522,88 @@ impl Part {
                 }
                 Ok(true)
             }
-            Part::Both { op: SetOp::Union, all: true, .. } => {
-                for member in self.members(true) {
-                    if !member.run(run, session, output)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+            Part::Chain { first, rest } => Chain { first, rest }.run(run, session, output),
+        }
+    }
+}
+
+/// A chain of parts up to some place.
+#[derive(Clone, Copy)]
+struct Chain<'p> {
+    first: &'p Part,
+    rest: &'p [Joined],
+}
+
+impl<'p> Chain<'p> {
+    /// Gives its rows; false where the consumer wants no more. Runs of UNIONs are taken in a loop, everything else runs inside of
+    /// what follows it.
+    fn run(self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
+        match self.rest.last() {
+            None => self.first.run(run, session, output),
+            Some(Joined { op: SetOp::Union, all: true, .. }) => {
+                self.members(|joined| joined.all).run(run, session, output)
             }
-            Part::Both { op: SetOp::Union, all: false, .. } => {
-                let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
-                let mut each = Each(|session: &mut Session, row: RowView<'_>| {
-                    if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
-                        output.row(session, row)
-                    } else {
-                        Ok(true)
-                    }
-                });
-                let mut more = true;
-                for member in self.members(false) {
-                    more = more && member.run(run, session, &mut each)?;
-                }
-                session.plan_counts.table(0, seen.is_full());
-                Ok(more && give_rest(seen, run.layout, session, output)?)
-            }
-            Part::Both { op, all, left, right } => {
+            // What keeps each row once makes those before it that do so needless.
+            Some(Joined { op: SetOp::Union, .. }) => self.distinct(run, session, output),
+            Some(Joined { op, all, part }) => {
                 session.plan_counts.table(0, false);
                 let mut rows = Difference::new(session, run.layout, *op == SetOp::Intersect, *all);
                 let mut gather = Each(|session: &mut Session, row: RowView<'_>| {
                     rows.add_right(session, &run.key(row))?;
                     Ok(true)
                 });
-                right.run(run, session, &mut gather)?;
+                part.run(run, session, &mut gather)?;
                 let mut each =
                     Each(
                         |session: &mut Session, row: RowView<'_>| {
                             if rows.admits(&run.key(row), row)? { output.row(session, row) } else { Ok(true) }
                         },
                     );
-                let more = left.run(run, session, &mut each)?;
+                let more = self.up_to(self.rest.len() - 1).run(run, session, &mut each)?;
                 Ok(more && rows.rest(session, output)?)
             }
         }
+    }
+
+    fn distinct(self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
+        let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
+        let mut each = Each(|session: &mut Session, row: RowView<'_>| {
+            if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
+                output.row(session, row)
+            } else {
+                Ok(true)
+            }
+        });
+        let more = self.members(|_| true).run(run, session, &mut each)?;
+        session.plan_counts.table(0, seen.is_full());
+        Ok(more && give_rest(seen, run.layout, session, output)?)
+    }
+
+    fn up_to(self, len: usize) -> Chain<'p> {
+        Chain { rest: &self.rest[..len], ..self }
+    }
+
+    /// The last UNIONs in a row of which all are `alike`, and the chain before them.
+    fn members(self, alike: impl Fn(&Joined) -> bool) -> Members<'p> {
+        let is_member = |joined: &Joined| joined.op == SetOp::Union && alike(joined);
+        let before = self.rest.iter().rposition(|joined| !is_member(joined)).map_or(0, |place| place + 1);
+        Members { before: self.up_to(before), rest: &self.rest[before..] }
+    }
+}
+
+/// A chain, and parts whose rows follow its own.
+struct Members<'p> {
+    before: Chain<'p>,
+    rest: &'p [Joined],
+}
+
+impl Members<'_> {
+    fn run(self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
+        let mut more = self.before.run(run, session, output)?;
+        for joined in self.rest {
+            more = more && joined.part.run(run, session, output)?;
+        }
+        Ok(more)
     }
 }
 

@@ -171,6 +171,8 @@ pub enum Expr {
         what: Option<Box<Expr>>,
         /// The operand.
         expr: Box<Expr>,
+        /// TRIM_ORACLE: an empty text is NULL.
+        oracle: bool,
     },
     /// `TIMESTAMPADD(unit, n, a)`.
     TimestampAdd {

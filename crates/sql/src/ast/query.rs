@@ -38,19 +38,27 @@ pub enum QueryBody {
     Select(Box<Select>),
     /// VALUES (1,2),(3,4): the rows, and the names that the first one gives to columns.
     Values(Vec<Vec<Expr>>, Vec<SourceText>),
-    /// UNION, EXCEPT, INTERSECT; left-associative, INTERSECT binds tighter.
-    SetOp {
-        /// Which.
-        op: SetOp,
-        /// ALL; else DISTINCT.
-        all: bool,
-        /// The rows before.
-        left: Box<QueryBody>,
-        /// The rows joined to them.
-        right: Box<QueryBody>,
+    /// UNION, EXCEPT, INTERSECT, from the left to the right. INTERSECT binds tighter: it is a chain within a chain. Chains
+    /// may be thousands of operands long.
+    SetOps {
+        /// The first operand.
+        first: Box<QueryBody>,
+        /// What is joined to it, at least one.
+        rest: Vec<SetOperand>,
     },
     /// `(query)`, where the parentheses matter: it has its own ORDER BY, LIMIT, WITH or set operation.
     Nested(Box<Query>),
+}
+
+/// An operand of a chain of set operations but the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetOperand {
+    /// What joins it to the rows of all before it.
+    pub op: SetOp,
+    /// ALL; else DISTINCT.
+    pub all: bool,
+    /// Its rows.
+    pub body: QueryBody,
 }
 
 /// Set operations.

@@ -130,20 +130,13 @@ impl Query {
 impl QueryBody {
     /// See [`Query::reads`].
     pub fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
-        // A chain of set operations leans to the left, and may be long.
-        let mut body = self;
-        loop {
-            match body {
-                QueryBody::SetOp { left, right, .. } => {
-                    if right.reads(is_it) {
-                        return true;
-                    }
-                    body = left;
-                }
-                QueryBody::Select(select) => return select.reads(is_it),
-                QueryBody::Values(rows, _) => return rows.iter().flatten().any(|expr| expr.reads(is_it)),
-                QueryBody::Nested(query) => return query.reads(is_it),
+        match self {
+            QueryBody::SetOps { first, rest } => {
+                first.reads(is_it) || rest.iter().any(|operand| operand.body.reads(is_it))
             }
+            QueryBody::Select(select) => select.reads(is_it),
+            QueryBody::Values(rows, _) => rows.iter().flatten().any(|expr| expr.reads(is_it)),
+            QueryBody::Nested(query) => query.reads(is_it),
         }
     }
 }

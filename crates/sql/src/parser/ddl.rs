@@ -161,7 +161,7 @@ impl Parser<'_> {
         if !self.at_query_word() && !self.at(Tok::LParen) {
             return if said || duplicates.is_some() { Err(self.unexpected()) } else { Ok(None) };
         }
-        Ok(Some(CreateSelect { duplicates, query: self.query()? }))
+        Ok(Some(CreateSelect { duplicates, query: self.first_query()? }))
     }
 
     fn table_elements(&mut self, table: &mut CreateTable) -> SqlResult<()> {
@@ -520,7 +520,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
         self.expect_kw(Kw::AS)?;
-        let query = self.query()?;
+        let query = self.first_query()?;
         let mut check_option = None;
         if self.accept_kw(Kw::WITH) {
             let local = self.accept_any(&[Kw::LOCAL, Kw::CASCADED]) == Some(Kw::LOCAL);

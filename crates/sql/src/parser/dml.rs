@@ -75,7 +75,7 @@ impl Parser<'_> {
                 None => InsertSource::Values(self.list(Self::insert_row)?),
             }
         } else if self.at_query_word() || self.at(Tok::LParen) {
-            InsertSource::Query(self.query()?)
+            InsertSource::Query(self.first_query()?)
         } else {
             return Err(self.unexpected());
         };

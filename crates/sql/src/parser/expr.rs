@@ -169,7 +169,8 @@ impl Parser<'_> {
             Tok::Minus => (BinaryOp::Sub, SUM),
             Tok::Star => (BinaryOp::Mul, PRODUCT),
             Tok::Slash => (BinaryOp::Div, PRODUCT),
-            Tok::Percent => (BinaryOp::Mod, PRODUCT),
+            // There it begins an attribute of a cursor.
+            Tok::Percent if !self.is_oracle() => (BinaryOp::Mod, PRODUCT),
             Tok::Caret => (BinaryOp::BitXor, BIT_XOR),
             Tok::Eq => (BinaryOp::Eq, COMPARISON),
             Tok::NullSafeEq => (BinaryOp::NullSafeEq, COMPARISON),
@@ -238,7 +239,13 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        Ok(binary(op, left, self.climb(level + 1)?))
+        let right = self.climb(level + 1)?;
+        Ok(match op {
+            BinaryOp::Concat if self.is_oracle() => {
+                super::function::plain_call("concat_operator_oracle", vec![left, right])
+            }
+            op => binary(op, left, right),
+        })
     }
 
     /// `INTERVAL n unit`.

@@ -1,6 +1,6 @@
 //! Operands that begin with a keyword, and function calls.
 
-use super::Parser;
+use super::{Parser, TypeFamily};
 use crate::ast::{
     CastType, Expr, FunctionCall, IntervalUnit, LiteralValue, MatchMode, OrderItem, SequenceOp, SourceText,
     TrimSide, WindowSpec,
@@ -142,6 +142,21 @@ fn canonical(name: &str) -> &str {
     }
 }
 
+/// What a function's name means under sql_mode ORACLE, where empty texts are NULL, and NULL is one.
+fn oracle_name(name: &str) -> &str {
+    match name {
+        "concat" => "concat_operator_oracle",
+        "decode" => "decode_oracle",
+        "length" => "char_length",
+        "lpad" => "lpad_oracle",
+        "ltrim" => "ltrim_oracle",
+        "replace" => "replace_oracle",
+        "rpad" => "rpad_oracle",
+        "rtrim" => "rtrim_oracle",
+        other => other,
+    }
+}
+
 impl Parser<'_> {
     /// An operand at keyword `kw`.
     #[inline(never)]
@@ -216,6 +231,7 @@ impl Parser<'_> {
                 self.advance();
                 Err(self.unexpected())
             }
+            Kw::SYSDATE if self.is_oracle() && !paren && self.peek_at(1).tok != Tok::Dot => self.clock(false),
             Kw::NEXT if self.peek_at(1).kw == Some(Kw::VALUE) => self.value_for(SequenceOp::Next),
             Kw::PREVIOUS if self.peek_at(1).kw == Some(Kw::VALUE) => self.value_for(SequenceOp::Last),
             Kw::NEXTVAL | Kw::LASTVAL | Kw::SETVAL if paren => self.sequence_call(kw),
@@ -345,6 +361,11 @@ impl Parser<'_> {
         Ok(Expr::Function(call))
     }
 
+    /// Whether names of functions mean Oracle's.
+    pub(super) fn is_oracle(&self) -> bool {
+        self.options.types == TypeFamily::Oracle
+    }
+
     /// Takes a function's name.
     #[inline(never)]
     fn begin_call(&mut self, db: Option<String>) -> SqlResult<Box<FunctionCall>> {
@@ -400,6 +421,9 @@ impl Parser<'_> {
             call.args = self.arguments(&call.name, plain)?;
         }
         self.expect_argument_count(&call, plain)?;
+        if plain && self.is_oracle() {
+            call.name = oracle_name(&call.name).to_owned();
+        }
         self.expect(Tok::RParen)?;
         let window = plain && WINDOW_ONLY.contains(&call.name.as_str());
         if aggregate || window {
@@ -510,7 +534,8 @@ impl Parser<'_> {
                 self.expect_kw(Kw::FROM)?;
                 Expr::Extract { unit, expr: Box::new(self.expr()?) }
             }
-            "trim" => self.trim()?,
+            "trim" => self.trim(self.is_oracle())?,
+            "trim_oracle" => self.trim(true)?,
             "date_add" | "date_sub" | "adddate" | "subdate" => self.date_add(name)?,
             "timestampadd" | "timestampdiff" => self.timestamp_function(name == "timestampadd")?,
             "position" => {
@@ -533,7 +558,7 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn trim(&mut self) -> SqlResult<Expr> {
+    fn trim(&mut self, oracle: bool) -> SqlResult<Expr> {
         let said = self.accept_any(&[Kw::BOTH, Kw::LEADING, Kw::TRAILING]);
         let side = match said {
             Some(Kw::LEADING) => TrimSide::Leading,
@@ -541,14 +566,15 @@ impl Parser<'_> {
             _ => TrimSide::Both,
         };
         if said.is_some() && self.accept_kw(Kw::FROM) {
-            return Ok(Expr::Trim { side, what: None, expr: Box::new(self.expr()?) });
+            return Ok(Expr::Trim { side, what: None, expr: Box::new(self.expr()?), oracle });
         }
         let first = self.expr()?;
         if said.is_some() || self.at_kw(Kw::FROM) {
             self.expect_kw(Kw::FROM)?;
-            return Ok(Expr::Trim { side, what: Some(Box::new(first)), expr: Box::new(self.expr()?) });
+            let what = Some(Box::new(first));
+            return Ok(Expr::Trim { side, what, expr: Box::new(self.expr()?), oracle });
         }
-        Ok(Expr::Trim { side, what: None, expr: Box::new(first) })
+        Ok(Expr::Trim { side, what: None, expr: Box::new(first), oracle })
     }
 
     #[inline(never)]
@@ -593,7 +619,7 @@ impl Parser<'_> {
         if more {
             args.push(self.expr()?);
         }
-        Ok(plain_call("substring", args))
+        Ok(plain_call(if self.is_oracle() { "substr_oracle" } else { "substring" }, args))
     }
 
     /// `GET_FORMAT(DATE, 'USA')`: the type becomes a string argument.

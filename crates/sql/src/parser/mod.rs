@@ -40,8 +40,8 @@ use keel_base::{SqlError, SqlResult, errors};
 /// Operators of one level in a row: `a + b + c ...`, joins.
 pub const CHAIN_MAX: u32 = 128;
 
-/// UNIONs in a row; who walks them goes down the left side in a loop.
-pub const SET_OPERATIONS_MAX: u32 = 400;
+/// UNIONs in a row: each has a plan of its own, which takes more memory than its text.
+pub const SET_OPERATIONS_MAX: u32 = 20_000;
 
 /// EXCEPT and INTERSECT in a row, or UNION in turn with them: each runs inside of the next.
 pub const NESTED_OPERATIONS_MAX: u32 = 50;
@@ -193,6 +193,8 @@ struct Parser<'a> {
     into_next: bool,
     /// So may the one being read.
     into_here: bool,
+    /// The SELECT that begins next is the first of its statement.
+    first_next: bool,
     /// INTO stood behind more than the select list.
     into_late: bool,
     /// Inside ON DUPLICATE KEY UPDATE, where VALUES is a function.
@@ -271,6 +273,7 @@ impl<'a> Parser<'a> {
             in_on_duplicate: false,
             into_next: false,
             into_here: false,
+            first_next: false,
             into_late: false,
             seed: None,
             rows,

@@ -3,8 +3,8 @@
 use super::Parser;
 use crate::ast::{
     CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, LateInto, Limit, LiteralValue, LockClause,
-    LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SourceText,
-    WindowFrame, WindowSpec, With,
+    LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SetOperand,
+    SourceText, WindowFrame, WindowSpec, With,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -25,6 +25,11 @@ fn operand(query: Box<Query>) -> QueryBody {
         && query.into.is_none()
         && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(..));
     if plain { query.body } else { QueryBody::Nested(query) }
+}
+
+/// Operands of set operations; one alone is itself.
+fn chained(first: QueryBody, rest: Vec<SetOperand>) -> QueryBody {
+    if rest.is_empty() { first } else { QueryBody::SetOps { first: Box::new(first), rest } }
 }
 
 impl Parser<'_> {
@@ -50,6 +55,12 @@ impl Parser<'_> {
     /// A query that is a statement, or as good as one: it may have INTO.
     pub(super) fn whole_query(&mut self) -> SqlResult<Box<Query>> {
         self.into_next = true;
+        self.first_query()
+    }
+
+    /// The query of a statement: its first SELECT alone may say how the whole is run.
+    pub(super) fn first_query(&mut self) -> SqlResult<Box<Query>> {
+        self.first_next = true;
         self.query()
     }
 
@@ -64,9 +75,11 @@ impl Parser<'_> {
     }
 
     fn query_within(&mut self) -> SqlResult<Box<Query>> {
+        let is_first = std::mem::take(&mut self.first_next);
         self.nested(|parser| {
             let with = if parser.at_kw(Kw::WITH) { Some(parser.with()?) } else { None };
             let mut into = None;
+            parser.first_next = is_first;
             let first = parser.primary_body(&mut into)?;
             let query = parser.finish_query(first, into)?;
             Ok(merge_with(with, query))
@@ -113,7 +126,8 @@ impl Parser<'_> {
 
     #[inline(never)]
     fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
-        let mut left = self.intersections(first, into)?;
+        let first = self.intersections(first, into)?;
+        let mut rest = Vec::new();
         let (mut length, mut before) = (0, Kw::UNION);
         while into.is_none()
             && let Some(kw) = self.accept_any(&[Kw::UNION, Kw::EXCEPT])
@@ -121,27 +135,26 @@ impl Parser<'_> {
             self.chain_of_queries(&mut length, kw == Kw::UNION && before == Kw::UNION)?;
             before = kw;
             let all = self.set_quantifier();
-            let right = self.primary_body(into)?;
-            let right = self.intersections(right, into)?;
+            let body = self.primary_body(into)?;
+            let body = self.intersections(body, into)?;
             self.into_late |= into.is_some();
             let op = if kw == Kw::UNION { SetOp::Union } else { SetOp::Except };
-            left = QueryBody::SetOp { op, all, left: Box::new(left), right: Box::new(right) };
+            rest.push(SetOperand { op, all, body });
         }
-        Ok(left)
+        Ok(chained(first, rest))
     }
 
     fn intersections(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
-        let mut left = first;
+        let mut rest = Vec::new();
         let mut length = 0;
         while into.is_none() && self.accept_kw(Kw::INTERSECT) {
             self.chain_of_queries(&mut length, false)?;
             let all = self.set_quantifier();
-            let right = self.primary_body(into)?;
+            let body = self.primary_body(into)?;
             self.into_late |= into.is_some();
-            left =
-                QueryBody::SetOp { op: SetOp::Intersect, all, left: Box::new(left), right: Box::new(right) };
+            rest.push(SetOperand { op: SetOp::Intersect, all, body });
         }
-        Ok(left)
+        Ok(chained(first, rest))
     }
 
     fn set_quantifier(&mut self) -> bool {
@@ -159,6 +172,7 @@ impl Parser<'_> {
             let query = self.nested(Self::parenthesized_query)?;
             return Ok(operand(query));
         }
+        let is_first = std::mem::take(&mut self.first_next);
         if self.accept_kw(Kw::VALUES) {
             let mut names = Vec::new();
             let mut is_first = true;
@@ -177,7 +191,7 @@ impl Parser<'_> {
             return Ok(QueryBody::Values(rows, names));
         }
         self.expect_kw(Kw::SELECT)?;
-        Ok(QueryBody::Select(self.select(into)?))
+        Ok(QueryBody::Select(self.select(is_first, into)?))
     }
 
     fn parenthesized_query(&mut self) -> SqlResult<Box<Query>> {
@@ -210,9 +224,9 @@ impl Parser<'_> {
 
     /// Behind SELECT.
     #[inline(never)]
-    fn select(&mut self, into: &mut Option<SelectInto>) -> SqlResult<Box<Select>> {
+    fn select(&mut self, is_first: bool, into: &mut Option<SelectInto>) -> SqlResult<Box<Select>> {
         let mut select = Box::new(Select {
-            options: self.select_options(),
+            options: self.select_options(is_first)?,
             items: Vec::new(),
             from: Vec::new(),
             filter: None,
@@ -221,9 +235,6 @@ impl Parser<'_> {
             having: None,
             windows: Vec::new(),
         });
-        if select.options.all && select.options.distinct {
-            return Err(errors::wrong_usage("ALL", "DISTINCT"));
-        }
         let first = self.pos;
         select.items = self.select_items()?;
         let items = first..self.pos;
@@ -288,10 +299,10 @@ impl Parser<'_> {
         if self.accept_kw(Kw::WHERE) { Ok(Some(self.expr()?)) } else { Ok(None) }
     }
 
-    fn select_options(&mut self) -> SelectOptions {
+    fn select_options(&mut self, is_first: bool) -> SqlResult<SelectOptions> {
         let mut options = SelectOptions::default();
-        loop {
-            let Some(kw) = self.peek().kw else { return options };
+        let mut caches = [false; 2];
+        while let Some(kw) = self.peek().kw {
             match kw {
                 Kw::DISTINCT | Kw::DISTINCTROW => options.distinct = true,
                 Kw::ALL => options.all = true,
@@ -300,12 +311,27 @@ impl Parser<'_> {
                 Kw::SQL_SMALL_RESULT => options.small_result = true,
                 Kw::SQL_BIG_RESULT => options.big_result = true,
                 Kw::SQL_BUFFER_RESULT => options.buffer_result = true,
-                Kw::SQL_CACHE => options.cache = Some(true),
-                Kw::SQL_NO_CACHE => options.cache = Some(false),
+                Kw::SQL_CACHE | Kw::SQL_NO_CACHE => {
+                    let cache = kw == Kw::SQL_CACHE;
+                    if is_first && std::mem::replace(&mut caches[usize::from(cache)], true) {
+                        return Err(errors::dup_argument(cache_word(cache)));
+                    }
+                    options.cache = Some(cache);
+                }
                 Kw::SQL_CALC_FOUND_ROWS => options.calc_found_rows = true,
-                _ => return options,
+                _ => break,
             }
             self.advance();
+        }
+        if options.all && options.distinct {
+            return Err(errors::wrong_usage("ALL", "DISTINCT"));
+        }
+        if caches == [true; 2] {
+            return Err(errors::wrong_usage(cache_word(false), cache_word(true)));
+        }
+        match misplaced(&options) {
+            Some(word) if !is_first => Err(errors::cant_use_option_here(word)),
+            _ => Ok(options),
         }
     }
 
@@ -601,6 +627,19 @@ impl Parser<'_> {
             _ => FrameExclude::Ties,
         })
     }
+}
+
+fn cache_word(cache: bool) -> &'static str {
+    if cache { "SQL_CACHE" } else { "SQL_NO_CACHE" }
+}
+
+/// A word that only the first SELECT of a statement may say.
+fn misplaced(options: &SelectOptions) -> Option<&'static str> {
+    let word = |said: bool, word| said.then_some(word);
+    word(options.high_priority, "HIGH_PRIORITY")
+        .or(word(options.buffer_result, "SQL_BUFFER_RESULT"))
+        .or(word(options.calc_found_rows, "SQL_CALC_FOUND_ROWS"))
+        .or(options.cache.map(cache_word))
 }
 
 /// Whether ORDER BY's items are looked for among those selected or grouped by.

@@ -57,7 +57,10 @@ impl Parser<'_> {
     }
 
     fn do_statement(&mut self) -> SqlResult<Statement> {
-        Ok(Statement::Do(self.list(Self::expr)?))
+        self.first_next = true;
+        let exprs = self.list(Self::expr)?;
+        self.first_next = false;
+        Ok(Statement::Do(exprs))
     }
 
     /// Transactions, SET, SHOW and what else concerns the session.

@@ -338,16 +338,17 @@ impl Printer {
                 self.word(" from ");
                 self.expr(expr, 0);
             }
-            Expr::Trim { side, what: None, expr } if self.view => {
+            Expr::Trim { side, what: None, expr, oracle } if self.view => {
                 self.word(match side {
-                    TrimSide::Both => "trim(",
-                    TrimSide::Leading => "ltrim(",
-                    TrimSide::Trailing => "rtrim(",
+                    TrimSide::Both => "trim",
+                    TrimSide::Leading => "ltrim",
+                    TrimSide::Trailing => "rtrim",
                 });
+                self.word(if *oracle { "_oracle(" } else { "(" });
                 self.expr(expr, 0);
             }
-            Expr::Trim { side, what, expr } => {
-                self.word("trim(");
+            Expr::Trim { side, what, expr, oracle } => {
+                self.word(if *oracle { "trim_oracle(" } else { "trim(" });
                 self.word(match side {
                     TrimSide::Both => "both ",
                     TrimSide::Leading => "leading ",

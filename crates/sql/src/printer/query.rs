@@ -62,15 +62,17 @@ impl Printer {
                 self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
             }
             QueryBody::Nested(query) => self.parens(|printer| printer.query(query)),
-            QueryBody::SetOp { op, all, left, right } => {
-                self.body(left);
-                self.word(match op {
-                    SetOp::Union => " union ",
-                    SetOp::Except => " except ",
-                    SetOp::Intersect => " intersect ",
-                });
-                self.flag(*all, "all ");
-                self.body(right);
+            QueryBody::SetOps { first, rest } => {
+                self.body(first);
+                for operand in rest {
+                    self.word(match operand.op {
+                        SetOp::Union => " union ",
+                        SetOp::Except => " except ",
+                        SetOp::Intersect => " intersect ",
+                    });
+                    self.flag(operand.all, "all ");
+                    self.body(&operand.body);
+                }
             }
         }
     }
@@ -118,9 +120,10 @@ impl Printer {
         self.flag(options.small_result, "sql_small_result ");
         self.flag(options.big_result, "sql_big_result ");
         self.flag(options.buffer_result, "sql_buffer_result ");
+        self.flag(options.calc_found_rows && self.view, "sql_calc_found_rows ");
         self.flag(options.cache == Some(true), "sql_cache ");
         self.flag(options.cache == Some(false), "sql_no_cache ");
-        self.flag(options.calc_found_rows, "sql_calc_found_rows ");
+        self.flag(options.calc_found_rows && !self.view, "sql_calc_found_rows ");
     }
 
     pub(super) fn items(&mut self, items: &[SelectItem]) {

@@ -198,15 +198,20 @@ fn worse_than_range(problem: Option<Problem>) -> Option<Problem> {
 
 /// DECIMAL.
 pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
-    let (number, problem) = match value {
+    // A number of more digits than the longest DECIMAL has comes as that one's bound.
+    let (number, overflow, problem) = match value {
         ValueRef::Bytes(text) => {
             let number = read_number(text);
-            let parsed = Decimal::parse_prefix(text).map_or(Decimal::ZERO, |parsed| parsed.value);
-            (parsed, tail_problem(number, "decimal", value, from))
+            let parsed = Decimal::parse_prefix(text);
+            let (value_of, overflow) = parsed.map_or((Decimal::ZERO, false), |p| (p.value, p.overflow));
+            (value_of, overflow, tail_problem(number, "decimal", value, from))
         }
-        ValueRef::Double(v) => (Decimal::from_f64(v).unwrap_or_else(|bound| bound), None),
-        ValueRef::Float(v) => (decimal_of_float(v), None),
-        _ => (exact_decimal(value, from), None),
+        ValueRef::Double(v) => match Decimal::from_f64(v) {
+            Ok(number) => (number, false, None),
+            Err(bound) => (bound, true, None),
+        },
+        ValueRef::Float(v) => (decimal_of_float(v), false, None),
+        _ => (exact_decimal(value, from), false, None),
     };
     if to.unsigned && number.is_negative() {
         let zero = Value::Decimal(Decimal::ZERO.round(i32::from(to.decimals)));
@@ -214,6 +219,7 @@ pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> 
     }
     let (stored, fit) = number.fit(to.length, to.decimals);
     let problem = match fit {
+        _ if overflow => worse_than_range(problem),
         Fit::OutOfRange => worse_than_range(problem),
         Fit::Rounded => problem.or(Some(Problem::TruncatedNote)),
         Fit::Exact => problem,

@@ -83,7 +83,7 @@ fn read_datetime(
 
 /// ENUM, SET and BIT are dates by their text.
 fn is_read_as_text(from: &SqlType) -> bool {
-    from.has_members() || from.kind == TypeKind::Bit
+    from.has_members() || from.is_octets_of_bits()
 }
 
 fn text_of(value: ValueRef<'_>, from: &SqlType) -> Vec<u8> {

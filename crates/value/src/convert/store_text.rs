@@ -69,7 +69,7 @@ fn shown(to: &SqlType, from: &SqlType, value: ValueRef<'_>, fits: &mut bool) -> 
 fn text_collation(from: &SqlType) -> CollationId {
     match from.kind {
         TypeKind::Enum | TypeKind::Set => from.collation,
-        TypeKind::Bit => CollationId::BINARY,
+        TypeKind::Bit if from.is_octets_of_bits() => CollationId::BINARY,
         _ => CollationId::ASCII_GENERAL_CI,
     }
 }

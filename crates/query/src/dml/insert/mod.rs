@@ -136,7 +136,8 @@ pub(crate) fn run(
     };
     // What LAST_INSERT_ID(value) said counts before a value that the statement gave itself.
     let said = Some(session.statement_insert_id).filter(|id| *id != 0);
-    let duplicates = if plan.ignore { counts.records - counts.copied } else { counts.displaced };
+    let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
+    let duplicates = if plan.ignore { counts.records - counts.copied } else { counts.displaced + found };
     let info = (!single).then(|| {
         let (records, warnings) = (counts.records, session.diagnostics.warning_count);
         format!("Records: {records}  Duplicates: {duplicates}  Warnings: {warnings}")
@@ -148,7 +149,6 @@ pub(crate) fn run(
     if let Some(sent) = returned {
         return Ok(Completion { affected_rows: sent, had_rows: true, given, ..Completion::default() });
     }
-    let found = if session.vars.found_rows_flag { counts.found_same } else { 0 };
     Ok(Completion {
         affected_rows: counts.copied + counts.displaced + found,
         last_insert_id: said.or(auto.explicit.filter(|_| counts.copied > 0)).unwrap_or(0),

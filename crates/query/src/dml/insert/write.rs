@@ -12,7 +12,7 @@ use super::super::assign::write_row;
 use super::super::check::is_ignorable;
 use super::super::foreign::{Ties, is_of_foreign_key};
 use super::super::rows::{self, Written};
-use super::{Work, transaction};
+use super::{Rows, Work, transaction};
 use crate::catalog::TableDef;
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
@@ -164,7 +164,11 @@ impl Work<'_> {
                 self.counts.displaced += 1;
                 if let Some(auto) = table.auto_increment {
                     let value = RowRef::new(&table.layout, &self.row).get(auto.column);
-                    self.auto.explicit = rows::raise_auto_increment(table, value)?;
+                    let raised = rows::raise_auto_increment(table, value)?;
+                    // Of a query's rows only those count that are new.
+                    if !matches!(self.plan.rows, Rows::Query { .. }) {
+                        self.auto.explicit = raised;
+                    }
                 }
                 self.give_back(session)
             }

@@ -2,7 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_value::types::{Class, Format};
-use keel_value::{SqlType, TypeKind, Value};
+use keel_value::{SqlType, Value};
 
 use super::super::{Function, function, given, unify};
 use super::*;
@@ -88,7 +88,7 @@ pub(crate) fn append_value<'f>(
             out.extend_from_slice(if *plain == *b"0" { b"false" } else { b"true" });
         }
         // Octets are written as they are, but for those that JSON has not, as in MariaDB.
-        Class::Int if arg.ty.kind == TypeKind::Bit => {
+        Class::Int if arg.ty.is_octets_of_bits() => {
             let mut quoted = Vec::new();
             text::quote(&plain, &mut quoted);
             out.extend_from_slice(&quoted[1..quoted.len() - 1]);

@@ -43,7 +43,7 @@ fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
-        Class::Int if arg.ty.kind == TypeKind::Bit => CollationId::BINARY,
+        Class::Int if arg.ty.is_octets_of_bits() => CollationId::BINARY,
         _ => cx.session.vars.connection_collation,
     }
 }
