@@ -95,9 +95,39 @@ impl PartCondition {
         !matches!(self, PartCondition::Range { .. } | PartCondition::Like { .. })
     }
 
+    /// Whether it is the same for all rows of what stands around.
+    fn is_constant(&self) -> bool {
+        let bound =
+            |bound: &Option<(Expr, bool)>| bound.as_ref().is_none_or(|(value, _)| value.is_constant());
+        match self {
+            PartCondition::Equal(value) | PartCondition::NullSafeEqual(value) => value.is_constant(),
+            PartCondition::IsNull | PartCondition::InQuery(..) => true,
+            PartCondition::In(list) => list.iter().all(Expr::is_constant),
+            PartCondition::Range { lower, upper } => bound(lower) && bound(upper),
+            PartCondition::Like { pattern, .. } => pattern.is_constant(),
+        }
+    }
+
     /// Whether it is LIKE.
     pub fn is_like(&self) -> bool {
         matches!(self, PartCondition::Like { .. })
+    }
+}
+
+impl AccessPath {
+    /// Whether it reads the same rows whatever the rows around are: the whole table, or a constant part of it.
+    pub fn is_constant(&self) -> bool {
+        let are_constant = |alternatives: &[Vec<PartCondition>]| {
+            alternatives.iter().flatten().all(PartCondition::is_constant)
+        };
+        match self {
+            AccessPath::Scan { .. } => true,
+            AccessPath::Ranges { alternatives, .. } => are_constant(alternatives),
+            AccessPath::Union(branches) => {
+                branches.iter().all(|(_, alternatives)| are_constant(alternatives))
+            }
+            AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual => false,
+        }
     }
 }
 

@@ -39,8 +39,9 @@ const TRIMS: &[&str] = &["ltrim", "rtrim", "ltrim_oracle", "rtrim_oracle"];
 fn is_basic_constant(tree: &ast::Expr) -> bool {
     match tree {
         ast::Expr::Literal(_) => true,
-        ast::Expr::Unary { op: ast::UnaryOp::Minus | ast::UnaryOp::Plus, expr }
-        | ast::Expr::Collate { expr, .. } => is_basic_constant(expr),
+        ast::Expr::Unary { op: ast::UnaryOp::Minus, expr } | ast::Expr::Collate { expr, .. } => {
+            is_basic_constant(expr)
+        }
         _ => false,
     }
 }

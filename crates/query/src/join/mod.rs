@@ -179,14 +179,12 @@ impl Source {
         }
     }
 
-    /// Whether a whole table of more than a few rows is read.
+    /// Whether a whole table, or a part of it that is always the same, of more than a few rows is read.
     pub fn scans(&self) -> bool {
         const FEW_ROWS: f64 = 20.0;
         match self {
             Source::One | Source::Derived(_) | Source::Function(_) => false,
-            Source::Table(table) => {
-                matches!(*table.path, AccessPath::Scan { .. }) && table.choice.rows > FEW_ROWS
-            }
+            Source::Table(table) => table.path.is_constant() && table.choice.rows > FEW_ROWS,
             Source::Join(join) => join.left.scans() || join.right.scans(),
             Source::Distinct(distinct) => distinct.source.scans(),
         }

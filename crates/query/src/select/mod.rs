@@ -191,7 +191,7 @@ impl SelectPlan {
         }
     }
 
-    /// Whether it reads whole tables, of more than a few rows, each time it runs.
+    /// Whether it reads whole tables, or parts that are always the same, of more than a few rows, each time it runs.
     pub(crate) fn scans(&self) -> bool {
         matches!(&self.body, Body::Block(block) if block.source.scans())
     }
