@@ -675,6 +675,13 @@ impl Session {
         keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
     }
 
+    /// What the clock shows while the statement runs, in the session's zone.
+    pub fn clock_local(&self) -> DateTime {
+        let micros = keel_storage::runtime::time::unix_micros();
+        let utc = DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32);
+        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
+    }
+
     /// The statement's time in UTC.
     pub fn now_utc(&mut self) -> DateTime {
         let micros = self.now_micros();

@@ -6,8 +6,8 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::collation::Charset;
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
-use keel_value::temporal::{DateRules, ParsedTime, days_in_month};
-use keel_value::types::Class;
+use keel_value::temporal::{DateRules, Moment, ParsedTime, days_in_month};
+use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlMode, SqlType, Time, TypeKind, Value,
     ValueRef, collation,
@@ -35,6 +35,16 @@ pub(super) fn cast<'f>(
                 cx.warn(errors::warn_data_out_of_range(text, cx.session.current_row))?;
             }
             Ok(Cell::Ref(ValueRef::Decimal(fitted)))
+        }
+        Class::Real if ty.kind == TypeKind::Double && ty.decimals < NOT_FIXED => {
+            let Some(v) = value.real(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+            let (fitted, fits) = convert::fit_double(ty, v);
+            if !fits {
+                let written = print::text_of_execution(value, cx.frame.params);
+                let text = format!("cast({written} as {})", ty.sql_name());
+                cx.session.note(errors::warn_data_out_of_range(text, cx.session.current_row));
+            }
+            Ok(Cell::Ref(ValueRef::Double(fitted)))
         }
         Class::Int => cast_integer(ty, value, cx),
         Class::Fixed(kind) => {
@@ -490,6 +500,20 @@ pub(crate) fn value_to_time_or_datetime(
 ) -> SqlResult<Option<ParsedTime>> {
     let mut problem = None;
     let found = convert::to_time_or_datetime(value, ty, &mut |p| problem = Some(p));
+    report_temporal(problem, column, cx)?;
+    Ok(found)
+}
+
+/// A value as what EXTRACT() takes parts of a day from; None is NULL or what is neither date nor span, which is reported.
+pub(crate) fn value_to_moment(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    is_day: bool,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Moment>> {
+    let mut problem = None;
+    let found = convert::to_moment(value, ty, is_day, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
 }

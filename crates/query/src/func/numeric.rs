@@ -138,7 +138,7 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
 fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0];
     let ty = match number_class(arg) {
-        Class::Int => int_type(typing::display_length(arg).max(1), arg.ty.unsigned),
+        Class::Int => whole_as_is(arg),
         Class::Decimal => {
             let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
             if digits < 19 {
@@ -175,6 +175,13 @@ fn same_integer<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Va
     Ok(i64::try_from(v).map_or(Value::UInt(v as u64), Value::Int))
 }
 
+/// The type of a whole number that stays as it is.
+fn whole_as_is(arg: &Expr) -> SqlType {
+    let length = typing::display_length(arg).max(1);
+    let ty = int_type(length, arg.ty.unsigned);
+    if arg.ty.is_integer() { SqlType { kind: arg.ty.kind, ..ty } } else { ty }
+}
+
 fn round_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     rounding_type(args, true)
 }
@@ -191,8 +198,11 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
     };
     let ty = match number_class(arg) {
         Class::Int => {
-            let carries = rounds && digits.is_none_or(|d| d < 0);
-            int_type(typing::display_length(arg).max(1) + u32::from(carries), arg.ty.unsigned)
+            if rounds && digits.is_none_or(|d| d < 0) {
+                int_type(typing::display_length(arg).max(1) + 1, arg.ty.unsigned)
+            } else {
+                whole_as_is(arg)
+            }
         }
         Class::Decimal => {
             let scale = typing::scale(arg);

@@ -149,7 +149,7 @@ pub fn find(text: &str) -> Option<(String, SharedZone)> {
     Some((known.name.clone(), known.zone()))
 }
 
-/// The seconds of an offset from -12:59 to +14:00.
+/// The seconds of an offset from -12:59 to +13:00.
 fn offset_seconds(text: &str) -> Option<i32> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'+' => (1, &text[1..]),
@@ -163,7 +163,7 @@ fn offset_seconds(text: &str) -> Option<i32> {
     };
     let (hours, minutes) = (parse(hours)?, parse(minutes)?);
     let seconds = sign * (hours * 3600 + minutes * 60);
-    (minutes < 60 && (-(12 * 3600 + 59 * 60)..=14 * 3600).contains(&seconds)).then_some(seconds)
+    (minutes < 60 && (-(12 * 3600 + 59 * 60)..=13 * 3600).contains(&seconds)).then_some(seconds)
 }
 
 #[cfg(test)]
