@@ -681,12 +681,7 @@ impl Session {
         keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
     }
 
-    /// The statement's time in UTC.
-    pub fn now_utc(&mut self) -> DateTime {
-        from_micros(self.now_micros())
-    }
-
-    /// The time of this moment in the session's zone, whatever the statement's time is.
+    /// What the clock shows while the statement runs, in the session's zone.
     pub fn clock_local(&mut self) -> DateTime {
         // What NOW() says must not come later.
         self.now_micros();
@@ -694,6 +689,10 @@ impl Session {
         keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
     }
 
+    /// The statement's time in UTC.
+    pub fn now_utc(&mut self) -> DateTime {
+        from_micros(self.now_micros())
+    }
     /// Counts rows that a call has joined, and gives those of it so far.
     pub(crate) fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
         let address = std::ptr::from_ref(call).addr();

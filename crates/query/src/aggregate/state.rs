@@ -75,6 +75,8 @@ struct Texts {
     parts_bytes: usize,
     /// What was left when rows were last dropped.
     parts_bytes_kept: usize,
+    /// Rows that were given a place by their sort keys.
+    ordered: u64,
     /// All rows with sort keys, once those that the result may need are too large for memory.
     sorter: Option<Sorter>,
     rows: u64,
@@ -488,7 +490,7 @@ impl Texts {
     fn add(
         &mut self,
         call: &AggregateCall,
-        sort_key: Vec<u8>,
+        mut sort_key: Vec<u8>,
         text: Vec<u8>,
         session: &Session,
     ) -> SqlResult<()> {
@@ -497,6 +499,9 @@ impl Texts {
             self.join(call, &text, max);
             return Ok(());
         }
+        // Of rows with equal keys the last one comes first, as in MariaDB's tree.
+        sort_key.extend_from_slice(&(u64::MAX - self.ordered).to_be_bytes());
+        self.ordered += 1;
         if let Some(sorter) = &mut self.sorter {
             return sorter.push_bytes(&sort_key, &text);
         }

@@ -773,7 +773,19 @@ impl Binder<'_> {
                 }
                 (SqlType::decimal(*precision, *scale as u8), maybe_null)
             }
-            CastType::Double => (SqlType::double(), true),
+            CastType::Double(None) => (SqlType::double(), true),
+            CastType::Double(Some((digits, scale))) => {
+                if scale > digits {
+                    return Err(errors::m_bigger_than_d(""));
+                }
+                if *digits > 65 {
+                    return Err(errors::too_big_precision(crate::expr::print::text(&value), 65));
+                }
+                if *scale > 30 {
+                    return Err(errors::too_big_scale(crate::expr::print::text(&value), 30));
+                }
+                (SqlType { length: *digits, ..SqlType::double() }.with_decimals(*scale as u8), true)
+            }
             CastType::Float => (SqlType::new(TypeKind::Float), true),
             CastType::Date => temporal(TypeKind::Date, 0)?,
             CastType::Time(digits) => temporal(TypeKind::Time, *digits)?,
@@ -879,7 +891,7 @@ fn foreign_cast(to: &CastType) -> Option<&'static str> {
         CastType::Signed => "cast_as_signed",
         CastType::Unsigned => "cast_as_unsigned",
         CastType::Decimal { .. } => "decimal_typecast",
-        CastType::Double => "double_typecast",
+        CastType::Double(_) => "double_typecast",
         CastType::Float => "float_typecast",
         CastType::Date => "cast_as_date",
         CastType::Time(_) => "cast_as_time",

@@ -6,8 +6,8 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_value::collation::Charset;
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
-use keel_value::temporal::{DateRules, ParsedTime, days_in_month};
-use keel_value::types::Class;
+use keel_value::temporal::{DateRules, Moment, ParsedTime, days_in_month};
+use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlMode, SqlType, Time, TypeKind, Value,
     ValueRef, collation,
@@ -42,6 +42,15 @@ pub(super) fn cast<'f>(
                 cx.session.note(problem);
             }
             Ok(Cell::Ref(ValueRef::Float(fitted)))
+        }
+        Class::Real if ty.kind == TypeKind::Double && ty.decimals < NOT_FIXED => {
+            let Some(v) = value.real(cx)? else { return Ok(Cell::Ref(ValueRef::Null)) };
+            let (fitted, fits) = convert::fit_double(ty, v);
+            if !fits {
+                let problem = out_of_range(ty, value, cx);
+                cx.session.note(problem);
+            }
+            Ok(Cell::Ref(ValueRef::Double(fitted)))
         }
         Class::Int => cast_integer(ty, value, cx),
         Class::Fixed(kind) => {
@@ -504,6 +513,20 @@ pub(crate) fn value_to_time_or_datetime(
 ) -> SqlResult<Option<ParsedTime>> {
     let mut problem = None;
     let found = convert::to_time_or_datetime(value, ty, &mut |p| problem = Some(p));
+    report_temporal(problem, column, cx)?;
+    Ok(found)
+}
+
+/// A value as what EXTRACT() takes parts of a day from; None is NULL or what is neither date nor span, which is reported.
+pub(crate) fn value_to_moment(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    is_day: bool,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<Moment>> {
+    let mut problem = None;
+    let found = convert::to_moment(value, ty, is_day, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
 }

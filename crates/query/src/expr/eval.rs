@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_value::convert::{self, Problem};
-use keel_value::temporal::{DateRules, ParsedTime};
+use keel_value::temporal::{DateRules, Moment, ParsedTime};
 use keel_value::types::Class;
 use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef, collation};
 
@@ -463,6 +463,16 @@ impl Expr {
     pub fn time_or_datetime<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<ParsedTime>> {
         let value = self.eval(cx)?;
         cast::value_to_time_or_datetime(value.as_ref(), &self.ty, self.column_name(), cx)
+    }
+
+    /// The value as what EXTRACT() takes parts of a day from; `is_day`: days are asked for.
+    pub(crate) fn moment<'f>(
+        &'f self,
+        is_day: bool,
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Option<Moment>> {
+        let value = self.eval(cx)?;
+        cast::value_to_moment(value.as_ref(), &self.ty, is_day, self.column_name(), cx)
     }
 
     /// The column this is, as messages name it.

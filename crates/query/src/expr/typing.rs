@@ -405,11 +405,18 @@ pub fn check_fixed(parts: &[&Expr], op: &str) -> SqlResult<()> {
         }
         _ => true,
     };
-    for (count, part) in parts.iter().enumerate() {
-        if let Some(before) = parts[..count].iter().find(|before| !meets(before.class(), part.class())) {
+    // The first part of each class is enough: a list of IN may have many thousands.
+    let mut firsts: Vec<&Expr> = Vec::new();
+    for part in parts {
+        let class = part.class();
+        if firsts.iter().any(|before| before.class() == class) {
+            continue;
+        }
+        if let Some(before) = firsts.iter().find(|before| !meets(before.class(), class)) {
             let (a, b) = (convert::type_name(&before.ty), convert::type_name(&part.ty));
             return Err(errors::illegal_parameter_data_types2_for_operation(a, b, op));
         }
+        firsts.push(part);
     }
     Ok(())
 }

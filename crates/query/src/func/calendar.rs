@@ -10,9 +10,14 @@ pub(crate) fn to_micros(v: DateTime) -> i64 {
     day_number(v.date) * DAY_MICROS + v.time().micros
 }
 
-/// TO_DAYS of any date; zero parts count as the first.
+/// TO_DAYS of any date; a zero day is the one before the first, and so is a zero month, of 31 days.
 pub(crate) fn day_number(date: Date) -> i64 {
-    Date { month: date.month.max(1), day: date.day.max(1), ..date }.day_number().unwrap_or(0)
+    if date.year == 0 && date.month == 0 {
+        return 0;
+    }
+    let first = Date { month: date.month.max(1), day: 1, ..date }.day_number().unwrap_or(0);
+    let month_before = if date.month == 0 { 31 } else { 0 };
+    first - month_before + i64::from(date.day) - 1
 }
 
 /// The point of so many microseconds since day 0; None outside the calendar.

@@ -6,6 +6,7 @@ use keel_value::convert::printable_text;
 use keel_value::types::Class;
 use keel_value::{Date, DateTime, SqlMode, SqlType, Time, TypeKind, Value};
 
+use super::calendar::{self, DAY_MICROS};
 use super::locale::{self, Locale};
 use super::{Function, function, given, or_null, text_value};
 use crate::bind::BindContext;
@@ -207,7 +208,7 @@ fn get_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
     Ok(or_null(found, |(_, _, pattern)| text_value(pattern)))
 }
 
-/// Which parts a pattern of STR_TO_DATE has: date, time, fraction.
+/// Which parts a pattern of STR_TO_DATE has: date, time, fraction. A day alone may be one of a span of time.
 fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
     let mut parts = (false, false, false);
     let mut rest = pattern.iter();
@@ -215,11 +216,9 @@ fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
         if *byte == b'%' {
             match rest.next() {
                 Some(b'f') => parts = (parts.0, true, true),
-                Some(b'H' | b'S' | b'I' | b'T' | b'h' | b'i' | b'k' | b'l' | b'p' | b'r' | b's') => {
-                    parts.1 = true
-                }
-                Some(b'%') | None => {}
-                Some(_) => parts.0 = true,
+                Some(b'H' | b'I' | b'S' | b'T' | b'h' | b'i' | b'k' | b'l' | b'r' | b's') => parts.1 = true,
+                Some(letter) if b"MVUXYWabcjmvuxyw".contains(letter) => parts.0 = true,
+                _ => {}
             }
         }
     }
@@ -242,11 +241,16 @@ fn str_to_date<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     let text = given!(args[0].text(cx)?);
     let pattern = given!(args[1].text(cx)?);
     let mode = cx.session.vars.sql_mode;
-    let parsed = parse(&text, &pattern).filter(|p| p.is_valid(ty.class(), mode));
-    let Some(p) = parsed else {
-        let shown = printable_text(args[0].ty.collation, &text);
-        cx.warn(errors::wrong_value_for_type("datetime", shown, "str_to_date"))?;
-        return Ok(Value::Null);
+    let whole = Mismatch { text: &text, kind: "datetime" };
+    let parsed = parse(&text, &pattern).map_err(|mismatch| mismatch.unwrap_or(whole));
+    let parsed = parsed.and_then(|p| if p.is_valid(ty.class(), mode) { Ok(p) } else { Err(whole) });
+    let p = match parsed {
+        Ok(p) => p,
+        Err(Mismatch { text, kind }) => {
+            let shown = printable_text(args[0].ty.collation, text);
+            cx.warn(errors::wrong_value_for_type(kind, shown, "str_to_date"))?;
+            return Ok(Value::Null);
+        }
     };
     if p.leaves_text {
         let kind = match ty.class() {
@@ -258,44 +262,96 @@ fn str_to_date<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     }
     let time = Time { micros: ((p.hour * 60 + p.minute) * 60 + p.second) * 1_000_000 + p.micros };
     Ok(match ty.class() {
-        Class::Date => Value::Date(p.date()),
-        Class::Time => Value::Time(time),
-        _ => Value::DateTime(p.date().at(time)),
+        Class::Date => Value::Date(p.date),
+        Class::Time => Value::Time(Time { micros: time.micros + i64::from(p.date.day) * DAY_MICROS }),
+        _ => Value::DateTime(p.date.at(time)),
     })
+}
+
+/// What does not fit a pattern, and as what it is reported.
+#[derive(Clone, Copy)]
+struct Mismatch<'a> {
+    text: &'a [u8],
+    kind: &'static str,
 }
 
 /// What STR_TO_DATE has read.
 #[derive(Default)]
 struct Parsed {
-    year: i64,
-    month: i64,
-    day: i64,
-    day_of_year: Option<i64>,
+    date: Date,
+    day_of_year: i64,
+    week: Option<Week>,
+    /// The year that `%X` or `%x` gives, and whether its weeks begin on Sundays.
+    week_year: Option<(i64, bool)>,
+    /// 1 to 7 from Monday on.
+    weekday: Option<i64>,
     hour: i64,
     minute: i64,
     second: i64,
     micros: i64,
-    afternoon: Option<bool>,
+    /// Hours are those of half a day.
+    is_half_day: bool,
+    is_afternoon: bool,
     /// Text was left behind what the pattern took.
     leaves_text: bool,
 }
 
+/// A week that a pattern names.
+struct Week {
+    number: i64,
+    from_sunday: bool,
+    /// It is counted in the year of `%X` or `%x`, not in that of `%Y`.
+    has_own_year: bool,
+}
+
 impl Parsed {
-    fn date(&self) -> Date {
-        match self.day_of_year {
-            Some(day) if self.year > 0 => {
-                let first = super::calendar::day_number(Date::new(self.year as u16, 1, 1));
-                Date::from_day_number(first + day - 1).unwrap_or(Date::ZERO)
-            }
-            _ => Date::new(self.year as u16, self.month as u8, self.day as u8),
+    /// The date that a day of the year or of a week names.
+    fn settle_date(&mut self) -> Option<()> {
+        if self.day_of_year > 0 {
+            let first = calendar::day_number(Date::new(self.date.year, 1, 1));
+            self.date = Date::from_day_number(first + self.day_of_year - 1)?;
         }
+        let (Some(week), Some(weekday)) = (&self.week, self.weekday) else { return Some(()) };
+        let year = match (self.week_year, week.has_own_year) {
+            (Some((year, from_sunday)), true) if from_sunday == week.from_sunday => {
+                u16::try_from(year).ok()?
+            }
+            (None, false) => self.date.year,
+            _ => return None,
+        };
+        let first = calendar::day_number(Date::new(year, 1, 1));
+        let days = match week.from_sunday {
+            true => {
+                let first_weekday = (first + 6).rem_euclid(7);
+                let lead = if first_weekday == 0 { 0 } else { 7 };
+                lead - first_weekday + (week.number - 1) * 7 + weekday % 7
+            }
+            false => {
+                let first_weekday = (first + 5).rem_euclid(7);
+                let lead = if first_weekday <= 3 { 0 } else { 7 };
+                lead - first_weekday + (week.number - 1) * 7 + weekday - 1
+            }
+        };
+        self.date = Date::from_day_number(first + days)?;
+        Some(())
+    }
+
+    /// Hours of the whole day.
+    fn settle_hour(&mut self) -> Option<()> {
+        if self.is_half_day {
+            if !(1..=12).contains(&self.hour) {
+                return None;
+            }
+            self.hour = self.hour % 12 + if self.is_afternoon { 12 } else { 0 };
+            self.is_half_day = false;
+        }
+        Some(())
     }
 
     /// Whether parts that are zero are let in; the day may be any of a month of 31.
     fn is_valid(&self, class: Class, mode: SqlMode) -> bool {
-        let date = self.date();
-        let is_zero = date.is_zero();
-        let has_zero = !is_zero && (date.month == 0 || date.day == 0);
+        let is_zero = self.date.is_zero();
+        let has_zero = !is_zero && (self.date.month == 0 || self.date.day == 0);
         let refused = class != Class::Time
             && (is_zero && mode.has(SqlMode::NO_ZERO_DATE) || has_zero && mode.has(SqlMode::NO_ZERO_IN_DATE));
         !refused && self.hour < 24 && self.minute < 60 && self.second < 60
@@ -313,97 +369,112 @@ fn number(rest: &mut &[u8], max: usize) -> Option<i64> {
     Some(value)
 }
 
-/// Takes one of several names, case ignored; gives its place.
-fn name(rest: &mut &[u8], names: &[&str], short: bool) -> Option<usize> {
-    names.iter().position(|name| {
-        let wanted = if short { &name[..3] } else { name };
-        let found =
-            rest.len() >= wanted.len() && rest[..wanted.len()].eq_ignore_ascii_case(wanted.as_bytes());
-        if found {
-            *rest = &rest[wanted.len()..];
-        }
-        found
-    })
+/// Takes the letters ahead, which are one of several names or begin only that one, case ignored; gives its place.
+fn name<S: AsRef<str>>(rest: &mut &[u8], names: &[S]) -> Option<usize> {
+    let count = rest.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let word = &rest[..count];
+    let begins = |name: &S| {
+        name.as_ref().as_bytes().get(..count).is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let is_whole = |name: &S| name.as_ref().len() == count && begins(name);
+    let found = names.iter().position(is_whole).or_else(|| {
+        let mut found = names.iter().enumerate().filter(|(_, name)| begins(name));
+        let (place, _) = found.next()?;
+        found.next().is_none().then_some(place)
+    })?;
+    *rest = &rest[count..];
+    Some(found)
 }
 
-fn parse(text: &[u8], pattern: &[u8]) -> Option<Parsed> {
+/// The first three letters of names.
+fn short<'n>(names: &[&'n str]) -> Vec<&'n str> {
+    names.iter().map(|name| &name[..3]).collect()
+}
+
+/// Reads a text by a pattern; `Err(None)`: it does not fit.
+fn parse<'t>(text: &'t [u8], pattern: &[u8]) -> Result<Parsed, Option<Mismatch<'t>>> {
     let mut p = Parsed::default();
     let mut rest = text;
+    take_fields(&mut p, &mut rest, pattern)?;
+    p.settle_date().ok_or(None)?;
+    p.leaves_text = !rest.trim_ascii_start().is_empty();
+    Ok(p)
+}
+
+/// Takes what a pattern says, as far as there is text.
+fn take_fields<'t>(p: &mut Parsed, rest: &mut &'t [u8], pattern: &[u8]) -> Result<(), Option<Mismatch<'t>>> {
     let mut pattern = pattern.iter();
     while let Some(byte) = pattern.next() {
-        if byte.is_ascii_whitespace() {
-            rest = rest.trim_ascii_start();
-            continue;
-        }
-        if rest.trim_ascii_start().is_empty() {
+        *rest = rest.trim_ascii_start();
+        if rest.is_empty() {
             break;
         }
-        if *byte != b'%' {
-            rest = rest.trim_ascii_start().strip_prefix(&[*byte])?;
-            continue;
+        match (*byte, pattern.as_slice()) {
+            (b'%', [letter, ..]) => {
+                pattern.next();
+                let parts: &[u8] = match letter {
+                    b'T' => b"%H:%i:%S",
+                    b'r' => b"%I:%i:%S %p",
+                    _ => {
+                        take_field(p, rest, *letter).ok_or(None)?;
+                        continue;
+                    }
+                };
+                let whole = Mismatch { text: *rest, kind: "time" };
+                take_fields(p, rest, parts).map_err(|_| Some(whole))?;
+            }
+            (byte, _) if byte.is_ascii_whitespace() => {}
+            (byte, _) => *rest = rest.strip_prefix(&[byte]).ok_or(None)?,
         }
-        let letter = *pattern.next()?;
-        if letter != b'%' {
-            rest = rest.trim_ascii_start();
-        }
-        take_field(&mut p, &mut rest, letter)?;
     }
-    if let Some(afternoon) = p.afternoon {
-        if !(1..=12).contains(&p.hour) {
-            return None;
-        }
-        p.hour = p.hour % 12 + if afternoon { 12 } else { 0 };
-    }
-    p.leaves_text = !rest.trim_ascii_start().is_empty();
-    Some(p)
+    p.settle_hour().ok_or(None)
 }
 
 fn take_field(p: &mut Parsed, rest: &mut &[u8], letter: u8) -> Option<()> {
     // Whatever lc_time_names says.
     let english = Locale::english();
+    let before = rest.len();
     match letter {
         b'Y' => {
-            let before = rest.len();
-            p.year = number(rest, 4)?;
-            if before - rest.len() <= 2 {
-                p.year = two_digit_year(p.year);
-            }
+            let year = number(rest, 4)?;
+            p.date.year = if before - rest.len() <= 2 { two_digit_year(year) } else { year as u16 };
         }
-        b'y' => p.year = two_digit_year(number(rest, 2)?),
-        b'm' | b'c' => p.month = number(rest, 2).filter(|m| *m <= 12)?,
-        b'M' => p.month = name(rest, &english.months, false)? as i64 + 1,
-        b'b' => p.month = name(rest, &english.months, true)? as i64 + 1,
-        b'd' | b'e' => p.day = number(rest, 2).filter(|d| *d <= 31)?,
+        b'y' => p.date.year = two_digit_year(number(rest, 2)?),
+        b'm' | b'c' => p.date.month = number(rest, 2).filter(|m| *m <= 12)? as u8,
+        b'M' => p.date.month = name(rest, &english.months)? as u8 + 1,
+        b'b' => p.date.month = name(rest, &short(&english.months))? as u8 + 1,
+        b'd' | b'e' => p.date.day = number(rest, 2).filter(|d| *d <= 31)? as u8,
         b'D' => {
-            p.day = number(rest, 2).filter(|d| *d <= 31)?;
+            p.date.day = number(rest, 2).filter(|d| *d <= 31)? as u8;
             *rest = &rest[rest.len().min(2)..];
         }
-        b'j' => p.day_of_year = Some(number(rest, 3).filter(|d| (1..=366).contains(d))?),
-        b'W' => drop(name(rest, &english.days, false)?),
-        b'a' => drop(name(rest, &english.days, true)?),
-        b'w' => drop(number(rest, 1)?),
+        b'j' => p.day_of_year = number(rest, 3)?,
+        b'U' | b'u' | b'V' | b'v' => {
+            let has_own_year = matches!(letter, b'V' | b'v');
+            let weeks = i64::from(has_own_year)..=53;
+            let number = number(rest, 2).filter(|week| weeks.contains(week))?;
+            p.week = Some(Week { number, from_sunday: matches!(letter, b'U' | b'V'), has_own_year });
+        }
+        b'X' | b'x' => p.week_year = Some((number(rest, 4)?, letter == b'X')),
+        b'W' => p.weekday = Some(name(rest, &english.days)? as i64 + 1),
+        b'a' => p.weekday = Some(name(rest, &short(&english.days))? as i64 + 1),
+        b'w' => p.weekday = Some(number(rest, 1).filter(|d| *d < 7).map(|d| if d == 0 { 7 } else { d })?),
         b'H' | b'k' => p.hour = number(rest, 2)?,
-        b'h' | b'I' | b'l' => p.hour = number(rest, 2).filter(|h| (1..=12).contains(h))?,
+        b'h' | b'I' | b'l' => {
+            p.hour = number(rest, 2)?;
+            p.is_half_day = true;
+        }
         b'i' => p.minute = number(rest, 2)?,
         b's' | b'S' => p.second = number(rest, 2)?,
-        b'f' => {
-            let before = rest.len();
-            let value = number(rest, 6)?;
-            p.micros = value * 10i64.pow(6 - (before - rest.len()) as u32);
-        }
-        b'p' => p.afternoon = Some(name(rest, &["AM", "PM"], false)? == 1),
-        b'T' | b'r' => {
-            p.hour = number(rest, 2)?;
-            *rest = rest.strip_prefix(b":")?;
-            p.minute = number(rest, 2)?;
-            *rest = rest.strip_prefix(b":")?;
-            p.second = number(rest, 2)?;
-            if letter == b'r' {
-                *rest = rest.trim_ascii_start();
-                p.afternoon = Some(name(rest, &["AM", "PM"], false)? == 1);
+        b'f' => p.micros = number(rest, 6)? * 10i64.pow(6 - (before - rest.len()) as u32),
+        b'p' if p.is_half_day => {
+            let (half, behind) = rest.split_at_checked(2)?;
+            p.is_afternoon = half.eq_ignore_ascii_case(b"PM");
+            if !p.is_afternoon && !half.eq_ignore_ascii_case(b"AM") {
+                return None;
             }
+            *rest = behind;
         }
-        b'%' => *rest = rest.strip_prefix(b"%")?,
         b'#' => *rest = &rest[rest.iter().take_while(|b| b.is_ascii_digit()).count()..],
         b'.' => *rest = &rest[rest.iter().take_while(|b| b.is_ascii_punctuation()).count()..],
         b'@' => *rest = &rest[rest.iter().take_while(|b| b.is_ascii_alphabetic()).count()..],
@@ -412,6 +483,6 @@ fn take_field(p: &mut Parsed, rest: &mut &[u8], letter: u8) -> Option<()> {
     Some(())
 }
 
-fn two_digit_year(year: i64) -> i64 {
-    if year < 70 { year + 2000 } else { year + 1900 }
+fn two_digit_year(year: i64) -> u16 {
+    if year < 70 { year as u16 + 2000 } else { year as u16 + 1900 }
 }

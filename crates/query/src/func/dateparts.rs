@@ -2,6 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_sql::ast::IntervalUnit;
+use keel_value::temporal::{Moment, ParsedDateTime, ParsedSpan};
 use keel_value::types::Class;
 use keel_value::{DateTime, SqlType, Time, Value};
 
@@ -135,41 +136,38 @@ fn time_to_sec<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
 
 fn extract_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     use IntervalUnit as U;
+    // What is no date may be a span of ten thousand years.
+    let days = if matches!(args[1].class(), Class::Date | Class::DateTime | Class::Time) { 2 } else { 7 };
     let length = match unit_of(&args[0]) {
         U::Year => 4,
         U::YearMonth => 6,
-        U::Quarter | U::Month | U::Week | U::Day => 2,
+        U::Quarter => 1,
+        U::Month | U::Week => 2,
+        U::Day => days + 1,
         U::Hour | U::Minute | U::Second => 3,
         U::Microsecond => 7,
-        U::DayHour | U::HourMinute | U::MinuteSecond => 5,
-        U::DayMinute => 12,
+        U::HourMinute | U::MinuteSecond => 5,
+        U::DayHour => days + 3,
+        U::DayMinute => days + 5,
         U::HourSecond => 7,
-        U::DaySecond => 14,
-        U::DayMicrosecond => 20,
-        U::HourMicrosecond => 14,
+        U::DaySecond => days + 7,
+        U::DayMicrosecond => days + 13,
+        U::HourMicrosecond => 13,
         U::MinuteMicrosecond => 11,
         U::SecondMicrosecond => 9,
     };
-    Ok((int_type(length, false), true))
+    // One of them is the sign.
+    Ok((int_type(length - 1, false).with_length(length), true))
 }
 
 fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     use IntervalUnit as U;
     let unit = unit_of(&args[0]);
     let arg = &args[1];
-    let of_date = matches!(unit, U::Year | U::YearMonth | U::Quarter | U::Month | U::Week | U::Day);
-    let has_date = match arg.class() {
-        Class::Date | Class::DateTime => true,
-        Class::Time => false,
-        _ => matches!(arg.text(cx)?, Some(text) if text.iter().filter(|b| **b == b'-').count() >= 2),
-    };
-    if of_date && arg.class() == Class::Time {
-        // Of a span of time only its days are parts of a date.
-        let t = given!(arg.time(cx)?);
-        let days = if unit == U::Day { i64::from(t.hours() / 24) } else { 0 };
-        return Ok(Value::Int(days * t.micros.signum()));
-    }
-    if of_date {
+    if matches!(unit, U::Year | U::YearMonth | U::Quarter | U::Month | U::Week) {
+        if arg.class() == Class::Time {
+            return Ok(arg.time(cx)?.map_or(Value::Null, |_| Value::Int(0)));
+        }
         let v = given!(arg.date_parts(cx)?);
         let date = v.date;
         return Ok(Value::Int(match unit {
@@ -177,17 +175,17 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
             U::YearMonth => i64::from(date.year) * 100 + i64::from(date.month),
             U::Quarter => (i64::from(date.month) + 2) / 3,
             U::Month => i64::from(date.month),
-            U::Week => i64::from(given!(date.week(cx.session.vars.default_week_format)).1),
-            _ => i64::from(date.day),
+            _ => i64::from(given!(date.week(cx.session.vars.default_week_format)).1),
         }));
     }
-    let (day, time) = if has_date {
-        let v = given!(arg.date_parts(cx)?);
-        (i64::from(v.date.day), v.time())
-    } else {
-        let parsed = given!(arg.time_or_datetime(cx)?);
-        let day = parsed.datetime.map_or(parsed.value.hours() / 24, |v| u32::from(v.date.day));
-        (i64::from(day), parsed.value)
+    let is_day = matches!(unit, U::Day | U::DayHour | U::DayMinute | U::DaySecond | U::DayMicrosecond);
+    // Days of a span are those that its hours make.
+    let (day, time) = match given!(moment(arg, is_day, cx)?) {
+        Moment::Date(date) => (i64::from(date.value.date.day), date.value.time()),
+        Moment::Span(span) => {
+            let time = Time { micros: span.micros };
+            (i64::from(time.hours() / 24), time)
+        }
     };
     let (hours, minutes, seconds, micros) = (
         i64::from(time.hours() % 24),
@@ -196,6 +194,7 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         i64::from(time.fraction()),
     );
     let value = match unit {
+        U::Day => day,
         U::Hour => hours,
         U::Minute => minutes,
         U::Second => seconds,
@@ -214,4 +213,17 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         _ => seconds * 1_000_000 + micros,
     };
     Ok(Value::Int(if time.micros < 0 { -value } else { value }))
+}
+
+/// What parts of a day are taken from; None is NULL or what is neither date nor span.
+fn moment<'f>(arg: &'f Expr, is_day: bool, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Moment>> {
+    match arg.class() {
+        Class::Date | Class::DateTime => Ok(arg
+            .date_parts(cx)?
+            .map(|value| Moment::Date(ParsedDateTime { value, ..ParsedDateTime::ZERO }))),
+        Class::Time => Ok(arg
+            .time(cx)?
+            .map(|time| Moment::Span(ParsedSpan { micros: time.micros, digits: 6, flaw: None }))),
+        _ => arg.moment(is_day, cx),
+    }
 }

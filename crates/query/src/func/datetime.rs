@@ -148,7 +148,17 @@ fn fraction_of_text(text: &[u8]) -> u8 {
 pub(crate) fn time_fraction_of(arg: &Expr) -> u8 {
     match &arg.node {
         crate::expr::Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
-            temporal::parse_time(text).map_or(6, |parsed| parsed.digits)
+            temporal::parse_time(text, DateRules::COMPARED).map_or(6, |parsed| parsed.digits)
+        }
+        _ => fraction_of(arg),
+    }
+}
+
+/// Fraction digits that an argument brings along as a span of time.
+fn span_fraction_of(arg: &Expr) -> u8 {
+    match &arg.node {
+        crate::expr::Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
+            temporal::parse_span(text).map_or(6, |span| span.digits)
         }
         _ => fraction_of(arg),
     }
@@ -159,7 +169,7 @@ fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
 }
 
 fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let digits = args[1..].iter().map(time_fraction_of).fold(fraction_of(&args[0]), u8::max);
+    let digits = args[1..].iter().map(span_fraction_of).fold(fraction_of(&args[0]), u8::max);
     Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
 }
 
@@ -223,6 +233,10 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     };
     let rules = DateRules { no_zero_date: false, ..DateRules::WHOLE };
     let local = given!(arg.datetime_by(rules, cx)?);
+    // A zero TIMESTAMP is stored as the second 0.
+    if local.is_zero() && arg.ty.kind == TypeKind::Timestamp {
+        return Ok(if ty.decimals == 0 { Value::Int(0) } else { Value::Decimal(Decimal::ZERO) });
+    }
     if !local.date.is_real() {
         return Ok(Value::Null);
     }
@@ -442,7 +456,7 @@ pub(crate) fn writes_date(expr: &Expr) -> bool {
 /// The date or time that such a text is, and its type; the text itself, of type `ty`, where it is none.
 pub(crate) fn written_date(text: &[u8], ty: &SqlType) -> (Value, SqlType) {
     if text.iter().filter(|b| **b == b'-').count() < 2 {
-        return match temporal::parse_time(text) {
+        return match temporal::parse_time(text, DateRules::COMPARED) {
             Ok(parsed) => (Value::Time(parsed.value), SqlType::temporal(TypeKind::Time, parsed.digits)),
             Err(_) => (Value::bytes(text), ty.clone()),
         };
@@ -493,8 +507,7 @@ fn timediff<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
         (None, None) => i128::from(a.value.micros) - i128::from(b.value.micros),
         _ => return Ok(Value::Null),
     };
-    let shown = || format!("{}", micros / 1_000_000);
-    Ok(Value::Time(bounded_time(micros, "time", shown, cx)?.cut(ty.decimals)))
+    Ok(Value::Time(bounded_time(micros, "time", || long_time(micros), cx)?.cut(ty.decimals)))
 }
 
 fn datediff<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -715,7 +728,8 @@ pub(crate) fn add_interval<'f>(
     let v = given!(cast::value_to_datetime_by(DateRules::WHOLE, cell.as_ref(), &date.ty, column, cx)?);
     let with_time = match cell.as_ref() {
         keel_value::ValueRef::Bytes(text) => {
-            text.trim_ascii().len() > 10 || span.has_time() || !is_day_unit(unit)
+            let has_time = temporal::parse_datetime(text, DateRules::WHOLE).is_ok_and(|read| read.has_time);
+            has_time || span.has_time() || !is_day_unit(unit)
         }
         _ => v.time().micros != 0 || !is_day_unit(unit),
     };

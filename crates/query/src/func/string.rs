@@ -345,6 +345,10 @@ pub(super) fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult
 fn replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let from = given!(args[1].text(cx)?);
+    // NULL counts only where there is something to replace.
+    if from.is_empty() || super::search::find(&text, &from).is_none() {
+        return Ok(text_value(&text));
+    }
     let to = given!(args[2].text(cx)?);
     replaced(&text, &from, &to, cx)
 }

@@ -1,7 +1,9 @@
 //! Functions that look at single rows or at places: numbers, ranks, values of other rows, percentiles.
 
 use keel_base::{SqlResult, errors};
-use keel_value::Value;
+use keel_value::convert::round_to;
+use keel_value::types::NOT_FIXED;
+use keel_value::{SqlType, TypeKind, Value};
 
 use super::frame::FrameRun;
 use super::run::View;
@@ -57,9 +59,20 @@ impl<'p> RowFunctions<'p> {
         out: &mut [Option<Value>],
     ) -> SqlResult<()> {
         for function in &mut self.calls {
-            out[function.number] = Some(function.result(row, place, view, session, frame)?);
+            let value = function.result(row, place, view, session, frame)?;
+            out[function.number] = Some(kept(&function.call.ty, value));
         }
         Ok(())
+    }
+}
+
+/// A result as MariaDB's temporary table keeps it: a DOUBLE of fixed digits has no more of them.
+fn kept(ty: &SqlType, value: Value) -> Value {
+    match value {
+        Value::Double(v) if ty.kind == TypeKind::Double && ty.decimals < NOT_FIXED && v.is_finite() => {
+            Value::Double(round_to(v, ty.decimals))
+        }
+        other => other,
     }
 }
 

@@ -489,8 +489,8 @@ pub enum CastType {
         /// Digits after the point.
         scale: u32,
     },
-    /// DOUBLE
-    Double,
+    /// `DOUBLE[(m,d)]`
+    Double(Option<(u32, u32)>),
     /// FLOAT
     Float,
     /// `SIGNED [INTEGER], INTEGER`

@@ -98,11 +98,7 @@ impl Parser<'_> {
                     digits.map_or(DECIMAL_DIGITS, |digits| u32::try_from(digits).unwrap_or(u32::MAX));
                 CastType::Decimal { precision, scale: scale.unwrap_or(0) }
             }
-            Kw::DOUBLE => {
-                self.accept_kw(Kw::PRECISION);
-                self.precision()?;
-                CastType::Double
-            }
+            Kw::DOUBLE => CastType::Double(self.double_digits()?),
             Kw::FLOAT => CastType::Float,
             Kw::SIGNED => {
                 self.accept_any(&[Kw::INT, Kw::INTEGER]);
@@ -122,6 +118,18 @@ impl Parser<'_> {
                 self.other_cast_type()?
             }
         })
+    }
+
+    /// `(m,d)` behind DOUBLE, which takes both or neither here.
+    fn double_digits(&mut self) -> SqlResult<Option<(u32, u32)>> {
+        if !self.accept(Tok::LParen) {
+            return Ok(None);
+        }
+        let digits = self.small_integer()?;
+        self.expect(Tok::Comma)?;
+        let scale = self.small_integer()?;
+        self.expect(Tok::RParen)?;
+        Ok(Some((digits, scale)))
     }
 
     fn other_cast_type(&mut self) -> SqlResult<CastType> {

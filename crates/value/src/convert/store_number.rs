@@ -236,6 +236,16 @@ pub(super) fn real<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Sto
         }
         _ => (double_of(value, from), None),
     };
+    let (stored, fits) = fit_double(to, number);
+    if !fits {
+        problem = worse_than_range(problem);
+    }
+    let value = if to.kind == TypeKind::Float { Value::Float(stored as f32) } else { Value::Double(stored) };
+    (Cell::Owned(value), problem)
+}
+
+/// A number with a FLOAT's or DOUBLE's digits, or its nearest bound, and whether it is within them.
+pub fn fit_double(to: &SqlType, number: f64) -> (f64, bool) {
     let bound = if to.decimals < NOT_FIXED {
         let scale = 10f64.powi(i32::from(to.decimals));
         10f64.powi(to.length as i32 - i32::from(to.decimals)) - 1.0 / scale
@@ -244,23 +254,19 @@ pub(super) fn real<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Sto
     } else {
         f64::MAX
     };
-    let mut stored = number;
-    if to.decimals < NOT_FIXED && stored.is_finite() {
-        stored = round_to(stored, to.decimals);
+    let rounded =
+        if to.decimals < NOT_FIXED && number.is_finite() { round_to(number, to.decimals) } else { number };
+    if to.unsigned && rounded < 0.0 {
+        (0.0, false)
+    } else if rounded.abs() > bound {
+        (bound.copysign(rounded), false)
+    } else {
+        (rounded, true)
     }
-    if to.unsigned && stored < 0.0 {
-        stored = 0.0;
-        problem = worse_than_range(problem);
-    } else if stored.abs() > bound {
-        stored = bound.copysign(stored);
-        problem = worse_than_range(problem);
-    }
-    let value = if to.kind == TypeKind::Float { Value::Float(stored as f32) } else { Value::Double(stored) };
-    (Cell::Owned(value), problem)
 }
 
 /// Rounded as MariaDB rounds FLOAT(M,D): the fraction alone is scaled and rounded to even.
-fn round_to(v: f64, decimals: u8) -> f64 {
+pub fn round_to(v: f64, decimals: u8) -> f64 {
     let scale = 10f64.powi(i32::from(decimals));
     let whole = v.floor();
     whole + ((v - whole) * scale).round_ties_even() / scale

@@ -2,8 +2,8 @@
 
 use super::{Problem, Report, StoreContext, Stored, bent, printable};
 use crate::temporal::{
-    BadTemporal, DateRules, Flaw, Interval, ParsedDateTime, ParsedTime, TIMESTAMP_MAX, Zone,
-    datetime_from_number, parse_datetime, parse_time, time_from_number,
+    BadTemporal, DateRules, Flaw, Interval, Moment, ParsedDateTime, ParsedTime, TIMESTAMP_MAX, Zone,
+    datetime_from_number, moment_from_number, parse_datetime, parse_moment, parse_time, time_from_number,
 };
 use crate::{Cell, CollationId, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, ValueRef};
 
@@ -115,13 +115,20 @@ fn on_day(day: Date, time: Time) -> Result<DateTime, BadTemporal> {
     day.midnight().add_interval(span).ok_or(BadTemporal::OutOfRange)
 }
 
-fn read_time(value: ValueRef<'_>, from: &SqlType) -> Result<ParsedTime, BadTemporal> {
-    let of_day = |v: DateTime| ParsedTime { value: v.time(), datetime: Some(v), digits: 6, flaw: None };
+fn read_time(value: ValueRef<'_>, from: &SqlType, rules: DateRules) -> Result<ParsedTime, BadTemporal> {
+    let given = |value: Time, datetime: Option<DateTime>| ParsedTime {
+        value,
+        datetime,
+        has_date_alone: false,
+        digits: 6,
+        flaw: None,
+    };
+    let of_day = |v: DateTime| given(v.time(), Some(v));
     match value {
-        ValueRef::Bytes(text) => parse_time(text),
-        _ if is_read_as_text(from) => parse_time(&text_of(value, from)),
+        ValueRef::Bytes(text) => parse_time(text, rules),
+        _ if is_read_as_text(from) => parse_time(&text_of(value, from), rules),
         ValueRef::UInt(_) if from.kind == TypeKind::Year => Ok(of_day(Date::ZERO.midnight())),
-        ValueRef::Time(v) => Ok(ParsedTime { value: v, datetime: None, digits: 6, flaw: None }),
+        ValueRef::Time(v) => Ok(given(v, None)),
         ValueRef::DateTime(v) => Ok(of_day(v)),
         ValueRef::Date(v) => Ok(of_day(v.midnight())),
         _ => {
@@ -234,7 +241,7 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
 }
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
-    let parsed = read_time(value, from)?;
+    let parsed = read_time(value, from, DateRules::default())?;
     let lost = lost_by(parsed.flaw).or(parsed.datetime.map(|_| Lost::Part));
     Ok((Value::Time(parsed.value.fit(to.decimals, context.mode)), lost))
 }
@@ -267,6 +274,15 @@ fn plain(value: ValueRef<'_>, ty: &SqlType) -> String {
         // Letters beyond ASCII are shown as the octets that they are.
         ValueRef::Bytes(text) if !ty.has_members() => super::printable_text(CollationId::BINARY, text),
         _ => printable(value, ty),
+    }
+}
+
+/// What a time was read as.
+fn kind_of_time(parsed: &ParsedTime) -> &'static str {
+    match parsed.datetime {
+        None => "time",
+        Some(_) if parsed.has_date_alone => "date",
+        Some(_) => "datetime",
     }
 }
 
@@ -315,14 +331,44 @@ pub fn to_time_or_datetime(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>
     if value.is_null() {
         return None;
     }
-    match read_time(value, ty) {
+    match read_time(value, ty, DateRules::COMPARED) {
         Ok(parsed) => {
-            report_flaw(parsed.flaw, "time", value, ty, report);
+            report_flaw(parsed.flaw, kind_of_time(&parsed), value, ty, report);
             Some(parsed)
         }
         Err(_) => {
             let value = plain(value, ty);
             report(Problem::IncorrectTemporal { kind: "time", value, out_of_range: false });
+            None
+        }
+    }
+}
+
+/// What EXTRACT() takes parts of a day from; `None`, with a report, where it is neither date nor span.
+/// `is_day`: days are asked for.
+pub fn to_moment(value: ValueRef<'_>, ty: &SqlType, is_day: bool, report: Report<'_>) -> Option<Moment> {
+    let read = match value {
+        ValueRef::Null => return None,
+        ValueRef::Bytes(text) => parse_moment(text, DateRules::default(), is_day),
+        ValueRef::UInt(year) if ty.kind == TypeKind::Year => moment_from_number(false, year * 10_000, 0),
+        _ if is_read_as_text(ty) => parse_moment(&text_of(value, ty), DateRules::default(), is_day),
+        _ => {
+            let number = number_of(value, ty);
+            moment_from_number(number.negative, number.whole, number.micros)
+        }
+    };
+    match read {
+        Ok(moment) => {
+            let (flaw, kind) = match moment {
+                Moment::Span(span) => (span.flaw, "time"),
+                Moment::Date(date) => (date.flaw, if date.has_time { "datetime" } else { "date" }),
+            };
+            report_flaw(flaw, kind, value, ty, report);
+            Some(moment)
+        }
+        Err(_) => {
+            let value = plain(value, ty);
+            report(Problem::IncorrectTemporal { kind: "interval", value, out_of_range: false });
             None
         }
     }
@@ -357,7 +403,7 @@ pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Rep
     let parsed = match value {
         ValueRef::Time(v) => return v,
         ValueRef::DateTime(v) => return v.time(),
-        ValueRef::Bytes(text) => parse_time(text),
+        ValueRef::Bytes(text) => parse_time(text, DateRules::COMPARED),
         _ => {
             let number = number_of(value, ty);
             time_from_number(number.negative, number.whole, number.micros)
@@ -365,7 +411,7 @@ pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Rep
     };
     match parsed {
         Ok(parsed) => {
-            report_flaw(parsed.flaw, "time", value, ty, report);
+            report_flaw(parsed.flaw, kind_of_time(&parsed), value, ty, report);
             parsed.value
         }
         Err(_) => {

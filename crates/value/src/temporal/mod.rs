@@ -15,8 +15,8 @@ mod parse;
 
 pub use calendar::{Interval, days_in_month};
 pub use parse::{
-    BadTemporal, DateRules, Flaw, ParsedDateTime, ParsedTime, datetime_from_number, parse_datetime,
-    parse_span, parse_time, time_from_number,
+    BadTemporal, DateRules, Flaw, Moment, ParsedDateTime, ParsedSpan, ParsedTime, datetime_from_number,
+    moment_from_number, parse_datetime, parse_moment, parse_span, parse_time, time_from_number,
 };
 
 /// A date. Orders by calendar.

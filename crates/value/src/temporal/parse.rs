@@ -1,8 +1,9 @@
 //! MariaDB's lenient readers of dates and times, from text and from numbers.
 //!
-//! Dates: parts separated by any punctuation, or digits alone (YYMMDD, YYYYMMDD, with HHMMSS behind). A two-digit year
-//! below 70 is in this century. What follows a readable date is cut off and reported. Times: `[D ]HH:MM:SS[.f]`, `HH:MM`,
-//! `SS`, or digits alone (HHMMSS); twelve octets and more are tried as a date with time first.
+//! White space and one sign before a value are passed over, and so is what follows the last digit or punctuation, which is
+//! reported unless it is white space. Dates: parts separated by any punctuation, or digits alone (YYMMDD, YYYYMMDD, with
+//! HHMMSS behind). A two-digit year below 70 is in this century. Times: `[D ]HH:MM:SS[.f]`, `HH:MM`, `SS`, or digits alone
+//! (HHMMSS). A text that may be either is tried as a date first and taken as one unless its parts are tied by colons.
 
 use super::{Date, DateTime, Time, days_in_month};
 use crate::SqlMode;
@@ -65,10 +66,18 @@ pub struct ParsedTime {
     pub value: Time,
     /// The date and time it came from, where the text had a date.
     pub datetime: Option<DateTime>,
+    /// Whether that date had no time of day.
+    pub has_date_alone: bool,
     /// Fraction digits given, at most 6.
     pub digits: u8,
     /// What was wrong with it.
     pub flaw: Option<Flaw>,
+}
+
+impl ParsedDateTime {
+    /// 0000-00-00.
+    pub const ZERO: ParsedDateTime =
+        ParsedDateTime { value: DateTime::ZERO, has_time: false, digits: 0, flaw: None };
 }
 
 impl DateRules {
@@ -159,6 +168,8 @@ impl<'a> Scanner<'a> {
                 if punctuation {
                     self.punctuation()
                 } else {
+                    // `11:11:11.12` is no date at all.
+                    self.field_count = 0;
                     Err(())
                 }
             }
@@ -175,24 +186,17 @@ impl<'a> Scanner<'a> {
         self.rest = &self.rest[spaces..];
     }
 
-    /// Takes `.` and its digits: microseconds and how many digits. `None` if there is no digit behind the point.
-    fn fraction(&mut self) -> Option<(u32, usize)> {
+    /// Takes `.` and its digits, if that is what comes: microseconds and how many digits.
+    fn fraction(&mut self) -> (u32, usize) {
         if self.rest.first() != Some(&b'.') {
-            return Some((0, 0));
+            return (0, 0);
         }
         self.rest = &self.rest[1..];
         let len = self.digits_ahead();
-        if len == 0 {
-            return None;
-        }
         let kept = len.min(6);
         let micros = self.rest[..kept].iter().fold(0u32, |v, b| v * 10 + u32::from(b - b'0'));
         self.rest = &self.rest[len..];
-        Some((micros * 10u32.pow(6 - kept as u32), len))
-    }
-
-    fn only_spaces_left(&self) -> bool {
-        self.rest.iter().all(|b| is_space(*b))
+        (micros * 10u32.pow(6 - kept as u32), len)
     }
 }
 
@@ -200,60 +204,120 @@ fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t'..=b'\r')
 }
 
+/// A text without what surrounds its value; it begins with a digit.
+struct Body<'a> {
+    negative: bool,
+    text: &'a [u8],
+    /// Whether anything but white space was cut off behind it.
+    is_cut: bool,
+}
+
+fn body(text: &[u8]) -> Result<Body<'_>, BadTemporal> {
+    let mut text = text.trim_ascii_start();
+    let negative = text.first() == Some(&b'-');
+    if negative || text.first() == Some(&b'+') {
+        text = text[1..].trim_ascii_start();
+    }
+    let mut is_cut = false;
+    while let [before @ .., last] = text {
+        let ends_value = last.is_ascii_digit()
+            || last.is_ascii_punctuation()
+            || *last == b'T' && before.last().is_some_and(u8::is_ascii_digit);
+        if ends_value {
+            break;
+        }
+        is_cut |= !is_space(*last);
+        text = before;
+    }
+    if text.first().is_some_and(u8::is_ascii_digit) {
+        Ok(Body { negative, text, is_cut })
+    } else {
+        Err(BadTemporal::Syntax)
+    }
+}
+
 /// Reads a date with or without a time of day.
 pub fn parse_datetime(text: &[u8], rules: DateRules) -> Result<ParsedDateTime, BadTemporal> {
-    read_datetime(text, rules, true).map_err(|failure| failure.why)
+    let body = body(text)?;
+    read_date(body.text, rules, true).of(&body)
 }
 
-/// Why a date was not read, and whether the text had a time of day too.
-struct Failure {
-    why: BadTemporal,
-    has_time: bool,
+/// What came of reading a body as a date.
+struct ReadDate<'a> {
+    value: Result<DateTime, BadTemporal>,
+    /// Numbers found; fewer than three are no date.
+    field_count: usize,
+    fraction_digits: usize,
+    /// The text up to where reading stopped.
+    read: &'a [u8],
+    /// Whether that is all of it, and all of it was understood.
+    is_whole: bool,
 }
 
-fn read_datetime(text: &[u8], rules: DateRules, punctuation: bool) -> Result<ParsedDateTime, Failure> {
-    let mut scanner = Scanner::new(text);
-    scanner.skip_spaces();
-    let digits = scanner.digits_ahead();
-    let syntax = Failure { why: BadTemporal::Syntax, has_time: false };
-    if digits == 0 {
-        return Err(syntax);
+impl ReadDate<'_> {
+    /// Whether what was read can be nothing but a date: it has a time of day, or parts that no colons tie.
+    fn is_surely_date(&self) -> bool {
+        self.field_count > 3 || self.read.contains(&b'T') || !self.read.contains(&b':')
     }
-    let is_compact = match scanner.rest.get(digits) {
-        None | Some(b'T') => true,
-        Some(b'.') => digits >= COMPACT_WITH_FRACTION,
-        Some(_) => false,
-    };
-    let (clean, short_year) = match is_compact {
-        true => {
-            let long_year = match scanner.rest.get(digits) {
-                Some(b'T') => digits == 8 || digits == 4,
-                _ => digits == 4 || digits == 8 || digits >= 14,
-            };
-            (compact_fields(&mut scanner, if long_year { 4 } else { 2 }).is_ok(), !long_year)
+
+    /// The date that `body` is; none has a sign.
+    fn of(self, body: &Body<'_>) -> Result<ParsedDateTime, BadTemporal> {
+        let value = self.value?;
+        if body.negative {
+            return Err(BadTemporal::OutOfRange);
         }
-        false => (separated_fields(&mut scanner, punctuation).is_ok(), digits == 2),
-    };
-    if scanner.field_count < 3 {
-        return Err(syntax);
+        Ok(ParsedDateTime {
+            value,
+            has_time: self.field_count > 3,
+            digits: self.fraction_digits.min(6) as u8,
+            flaw: flaw_of(self.is_whole && !body.is_cut, self.fraction_digits),
+        })
     }
-    let has_time = scanner.field_count > 3;
-    let fraction = if clean { scanner.fraction() } else { Some((0, 0)) };
-    let (micros, fraction_digits) = fraction.unwrap_or((0, 0));
+}
+
+fn read_date(text: &[u8], rules: DateRules, punctuation: bool) -> ReadDate<'_> {
+    let mut scanner = Scanner::new(text);
+    let first = scanner.digits_ahead();
+    let (clean, short_year) = match compact_digits(text) {
+        Some(digits) => {
+            let year_digits = if digits == 4 || digits == 8 || digits >= 14 { 4 } else { 2 };
+            (compact_fields(&mut scanner, year_digits).is_ok(), year_digits == 2)
+        }
+        None => (separated_fields(&mut scanner, punctuation).is_ok(), first == 2),
+    };
+    let field_count = scanner.field_count;
+    let (micros, fraction_digits) = if clean && field_count >= 3 { scanner.fraction() } else { (0, 0) };
     let mut fields = scanner.fields;
     if short_year && (fields.iter().any(|f| *f != 0) || micros != 0) {
         fields[0] += if fields[0] < SHORT_YEAR_PIVOT { 2000 } else { 1900 };
     }
-    let value = from_fields(&fields, micros).filter(|v| rules.allows(*v));
-    let value = value.ok_or(Failure { why: BadTemporal::OutOfRange, has_time })?;
-    let is_whole = clean && fraction.is_some() && scanner.only_spaces_left();
-    let flaw = flaw_of(is_whole, fraction_digits);
-    Ok(ParsedDateTime {
-        value,
-        has_time: scanner.field_count > 3,
-        digits: fraction_digits.min(6) as u8,
-        flaw,
-    })
+    let value = match field_count < 3 {
+        true => Err(BadTemporal::Syntax),
+        false => from_fields(&fields, micros).filter(|v| rules.allows(*v)).ok_or(BadTemporal::OutOfRange),
+    };
+    let rest = scanner.rest;
+    let read = &text[..text.len() - rest.len()];
+    ReadDate { value, field_count, fraction_digits, read, is_whole: clean && rest.is_empty() }
+}
+
+/// How many digits a text has that consists of digits, perhaps with a T among them and a fraction behind.
+fn compact_digits(text: &[u8]) -> Option<usize> {
+    let mut scanner = Scanner::new(text);
+    let mut digits = scanner.digits_ahead();
+    let mut rest = &text[digits..];
+    if let [b'T', behind @ ..] = rest {
+        scanner.rest = behind;
+        let more = scanner.digits_ahead();
+        digits += more;
+        rest = &behind[more..];
+    }
+    if let [b'.', behind @ ..] = rest
+        && digits >= COMPACT_WITH_FRACTION
+    {
+        scanner.rest = behind;
+        rest = &behind[scanner.digits_ahead()..];
+    }
+    rest.is_empty().then_some(digits)
 }
 
 fn flaw_of(is_whole: bool, fraction_digits: usize) -> Option<Flaw> {
@@ -336,35 +400,97 @@ pub fn datetime_from_number(
     Ok(ParsedDateTime { value, has_time, digits: if micros > 0 { 6 } else { 0 }, flaw: None })
 }
 
-/// Reads a time. Too large ones give the bound and a flaw.
-pub fn parse_time(text: &[u8]) -> Result<ParsedTime, BadTemporal> {
-    let mut scanner = Scanner::new(text);
-    scanner.skip_spaces();
-    let negative = scanner.rest.first() == Some(&b'-');
-    if negative || scanner.rest.first() == Some(&b'+') {
-        scanner.rest = &scanner.rest[1..];
-    }
-    if scanner.rest.is_empty() {
-        return Err(BadTemporal::Syntax);
-    }
-    if scanner.rest.len() >= 12 {
-        match read_datetime(scanner.rest, DateRules::default(), false) {
-            Ok(ParsedDateTime { value, has_time: true, digits, flaw }) => {
-                return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw });
+/// Reads a time, or a date as `rules` allow it. Too large times give the bound and a flaw.
+pub fn parse_time(text: &[u8], rules: DateRules) -> Result<ParsedTime, BadTemporal> {
+    let body = body(text)?;
+    let moment = read_moment(&body, rules, Dates { delimited: false, compact: false }, HOURS_MAX)?;
+    Ok(match moment {
+        Moment::Date(date) => ParsedTime {
+            value: date.value.time(),
+            datetime: Some(date.value),
+            has_date_alone: !date.has_time,
+            digits: date.digits,
+            flaw: date.flaw,
+        },
+        Moment::Span(span) => ParsedTime {
+            value: Time { micros: span.micros },
+            datetime: None,
+            has_date_alone: false,
+            digits: span.digits,
+            flaw: span.flaw,
+        },
+    })
+}
+
+/// Which dates a reader of times looks for beside those with a time of day.
+#[derive(Debug, Clone, Copy)]
+struct Dates {
+    /// Dates alone, with punctuation between their parts.
+    delimited: bool,
+    /// Dates alone, of digits.
+    compact: bool,
+}
+
+/// A point in time or a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// A date, perhaps with a time of day.
+    Date(ParsedDateTime),
+    /// Days, hours, minutes and seconds.
+    Span(ParsedSpan),
+}
+
+/// What EXTRACT() takes parts of a day from: a date, or a span that may be longer than a TIME.
+/// `is_day`: days are asked for, so that digits alone are a date too.
+pub fn parse_moment(text: &[u8], rules: DateRules, is_day: bool) -> Result<Moment, BadTemporal> {
+    read_moment(&body(text)?, rules, Dates { delimited: true, compact: is_day }, SPAN_HOURS_MAX)
+}
+
+fn read_moment(
+    body: &Body<'_>,
+    rules: DateRules,
+    dates: Dates,
+    hours_max: u64,
+) -> Result<Moment, BadTemporal> {
+    if may_be_date(body.text, dates) {
+        let read = read_date(body.text, rules, false);
+        match read.value {
+            Err(BadTemporal::Syntax) if dates.compact && body.text.iter().all(u8::is_ascii_digit) => {
+                return Err(BadTemporal::Syntax);
             }
-            Err(Failure { why, has_time: true }) => return Err(why),
+            Err(BadTemporal::Syntax) => {}
+            _ if read.is_surely_date() => return read.of(body).map(Moment::Date),
             _ => {}
         }
     }
-    let span = read_span(&mut scanner, negative)?;
-    let (value, flaw) = match span.micros.unsigned_abs() / 3_600_000_000 > u64::from(Time::MAX.hours()) {
-        true => {
-            let most = if negative { -Time::MAX.micros } else { Time::MAX.micros };
-            (Time { micros: most }, Some(Flaw::OutOfRange))
+    read_span(body, hours_max).map(|(span, _)| Moment::Span(span))
+}
+
+/// Whether a text is worth reading as a date where a time is asked for.
+fn may_be_date(text: &[u8], dates: Dates) -> bool {
+    // `1-1-1`, and what separates it from a time of day.
+    let len_min = if dates.delimited { 5 } else { 6 };
+    if text.len() >= 12 {
+        return true;
+    }
+    if text.len() < len_min && !dates.compact {
+        return false;
+    }
+    let mut has_punctuation = false;
+    for b in text {
+        match b {
+            b'T' => return true,
+            b' ' => return has_punctuation,
+            b if b.is_ascii_punctuation() => {
+                if dates.delimited && *b != b':' {
+                    return true;
+                }
+                has_punctuation = true;
+            }
+            _ => {}
         }
-        false => (Time { micros: span.micros }, span.flaw),
-    };
-    Ok(ParsedTime { value, datetime: None, digits: span.digits, flaw })
+    }
+    dates.compact && !has_punctuation
 }
 
 /// A span of time that was read, as long as it may be.
@@ -378,36 +504,31 @@ pub struct ParsedSpan {
     pub flaw: Option<Flaw>,
 }
 
-/// Hours of the longest span, some ten thousand years.
-const SPAN_HOURS_MAX: u64 = 10_000 * 366 * 24;
+/// Hours of the longest TIME.
+const HOURS_MAX: u64 = 838;
+/// Hours of the longest span, from one end of the calendar to the other.
+const SPAN_HOURS_MAX: u64 = 87_649_415;
 
-/// Reads a span of days, hours, minutes and seconds, which unlike a time has no bound worth mentioning.
+/// Reads a span of days, hours, minutes and seconds, which unlike a time has no bound worth mentioning, and is no date.
 pub fn parse_span(text: &[u8]) -> Result<ParsedSpan, BadTemporal> {
-    let mut scanner = Scanner::new(text);
-    scanner.skip_spaces();
-    let negative = scanner.rest.first() == Some(&b'-');
-    if negative || scanner.rest.first() == Some(&b'+') {
-        scanner.rest = &scanner.rest[1..];
-    }
-    if scanner.rest.len() >= 12
-        && let Ok(ParsedDateTime { has_time: true, .. }) =
-            read_datetime(scanner.rest, DateRules::default(), false)
+    let body = body(text)?;
+    if may_be_date(body.text, Dates { delimited: false, compact: false })
+        && read_date(body.text, DateRules::default(), false).value.is_ok()
     {
         return Err(BadTemporal::Syntax);
     }
-    read_span(&mut scanner, negative)
+    match read_span(&body, SPAN_HOURS_MAX)? {
+        // `2020-01-01` would be 2020 otherwise.
+        (_, [b'-', ..]) => Err(BadTemporal::Syntax),
+        (span, _) => Ok(span),
+    }
 }
 
-fn read_span(scanner: &mut Scanner<'_>, negative: bool) -> Result<ParsedSpan, BadTemporal> {
-    let [days, hours, minutes, seconds] = clock_fields(scanner)?;
-    let (micros, digits) = match scanner.rest {
-        [b'.'] => {
-            scanner.rest = &[];
-            (0, 0)
-        }
-        [b'.', b'0'..=b'9', ..] => scanner.fraction().unwrap_or((0, 0)),
-        _ => (0, 0),
-    };
+/// A span and what stands behind it.
+fn read_span<'a>(body: &Body<'a>, hours_max: u64) -> Result<(ParsedSpan, &'a [u8]), BadTemporal> {
+    let mut scanner = Scanner::new(body.text);
+    let [days, hours, minutes, seconds] = clock_fields(&mut scanner)?;
+    let (micros, digits) = scanner.fraction();
     // `1e2` is no time, although `1x` is one second and something cut off.
     let has_exponent =
         matches!(scanner.rest, [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..]);
@@ -415,13 +536,18 @@ fn read_span(scanner: &mut Scanner<'_>, negative: bool) -> Result<ParsedSpan, Ba
         return Err(BadTemporal::OutOfRange);
     }
     let hours = days.saturating_mul(24).saturating_add(hours);
-    let mut flaw = flaw_of(scanner.only_spaces_left(), digits);
-    if hours > SPAN_HOURS_MAX {
-        flaw = Some(Flaw::OutOfRange);
+    if hours > u64::from(u32::MAX) {
+        return Err(BadTemporal::OutOfRange);
     }
-    let seconds = (hours.min(SPAN_HOURS_MAX) * 60 + minutes) * 60 + seconds;
-    let whole = seconds as i64 * 1_000_000 + i64::from(micros);
-    Ok(ParsedSpan { micros: if negative { -whole } else { whole }, digits: digits.min(6) as u8, flaw })
+    let (whole, flaw) = match hours > hours_max {
+        true => ((hours_max as i64 + 1) * 3_600_000_000 - 1, Some(Flaw::OutOfRange)),
+        false => (
+            ((hours * 60 + minutes) * 60 + seconds) as i64 * 1_000_000 + i64::from(micros),
+            flaw_of(scanner.rest.is_empty() && !body.is_cut, digits),
+        ),
+    };
+    let micros = if body.negative { -whole } else { whole };
+    Ok((ParsedSpan { micros, digits: digits.min(6) as u8, flaw }, scanner.rest))
 }
 
 /// Days, hours, minutes and seconds.
@@ -468,7 +594,13 @@ pub fn time_from_number(negative: bool, number: u64, micros: u32) -> Result<Pars
     if !negative && (10_000_000..=99_991_231_235_959).contains(&number) {
         let rules = DateRules { allow_invalid: true, ..DateRules::default() };
         let value = datetime_from_number(number, micros, rules)?.value;
-        return Ok(ParsedTime { value: value.time(), datetime: Some(value), digits, flaw: None });
+        return Ok(ParsedTime {
+            value: value.time(),
+            datetime: Some(value),
+            has_date_alone: false,
+            digits,
+            flaw: None,
+        });
     }
     let (hours, minutes, seconds) = (number / 10_000, number / 100 % 100, number % 100);
     if minutes > 59 || seconds > 59 {
@@ -476,8 +608,29 @@ pub fn time_from_number(negative: bool, number: u64, micros: u32) -> Result<Pars
     }
     if number > TIME_NUMBER_MAX {
         let value = Time { micros: if negative { -Time::MAX.micros } else { Time::MAX.micros } };
-        return Ok(ParsedTime { value, datetime: None, digits, flaw: Some(Flaw::OutOfRange) });
+        return Ok(ParsedTime {
+            value,
+            datetime: None,
+            has_date_alone: false,
+            digits,
+            flaw: Some(Flaw::OutOfRange),
+        });
     }
     let value = Time::from_parts(negative, hours as u32, minutes as u8, seconds as u8, micros);
-    Ok(ParsedTime { value, datetime: None, digits, flaw: None })
+    Ok(ParsedTime { value, datetime: None, has_date_alone: false, digits, flaw: None })
+}
+
+/// Reads a number as [`parse_moment`] reads a text: HHMMSS of any length, or YYYYMMDDHHMMSS.
+pub fn moment_from_number(negative: bool, number: u64, micros: u32) -> Result<Moment, BadTemporal> {
+    const FIRST_DATE: u64 = 10_000_101_000_000;
+    if number >= FIRST_DATE && !negative {
+        return datetime_from_number(number, micros, DateRules::default()).map(Moment::Date);
+    }
+    let (hours, minutes, seconds) = (number / 10_000, number / 100 % 100, number % 100);
+    if hours > SPAN_HOURS_MAX || minutes > 59 || seconds > 59 {
+        return Err(BadTemporal::OutOfRange);
+    }
+    let whole = ((hours * 60 + minutes) * 60 + seconds) as i64 * 1_000_000 + i64::from(micros);
+    let micros = if negative { -whole } else { whole };
+    Ok(Moment::Span(ParsedSpan { micros, digits: if whole % 1_000_000 == 0 { 0 } else { 6 }, flaw: None }))
 }
