@@ -484,11 +484,7 @@ fn rows_examined(
     if !matches!(plan.kind, K::Select | K::InsertSelect | K::ReplaceSelect) {
         return Ok(None);
     }
-    let most = most.integer(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY }))?;
-    match most.map(u64::try_from) {
-        Some(Ok(most)) => Ok(Some(most)),
-        _ => Err(errors::wrong_arguments("LIMIT")),
-    }
+    most.row_number(&mut EvalContext::new(session, Frame { params, ..Frame::EMPTY })).map(Some)
 }
 
 /// Whether two plans need the same metadata locks.

@@ -261,11 +261,7 @@ impl Targets {
     fn limit(&self, session: &mut Session, params: &[Value]) -> SqlResult<u64> {
         let Some(limit) = &self.limit else { return Ok(u64::MAX) };
         let frame = Frame { params, ..Frame::EMPTY };
-        match limit.eval(&mut EvalContext::new(session, frame))?.as_ref() {
-            keel_value::ValueRef::Int(n) if n >= 0 => Ok(n as u64),
-            keel_value::ValueRef::UInt(n) => Ok(n),
-            _ => Err(errors::wrong_arguments("LIMIT")),
-        }
+        limit.row_number(&mut EvalContext::new(session, frame))
     }
 
     /// Finds all rows first, in order, then calls `f` with each that is still there.

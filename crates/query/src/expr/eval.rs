@@ -475,6 +475,12 @@ impl Expr {
         cast::value_to_moment(value.as_ref(), &self.ty, is_day, self.column_name(), cx)
     }
 
+    /// A number of rows, as LIMIT has it: NULL is no row, and a number below zero wraps around to more rows than there are,
+    /// as that of a parameter does in MariaDB.
+    pub fn row_number<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<u64> {
+        Ok(self.integer(cx)?.map_or(0, |number| number as u64))
+    }
+
     /// The column this is, as messages name it.
     pub(crate) fn column_name(&self) -> Option<&str> {
         self.as_column().map(|column| &*column.name)

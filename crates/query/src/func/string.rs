@@ -342,11 +342,12 @@ pub(super) fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult
     Ok((string_type(length, collation), true))
 }
 
-fn replace<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+fn replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let from = given!(args[1].text(cx)?);
-    // NULL counts only where there is something to replace.
-    if from.is_empty() || super::search::find(&text, &from).is_none() {
+    // Where octets are compared NULL counts only if there is something to replace.
+    let by_octets = collation::is_binary(ty.collation) || ty.collation.charset().max_bytes() == 1;
+    if from.is_empty() || by_octets && super::search::find(&text, &from).is_none() {
         return Ok(text_value(&text));
     }
     let to = given!(args[2].text(cx)?);

@@ -274,14 +274,8 @@ impl Block {
         let mut cx = EvalContext::new(session, frame.view());
         let number = |expr: &Option<Expr>, cx: &mut EvalContext<'_, '_>| -> SqlResult<Option<u64>> {
             let Some(expr) = expr else { return Ok(None) };
-            let value = {
-                let mut own = EvalContext::new(cx.session, frame.view());
-                expr.integer(&mut own)?
-            };
-            match value.map(u64::try_from) {
-                Some(Ok(n)) => Ok(Some(n)),
-                _ => Err(errors::wrong_arguments("LIMIT")),
-            }
+            let mut own = EvalContext::new(cx.session, frame.view());
+            expr.row_number(&mut own).map(Some)
         };
         let count = number(&self.limit, &mut cx)?;
         let offset = number(&self.offset, &mut cx)?.unwrap_or(0);

@@ -713,10 +713,6 @@ impl SetPlan {
         frame: &FrameBuffer<'_>,
     ) -> SqlResult<Option<u64>> {
         let Some(expr) = expr else { return Ok(None) };
-        let mut cx = EvalContext::new(session, frame.view());
-        match expr.integer(&mut cx)?.map(u64::try_from) {
-            Some(Ok(n)) => Ok(Some(n)),
-            _ => Err(errors::wrong_arguments("LIMIT")),
-        }
+        expr.row_number(&mut EvalContext::new(session, frame.view())).map(Some)
     }
 }
