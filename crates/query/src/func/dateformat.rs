@@ -420,7 +420,7 @@ fn take_fields<'t>(p: &mut Parsed, rest: &mut &'t [u8], pattern: &[u8]) -> Resul
                         continue;
                     }
                 };
-                let whole = Mismatch { text: *rest, kind: "time" };
+                let whole = Mismatch { text: rest, kind: "time" };
                 take_fields(p, rest, parts).map_err(|_| Some(whole))?;
             }
             (byte, _) if byte.is_ascii_whitespace() => {}
