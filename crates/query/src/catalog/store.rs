@@ -1,8 +1,8 @@
 //! The catalog's tree: where schemas and tables are kept, and how they come back at start.
 //!
 //! Keys: `1 schema` holds a database, `2 schema 0 table` a table, `3 schema 0 view` a view (see [`codec`]), `4 ...` an account
-//! (see [`record`]), `5 schema 0 table` says that the rows of a table are still on their way: CREATE TABLE ... SELECT keeps it
-//! until it is done, and a start that finds it drops the table. The tree's own counter numbers tables. A tree of rows that no
+//! (see [`record`]), `5 schema 0 table` says that the rows of the table with that number are still on their way: CREATE TABLE
+//! ... SELECT keeps it until it is done, and a start that finds it drops the table. The tree's own counter numbers tables. A tree of rows that no
 //! table names was left by a definition that a crash cut short; the next start drops it.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::codec;
 use super::record::TableRecord;
 use super::table::Shared;
 use super::view::{View, ViewRecord};
-use super::{Catalog, Schema};
+use super::{Catalog, Schema, TableDef};
 use crate::account::{Accounts, make_first, record};
 use crate::engine_error;
 
@@ -81,7 +81,8 @@ impl CatalogTree {
                 }
                 Some((&UNFINISHED, names)) => {
                     let (schema, name) = read_names(names)?;
-                    unfinished.push((schema.to_string(), name.to_string()));
+                    let id = u64::from_be_bytes(row.try_into().map_err(|_| damaged())?);
+                    unfinished.push((schema.to_string(), name.to_string(), id));
                 }
                 _ => return Err(damaged()),
             }
@@ -89,10 +90,13 @@ impl CatalogTree {
         txn.rollback().map_err(engine_error)?;
         if !unfinished.is_empty() {
             let mut txn = engine.begin(TxnOptions::default());
-            for (schema, name) in unfinished {
-                let table = catalog.remove_table(&schema, &name).ok_or_else(damaged)?;
-                table.record().trees().iter().for_each(|tree| _ = used.remove(tree));
-                self.remove_table(&mut txn, &schema, &name)?;
+            for (schema, name, id) in unfinished {
+                // Another table may have that name by now, if the disk was full when this one was to go.
+                if let Some(table) = catalog.table(&schema, &name).filter(|table| table.id == id).cloned() {
+                    catalog.remove_table(&schema, &name);
+                    table.record().trees().iter().for_each(|tree| _ = used.remove(tree));
+                    self.remove_table(&mut txn, &schema, &name)?;
+                }
                 self.remove_unfinished(&mut txn, &schema, &name)?;
             }
             txn.commit().map_err(engine_error)?;
@@ -133,8 +137,8 @@ impl CatalogTree {
     }
 
     /// Notes that a start is to drop a table.
-    pub fn put_unfinished(&self, txn: &mut Txn, schema: &str, name: &str) -> SqlResult<()> {
-        self.put(txn, &unfinished_key(schema, name), &[])
+    pub fn put_unfinished(&self, txn: &mut Txn, table: &TableDef) -> SqlResult<()> {
+        self.put(txn, &unfinished_key(&table.schema, &table.name), &table.id.to_be_bytes())
     }
 
     /// Forgets that.

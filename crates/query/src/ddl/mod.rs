@@ -279,7 +279,7 @@ impl Definition<'_> {
 
     /// Has the next start drop a table, unless it is finished.
     fn begin_filling(&mut self, table: &TableDef) -> SqlResult<()> {
-        self.database.catalog_tree().put_unfinished(&mut self.txn, &table.schema, &table.name)
+        self.database.catalog_tree().put_unfinished(&mut self.txn, table)
     }
 
     /// The table has its rows, or goes.

@@ -139,7 +139,9 @@ fn take(known: &mut Known, key: &[u8], row: &[u8]) -> Result<(), &'static str> {
         Some((&UNFINISHED, names)) => {
             let unfinished =
                 read_names(names).map_err(|_| "the name of an unfinished table cannot be read")?;
-            known.tables.retain(|table| (&*table.schema, &*table.name) != unfinished);
+            known.tables.retain(|table| {
+                (&*table.schema, &*table.name) != unfinished || table.id.to_be_bytes() != *row
+            });
         }
         _ => return Err("a record of unknown kind"),
     }
