@@ -144,9 +144,10 @@ impl Writer {
         self.work.set();
     }
 
-    /// The file's name from now on.
+    /// The file's name from now on. That of an open log is opened by the time this returns.
     pub fn set_path(&self, which: Which, path: &Path) {
-        if self.is_open(which) {
+        let is_open = self.is_open(which);
+        if is_open {
             // What was said before belongs to the old one.
             self.settle();
         }
@@ -158,14 +159,17 @@ impl Writer {
                 target.begin_anew();
             }
         }
-        self.work.set();
+        if is_open {
+            self.settle();
+        }
     }
 
     fn is_open(&self, which: Which) -> bool {
         self.inner.lock().targets[which as usize].is_open
     }
 
-    /// Opens or closes a log, which is then told nothing more.
+    /// Opens or closes a log, which is then told nothing more. The file is there by the time this returns: who renames it
+    /// next finds in it what is said from then on.
     pub fn set_open(&self, which: Which, open: bool) {
         if self.is_open(which) == open {
             return;
@@ -179,7 +183,7 @@ impl Writer {
             target.is_open = open;
             target.begin_anew();
         }
-        self.work.set();
+        self.settle();
     }
 
     /// Writes what is pending and opens the files anew. Waits until that is done; false where it is not.
