@@ -132,6 +132,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     for (number, predicate) in request.predicates.iter().enumerate() {
         match &predicate.node {
             Node::Or(parts) => unions.push((number, parts)),
+            Node::OneOf(any, _) if let Node::Or(parts) = &any.node => unions.push((number, parts)),
             Node::Constant(value) if is_false(value) => {
                 return Ok(plain(AccessPath::Empty, AccessKind::Empty, 0.0));
             }

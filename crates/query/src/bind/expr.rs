@@ -11,9 +11,12 @@ use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, conv
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
-use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
+use crate::expr::{
+    ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare, one_of,
+};
 use crate::func::json;
 use crate::func::numeric::is_extreme_of_texts;
+use crate::join::disjunct;
 use crate::stack::with_room;
 
 /// CASE's operand before it is compared: what JSON_EXTRACT found keeps its quotes there.
@@ -627,16 +630,27 @@ impl Binder<'_> {
         for element in &list {
             typing::check_fixed(&[&value, element], "in")?;
         }
+        let is_row = |e: &Expr| matches!(e.node, Node::Row(_));
+        if list.len() > 1
+            && let Some(other) = list.iter().find(|element| is_row(element) != is_row(&value))
+        {
+            let word = |e: &Expr| if is_row(e) { "row".into() } else { type_word(&e.ty) };
+            return Err(illegal_types(word(&value), word(other), "in"));
+        }
         let parts = list
             .into_iter()
             .map(|element| self.compare(CompareOp::Eq, value.clone(), element))
             .collect::<SqlResult<Vec<_>>>()?;
         let nullable = parts.iter().any(|p| p.nullable);
+        // Shorter ones may be taken apart for joins, and cost less than to look anything up.
+        let is_long = parts.len() > disjunct::PARTS_MAX && one_of::is_list(&parts);
         let any = if parts.len() == 1 {
             parts.into_iter().next().expect("one part")
         } else {
             Expr::boolean(Node::Or(parts), nullable)
         };
+        let any =
+            if is_long { Expr::boolean(Node::OneOf(Box::new(any), self.new_once()), nullable) } else { any };
         Ok(if negated { not(any) } else { any })
     }
 

@@ -378,7 +378,7 @@ pub fn in_list<'f>(
 
 /// An element of a list: MariaDB converts constant ones before the statement runs, so that what is wrong with them is
 /// never its error.
-fn list_element<'f>(element: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+pub(super) fn list_element<'f>(element: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
     if !matches!(element.node, Node::Once(..)) {
         return element.eval(cx);
     }
@@ -450,7 +450,7 @@ fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
 }
 
 /// A value converted to a domain.
-fn in_domain(
+pub(super) fn in_domain(
     by: Comparison,
     value: ValueRef<'_>,
     ty: &SqlType,

@@ -14,7 +14,8 @@ use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, 
 
 use super::frame::Kept;
 use super::{
-    ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare, typing,
+    ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare,
+    one_of, typing,
 };
 use crate::bind::octets_as_number;
 use crate::func::numeric::{extreme_of_numbers, is_extreme_of_texts};
@@ -144,6 +145,7 @@ impl Expr {
             | Node::Not(_)
             | Node::Between { .. }
             | Node::In { .. }
+            | Node::OneOf(..)
             | Node::IsNull { .. }
             | Node::IsTruth { .. }
             | Node::Like { .. } => Ok(of_truth(self.truth(cx)?)),
@@ -203,7 +205,11 @@ impl Expr {
     /// Whether a condition holds: neither false nor NULL.
     #[inline]
     pub fn holds<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<bool> {
-        Ok(self.truth(cx)? == Some(true))
+        let truth = match &self.node {
+            Node::OneOf(any, cell) => one_of::truth(any, *cell, true, cx)?,
+            _ => self.truth(cx)?,
+        };
+        Ok(truth == Some(true))
     }
 
     /// The truth of a condition; None is UNKNOWN.
@@ -275,6 +281,7 @@ impl Expr {
                 let truth = compare::in_list(*by, value, list, *sorted, cx)?;
                 Ok(truth.map(|t| t != *negated))
             }
+            Node::OneOf(any, cell) => one_of::truth(any, *cell, false, cx),
             Node::IsNull { negated, value } => Ok(Some(value.eval(cx)?.as_ref().is_null() != *negated)),
             Node::IsTruth { negated, test, value } => {
                 let truth = value.truth(cx)?;

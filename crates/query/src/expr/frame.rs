@@ -9,6 +9,7 @@ use std::sync::Arc;
 use keel_value::decimal::Small;
 use keel_value::{Value, ValueRef, row};
 
+use super::one_of::ListRows;
 use crate::catalog::EntryShape;
 use crate::select::{Memo, RowSet};
 use crate::session::Session;
@@ -156,6 +157,8 @@ pub enum Kept {
     Value(Value),
     /// The elements of an IN list without NULL, sorted; and whether NULL was among them.
     Sorted(Vec<Value>, bool),
+    /// A long list of rows.
+    Rows(Box<ListRows>),
     /// The rows of an IN subquery.
     Set(Box<RowSet>),
     /// What a correlated subquery has answered.

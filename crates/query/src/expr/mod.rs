@@ -17,6 +17,7 @@ pub mod compare;
 pub mod eval;
 pub mod frame;
 mod generated;
+pub(crate) mod one_of;
 pub mod print;
 mod tape;
 pub mod typing;
@@ -206,6 +207,8 @@ pub enum Node {
         /// All elements are constant for the execution: sorted once and kept under this number.
         sorted: Option<u32>,
     },
+    /// A long list of rows: its OR of equalities with constants, which are sorted once and kept under this number.
+    OneOf(Box<Expr>, u32),
     /// `value IS [NOT] NULL`.
     IsNull {
         /// IS NOT.

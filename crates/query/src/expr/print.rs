@@ -103,7 +103,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(column);
             out.push(')');
         }
-        Node::Once(_, inner) | Node::Convert(inner) => write(inner, out),
+        Node::Once(_, inner) | Node::Convert(inner) | Node::OneOf(inner, _) => write(inner, out),
         Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),
@@ -311,7 +311,13 @@ fn binary(a: &Expr, symbol: &str, b: &Expr, out: &mut Text<'_>) {
 fn operand(expr: &Expr, out: &mut Text<'_>) {
     let nested = matches!(
         &expr.node,
-        Node::And(_) | Node::Or(_) | Node::Xor(..) | Node::Compare { .. } | Node::Arith(..) | Node::Bits(..)
+        Node::And(_)
+            | Node::Or(_)
+            | Node::OneOf(..)
+            | Node::Xor(..)
+            | Node::Compare { .. }
+            | Node::Arith(..)
+            | Node::Bits(..)
     );
     if nested {
         out.push('(');

@@ -48,6 +48,7 @@ macro_rules! each_operand {
             | Node::Aggregate(_)
             | Node::Window(_) => {}
             Node::Once(_, a)
+            | Node::OneOf(a, _)
             | Node::Not(a)
             | Node::Negate(a)
             | Node::BitNot(a)
@@ -182,7 +183,7 @@ pub fn has_cells(expr: &Expr) -> bool {
     let mut found = false;
     visit(expr, &mut |e| {
         found |= match &e.node {
-            Node::Once(..) | Node::Subquery(_) => true,
+            Node::Once(..) | Node::Subquery(_) | Node::OneOf(..) => true,
             Node::In { sorted, .. } => sorted.is_some(),
             Node::Call(function, args) => func::kept_by(function, args).is_some(),
             _ => false,

@@ -10,7 +10,7 @@ use keel_value::{SqlType, Value};
 use crate::expr::{Comparison, Expr, Node, walk};
 
 /// Alternatives that a condition may have, and conditions that each may have, to be taken apart.
-const PARTS_MAX: usize = 64;
+pub(crate) const PARTS_MAX: usize = 64;
 
 /// Makes one parameter of the literals that are equal in conditions which all alternatives share by that: 'x' in both halves
 /// of `(a = b AND c = 'x') OR (a = b AND c = 'x' AND d)`. Gives the literals that the plan holds for alone from now on.

@@ -236,6 +236,7 @@ fn rejects_null(condition: &Expr, slots: u64) -> bool {
         Node::IsNull { negated: true, value } => null_in(value, slots),
         Node::And(parts) => parts.iter().any(|p| rejects_null(p, slots)),
         Node::Or(parts) => parts.iter().all(|p| rejects_null(p, slots)),
+        Node::OneOf(any, _) => rejects_null(any, slots),
         _ => null_in(condition, slots),
     }
 }
