@@ -14,7 +14,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
-use crate::account::check;
+use crate::account::check::{self, have_definers};
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::ddl::WAIT_WHILE_OWNING;
@@ -372,6 +372,7 @@ impl Database {
                 let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
                 names.push(Name { lock: view.lock.clone(), alias: alias.into(), write });
                 let (views, tables) = self.reach(session, &view)?;
+                have_definers(session, &self.catalog().accounts, &views)?;
                 for view in views {
                     want(&mut wanted, Lockable::View(view), false);
                 }
@@ -410,7 +411,11 @@ impl Database {
 
     /// A view, the views below it, and the tables of all.
     #[expect(clippy::type_complexity, reason = "views and tables")]
-    fn reach(&self, session: &Session, view: &Arc<View>) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
+    pub(crate) fn reach(
+        &self,
+        session: &Session,
+        view: &Arc<View>,
+    ) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
         let mut binder =

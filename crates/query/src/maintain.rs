@@ -15,6 +15,7 @@ use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::access::clustered_key;
+use crate::account::check::have_definers;
 use crate::catalog::{IndexDef, TableDef, View, names};
 use crate::database::Database;
 use crate::dml::{EntryBuffers, write_entry};
@@ -109,7 +110,10 @@ fn report(
             return Ok(no_table(schema, name, if has("USE_FRM") { "TABLE" } else { "BASE TABLE" }));
         }
         return Ok(match database.describe_view(session, &view) {
-            Ok(_) => status("OK"),
+            Ok(_) => match check_definers(database, session, &view) {
+                Ok(()) => status("OK"),
+                Err(error) => vec![("Error", error.message.into_owned()), ("error", "Corrupt".to_string())],
+            },
             Err(error) => check_broken(database, session, &view, error),
         });
     }
@@ -219,6 +223,12 @@ fn has_all(table: &TableDef, named: &Persistent) -> bool {
     let has_index = |name: &String| table.indexes.iter().any(|index| names::same(&index.name, name));
     named.columns.iter().flatten().all(|name| table.column_index(name).is_some())
         && named.indexes.iter().flatten().all(has_index)
+}
+
+/// Refuses a view of which a definer is gone, its own or that of one below.
+fn check_definers(database: &Database, session: &Session, view: &Arc<View>) -> SqlResult<()> {
+    let (views, _) = database.reach(session, view)?;
+    have_definers(session, &database.catalog().accounts, &views)
 }
 
 /// What CHECK TABLE says of a view that cannot be read.

@@ -557,6 +557,8 @@ pub struct Session {
     pub rows_before: u64,
     /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
     pub abort_on_warning: bool,
+    /// The running statement says IGNORE: a scalar subquery of several rows is NULL, with a warning.
+    pub ignores: bool,
     /// Rows that GROUP_CONCAT and its like have joined in this statement, all groups together, by the address of the call in
     /// its plan: warnings tell rows by that count.
     pub(crate) joined_rows: Vec<(usize, u64)>,
@@ -622,6 +624,7 @@ impl Session {
             current_row: 1,
             rows_before: 0,
             abort_on_warning: false,
+            ignores: false,
             joined_rows: Vec::new(),
             locks_reads: false,
             examined: Examined::default(),
@@ -656,6 +659,7 @@ impl Session {
         self.current_row = self.rows_before + 1;
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
+        self.ignores = false;
         self.joined_rows.clear();
         self.locks_reads = false;
         self.examined = Examined::default();

@@ -47,11 +47,11 @@ impl Access {
         }
     }
 
-    /// What an account may do, without a role and a database.
+    /// What an account may do, without a role, unless it is one, and without a database.
     pub fn of(accounts: &Accounts, account: &Account) -> Access {
         let mut access =
             Access { global: Privileges::NONE, ..Access::unlimited(&account.user, &account.host) };
-        access.choose_role(accounts, None);
+        access.choose_role(accounts, account.is_role.then(|| account.user.clone()));
         access.choose_database(accounts, None);
         access
     }

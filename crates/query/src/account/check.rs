@@ -155,8 +155,7 @@ fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
     let result = match &need.asked.definer {
         None => has(session, &session.access, session.database.as_deref(), accounts, need),
         Some(view) => {
-            let (user, host) = &view.definer;
-            let account = accounts.user(user, host).ok_or_else(|| no_definer(session, user, host))?;
+            let account = accounts.definer(&view.definer).ok_or_else(|| no_definer(session, view))?;
             has(session, &Access::of(accounts, account), None, accounts, need)
         }
     };
@@ -164,9 +163,23 @@ fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
     result.map_err(|error| need.asked.within.as_ref().map_or(error, |view| view.broken()))
 }
 
+/// Refuses views that do what their definers may, where a definer is gone.
+pub(crate) fn have_definers<'v>(
+    session: &Session,
+    accounts: &Accounts,
+    views: impl IntoIterator<Item = &'v Arc<View>>,
+) -> SqlResult<()> {
+    let lacks = |view: &&Arc<View>| !view.invoker && accounts.definer(&view.definer).is_none();
+    match views.into_iter().find(lacks) {
+        Some(view) if !accounts.unchecked => Err(no_definer(session, view)),
+        _ => Ok(()),
+    }
+}
+
 /// 1449 to who may make views for others, 1045 to all else.
 #[cold]
-fn no_definer(session: &Session, user: &str, host: &str) -> SqlError {
+fn no_definer(session: &Session, view: &View) -> SqlError {
+    let (user, host) = &view.definer;
     let access = &session.access;
     if access.global.has_any(Privileges::SUPER.and(Privileges::SET_USER)) {
         return errors::no_such_user(user, host);

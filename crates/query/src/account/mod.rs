@@ -255,6 +255,11 @@ impl Accounts {
         self.roles.get(name)
     }
 
+    /// Whom a view was made for: a user, or a role, which has no host.
+    pub fn definer(&self, (user, host): &(String, String)) -> Option<&Arc<Account>> {
+        if host.is_empty() { self.role(user) } else { self.user(user, host) }
+    }
+
     /// The account, or the role where no such user is there and no host is said.
     pub fn find(&self, user: &str, host: &str) -> Option<&Arc<Account>> {
         let role = || if host == "%" || host.is_empty() { self.role(user) } else { None };

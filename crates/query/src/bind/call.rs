@@ -260,12 +260,14 @@ impl Binder<'_> {
                 Expr { nullable: true, ..args.pop().expect("2") }
             }
             "last_value" => {
-                let last = args.pop().ok_or_else(wrong)?;
-                if args.iter().any(|arg| crate::expr::walk::facts(arg).assigns) {
-                    return Err(errors::not_supported_yet("LAST_VALUE of assignments"));
+                let (Some(last), Some(function)) = (args.last(), func::lookup("last_value")) else {
+                    return Err(wrong());
+                };
+                let (mut ty, nullable, derivation) = (last.ty.clone(), last.nullable, last.derivation);
+                if ty.is_string() {
+                    ty.decimals = STRING_DECIMALS;
                 }
-                let (ty, nullable, derivation) = (last.ty.clone(), last.nullable, last.derivation);
-                Expr { node: Node::Coalesce(vec![last]), ty, nullable, derivation }
+                Expr { node: Node::Call(function, take(args).collect()), ty, nullable, derivation }
             }
             "charset" | "collation" | "coercibility" => {
                 if args.len() != 1 {

@@ -10,8 +10,9 @@ use keel_base::SqlResult;
 use keel_storage::{Engine, TreeHandle};
 
 use crate::engine_error;
+use crate::session::Session;
 
-/// The greatest value handed out or stored so far.
+/// The greatest value handed out or stored so far, and in memory what InnoDB passes over behind it.
 pub struct Counter {
     last: AtomicU64,
     /// Statements that hold the tree's counter or wait for it.
@@ -103,7 +104,8 @@ impl Counter {
                 return Ok(Reserved::Exhausted);
             };
             let end = first.saturating_add((count - 1).saturating_mul(step.increment)).min(max);
-            match self.last.compare_exchange_weak(last, end, Ordering::AcqRel, Ordering::Acquire) {
+            let passed = step.passed(last.saturating_add(1), count).clamp(end, max.max(end));
+            match self.last.compare_exchange_weak(last, passed, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     engine.raise_counter(tree, end).map_err(engine_error)?;
                     return Ok(Reserved::First(first));
@@ -121,6 +123,14 @@ impl Counter {
             engine.raise_counter(tree, value).map_err(engine_error)?;
         }
         Ok(())
+    }
+
+    /// Passes over what a stored value leaves out as InnoDB does: the next one is at the next step of the session that stored
+    /// it, whoever asks. Forgotten with the server's memory.
+    pub fn pass(&self, value: u64, step: Step) {
+        if step.increment > 1 {
+            self.last.fetch_max(step.passed(value, 1).min(UNREAD - 1), Ordering::AcqRel);
+        }
     }
 }
 
@@ -140,7 +150,7 @@ pub enum Reserved {
 pub struct Step {
     /// Distance of two values.
     pub increment: u64,
-    /// Where they begin; counts only where it is not greater than the increment.
+    /// Where they begin.
     pub offset: u64,
 }
 
@@ -148,17 +158,30 @@ impl Step {
     /// One by one.
     pub const ONE: Step = Step { increment: 1, offset: 1 };
 
-    /// The next value after `last`.
+    /// As the session says.
+    pub fn of(session: &Session) -> Step {
+        let vars = &session.vars;
+        Step { increment: vars.auto_increment_increment, offset: vars.auto_increment_offset }
+    }
+
+    /// The next value after `last`: as MariaDB's `compute_next_insert_id`, which computes beyond zero where the offset is
+    /// greater than the increment.
     pub fn after(self, last: u64) -> Option<u64> {
-        let increment = self.increment.max(1);
-        let offset = if self.offset > increment { 0 } else { self.offset };
-        if increment == 1 {
+        if self.increment <= 1 {
             return last.checked_add(1);
         }
-        if last < offset {
-            return Some(offset);
-        }
-        ((last - offset) / increment + 1).checked_mul(increment)?.checked_add(offset)
+        let extents = last.wrapping_add(self.increment).wrapping_sub(self.offset) / self.increment;
+        let next = extents.wrapping_mul(self.increment).wrapping_add(self.offset);
+        (next > last).then_some(next)
+    }
+
+    /// The value before the one from which the next values are sought, once `count` values were asked for at `from`: as
+    /// InnoDB's `innobase_next_autoinc`, for which an offset greater than the increment is none.
+    fn passed(self, from: u64, count: u64) -> u64 {
+        let increment = self.increment.max(1);
+        let offset = if self.offset > increment { 0 } else { self.offset };
+        let extents = (from.abs_diff(offset) / increment).saturating_add(count);
+        extents.saturating_mul(increment).saturating_add(offset).saturating_sub(1)
     }
 }
 
@@ -172,6 +195,7 @@ mod tests {
         assert_eq!([0, 4, 5, 14, 15].map(|n| step.after(n)), [5, 5, 15, 15, 25].map(Some));
         assert_eq!(Step::ONE.after(7), Some(8));
         assert_eq!(Step::ONE.after(u64::MAX), None);
-        assert_eq!(Step { increment: 3, offset: 9 }.after(3), Some(6));
+        let beyond = Step { increment: 3, offset: 9 };
+        assert_eq!([0, 2, 5, 8, 9].map(|n| beyond.after(n)), [2, 5, 8, 9, 12].map(Some));
     }
 }

@@ -352,8 +352,11 @@ pub fn view(view: &View, query: &str, whole: bool, layout: Layout) -> String {
     if layout.view_options {
         push(&mut out, format_args!("ALGORITHM={} DEFINER=", view.algorithm.word()));
         names::push_quoted(&mut out, &view.definer.0);
-        out.push('@');
-        names::push_quoted(&mut out, &view.definer.1);
+        // A role has no host.
+        if !view.definer.1.is_empty() {
+            out.push('@');
+            names::push_quoted(&mut out, &view.definer.1);
+        }
         out.push_str(if view.invoker { " SQL SECURITY INVOKER " } else { " SQL SECURITY DEFINER " });
     }
     out.push_str("VIEW ");

@@ -378,7 +378,6 @@ pub(super) fn sort(record: &mut TableRecord) {
 /// Why an alteration of `old` cannot leave its foreign keys, and those that refer to it, without what they need. `place`
 /// gives the new place of an old column.
 pub(super) fn check_alteration(
-    session: &Session,
     catalog: &Catalog,
     old: &TableDef,
     new: &TableRecord,
@@ -391,8 +390,7 @@ pub(super) fn check_alteration(
         (!kept).then(|| errors::drop_index_fk(&old.indexes[index].name))
     };
     let changes = |column: usize| {
-        let now = place(column).map(|now| &new.columns[now]);
-        now.filter(|now| !still_compares(&old.columns[column].ty, &now.ty))
+        place(column).map_or(Fit::Same, |now| fit(&old.columns[column].ty, &new.columns[now].ty))
     };
     for key in old.foreign_keys.iter().filter(|key| new.foreign_keys.iter().any(|k| k.name == key.name)) {
         let Some(places) = old.column_places(&key.columns) else { continue };
@@ -402,8 +400,13 @@ pub(super) fn check_alteration(
         let sets_null = [key.on_delete, key.on_update].contains(&ForeignAction::SetNull);
         for column in places {
             let name = &old.columns[column].name;
-            if session.vars.foreign_key_checks && changes(column).is_some() {
-                return Err(errors::fk_column_cannot_change(name, &key.name));
+            match changes(column) {
+                Fit::Same => {}
+                Fit::Wider => {
+                    let key = format!("{}/{}", old.schema, key.name);
+                    return Err(errors::fk_column_cannot_change(name, key));
+                }
+                Fit::Other => return Err(errors::fk_column_cannot_change(name, &key.name)),
             }
             if sets_null && place(column).is_some_and(|now| !new.columns[now].nullable) {
                 return Err(errors::fk_column_not_null(name, &key.name));
@@ -420,9 +423,17 @@ pub(super) fn check_alteration(
                 push_table(&mut text, &child.schema, &child.name);
                 return Err(errors::fk_column_cannot_drop_child(name, &key.name, text));
             }
-            if session.vars.foreign_key_checks && changes(*column).is_some() {
-                let child = format!("{}.{}", child.schema, child.name);
-                return Err(errors::fk_column_cannot_change_child(name, &key.name, child));
+            match changes(*column) {
+                Fit::Same => {}
+                Fit::Wider => {
+                    let key = format!("{}/{}", child.schema, key.name);
+                    let child = format!("{}/{}", child.schema, child.name);
+                    return Err(errors::fk_column_cannot_change_child(name, key, child));
+                }
+                Fit::Other => {
+                    let child = format!("{}.{}", child.schema, child.name);
+                    return Err(errors::fk_column_cannot_change_child(name, &key.name, child));
+                }
             }
         }
         if let Some(error) = lost_index(&places) {
@@ -464,7 +475,27 @@ pub(super) fn relatives(catalog: &Catalog, table: &TableDef, actions: &[AlterAct
     locks
 }
 
-/// Whether a column of a foreign key may have the new type: texts may become longer.
-fn still_compares(old: &SqlType, new: &SqlType) -> bool {
-    compares(old, new) && (!old.is_string() || new.length >= old.length)
+/// What the new type of a column of a foreign key is to the old one.
+enum Fit {
+    Same,
+    /// InnoDB refuses it, which names keys and tables in its own way: a longer text, or one of another collation.
+    Wider,
+    Other,
+}
+
+fn fit(old: &SqlType, new: &SqlType) -> Fit {
+    if !old.is_string() || !new.is_string() {
+        let same = compares(old, new) && new.members().starts_with(old.members());
+        return if same { Fit::Same } else { Fit::Other };
+    }
+    let is_alike = old.kind == new.kind
+        && old.length <= new.length
+        && old.collation.charset().name() == new.collation.charset().name();
+    match is_alike {
+        true if old.length == new.length && old.collation == new.collation => Fit::Same,
+        true if matches!(old.kind, TypeKind::VarChar | TypeKind::VarBinary) || old.length == new.length => {
+            Fit::Wider
+        }
+        _ => Fit::Other,
+    }
 }

@@ -67,7 +67,7 @@ impl Database {
             return Err(foreign::refuse_temporary(session, &old.schema, &old.name, "Alter"));
         }
         if !table.is_temporary() {
-            foreign::check_alteration(session, &self.catalog(), table, &alteration.record, &place)?;
+            foreign::check_alteration(&self.catalog(), table, &alteration.record, &place)?;
         }
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;

@@ -11,7 +11,7 @@ use super::create::storable;
 use super::view_text::{Rewriter, is_unfit};
 use super::{Definition, schema_of};
 use crate::Database;
-use crate::account::check;
+use crate::account::{Accounts, check};
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
 use crate::catalog::layout::Layout;
 use crate::catalog::{
@@ -101,10 +101,12 @@ impl Database {
             Some(word) => ViewAlgorithm::ALL.into_iter().find(|a| a.word() == word),
             None => inherited.map(|view| view.algorithm),
         };
-        if let Some(Account::User { user, host }) = &create.definer
-            && *user != *session.user
+        let definer = definer_of(session, &catalog.accounts, create.definer.as_ref(), inherited);
+        if create.definer.is_some()
+            && !catalog.accounts.unchecked
+            && catalog.accounts.definer(&definer).is_none()
         {
-            session.note(errors::no_such_user(user, host));
+            session.note(errors::no_such_user(&definer.0, &definer.1));
         }
         let created = session.now_micros() / 1_000_000;
         let vars = &session.vars;
@@ -116,7 +118,7 @@ impl Database {
             text,
             columns,
             algorithm: algorithm.unwrap_or(ViewAlgorithm::Undefined),
-            definer: definer_of(session, create.definer.as_ref(), inherited),
+            definer,
             invoker: create.invoker.unwrap_or_else(|| inherited.is_some_and(|view| view.invoker)),
             check_option: match create.check_option {
                 None => CheckOption::None,
@@ -210,8 +212,12 @@ impl Database {
     }
 
     /// SHOW CREATE VIEW's text: names without their database where it is the current one and the view names no other; and
-    /// whether all that it names is there.
-    pub fn show_create_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<(String, bool)> {
+    /// why it cannot be read, where it cannot.
+    pub fn show_create_view(
+        &self,
+        session: &Session,
+        view: &Arc<View>,
+    ) -> SqlResult<(String, Option<SqlError>)> {
         let catalog = self.catalog();
         let params = ParamSource::default();
         let mut binder =
@@ -222,16 +228,23 @@ impl Database {
         {
             return Err(error.clone());
         }
+        let broken = match &bound {
+            Err(_) => Some(errors::view_invalid(&view.schema, &view.name)),
+            Ok(_) => {
+                let views = binder.views.iter().map(|named| &named.view);
+                check::have_definers(session, &catalog.accounts, views).err()
+            }
+        };
         let here = session.database.as_deref() == Some(&*view.schema)
             && !binder.met_function
             && binder.tables.iter().all(|table| table.schema == view.schema)
             && binder.views.iter().all(|named| named.view.schema == view.schema);
         let omit = Some(&*view.schema).filter(|_| here);
-        let query = keel_sql::printer::view_query(&*view.query()?, omit, bound.is_ok());
+        let query = keel_sql::printer::view_query(&*view.query()?, omit, broken.is_none());
         let elsewhere = session.database.as_deref() != Some(&*view.schema);
         let layout = Layout::of(&session.vars);
         let out = show_create::view(view, &query, elsewhere, layout);
-        Ok((layout.quoted(&out).into_owned(), bound.is_ok()))
+        Ok((layout.quoted(&out).into_owned(), broken))
     }
 
     /// DROP VIEW: drops those that there are; then 4092 names the others, unless IF EXISTS makes a note of it.
@@ -349,8 +362,17 @@ fn check_aliases(select: &ast::Select) -> SqlResult<()> {
     })
 }
 
-fn definer_of(session: &Session, said: Option<&Account>, before: Option<&View>) -> (String, String) {
+fn definer_of(
+    session: &Session,
+    accounts: &Accounts,
+    said: Option<&Account>,
+    before: Option<&View>,
+) -> (String, String) {
+    let is_role = |user: &str, host: &str| {
+        host == "%" && accounts.user(user, host).is_none() && accounts.role(user).is_some()
+    };
     match (said, before) {
+        (Some(Account::User { user, host }), _) if is_role(user, host) => (user.clone(), String::new()),
         (Some(Account::User { user, host }), _) => (user.clone(), host.clone()),
         (None, Some(view)) => view.definer.clone(),
         _ => session.account(),

@@ -42,6 +42,8 @@ pub(super) struct Assignments {
     following: Vec<usize>,
     /// What columns stand for that rows do not hold and that values read: worked out before the first assignment.
     worked_out: Vec<(usize, Expr)>,
+    /// The AUTO_INCREMENT column of a table that a statement inserts into: NULL assigned to it is 0.
+    counted: Option<usize>,
 }
 
 impl Assignments {
@@ -96,6 +98,7 @@ impl Assignments {
             generated: Generated::bind(binder.cx.catalog, binder.cx.session, table)?,
             following: Vec::new(),
             worked_out: Vec::new(),
+            counted: table.auto_increment.filter(|_| clauses.0 != Clause::Set).map(|auto| auto.column),
         };
         made.following =
             made.generated.follow(|column| made.assigns(column) || made.on_update.contains(&column));
@@ -177,7 +180,7 @@ impl Assignments {
             self.in_order(session, table, frame, old, strictness, new)?;
         } else {
             for (column, source) in &self.list {
-                let value = value_of(session, table, *column, source, frame, strictness)?;
+                let value = self.value_of(session, table, *column, source, frame, strictness)?;
                 put(new, *column, value);
             }
         }
@@ -189,6 +192,27 @@ impl Assignments {
             self.generated.change(session, table, old, new, &self.following, strictness)?;
         }
         Ok(())
+    }
+
+    fn value_of(
+        &self,
+        session: &mut Session,
+        table: &TableDef,
+        column: usize,
+        source: &Source,
+        frame: Frame<'_>,
+        strictness: Strictness,
+    ) -> SqlResult<Value> {
+        match source {
+            Source::Expr(expr) if self.counted == Some(column) => {
+                let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+                match value {
+                    Value::Null => Ok(implicit_default(&table.columns[column].ty)),
+                    value => into_column(session, table, column, &expr.ty, value, strictness),
+                }
+            }
+            source => value_of(session, table, column, source, frame, strictness),
+        }
     }
 
     /// One after the other, each seeing what came before.
@@ -219,7 +243,7 @@ impl Assignments {
         }
         for (column, source) in &self.list {
             let frame = Frame { slots: &slots, ..frame };
-            let value = value_of(session, table, *column, source, frame, strictness)?;
+            let value = self.value_of(session, table, *column, source, frame, strictness)?;
             put(new, *column, value.clone());
             keep(&mut slots, *column, value);
         }

@@ -131,6 +131,7 @@ pub(crate) fn run(
         return Err(errors::update_without_key_in_safe_mode());
     }
     plan.targets.check_safe(session)?;
+    session.ignores = plan.ignore;
     let mut scratch = std::mem::take(&mut session.scratch.write);
     let mut returning = Sender::begin(plan.returning.as_ref(), sink, params)?;
     let result = all(plan, session, params, &mut scratch.buffers, returning.as_mut());

@@ -17,6 +17,7 @@ use crate::catalog::TableDef;
 use crate::counts::Counts;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, Node, RowSlot};
+use crate::select::ordinal;
 use crate::session::Session;
 use crate::sort::Sorter;
 
@@ -62,6 +63,7 @@ impl Targets {
         };
         predicates.extend(of_view);
         let mut order = Vec::with_capacity(order_by.len());
+        refuse_ordinals(binder, order_by)?;
         for item in order_by {
             order.push((binder.bind(&item.expr, Clause::Order)?, item.desc));
         }
@@ -349,4 +351,14 @@ pub(crate) fn single_table(tables: &[ast::TableRef]) -> Option<Single<'_>> {
         [ast::TableRef::Table { name, alias, hints, .. }] => Some((name, alias.as_deref(), hints)),
         _ => None,
     }
+}
+
+/// 1054 for a number in ORDER BY: there is no select list whose item it could be.
+pub(super) fn refuse_ordinals(binder: &mut Binder<'_>, order_by: &[ast::OrderItem]) -> SqlResult<()> {
+    for item in order_by {
+        if let Some(number) = ordinal(binder, &item.expr) {
+            return Err(errors::bad_field(number.to_string(), Clause::Order.words()));
+        }
+    }
+    Ok(())
 }

@@ -15,12 +15,14 @@ use super::assign::{now_value, write_row};
 use super::check::{Checks, is_ignorable};
 use super::convert::{Strictness, into_column};
 use super::delete::refuse_reading;
+use super::filter::refuse_ordinals;
 use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::generated::{Generated, refuse_value};
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::is_ignored;
 use crate::bind::{BindContext, Binder, ROW_NUMBER, display};
+use crate::catalog::counter::Step;
 use crate::catalog::{IndexKind, TableDef, names};
 use crate::engine_error;
 use crate::plan::Notes;
@@ -163,6 +165,7 @@ pub(crate) fn plan_update(
         ..locking_query(update.with.as_ref(), &update.tables, update.filter.as_ref(), items)
     };
     let mut binder = Binder::new(cx);
+    refuse_ordinals(&mut binder, &update.order_by)?;
     binder.changing = locking_select(&query);
     let mut query = Box::new(select::plan_select(&mut binder, &query)?);
     query.keep_assigned_digits();
@@ -372,11 +375,14 @@ fn owner<'v>(
 pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict && !plan.deletes;
+    session.ignores = plan.ignore;
     let layout = result_layout(plan.query.types().iter().map(|(ty, _)| ty));
     let rows = Sorter::new(None, session.vars.sort_room(), session.host.clone());
     let mut kept = Kept { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
     select::run_each(&plan.query, session, params, None, &mut kept)?;
     let mut rows = kept.rows.finish()?;
+    // Those of values on their way into columns count, not those of expressions.
+    let warned = session.diagnostics.warning_count;
     let mut last = Vec::new();
     let mut changer =
         Changer { plan, strictness, buffers: RowBuffers::default(), old: Vec::new(), new: Vec::new() };
@@ -397,7 +403,7 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
         return Ok(Completion { affected_rows: changed, ..Completion::default() });
     }
     let affected_rows = if session.vars.found_rows_flag { matched } else { changed };
-    let warnings = session.diagnostics.warning_count;
+    let warnings = session.diagnostics.warning_count - warned;
     let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
     let last_insert_id = session.statement_insert_id;
     Ok(Completion { affected_rows, last_insert_id, info: Some(info), ..Completion::default() })
@@ -587,6 +593,7 @@ impl Changer<'_> {
                     rows::raise_auto_increment(
                         table,
                         RowRef::new(&table.layout, &self.new).get(auto.column),
+                        Step::ONE,
                     )?;
                 }
                 return Ok(true);

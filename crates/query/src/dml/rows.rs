@@ -302,10 +302,16 @@ pub(crate) fn counted(value: ValueRef<'_>) -> Option<u64> {
 }
 
 /// Keeps the table's AUTO_INCREMENT counter above a stored value; gives the value where it is one that counts.
-pub(super) fn raise_auto_increment(table: &TableDef, value: ValueRef<'_>) -> SqlResult<Option<u64>> {
+pub(super) fn raise_auto_increment(
+    table: &TableDef,
+    value: ValueRef<'_>,
+    step: Step,
+) -> SqlResult<Option<u64>> {
     let Some(auto) = table.auto_increment else { return Ok(None) };
     let Some(given) = counted(value) else { return Ok(None) };
     let engine = table.engine.as_ref().expect("only real tables are written");
-    table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), given)?;
+    let counter = &table.shared.auto_increment;
+    counter.raise(engine, table.indexes[auto.index].entries(), given)?;
+    counter.pass(given, step);
     Ok(Some(given))
 }

@@ -243,7 +243,7 @@ pub(super) struct Named {
 /// Which of the [`Named`], and the column there.
 type Meaning = Option<(usize, usize)>;
 
-/// A view in FROM.
+/// A view in FROM, or a derived table, which has no schema.
 pub(super) struct NamedView {
     pub alias: String,
     pub schema: Arc<str>,
@@ -274,16 +274,36 @@ pub(super) fn named_tables(
             }
             TableRef::Table { name, alias, .. } => {
                 let table = find(name)?;
-                tables.push(Named { alias: alias.clone().unwrap_or_else(|| name.name.clone()), table });
+                let alias = alias.clone().unwrap_or_else(|| name.name.clone());
+                let is_same = |other: &Named| other.alias == alias && other.table.schema == table.schema;
+                if tables.iter().any(is_same) {
+                    return Err(errors::nonuniq_table(&alias));
+                }
+                tables.push(Named { alias, table });
             }
             TableRef::Join { left, right, .. } => {
                 stack.push(right);
                 stack.push(left);
             }
-            TableRef::Derived { .. } | TableRef::JsonTable(_) => {}
+            TableRef::Derived { .. } => return with_views(cx, with, from),
+            TableRef::JsonTable(_) => {}
         }
     }
     Ok((tables, Vec::new()))
+}
+
+/// The names of the derived tables in FROM.
+fn derived_tables(from: &[TableRef]) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut stack: Vec<&TableRef> = from.iter().collect();
+    while let Some(reference) = stack.pop() {
+        match reference {
+            TableRef::Join { left, right, .. } => stack.extend([&**left, &**right]),
+            TableRef::Derived { alias, .. } => found.extend(alias.as_deref()),
+            TableRef::Table { .. } | TableRef::JsonTable(_) => {}
+        }
+    }
+    found
 }
 
 /// The same from the scope that the whole FROM makes.
@@ -300,12 +320,15 @@ fn with_views(
         let view = checking.iter().find(|view| *view.schema == *schema && *view.name == *name);
         view.is_some_and(|view| view.check_option != crate::catalog::CheckOption::None)
     };
+    // A derived table may be merged, and is its table then; it does not change for that.
+    let derived = derived_tables(from);
     let mut tables = Vec::new();
     let mut slots = Vec::new();
     for entry in &scope.tables {
         if let Some(def) = entry.def.as_ref().filter(|_| entry.slot != NO_SLOT) {
             slots.push(entry.slot);
-            tables.push(Named { alias: entry.alias.to_string(), table: def.clone() });
+            let hidden = if derived.contains(&&*entry.alias) { "\0" } else { "" };
+            tables.push(Named { alias: format!("{hidden}{}", entry.alias), table: def.clone() });
         }
     }
     let mut views = Vec::new();
@@ -322,8 +345,11 @@ fn with_views(
             Some((slots.iter().position(|slot| *slot == column.slot)?, column.column as usize))
         };
         let (places, merged): (Vec<_>, bool) = match &entry.view {
-            ViewPart::Whole(meanings) => (meanings.iter().map(place).collect(), true),
-            ViewPart::None if entry.def.is_none() && !entry.schema.is_empty() => {
+            ViewPart::Whole(meanings) if !entry.schema.is_empty() => {
+                (meanings.iter().map(place).collect(), true)
+            }
+            ViewPart::Whole(_) => (vec![None; entry.columns.len()], false),
+            ViewPart::None if entry.def.is_none() || derived.contains(&&*entry.alias) => {
                 (vec![None; entry.columns.len()], false)
             }
             _ => continue,

@@ -19,6 +19,7 @@ use super::rows::{self, Touched, Written};
 use super::through;
 use crate::access::{Point, encode_point};
 use crate::bind::{BindContext, Binder, Clause};
+use crate::catalog::counter::Step;
 use crate::catalog::{TableDef, View};
 use crate::engine_error;
 use crate::expr::frame::once_cells;
@@ -143,6 +144,7 @@ pub(crate) fn run(plan: &UpdatePlan, session: &mut Session, params: &[Value]) ->
     plan.targets.check_safe(session)?;
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict;
+    session.ignores = plan.ignore;
     let mut work = Work {
         plan,
         strictness,
@@ -342,7 +344,7 @@ impl Work<'_> {
             return Ok(());
         }
         let value = RowRef::new(&table.layout, &self.scratch.row).get(auto.column);
-        rows::raise_auto_increment(table, value).map(|_| ())
+        rows::raise_auto_increment(table, value, Step::ONE).map(|_| ())
     }
 
     /// Works out what the row in slot 0 becomes; false where it stays as it is.

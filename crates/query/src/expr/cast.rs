@@ -517,6 +517,19 @@ pub(crate) fn value_to_time_or_datetime(
     Ok(found)
 }
 
+/// The same where the day must be one that there is, unless the value has the type of one.
+pub(crate) fn value_to_time_of_real_day(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<ParsedTime>> {
+    let mut problem = None;
+    let found = convert::to_time_of_real_day(value, ty, &mut |p| problem = Some(p));
+    report_temporal(problem, column, cx)?;
+    Ok(found)
+}
+
 /// A value as what EXTRACT() takes parts of a day from; None is NULL or what is neither date nor span, which is reported.
 pub(crate) fn value_to_moment(
     value: ValueRef<'_>,

@@ -472,6 +472,15 @@ impl Expr {
         cast::value_to_time_or_datetime(value.as_ref(), &self.ty, self.column_name(), cx)
     }
 
+    /// The same of a day that there is: one that a text or number names and no calendar has is no time.
+    pub(crate) fn time_of_real_day<'f>(
+        &'f self,
+        cx: &mut EvalContext<'_, 'f>,
+    ) -> SqlResult<Option<ParsedTime>> {
+        let value = self.eval(cx)?;
+        cast::value_to_time_of_real_day(value.as_ref(), &self.ty, self.column_name(), cx)
+    }
+
     /// The value as what EXTRACT() takes parts of a day from; `is_day`: days are asked for.
     pub(crate) fn moment<'f>(
         &'f self,

@@ -67,7 +67,7 @@ fn date_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
 }
 
 fn time_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let v = given!(args[0].time(cx)?);
+    let v = given!(args[0].time_of_real_day(cx)?).value;
     let pattern = given!(args[1].text(cx)?);
     if pattern.is_empty() {
         return Ok(Value::Null);

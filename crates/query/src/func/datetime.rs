@@ -408,7 +408,7 @@ fn addtime<'f>(
     cx: &mut EvalContext<'_, 'f>,
     sign: i64,
 ) -> SqlResult<Value> {
-    let start = given!(args[0].time_or_datetime(cx)?);
+    let start = given!(args[0].time_of_real_day(cx)?);
     let moved = given!(span(&args[1], cx)?) * sign;
     if let Some(v) = start.datetime {
         let sum = given!(calendar::add_micros(v, moved));

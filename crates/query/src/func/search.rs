@@ -40,7 +40,17 @@ pub const FUNCTIONS: &[Function] = &[
     function!("bit_count", 1, 1, |_, a| Ok((int(2), any_nullable(a))), |_, a, cx| {
         Ok(or_null(to_bits(&a[0], cx)?, |v| Value::Int(i64::from(v.count_ones()))))
     }),
+    function!("last_value", 1, ANY, |_, a| Ok((a[a.len() - 1].ty.clone(), true)), last_value),
 ];
+
+/// The last argument's value, behind what the others do: MariaDB asks each of them for an integer.
+fn last_value<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let Some((last, others)) = args.split_last() else { return Ok(Value::Null) };
+    for other in others {
+        other.integer(cx)?;
+    }
+    Ok(last.eval(cx)?.into_value())
+}
 
 /// The first place of one octet string in another.
 pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {

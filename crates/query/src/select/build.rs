@@ -354,7 +354,7 @@ fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
 }
 
 /// A lone integer in ORDER BY or GROUP BY: a place in the select list, where none stands below 1.
-pub(super) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
+pub(crate) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
     let (literal, sign) = match tree {
         Tree::Literal(literal) => (literal, 1),
         Tree::Unary { op: UnaryOp::Minus, expr } => match &**expr {

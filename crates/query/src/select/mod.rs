@@ -32,7 +32,7 @@ mod subquery;
 mod tally;
 pub(crate) mod view;
 
-pub(crate) use build::{bind_list, sort_part};
+pub(crate) use build::{bind_list, ordinal, sort_part};
 pub(crate) use from::{check_hints, local_type};
 
 use std::sync::Arc;

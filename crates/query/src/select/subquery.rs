@@ -118,9 +118,15 @@ struct OnlyRow {
 }
 
 impl RowOutput for OnlyRow {
-    fn row(&mut self, _: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
+    fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         if self.values.is_some() {
-            return Err(errors::subquery_no_1_row());
+            let error = errors::subquery_no_1_row();
+            if !session.ignores {
+                return Err(error);
+            }
+            session.warn(error);
+            self.values = None;
+            return Ok(false);
         }
         let mut values = Vec::with_capacity(row.len());
         row.for_each(|_, value| values.push(value.to_owned()));

@@ -301,10 +301,9 @@ fn create_options(table: &TableDef) -> String {
 
 fn auto_increment(view: &View<'_>, table: &TableDef) -> Value {
     let Some(auto) = table.auto_increment else { return Value::Null };
-    let tree = table.indexes[auto.index].tree.as_ref();
-    match tree.map(|tree| view.state.engine.counter(tree)) {
-        Some(Ok(last)) => number(last + 1),
-        _ => Value::Null,
+    match table.indexes[auto.index].tree {
+        Some(_) => number(view.state.database().next_auto_increment(table)),
+        None => Value::Null,
     }
 }
 

@@ -343,9 +343,11 @@ pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
         return Err(see::denied_command(&core.sql, command, &view.schema, &view.name));
     }
     let database = core.state.database().clone();
-    let (sql, whole) = database.show_create_view(&core.sql, &view)?;
-    if !whole {
-        core.sql.warn(errors::view_invalid(&view.schema, &view.name));
+    let (sql, broken) = database.show_create_view(&core.sql, &view)?;
+    match broken {
+        Some(error) if error.code == code::VIEW_INVALID => core.sql.warn(error),
+        Some(error) => core.sql.note(error),
+        None => {}
     }
     let columns = vec![
         Plain("View", varchar(64), false),

@@ -37,6 +37,7 @@ impl Parser<'_> {
             }
             Kw::USER => self.create_user(false),
             Kw::VIEW | Kw::ALGORITHM => self.create_view(true, false),
+            Kw::DEFINER | Kw::SQL if self.leads_to_view() => self.create_view(true, false),
             Kw::SEQUENCE => {
                 self.advance();
                 self.alter_sequence()

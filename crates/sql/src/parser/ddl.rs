@@ -57,7 +57,7 @@ impl Parser<'_> {
     }
 
     /// Whether VIEW comes among the next words: DEFINER may stand before other kinds as well.
-    fn leads_to_view(&self) -> bool {
+    pub(super) fn leads_to_view(&self) -> bool {
         const WORDS_MAX: usize = 16;
         let kinds = [Kw::VIEW, Kw::PROCEDURE, Kw::FUNCTION, Kw::TRIGGER, Kw::EVENT, Kw::PACKAGE, Kw::AS];
         let kind = (0..WORDS_MAX).find_map(|ahead| self.peek_at(ahead).kw.filter(|kw| kinds.contains(kw)));

@@ -328,15 +328,32 @@ pub fn to_time(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<
 
 /// The same, with the point in time that it was the time of.
 pub fn to_time_or_datetime(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<ParsedTime> {
+    time_where(|_| true, value, ty, report)
+}
+
+/// The same; `None`, with a report, also of a day that a text or number names and that there is not.
+pub fn to_time_of_real_day(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<ParsedTime> {
+    let is_real = |parsed: &ParsedTime| {
+        ty.is_temporal() || parsed.datetime.is_none_or(|v| DateRules::default().allows(v))
+    };
+    time_where(is_real, value, ty, report)
+}
+
+fn time_where(
+    is_time: impl Fn(&ParsedTime) -> bool,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    report: Report<'_>,
+) -> Option<ParsedTime> {
     if value.is_null() {
         return None;
     }
     match read_time(value, ty, DateRules::COMPARED) {
-        Ok(parsed) => {
+        Ok(parsed) if is_time(&parsed) => {
             report_flaw(parsed.flaw, kind_of_time(&parsed), value, ty, report);
             Some(parsed)
         }
-        Err(_) => {
+        _ => {
             let value = plain(value, ty);
             report(Problem::IncorrectTemporal { kind: "time", value, out_of_range: false });
             None

@@ -14,12 +14,14 @@ use crate::session::Session;
 impl Work<'_> {
     pub(super) fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         let Some(auto) = table.auto_increment else { return Ok(()) };
+        let step = Step::of(session);
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
+            table.shared.auto_increment.pass(made, step);
             return Ok(());
         }
         self.auto.before_raise(session, table, self.plan.is_bulk())?;
-        rows::raise_auto_increment(table, self.values[auto.column].as_ref())?;
+        rows::raise_auto_increment(table, self.values[auto.column].as_ref(), step)?;
         Ok(())
     }
 
@@ -35,10 +37,7 @@ impl Work<'_> {
         self.auto.made = None;
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
-        let step = Step {
-            increment: session.vars.auto_increment_increment,
-            offset: session.vars.auto_increment_offset,
-        };
+        let step = Step::of(session);
         let asked = match self.values[auto.column].as_ref() {
             ValueRef::Null => true,
             ValueRef::Int(0) | ValueRef::UInt(0) => {

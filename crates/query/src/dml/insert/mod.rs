@@ -125,6 +125,7 @@ pub(crate) fn run(
     let single = plan.is_single();
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
+    session.ignores = plan.ignore;
     let mut work = Work::begin(plan, session, params, strictness, returning);
     let result = work.all(session);
     let returned = work.returning.take().map(|returning| returning.sent);

@@ -10,10 +10,12 @@ use smallvec::SmallVec;
 
 use super::super::assign::write_row;
 use super::super::check::is_ignorable;
+use super::super::convert::Strictness;
 use super::super::foreign::{Ties, is_of_foreign_key};
 use super::super::rows::{self, Written};
 use super::{Rows, Work, transaction};
 use crate::catalog::TableDef;
+use crate::catalog::counter::Step;
 use crate::engine_error;
 use crate::expr::{Frame, RowSlot};
 use crate::sequence;
@@ -141,7 +143,10 @@ impl Work<'_> {
         let view = RowRef::new(&table.layout, &self.old);
         let mut new = Vec::new();
         // The made value was not stored: LAST_INSERT_ID() inside the assignments speaks of the existing row.
-        assignments.changed(session, table, frame, &view, self.strictness, &mut new)?;
+        let is_query = matches!(self.plan.rows, Rows::Query { .. });
+        let null_is_error = self.strictness.null_is_error || is_query && !self.plan.ignore;
+        let strictness = Strictness { null_is_error, ..self.strictness };
+        assignments.changed(session, table, frame, &view, strictness, &mut new)?;
         if new.is_empty() {
             self.counts.found_same += 1;
             std::mem::swap(&mut self.row, &mut self.old);
@@ -164,7 +169,7 @@ impl Work<'_> {
                 self.counts.displaced += 1;
                 if let Some(auto) = table.auto_increment {
                     let value = RowRef::new(&table.layout, &self.row).get(auto.column);
-                    let raised = rows::raise_auto_increment(table, value)?;
+                    let raised = rows::raise_auto_increment(table, value, Step::of(session))?;
                     // Of a query's rows only those count that are new.
                     if !matches!(self.plan.rows, Rows::Query { .. }) {
                         self.auto.explicit = raised;
