@@ -292,6 +292,7 @@ catalogue! {
     QUERY_INTERRUPTED query_interrupted(1317, "70100") "Query execution was interrupted";
     SP_UNDECLARED_VAR sp_undeclared_var(1327, "42000", name) "Undeclared variable: {name}";
     SP_FETCH_NO_DATA sp_fetch_no_data(1329, "02000") "No data - zero rows fetched, selected, or processed";
+    VIEW_NO_EXPLAIN view_no_explain(1345, "HY000") "ANALYZE/EXPLAIN/SHOW can not be issued; lacking privileges for underlying table";
     WRONG_OBJECT wrong_object(1347, "HY000", db, name, kind) "'{db}.{name}' is not of type '{kind}'";
     NONUPDATEABLE_COLUMN nonupdateable_column(1348, "HY000", column) "Column '{column}' is not updatable";
     VIEW_SELECT_CLAUSE view_select_clause(1350, "HY000", clause) "View's SELECT contains a '{clause}' clause";

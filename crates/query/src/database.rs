@@ -353,6 +353,9 @@ impl Database {
         }
         let dependencies = dependencies(&body, &notes, &catalog);
         let uses = uses(&statement, &body, notes.uses);
+        if matches!(*statement, Statement::Explain(_)) {
+            notes.needs = check::explained(session, &catalog, notes.needs)?;
+        }
         check::needs(session, &catalog.accounts, &notes.needs)?;
         let wanted = check::union(&notes.needs);
         Ok(Plan {
@@ -470,7 +473,15 @@ impl Database {
             }
             Statement::Explain(tree) => {
                 notes.unique = true;
-                (K::Explain, Body::Explain(Box::new(crate::explain::plan(cx, tree, notes)?)))
+                let plan = crate::explain::plan(cx, tree, notes)?;
+                let within = crate::explain::statement_of(tree)?;
+                if matches!(within, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) {
+                    // A change that is explained wants what it would want to run.
+                    let mut changing = Notes::default();
+                    self.body(cx, within, &mut changing)?;
+                    notes.needs = changing.needs;
+                }
+                (K::Explain, Body::Explain(Box::new(plan)))
             }
             other => {
                 if matches!(other, Statement::CreateView(_)) && !cx.params.types.is_empty() {

@@ -357,7 +357,11 @@ impl Core {
         let database = self.state.database().clone();
         let plan = database.prepare(&mut self.sql, statement, params.len() as u32)?;
         let mut rows = Collect::default();
-        database.execute(&mut self.sql, &plan, params, &mut rows)?;
+        // The limit is one of queries.
+        let limit = std::mem::replace(&mut self.sql.vars.select_limit, u64::MAX);
+        let executed = database.execute(&mut self.sql, &plan, params, &mut rows);
+        self.sql.vars.select_limit = limit;
+        executed?;
         let ty = match rows.columns.as_ref().map(|c| c.columns.as_slice()) {
             Some([column]) => column.ty.clone(),
             _ => return Err(errors::operand_columns(1)),

@@ -61,6 +61,8 @@ const OF_CONNECTIONS: &[&str] = &[
     "proxy_protocol_networks",
     "secure_auth",
     "slow_launch_time",
+    "thread_pool_dedicated_listener",
+    "thread_pool_exact_stats",
     "thread_pool_idle_timeout",
     "thread_pool_max_threads",
     "thread_pool_oversubscribe",
@@ -93,23 +95,92 @@ const OF_BINLOG: &[&str] = &[
     "sync_binlog",
 ];
 
-/// Session variables that not everybody may set.
-const GUARDED_IN_SESSION: &[&str] = &[
-    "binlog_format",
-    "sql_log_bin",
-    "sql_log_off",
-    "binlog_row_image",
-    "binlog_direct_non_transactional_updates",
+const OF_MASTERS: &[&str] = &[
+    "gtid_binlog_state",
+    "gtid_domain_id",
+    "master_verify_checksum",
+    "rpl_semi_sync_master_enabled",
+    "rpl_semi_sync_master_timeout",
+    "rpl_semi_sync_master_trace_level",
+    "rpl_semi_sync_master_wait_no_slave",
+    "rpl_semi_sync_master_wait_point",
+    "server_id",
 ];
+
+const OF_REPLICAS: &[&str] = &[
+    "gtid_cleanup_batch_size",
+    "gtid_ignore_duplicates",
+    "gtid_pos_auto_engines",
+    "gtid_slave_pos",
+    "gtid_strict_mode",
+    "init_slave",
+    "read_binlog_speed_limit",
+    "relay_log_purge",
+    "relay_log_recovery",
+    "replicate_do_db",
+    "replicate_do_table",
+    "replicate_events_marked_for_skip",
+    "replicate_ignore_db",
+    "replicate_ignore_table",
+    "replicate_rewrite_db",
+    "replicate_wild_do_table",
+    "replicate_wild_ignore_table",
+    "rpl_semi_sync_slave_delay_master",
+    "rpl_semi_sync_slave_enabled",
+    "rpl_semi_sync_slave_kill_conn_timeout",
+    "rpl_semi_sync_slave_trace_level",
+    "slave_compressed_protocol",
+    "slave_ddl_exec_mode",
+    "slave_domain_parallel_threads",
+    "slave_exec_mode",
+    "slave_max_allowed_packet",
+    "slave_net_timeout",
+    "slave_parallel_max_queued",
+    "slave_parallel_mode",
+    "slave_parallel_threads",
+    "slave_parallel_workers",
+    "slave_run_triggers_for_rbr",
+    "slave_sql_verify_checksum",
+    "slave_transaction_retry_interval",
+    "slave_type_conversions",
+    "sync_master_info",
+    "sync_relay_log",
+    "sync_relay_log_info",
+];
+
+/// Session variables that not everybody may set, with one of which privileges one may.
+const GUARDED_IN_SESSION: &[(&str, Privileges)] = {
+    use Privileges as P;
+    &[
+        ("binlog_annotate_row_events", P::SUPER.and(P::BINLOG_ADMIN)),
+        ("binlog_direct_non_transactional_updates", P::SUPER.and(P::BINLOG_ADMIN)),
+        ("binlog_format", P::SUPER.and(P::BINLOG_ADMIN)),
+        ("binlog_row_image", P::SUPER.and(P::BINLOG_ADMIN)),
+        ("enforce_storage_engine", P::SUPER),
+        ("gtid_domain_id", P::SUPER.and(P::BINLOG_REPLAY)),
+        ("gtid_seq_no", P::SUPER.and(P::BINLOG_REPLAY)),
+        ("innodb_tmpdir", P::FILE),
+        ("log_disabled_statements", P::SUPER),
+        ("pseudo_thread_id", P::SUPER.and(P::BINLOG_REPLAY)),
+        ("server_id", P::SUPER.and(P::BINLOG_REPLAY)),
+        ("sql_log_bin", P::SUPER.and(P::BINLOG_ADMIN)),
+        ("sql_log_off", P::SUPER),
+        ("wsrep_on", P::SUPER),
+    ]
+};
 
 /// Whether the session may set a variable.
 pub fn check_variable(core: &Core, variable: &Variable, global: bool) -> SqlResult<()> {
     use Privileges as P;
-    if !global && !GUARDED_IN_SESSION.contains(&variable.name) {
-        return Ok(());
+    if !global {
+        let guarded = GUARDED_IN_SESSION.iter().find(|(name, _)| *name == variable.name);
+        return guarded.map_or(Ok(()), |(_, wanted)| see::require_global(&core.sql, *wanted));
     }
     let wanted = match variable.name {
         "read_only" => P::READ_ONLY_ADMIN,
+        "slave_max_statement_time" => P::REPLICATION_SLAVE_ADMIN,
+        name if OF_MASTERS.contains(&name) => P::SUPER.and(P::REPLICATION_MASTER_ADMIN),
+        name if OF_REPLICAS.contains(&name) => P::SUPER.and(P::REPLICATION_SLAVE_ADMIN),
         name if OF_CONNECTIONS.contains(&name) => P::SUPER.and(P::CONNECTION_ADMIN),
         name if OF_BINLOG.contains(&name) => P::SUPER.and(P::BINLOG_ADMIN),
         _ => P::SUPER,

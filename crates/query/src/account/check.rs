@@ -148,6 +148,25 @@ pub(crate) fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> S
     needs.iter().try_for_each(|need| one(session, accounts, need))
 }
 
+/// What EXPLAIN needs beside what the statement needs: SHOW VIEW on its views, and SELECT on what those read. 1345 where the
+/// session lacks that, for it would be told what the views hide.
+pub(crate) fn explained(session: &Session, catalog: &Catalog, mut needs: Vec<Need>) -> SqlResult<Vec<Need>> {
+    let mut named = needs.iter().filter(|need| need.asked.within.is_none());
+    named.try_for_each(|need| one(session, &catalog.accounts, need))?;
+    for place in 0..needs.len() {
+        let need = &needs[place];
+        let wanted = match (catalog.view(&need.schema, &need.name), &need.asked.within) {
+            (Some(_), _) => Privileges::SELECT.and(Privileges::SHOW_VIEW),
+            (None, Some(_)) => Privileges::SELECT,
+            (None, None) => continue,
+        };
+        let own = Need::of(&need.schema, &need.name, wanted);
+        one(session, &catalog.accounts, &own).map_err(|_| errors::view_no_explain())?;
+        add(&mut needs, own);
+    }
+    Ok(needs)
+}
+
 fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
     if is_open(&need.schema) || accounts.unchecked {
         return Ok(());
@@ -304,7 +323,8 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
     use Privileges as P;
     expired(session)?;
     if let Statement::CreateView(create) = statement {
-        definer_of_view(session, catalog, create)?;
+        place_of_view(session, catalog, create)?;
+        return definer_of_view(session, catalog, create);
     }
     if let Statement::Maintain(maintain) = statement
         && !matches!(maintain.op, MaintainOp::Check | MaintainOp::Checksum)
@@ -352,11 +372,6 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
             let of_columns = create.columns.iter().filter_map(|c| c.references.as_deref());
             let of_keys = create.keys.iter().filter_map(|k| k.references.as_deref());
             of_columns.chain(of_keys).try_for_each(|r| parent(session, accounts, &create.name, r))
-        }
-        Statement::CreateView(create) => {
-            let wanted =
-                if create.or_replace || create.alter { P::CREATE_VIEW.and(P::DROP) } else { P::CREATE_VIEW };
-            new(&create.name, wanted)
         }
         Statement::DropView { names, .. } => names.iter().try_for_each(|name| new(name, P::DROP)),
         Statement::AlterSequence(alter) => on(&alter.name, P::ALTER),
@@ -433,6 +448,16 @@ fn parent(
         None => schema_of(session, child)?,
     };
     lasting(session, accounts, (schema, &parent.name), Privileges::REFERENCES)
+}
+
+/// A view is made where the session may make one, and replaced where it may drop it too.
+fn place_of_view(session: &Session, catalog: &Catalog, create: &CreateView) -> SqlResult<()> {
+    let name = (schema_of(session, &create.name)?, create.name.name.as_str());
+    lasting(session, &catalog.accounts, name, Privileges::CREATE_VIEW)?;
+    match create.or_replace || create.alter {
+        true => lasting(session, &catalog.accounts, name, Privileges::DROP),
+        false => Ok(()),
+    }
 }
 
 /// Who makes or alters a view for another account needs the right to act as any; ALTER VIEW keeps the definer that it had.

@@ -218,14 +218,27 @@ pub fn create_user(account: &Account) -> String {
         out += " ACCOUNT LOCK";
     }
     match account.lifetime {
-        _ if account.password_changed == 0 && account.auth.iter().any(|way| way.has_password()) => {
-            out += " PASSWORD EXPIRE";
-        }
+        _ if has_expired(account) => out += " PASSWORD EXPIRE",
         Lifetime::Default => {}
         Lifetime::Never => out += " PASSWORD EXPIRE NEVER",
         Lifetime::Days(days) => out += &format!(" PASSWORD EXPIRE INTERVAL {days} DAY"),
     }
     out
+}
+
+/// What follows SHOW CREATE USER of an expired password, whose lifetime its own words do not say.
+pub fn lifetime_of_expired(account: &Account) -> Option<String> {
+    let whose = name(account);
+    match account.lifetime {
+        _ if !has_expired(account) => None,
+        Lifetime::Default => None,
+        Lifetime::Never => Some(format!("ALTER USER {whose} PASSWORD EXPIRE NEVER")),
+        Lifetime::Days(days) => Some(format!("ALTER USER {whose} PASSWORD EXPIRE INTERVAL {days} DAY")),
+    }
+}
+
+fn has_expired(account: &Account) -> bool {
+    account.password_changed == 0 && account.auth.iter().any(|way| way.has_password())
 }
 
 /// All statements that make the accounts anew, in an order in which they can run.
@@ -236,6 +249,7 @@ pub fn script<'a>(accounts: impl Iterator<Item = &'a Account> + Clone) -> Vec<St
     }
     for user in accounts.clone().filter(|a| !a.is_role) {
         out.push(create_user(user).replacen("CREATE USER", "CREATE OR REPLACE USER", 1));
+        out.extend(lifetime_of_expired(user));
     }
     for account in accounts.clone() {
         out.extend(own_grants(account).into_iter().filter(|text| !text.starts_with("GRANT USAGE ON *.*")));

@@ -26,8 +26,17 @@ impl Database {
         }
         // What is written wrong changes nothing at all.
         for spec in &create.users {
-            Name::of(session, &spec.account)?;
-            ways(&spec.auth)?;
+            let name = Name::of(session, &spec.account)?;
+            let Err(error) = ways(&spec.auth) else { continue };
+            // ALTER USER names the account that could not be changed, and says before why.
+            if create.alter {
+                session.push_error(&error);
+                return Err(errors::cannot_user("ALTER USER", name.quoted()));
+            }
+            let is_there = self.catalog().accounts.user(&name.user, &name.host).is_some();
+            if !is_there || create.or_replace {
+                return Err(error);
+            }
         }
         self.change_accounts(session, |edit, session| {
             let mut failed = Vec::new();

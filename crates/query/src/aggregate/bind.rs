@@ -223,7 +223,14 @@ impl Binder<'_> {
                         let length = typing::precision(arg) + increment + 3;
                         SqlType::double().with_length(length).with_decimals(scale.min(30) as u8)
                     }
-                    _ => typing::real_type(31),
+                    // A time has as many digits more as its number would have.
+                    Class::Date | Class::Time | Class::DateTime => {
+                        typing::real_type(arg.ty.decimals + increment as u8)
+                    }
+                    _ => match fixed_decimals(arg) {
+                        31.. => typing::real_type(31),
+                        decimals => typing::real_type(decimals + increment as u8),
+                    },
                 };
                 (ty, true)
             }

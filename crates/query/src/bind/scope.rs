@@ -606,7 +606,7 @@ impl Scope {
 impl ScopeTable {
     /// How its n-th column is written in full: with the database where it is a table under its own name.
     pub(crate) fn whole_name(&self, index: usize) -> ColumnName {
-        let own = self.def.is_some() && self.alias == self.name;
+        let own = self.def.is_some() && self.answers_to(None, Some(&self.name));
         ColumnName {
             db: own.then(|| self.schema.to_string()),
             table: Some(self.alias.to_string()),

@@ -89,6 +89,11 @@ impl Database {
         let mut actions = conditional::strike(session, &alteration.record, &alter.actions);
         actions.sort_by_key(|action| rank(action));
         renames::check_once(&table, &actions)?;
+        let home = table.options.collation;
+        let collation = match create::declared(alter.actions.iter().filter_map(option_of))? {
+            (None, None) => None,
+            (charset, collate) => Some(choose_collation(charset, collate, home, home)?),
+        };
         let (going, rest) = actions.split_at(actions.partition_point(|action| rank(action) < RANK_OF_REST));
         going.iter().try_for_each(|action| self.apply(session, &table, &mut alteration, action))?;
         alteration.drop_checks()?;
@@ -96,6 +101,9 @@ impl Database {
         for (place, action) in rest.iter().enumerate() {
             let action = renames.make_way(&table, &mut alteration.record, action, &rest[place + 1..])?;
             self.apply(session, &table, &mut alteration, &action)?;
+        }
+        if let Some(collation) = collation {
+            alteration.record.options.collation = collation;
         }
         let named: Vec<TableOption> = alter.actions.iter().filter_map(option_of).cloned().collect();
         engine_options::check_altered(session, &table.options, &alteration.record.options, &named)?;

@@ -163,19 +163,23 @@ fn validate(
         walk::visit(&bound, &mut |expr| {
             let found = match &expr.node {
                 Node::Call(function, _) if kept::varies(function) || is_of_statement(function.name) => {
-                    Some(kept::shown(function.name))
+                    Some(not_allowed(kept::shown(function.name), name))
                 }
-                Node::UserVar(name, _) | Node::AssignUserVar(name, _) => Some(format!("@{name}")),
-                Node::SysVar(_, name) => Some(format!("@@{name}")),
+                Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) => {
+                    Some(not_allowed(format!("@{variable}"), name))
+                }
+                Node::SysVar(_, variable) => Some(not_allowed(format!("@@{variable}"), name)),
+                // It is the column that the error names.
                 Node::Column(column) if columns[column.column as usize].auto_increment => {
-                    Some("AUTO_INCREMENT".to_string())
+                    let column = &columns[column.column as usize].name;
+                    Some(not_allowed("AUTO_INCREMENT".to_string(), column))
                 }
                 _ => None,
             };
             refused = refused.take().or(found);
         });
-        if let Some(what) = refused {
-            return Err(not_allowed(what, name).into());
+        if let Some(error) = refused {
+            return Err(error.into());
         }
     }
     Ok(())

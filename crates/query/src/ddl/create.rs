@@ -600,13 +600,12 @@ pub(super) fn options(
 ) -> SqlResult<(TableOptions, u64)> {
     let mut options = TableOptions { collation: home, ..TableOptions::default() };
     let mut next_auto = 1;
-    let (mut charset, mut collate) = (None, None);
+    let (charset, collate) = declared(list)?;
     for option in list {
         match option {
             TableOption::Engine(name) => check_engine(session, name, table)?,
             TableOption::AutoIncrement(next) => next_auto = (*next).max(1),
-            TableOption::Charset(name) => charset = Some(name.as_str()),
-            TableOption::Collate(name) => collate = Some(name.as_str()),
+            TableOption::Charset(_) | TableOption::Collate(_) => {}
             TableOption::Comment(text) => options.comment = text.to_text(),
             TableOption::RowFormat(name) => {
                 options.row_format = (name != "DEFAULT").then(|| name.clone());
@@ -622,6 +621,28 @@ pub(super) fn options(
     let too_long = |max| errors::too_long_table_comment(table, max);
     options.comment = columns::fitting_comment(session, comment, TABLE_COMMENT_CHARS_MAX, too_long)?;
     Ok((options, next_auto))
+}
+
+/// What CHARACTER SET and COLLATE say: each one thing, though it may be said twice.
+pub(super) fn declared<'a>(
+    list: impl IntoIterator<Item = &'a TableOption>,
+) -> SqlResult<(Option<&'a str>, Option<&'a str>)> {
+    let (mut charset, mut collate) = (None, None);
+    for option in list {
+        let (word, known, name) = match option {
+            TableOption::Charset(name) => ("CHARACTER SET", &mut charset, name.as_str()),
+            TableOption::Collate(name) => ("COLLATE", &mut collate, name.as_str()),
+            _ => continue,
+        };
+        match known.replace(name) {
+            Some(before) if !before.eq_ignore_ascii_case(name) => {
+                let [first, second] = [before, name].map(|name| format!("{word} {name}"));
+                return Err(errors::conflicting_declarations(first, second));
+            }
+            _ => {}
+        }
+    }
+    Ok((charset, collate))
 }
 
 /// Whether InnoDB has a row format that is said of a table, unless an engine is said that Keel's takes the place of: 1478

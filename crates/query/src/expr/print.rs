@@ -294,8 +294,22 @@ fn constant(value: &Value, expr: &Expr, out: &mut Text<'_>) {
         other => {
             let mut bytes = Vec::new();
             text::append(&mut bytes, &expr.ty, other.as_ref());
-            out.push_str(&String::from_utf8_lossy(&bytes));
+            let text = String::from_utf8_lossy(&bytes);
+            match literal_word(other) {
+                Some(word) => out.push_str(&format!("{word}'{text}'")),
+                None => out.push_str(&text),
+            }
         }
+    }
+}
+
+/// What stands before the text of a temporal literal.
+fn literal_word(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Date(_) => Some("DATE"),
+        Value::Time(_) => Some("TIME"),
+        Value::DateTime(_) => Some("TIMESTAMP"),
+        _ => None,
     }
 }
 

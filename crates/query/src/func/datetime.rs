@@ -4,7 +4,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
 use keel_value::temporal::{self, BadTemporal, DateRules, Flaw, Interval, named};
 use keel_value::types::{Class, NOT_SPECIFIED};
-use keel_value::{Cell, Date, DateTime, Decimal, SqlType, Time, TypeKind, Value, text};
+use keel_value::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, text};
 
 use super::{Function, any_nullable, calendar, function, given, int, known_integer, known_text, or_null};
 use crate::bind::BindContext;
@@ -300,6 +300,9 @@ fn last_day<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 
 fn from_days<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let number = given!(args[0].int64(cx)?);
+    if number == 0 && cx.session.vars.sql_mode.has(SqlMode::NO_ZERO_DATE) {
+        return Ok(Value::Null);
+    }
     Ok(Value::Date(Date::from_day_number(number).unwrap_or(Date::ZERO)))
 }
 

@@ -175,7 +175,12 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             }
             check_hints(hints, &def, alias.as_deref().unwrap_or(&name.name))?;
             let slot = from.leaves.len() as u16;
-            let entry = binder.scope_table(slot, def.clone(), alias.as_deref())?;
+            // Tables of `information_schema`, which any spelling finds, are called as they are spelled.
+            let alias = match &*def.schema {
+                "information_schema" => Some(alias.as_ref().unwrap_or(&name.name)),
+                _ => alias.as_ref(),
+            };
+            let entry = binder.scope_table(slot, def.clone(), alias.map(String::as_str))?;
             from.leaves.push(Leaf {
                 slot,
                 alias: entry.alias.clone(),

@@ -306,7 +306,8 @@ fn databases(rows: &mut RowMaker<'_>, table: &TableDef, account: &Account) {
 /// Privileges as a column of type SET shows them.
 fn set_text(own: Privileges) -> Value {
     let word = |name: &str| {
-        let lower = name.to_lowercase();
+        let lower =
+            if name == "DELETE HISTORY" { "delete versioning rows".into() } else { name.to_lowercase() };
         let mut letters = lower.chars();
         letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     };
@@ -384,6 +385,22 @@ fn as_json(account: &Account) -> String {
         if count != 0 {
             out += &format!(",\"{name}\":{count}");
         }
+    }
+    if limits.statement_time != 0.0 {
+        out += &format!(",\"max_statement_time\":{:.6}", limits.statement_time);
+    }
+    if let Some((kind, cipher, issuer, subject)) = match &account.require {
+        Require::None => None,
+        Require::Ssl => Some((1, "", "", "")),
+        Require::X509 => Some((2, "", "", "")),
+        Require::Specified { issuer, subject, cipher } => Some((3, &**cipher, &**issuer, &**subject)),
+    } {
+        out += &format!(
+            ",\"ssl_type\":{kind},\"ssl_cipher\":{},\"x509_issuer\":{},\"x509_subject\":{}",
+            quoted(cipher),
+            quoted(issuer),
+            quoted(subject)
+        );
     }
     if account.locked {
         out += ",\"account_locked\":true";

@@ -82,7 +82,9 @@ pub fn create_user(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows>
     check(core, &catalog.accounts, whose)?;
     let account = account.ok_or_else(errors::password_no_match)?;
     let title = format!("CREATE USER for {}", show::title(account));
-    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], vec![vec![text(show::create_user(account))]]))
+    let mut rows = vec![vec![text(show::create_user(account))]];
+    rows.extend(show::lifetime_of_expired(account).map(|line| vec![text(line)]));
+    Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], rows))
 }
 
 /// What there is to be allowed, in MariaDB's order.

@@ -83,10 +83,12 @@ impl Parser<'_> {
             let said = self.accept_kw(Kw::DEFAULT);
             if self.accept_charset_words()? {
                 self.accept(Tok::Eq);
-                options.charset = Some(self.charset_or_default()?);
+                let name = self.charset_or_default()?;
+                once("CHARACTER SET", &mut options.charset, name)?;
             } else if self.accept_kw(Kw::COLLATE) {
                 self.accept(Tok::Eq);
-                options.collation = Some(self.charset_or_default()?);
+                let name = self.charset_or_default()?;
+                once("COLLATE", &mut options.collation, name)?;
             } else if said {
                 return Err(self.unexpected());
             } else {
@@ -638,3 +640,14 @@ const PLAIN_OPTIONS: &[Kw] = &[
     Kw::STORAGE,
     Kw::SEQUENCE,
 ];
+
+/// Takes what is declared, which may be said again but not otherwise.
+fn once(word: &str, known: &mut Option<String>, name: String) -> SqlResult<()> {
+    match known.replace(name.clone()) {
+        Some(before) if !before.eq_ignore_ascii_case(&name) => Err(errors::conflicting_declarations(
+            format_args!("{word} {before}"),
+            format_args!("{word} {name}"),
+        )),
+        _ => Ok(()),
+    }
+}
