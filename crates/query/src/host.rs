@@ -21,8 +21,14 @@ pub trait Host: Send + Sync {
     /// A table of `information_schema` or `performance_schema`; names compare without case.
     fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>>;
 
-    /// The rows of such a table at this moment, in the order of its columns.
-    fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>>;
+    /// The rows of such a table at this moment, in the order of its columns. Those whose columns have other values than
+    /// `wanted` may be left out.
+    fn virtual_rows(
+        &self,
+        session: &Session,
+        table: &TableDef,
+        wanted: &[(usize, Value)],
+    ) -> SqlResult<Vec<Vec<Value>>>;
 
     /// The engine that such a table is said to have; `VIEW` of one that is a view.
     fn virtual_engine(&self, _table: &TableDef) -> &'static str {

@@ -29,7 +29,7 @@ impl Host for Alone {
         None
     }
 
-    fn virtual_rows(&self, _: &Session, _: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+    fn virtual_rows(&self, _: &Session, _: &TableDef, _: &[(usize, Value)]) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
     }
 

@@ -65,7 +65,12 @@ impl Host for ServerHost {
         schema::find(schema, name)
     }
 
-    fn virtual_rows(&self, session: &Session, table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+    fn virtual_rows(
+        &self,
+        session: &Session,
+        table: &TableDef,
+        wanted: &[(usize, Value)],
+    ) -> SqlResult<Vec<Vec<Value>>> {
         let state = self.state()?;
         if let Some(owner) = table.name.strip_prefix(show::STAGE_PREFIX) {
             // What a session shows is its own.
@@ -75,7 +80,7 @@ impl Host for ServerHost {
             let stage = state.stage.lock();
             return Ok(stage.get(&*table.name).map(|(_, rows)| rows.clone()).unwrap_or_default());
         }
-        schema::rows(&View { state: &state, session }, table, schema::Wanted::default())
+        schema::rows(&View { state: &state, session }, table, schema::Wanted::of(table, wanted))
     }
 
     fn virtual_engine(&self, table: &TableDef) -> &'static str {

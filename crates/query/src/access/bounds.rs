@@ -613,10 +613,12 @@ fn like_bounds(encoder: &key::KeyPart, value: ValueRef<'_>, escape: Option<char>
     let literal = literal_prefix(pattern, escape);
     let collation = encoder.ty.collation;
     let is_whole = keel_value::collation::well_formed_len(collation, &literal) == literal.len();
-    if literal.is_empty() || encoder.prefix.is_some() || !is_whole {
+    let by_character = keel_value::collation::is_by_character(collation);
+    // What a prefix cuts off may change the weights of what it leaves where characters have none of their own.
+    if literal.is_empty() || !is_whole || encoder.prefix.is_some() && !by_character {
         return Some((Edge::Open, Edge::Open));
     }
-    let common = match keel_value::collation::is_by_character(collation) {
+    let common = match by_character {
         true => common_encoding(encoder, &literal),
         false => encoder.encode_beginning(&literal),
     };

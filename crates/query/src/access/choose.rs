@@ -18,7 +18,7 @@ use super::split::{Found, Target};
 use super::{AccessPath, PartCondition, bounds};
 use crate::catalog::{IndexDef, TableDef, names};
 use crate::engine_error;
-use crate::expr::{Expr, Node};
+use crate::expr::{Expr, Node, walk};
 use crate::session::Session;
 
 /// A column and whether descending.
@@ -124,7 +124,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let table = request.table;
     if table.is_made_up() {
         let rows = if table.is_sequence() { 1.0 } else { 100.0 };
-        return Ok(plain(AccessPath::Virtual, AccessKind::All, rows));
+        return Ok(plain(AccessPath::Virtual(sought(request)), AccessKind::All, rows));
     }
     let target = Target { table, slot: request.slot, known: request.known, once: request.once };
     let mut found = Vec::new();
@@ -275,6 +275,24 @@ fn is_better(a: &AccessChoice, b: &AccessChoice) -> bool {
 
 fn is_false(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Int(0) | Value::UInt(0))
+}
+
+/// The values that predicates demand of columns, told to whoever makes up a table's rows; the predicates are asked all the same.
+fn sought(request: &AccessRequest<'_>) -> Vec<(usize, Expr)> {
+    let target = Target { table: request.table, slot: request.slot, known: &|_| false, once: false };
+    let mut found = Vec::new();
+    for (number, predicate) in request.predicates.iter().enumerate() {
+        target.conditions(predicate, number, &mut found);
+    }
+    let once = |value: &Expr| {
+        let facts = walk::facts(value);
+        facts.is_constant() && !facts.subquery && !facts.sequences
+    };
+    let values = found.into_iter().filter_map(|found| match found.condition {
+        PartCondition::Equal(value) if once(&value) => Some((found.column, value)),
+        _ => None,
+    });
+    values.collect()
 }
 
 fn plain(path: AccessPath, kind: AccessKind, rows: f64) -> AccessChoice {

@@ -56,8 +56,8 @@ pub enum AccessPath {
         /// From the end to the start.
         reverse: bool,
     },
-    /// Every row of a virtual table.
-    Virtual,
+    /// Every row of a virtual table; at least those whose columns have these values.
+    Virtual(Vec<(usize, Expr)>),
 }
 
 /// What one part of an index must fulfil. In a list of them all but the last name single values.
@@ -126,7 +126,7 @@ impl AccessPath {
             AccessPath::Union(branches) => {
                 branches.iter().all(|(_, alternatives)| are_constant(alternatives))
             }
-            AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual => false,
+            AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual(_) => false,
         }
     }
 }
@@ -136,7 +136,7 @@ pub fn path_index(path: &AccessPath) -> Option<usize> {
     match path {
         AccessPath::Point { index, .. } | AccessPath::Ranges { index, .. } => Some(*index),
         AccessPath::Scan { index, .. } => *index,
-        AccessPath::Empty | AccessPath::Union(_) | AccessPath::Virtual => None,
+        AccessPath::Empty | AccessPath::Union(_) | AccessPath::Virtual(_) => None,
     }
 }
 
@@ -151,5 +151,9 @@ pub fn path_indexes(path: &AccessPath) -> impl Iterator<Item = usize> {
 
 /// Reads every row of a table in its own order.
 pub fn full_scan(table: &TableDef) -> AccessPath {
-    if table.is_made_up() { AccessPath::Virtual } else { AccessPath::Scan { index: None, reverse: false } }
+    if table.is_made_up() {
+        AccessPath::Virtual(Vec::new())
+    } else {
+        AccessPath::Scan { index: None, reverse: false }
+    }
 }

@@ -18,7 +18,7 @@ use super::bounds::{self, KeyRange, Point};
 use super::sieve::Sieve;
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
-use crate::expr::{Expr, Frame, RowSlot, walk};
+use crate::expr::{EvalContext, Expr, Frame, RowSlot, walk};
 use crate::sequence;
 use crate::series::Rest;
 use crate::session::{HandlerCounts, Session};
@@ -186,7 +186,7 @@ impl TableReader {
         self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
-            AccessPath::Virtual => {
+            AccessPath::Virtual(sought) => {
                 session.no_index_used = true;
                 if self.table.is_sequence() {
                     let row = sequence::values(session, &self.table)?.row();
@@ -194,7 +194,12 @@ impl TableReader {
                     return Ok(());
                 }
                 let host = session.host.clone();
-                let rows = host.virtual_rows(session, &self.table)?;
+                let mut wanted = Vec::with_capacity(sought.len());
+                for (column, value) in sought {
+                    let value = value.eval(&mut EvalContext::new(session, frame))?.into_value();
+                    wanted.push((*column, value));
+                }
+                let rows = host.virtual_rows(session, &self.table, &wanted)?;
                 session.examined.add(rows.len() as u64)?;
                 State::Virtual(rows.into_iter())
             }

@@ -194,7 +194,7 @@ fn hash_of(key: &[u8]) -> u64 {
     FixedState::default().hash_one(key)
 }
 
-fn bytes_max(session: &Session) -> u64 {
+pub(super) fn bytes_max(session: &Session) -> u64 {
     session.vars.join_buffer_bytes.max(BYTES_MIN)
 }
 

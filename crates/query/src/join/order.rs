@@ -20,7 +20,7 @@ use keel_value::{SqlType, Value};
 use super::semi::{self, Lead};
 use super::{
     DerivedSource, DistinctSource, FunctionSource, HashPlan, JoinSource, Matching, Source, TableSource,
-    disjunct,
+    disjunct, hash,
 };
 use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
 use crate::bind::row_number_type;
@@ -124,6 +124,12 @@ pub(crate) const FUNCTION_ROWS: f64 = 40.0;
 const SORT: f64 = 0.2;
 /// Price of finding a row in a hash table, in rows read.
 pub(super) const PROBE: f64 = 0.3;
+
+/// Price of reading a row back that a hash join has in its file, in rows read.
+const READ_BACK: f64 = 2.0;
+/// Octets that a hash join is expected to keep of a row: of its own, and for each column.
+const ROW_BYTES: f64 = 16.0;
+const COLUMN_BYTES: f64 = 8.0;
 
 /// Plans the joins of a query block. Conditions that name no table are the caller's to ask.
 pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
@@ -521,12 +527,19 @@ impl Planner<'_> {
         let by_loop = rows * with.cost.max(0.1);
         if placed != known && joins {
             let alone = self.choice(slot, pool, known, false)?;
-            let by_hash = alone.cost + rows * PROBE;
+            let read_back = if self.is_filed(slot, alone.rows) { rows * found * READ_BACK } else { 0.0 };
+            let by_hash = alone.cost + rows * PROBE + read_back;
             if by_hash < by_loop {
                 return Ok(Step { item: index, cost: by_hash + rows * found * 0.1, rows: found, hash: true });
             }
         }
         Ok(Step { item: index, cost: by_loop, rows: found, hash: false })
+    }
+
+    /// Whether so many rows of a table fill more than the memory of a hash join.
+    fn is_filed(&self, slot: u16, rows: f64) -> bool {
+        let kept = self.request.leaves[slot as usize].needed.iter().filter(|needed| **needed).count();
+        rows * (ROW_BYTES + kept as f64 * COLUMN_BYTES) > hash::bytes_max(self.request.session) as f64
     }
 
     /// The way to a slot's rows when some slots are known, for comparing orders: choices made before are remembered.

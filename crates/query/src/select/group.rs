@@ -152,16 +152,17 @@ pub(super) fn group_plan(
     }
 }
 
-/// Whether rows come in the order of the groups' keys anyway: all of one table, in its clustered order.
+/// Whether rows come in the order of the groups' keys anyway: all of one table, in the order of an index.
 pub(super) fn comes_in_order(plan: &GroupPlan, source: &Source) -> bool {
     let Source::Table(source) = source else { return false };
     let table = &source.table;
-    let in_order = match &*source.path {
-        AccessPath::Scan { index, reverse: false } => index.is_none() || *index == table.clustered,
-        AccessPath::Ranges { index, reverse: false, .. } => Some(*index) == table.clustered,
-        _ => false,
+    let index = match &*source.path {
+        AccessPath::Scan { index: None, reverse: false } => table.clustered_index(),
+        AccessPath::Scan { index: Some(index), reverse: false }
+        | AccessPath::Ranges { index, reverse: false, .. } => table.indexes.get(*index),
+        _ => None,
     };
-    let Some(index) = table.clustered_index().filter(|_| in_order && !plan.rollup) else { return false };
+    let Some(index) = index.filter(|_| !plan.rollup) else { return false };
     let matches = |(key, part): (&Expr, &catalog::KeyPart)| {
         // Times that are equal here may be others in UTC.
         let plain = key.ty.kind != TypeKind::Timestamp;

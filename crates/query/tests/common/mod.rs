@@ -37,7 +37,7 @@ impl Host for NoServer {
         None
     }
 
-    fn virtual_rows(&self, _session: &Session, _table: &TableDef) -> SqlResult<Vec<Vec<Value>>> {
+    fn virtual_rows(&self, _: &Session, _: &TableDef, _: &[(usize, Value)]) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
     }
 

@@ -58,10 +58,33 @@ pub struct Wanted<'a> {
     pub own: Option<&'a Arc<TableDef>>,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// What a condition on a table of `information_schema` leaves: the columns that name databases and tables are looked up,
+    /// as MariaDB does, so that case counts in them.
+    pub fn of(table: &TableDef, values: &'a [(usize, Value)]) -> Wanted<'a> {
+        let (schema, name) = match &*table.name {
+            "SCHEMATA" => ("SCHEMA_NAME", ""),
+            "REFERENTIAL_CONSTRAINTS" | "CHECK_CONSTRAINTS" => ("CONSTRAINT_SCHEMA", "TABLE_NAME"),
+            "TABLES" | "COLUMNS" | "STATISTICS" | "KEY_COLUMN_USAGE" | "TABLE_CONSTRAINTS" | "PARTITIONS"
+            | "VIEWS" => ("TABLE_SCHEMA", "TABLE_NAME"),
+            _ => return Wanted::default(),
+        };
+        let value_of = |wanted: &str| {
+            let mut values = values.iter().filter(|(column, _)| *table.columns[*column].name == *wanted);
+            match values.next() {
+                Some((_, Value::Bytes(text))) if text.is_ascii() => std::str::from_utf8(text).ok(),
+                _ => None,
+            }
+        };
+        Wanted { schema: value_of(schema), table: value_of(name), own: None }
+    }
+
     /// Whether objects of that database are wanted.
     pub fn takes_schema(&self, name: &str) -> bool {
-        self.schema.is_none_or(|wanted| wanted == name)
+        self.schema.is_none_or(|wanted| match name {
+            "information_schema" => wanted.eq_ignore_ascii_case(name),
+            _ => wanted == name,
+        })
     }
 
     /// Whether that table is wanted.

@@ -34,7 +34,7 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
         views::rows(view, wanted, rows);
     }
     if wanted.takes_schema("information_schema") {
-        for table in tables().filter(|t| wanted.takes_table(&t.name)) {
+        for table in tables().filter(|t| wanted.table.is_none_or(|name| t.name.eq_ignore_ascii_case(name))) {
             one_table(view, rows, table)?;
         }
     }

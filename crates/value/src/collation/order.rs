@@ -149,6 +149,16 @@ impl Weigher {
         }
     }
 
+    /// The weights of octets that are characters of their own, and where these end.
+    fn octet_weights(self) -> Option<(&'static [u8; 256], u16)> {
+        match self.weighing {
+            Weighing::General => Some((&ASCII_WEIGHTS, 0x80)),
+            Weighing::CodePoints => Some((&IDENTITY, 0x80)),
+            Weighing::Table(table) => Some((table, 0x100)),
+            Weighing::Octets | Weighing::Uca(_) => None,
+        }
+    }
+
     /// The weight of a space.
     #[inline]
     pub(super) fn space(self) -> u32 {
@@ -320,7 +330,10 @@ fn write_padded(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
     let space = weigher.space();
     let mut rest = &bytes[..weigher.trimmed_len(bytes)];
     loop {
-        rest = &rest[write_run(weigher, rest, b' ', out)..];
+        rest = match weigher.octet_weights() {
+            Some((table, end)) => &rest[write_words(table, end, rest, out)..],
+            None => &rest[write_run(weigher, rest, b' ', out)..],
+        };
         if rest.is_empty() {
             break;
         }
@@ -341,6 +354,30 @@ fn write_padded(info: &Info, bytes: &[u8], out: &mut Vec<u8>) {
         let mark = if follows < space { SPACE_BEFORE_LESS } else { SPACE_BEFORE_MORE };
         out.extend(std::iter::repeat_n([space as u8, mark], run).flatten());
     }
+}
+
+/// Writes the leading octets below `end`, single spaces between them included, and returns how many octets these are: most
+/// text is nothing else.
+fn write_words(table: &[u8; 256], end: u16, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    out.reserve(bytes.len());
+    let space = table[usize::from(b' ')];
+    let weight = |octet: &u8| (u16::from(*octet) < end).then(|| table[usize::from(*octet)]);
+    for (place, octet) in bytes.iter().enumerate() {
+        match weight(octet) {
+            Some(own) if own != space => out.push(own),
+            Some(_) => match bytes.get(place + 1).and_then(weight) {
+                Some(next) if next != space => {
+                    out.extend_from_slice(&[
+                        space,
+                        if next < space { SPACE_BEFORE_LESS } else { SPACE_BEFORE_MORE },
+                    ]);
+                }
+                _ => return place,
+            },
+            None => return place,
+        }
+    }
+    bytes.len()
 }
 
 /// Writes the leading octets that need no decoding and returns how many these are.
