@@ -32,6 +32,8 @@ pub(super) struct FileRows {
     file: Box<[u8]>,
     /// The client sends it.
     local: bool,
+    /// IGNORE is written: LOCAL alone passes over what is wrong with rows, not over what is wrong with subqueries.
+    says_ignore: bool,
     marks: Marks,
     /// The type of its text.
     ty: SqlType,
@@ -119,9 +121,11 @@ pub(crate) fn plan(
     let (marks, non_ascii) = marks(cx.session, &load.format, collation)?;
     let widths = widths(&table, &targets, &marks)?;
     let (local, skip) = (load.local, load.skip);
+    let says_ignore = load.duplicates == Some(OnDuplicateRow::Ignore);
     let rows = FileRows {
         file: load.file.0.clone(),
         local,
+        says_ignore,
         marks,
         ty,
         skip,
@@ -133,7 +137,7 @@ pub(crate) fn plan(
     };
     let replace = load.duplicates == Some(OnDuplicateRow::Replace);
     // The client cannot be stopped in the middle, so what is wrong is passed over.
-    let ignore = load.duplicates == Some(OnDuplicateRow::Ignore) || local && !replace;
+    let ignore = says_ignore || local && !replace;
     notes.unique = true;
     insert::plan_file(cx, binder, filled, rows, (replace, ignore), notes)
 }

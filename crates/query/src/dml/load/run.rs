@@ -29,7 +29,7 @@ pub(crate) fn run(
     super::check(session, rows.local)?;
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict;
-    session.ignores = plan.ignore;
+    session.ignores = rows.says_ignore;
     if rows.non_ascii {
         session.warn(errors::non_ascii_separator());
     }
