@@ -180,7 +180,7 @@ impl Assignments {
             self.in_order(session, table, frame, old, strictness, new)?;
         } else {
             for (column, source) in &self.list {
-                let value = self.value_of(session, table, *column, source, frame, strictness)?;
+                let value = value_of(session, table, *column, source, frame, strictness, self.counted)?;
                 put(new, *column, value);
             }
         }
@@ -192,27 +192,6 @@ impl Assignments {
             self.generated.change(session, table, old, new, &self.following, strictness)?;
         }
         Ok(())
-    }
-
-    fn value_of(
-        &self,
-        session: &mut Session,
-        table: &TableDef,
-        column: usize,
-        source: &Source,
-        frame: Frame<'_>,
-        strictness: Strictness,
-    ) -> SqlResult<Value> {
-        match source {
-            Source::Expr(expr) if self.counted == Some(column) => {
-                let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
-                match value {
-                    Value::Null => Ok(implicit_default(&table.columns[column].ty)),
-                    value => into_column(session, table, column, &expr.ty, value, strictness),
-                }
-            }
-            source => value_of(session, table, column, source, frame, strictness),
-        }
     }
 
     /// One after the other, each seeing what came before.
@@ -243,7 +222,7 @@ impl Assignments {
         }
         for (column, source) in &self.list {
             let frame = Frame { slots: &slots, ..frame };
-            let value = self.value_of(session, table, *column, source, frame, strictness)?;
+            let value = value_of(session, table, *column, source, frame, strictness, self.counted)?;
             put(new, *column, value.clone());
             keep(&mut slots, *column, value);
         }
@@ -338,7 +317,7 @@ fn takes_long(function: &str, arguments: usize) -> bool {
         || (function == "json_extract" && arguments > 2)
 }
 
-/// A column's value, converted to its type.
+/// A column's value, converted to its type; NULL is 0 for the column `counted`.
 pub(super) fn value_of(
     session: &mut Session,
     table: &TableDef,
@@ -346,12 +325,16 @@ pub(super) fn value_of(
     source: &Source,
     frame: Frame<'_>,
     strictness: Strictness,
+    counted: Option<usize>,
 ) -> SqlResult<Value> {
     match source {
         Source::Default => default_value(session, table, column, strictness),
         Source::Stored(value) => Ok(value.clone()),
         Source::Expr(expr) => {
             let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
+            if counted == Some(column) && value.is_null() {
+                return Ok(implicit_default(&table.columns[column].ty));
+            }
             into_column(session, table, column, &expr.ty, value, strictness)
         }
     }

@@ -500,32 +500,23 @@ pub(crate) fn value_to_time(
         ValueRef::Time(v) => Ok(Some(v)),
         ValueRef::DateTime(v) => Ok(Some(v.time())),
         ValueRef::Date(_) => Ok(Some(Time::default())),
-        other => Ok(value_to_time_or_datetime(other, ty, column, cx)?.map(|parsed| parsed.value)),
+        other => {
+            let found = value_to_time_or_datetime(other, ty, DateRules::COMPARED, column, cx)?;
+            Ok(found.map(|parsed| parsed.value))
+        }
     }
 }
 
-/// A value as a time of day or span, with the point in time that it was written as.
+/// A value as a time of day or span, with the point in time that it was written as, of a day that `days` allow.
 pub(crate) fn value_to_time_or_datetime(
     value: ValueRef<'_>,
     ty: &SqlType,
+    days: DateRules,
     column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<ParsedTime>> {
     let mut problem = None;
-    let found = convert::to_time_or_datetime(value, ty, &mut |p| problem = Some(p));
-    report_temporal(problem, column, cx)?;
-    Ok(found)
-}
-
-/// The same where the day must be one that there is, unless the value has the type of one.
-pub(crate) fn value_to_time_of_real_day(
-    value: ValueRef<'_>,
-    ty: &SqlType,
-    column: Option<&str>,
-    cx: &mut EvalContext<'_, '_>,
-) -> SqlResult<Option<ParsedTime>> {
-    let mut problem = None;
-    let found = convert::to_time_of_real_day(value, ty, &mut |p| problem = Some(p));
+    let found = convert::to_time_or_datetime(value, ty, days, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
 }

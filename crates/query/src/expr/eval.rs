@@ -469,7 +469,7 @@ impl Expr {
     /// The value as a time, with the point in time that it was written as.
     pub fn time_or_datetime<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<ParsedTime>> {
         let value = self.eval(cx)?;
-        cast::value_to_time_or_datetime(value.as_ref(), &self.ty, self.column_name(), cx)
+        cast::value_to_time_or_datetime(value.as_ref(), &self.ty, DateRules::COMPARED, self.column_name(), cx)
     }
 
     /// The same of a day that there is: one that a text or number names and no calendar has is no time.
@@ -478,7 +478,13 @@ impl Expr {
         cx: &mut EvalContext<'_, 'f>,
     ) -> SqlResult<Option<ParsedTime>> {
         let value = self.eval(cx)?;
-        cast::value_to_time_of_real_day(value.as_ref(), &self.ty, self.column_name(), cx)
+        cast::value_to_time_or_datetime(
+            value.as_ref(),
+            &self.ty,
+            DateRules::default(),
+            self.column_name(),
+            cx,
+        )
     }
 
     /// The value as what EXTRACT() takes parts of a day from; `is_day`: days are asked for.

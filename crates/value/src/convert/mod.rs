@@ -26,9 +26,7 @@ use crate::{Cell, CollationId, Date, Fixed, FixedKind, SqlMode, SqlType, TypeKin
 pub use compare::{compare, for_index};
 pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
 pub use store_number::{fit_double, round_to};
-pub use store_temporal::{
-    timestamp_to_local, to_date, to_datetime, to_moment, to_time, to_time_of_real_day, to_time_or_datetime,
-};
+pub use store_temporal::{timestamp_to_local, to_date, to_datetime, to_moment, to_time, to_time_or_datetime};
 pub use store_text::{first_lost, repaired};
 
 /// What a conversion depends on beside the types.

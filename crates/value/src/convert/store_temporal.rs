@@ -323,33 +323,23 @@ pub fn to_date(
 
 /// As a time of day or span; `None`, with a report, where it is none.
 pub fn to_time(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<Time> {
-    to_time_or_datetime(value, ty, report).map(|parsed| parsed.value)
+    to_time_or_datetime(value, ty, DateRules::COMPARED, report).map(|parsed| parsed.value)
 }
 
-/// The same, with the point in time that it was the time of.
-pub fn to_time_or_datetime(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<ParsedTime> {
-    time_where(|_| true, value, ty, report)
-}
-
-/// The same; `None`, with a report, also of a day that a text or number names and that there is not.
-pub fn to_time_of_real_day(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<ParsedTime> {
-    let is_real = |parsed: &ParsedTime| {
-        ty.is_temporal() || parsed.datetime.is_none_or(|v| DateRules::default().allows(v))
-    };
-    time_where(is_real, value, ty, report)
-}
-
-fn time_where(
-    is_time: impl Fn(&ParsedTime) -> bool,
+/// The same, with the point in time that it was the time of. `None`, with a report, also of a day that a text or number
+/// names and that `days` do not allow.
+pub fn to_time_or_datetime(
     value: ValueRef<'_>,
     ty: &SqlType,
+    days: DateRules,
     report: Report<'_>,
 ) -> Option<ParsedTime> {
     if value.is_null() {
         return None;
     }
+    let is_allowed = |parsed: &ParsedTime| ty.is_temporal() || parsed.datetime.is_none_or(|v| days.allows(v));
     match read_time(value, ty, DateRules::COMPARED) {
-        Ok(parsed) if is_time(&parsed) => {
+        Ok(parsed) if is_allowed(&parsed) => {
             report_flaw(parsed.flaw, kind_of_time(&parsed), value, ty, report);
             Some(parsed)
         }

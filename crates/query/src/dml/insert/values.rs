@@ -226,7 +226,7 @@ impl Work<'_> {
         frame: Frame<'_>,
     ) -> SqlResult<Value> {
         let Source::Expr(expr) = source else {
-            return value_of(session, &self.plan.table, column, source, frame, self.strictness);
+            return value_of(session, &self.plan.table, column, source, frame, self.strictness, None);
         };
         let value = expr.eval(&mut EvalContext::new(session, frame))?.into_value();
         self.store(session, column, &expr.ty, value)

@@ -229,7 +229,7 @@ impl Loader<'_> {
         let frame = Frame { slots, params: self.work.params, once, outer: None };
         match source {
             Source::Expr(_) => self.work.value(session, column, source, frame),
-            _ => value_of(session, &self.work.plan.table, column, source, frame, self.work.strictness),
+            _ => value_of(session, &self.work.plan.table, column, source, frame, self.work.strictness, None),
         }
     }
 
