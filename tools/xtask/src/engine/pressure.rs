@@ -17,6 +17,9 @@ const TABLES: u32 = 4;
 /// Redo capacities of the steady runs, in MiB, and the share of [`Sizes::steady`] that each takes: the least has least slack.
 const REDO_MIB: [(u32, u32); 3] = [(64, 1), (256, 3), (1024, 3)];
 
+/// Reads of ten rows by one statement.
+const RANDOM_ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/engine/random_rows.lua");
+
 /// Sizes of a run.
 struct Sizes {
     /// Rows of each table.
@@ -33,8 +36,8 @@ struct Sizes {
 impl Sizes {
     fn of(options: &Options) -> Sizes {
         match options.quick {
-            true => Sizes { rows: 100_000, pool_mib: 12, seconds: 4, pairs: 1, steady: 21 },
-            false => Sizes { rows: 1_000_000, pool_mib: 128, seconds: 20, pairs: 2, steady: 600 },
+            true => Sizes { rows: 100_000, pool_mib: 10, seconds: 4, pairs: 1, steady: 21 },
+            false => Sizes { rows: 1_000_000, pool_mib: 96, seconds: 20, pairs: 2, steady: 600 },
         }
     }
 
@@ -45,7 +48,7 @@ impl Sizes {
             rows: self.rows,
             clients: CLIENTS,
             seconds: self.seconds,
-            more: vec!["--rand-type=uniform".into()],
+            more: if test == RANDOM_ROWS { Vec::new() } else { vec!["--rand-type=uniform".into()] },
         }
     }
 }
@@ -164,31 +167,48 @@ fn compared(test: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
     ]
 }
 
-/// What Keel reads under point selects, against fio on the files of the tables' rows, from which these come. A device that
-/// others share gives twice as much in one minute as in the next: each run is judged by fio right before and right after it.
+/// What Keel reads at random, against fio on the files of the tables' rows, from which these reads come.
 fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
     let files = largest(&keel.dir.join("data/trees"), TABLES as usize)?;
+    let rows = [("one row", "oltp_point_select"), ("ten rows", RANDOM_ROWS)]
+        .into_iter()
+        .map(|(what, test)| Ok([vec![what.into()], beside_fio(keel, sizes, test, &files)?].concat()))
+        .collect::<Result<Vec<_>, String>>()?;
+    Ok(format!(
+        "\nPages that {CLIENTS} clients read per second, by statements that ask for one row or for ten, and what `fio` reads at depth \
+         32 from the same files before and after each run; medians of {} runs.\n\n{}",
+        3 * sizes.pairs,
+        table(&["each statement", "keel", "fio", "share", "from ... to"], &rows)
+    ))
+}
+
+/// A test's reads per second, fio's, and the share. A device that others share gives twice as much in one minute as in the next:
+/// each run is judged by fio right before and right after it.
+fn beside_fio(
+    keel: &Server,
+    sizes: &Sizes,
+    test: &'static str,
+    files: &[PathBuf],
+) -> Result<Vec<String>, String> {
     let seconds = sizes.seconds.div_ceil(4);
-    let run = Sysbench { seconds: 2 * seconds, ..sizes.sysbench("oltp_point_select") };
-    let mut fio = vec![fio_reads(&files, seconds, keel)?];
+    let run = Sysbench { seconds: 2 * seconds, ..sizes.sysbench(test) };
+    let mut fio = vec![fio_reads(files, seconds, keel)?];
     let (mut ours, mut shares) = (Vec::new(), Vec::new());
     for round in 0..3 * sizes.pairs {
         let before = status(keel, "Innodb_buffer_pool_reads")?;
         run.run(keel)?;
         ours.push((status(keel, "Innodb_buffer_pool_reads")? - before) / f64::from(run.seconds));
-        fio.push(fio_reads(&files, seconds, keel)?);
+        fio.push(fio_reads(files, seconds, keel)?);
         let beside = (fio[round] + fio[round + 1]) / 2.0;
         shares.push(100.0 * ours[round] / beside.max(1.0));
     }
     let (least, most) = shares.iter().fold((f64::MAX, 0.0_f64), |(l, m), s| (l.min(*s), m.max(*s)));
-    Ok(format!(
-        "\nPages read per second by point selects: {:.0}; `fio` at depth 32 on the same files, before and after each run: {:.0}. \
-         Of {} runs the middle one reads **{:.0} %** of what `fio` does, from {least:.0} to {most:.0} %.\n",
-        median(&ours),
-        median(&fio),
-        shares.len(),
-        median(&shares)
-    ))
+    Ok(vec![
+        format!("{:.0}", median(&ours)),
+        format!("{:.0}", median(&fio)),
+        format!("**{:.0} %**", median(&shares)),
+        format!("{least:.0} ... {most:.0} %"),
+    ])
 }
 
 /// The largest files of a folder.
