@@ -7,7 +7,7 @@ use keel_runtime::fs::AlignedBuf;
 use super::Report;
 use crate::fault::StoreResult;
 use crate::log::head::{self, SlotState};
-use crate::log::record::{GROUP_HEAD, check_group, group_len};
+use crate::log::record::{GROUP_HEAD, Records, check_group, group_len};
 use crate::log::segments::{BLOCK, Segments};
 
 /// Bytes behind the end of the log that are searched for groups.
@@ -87,7 +87,12 @@ pub(super) fn look_behind(segments: &Segments, end: u64, report: &Report) -> Sto
     while at + GROUP_HEAD <= got {
         let len = group_len(&bytes[at..got])
             .filter(|len| *len > GROUP_HEAD && *len <= FOUND_MAX && at + len <= got);
-        let found = len.filter(|len| check_group(&bytes[at..at + len], start + at as u64).is_some());
+        // Old groups are full of words that could be lengths: their records tell most of these apart, far cheaper than a checksum.
+        let found = len.filter(|len| {
+            let group = &bytes[at..at + len];
+            Records::new(group).all(|record| record.is_ok())
+                && check_group(group, start + at as u64).is_some()
+        });
         match found {
             Some(len) => {
                 first.get_or_insert(start + at as u64);
