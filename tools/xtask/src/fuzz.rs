@@ -2,12 +2,18 @@
 //!
 //! What it finds on its way lies in `target/fuzz/NAME`, so that the next run goes on from there; an input that breaks a
 //! promise is printed and lies in `target/fuzz/findings`. Put it into `fuzz/corpus/NAME`, where CI runs it, and mend it.
+//! `--record` adds what was searched to the sums in `docs/engine.md`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-const USAGE: &str = "usage: cargo x fuzz [--targets A,B] [--seconds N] (a target; 60 if not given) [--keep]";
+use crate::engine::{DOCUMENT, replace};
+
+const USAGE: &str =
+    "usage: cargo x fuzz [--targets A,B] [--seconds N] (a target; 60 if not given) [--keep] [--record]";
 
 /// Instruments for libFuzzer's coverage; what `cargo fuzz` gives without a sanitizer, which stable Rust has not.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -25,14 +31,16 @@ struct Search {
     targets: Vec<String>,
     seconds: u64,
     keep: bool,
+    record: bool,
 }
 
 fn options(args: &[String]) -> Result<Search, String> {
-    let mut search = Search { targets: Vec::new(), seconds: 60, keep: false };
+    let mut search = Search { targets: Vec::new(), seconds: 60, keep: false, record: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--keep" => search.keep = true,
+            "--record" => search.record = true,
             "--targets" => {
                 let names = args.next().ok_or(USAGE)?;
                 search.targets = names.split(',').map(str::to_owned).collect();
@@ -123,19 +131,103 @@ fn search_one(
     let findings = scratch.join("findings");
     fs::create_dir_all(&findings).map_err(|error| error.to_string())?;
     println!("{name}: {} s", search.seconds);
-    let status = Command::new(binary)
+    let start = Instant::now();
+    let mut child = Command::new(binary)
         .arg(format!("-max_total_time={}", search.seconds))
         .arg(format!("-artifact_prefix={}/{name}-", findings.display()))
         .args(["-rss_limit_mb=4096", "-timeout=60", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"])
         .arg(&corpus)
         .env("KEEL_FUZZ_TARGET", name)
         .stdin(Stdio::null())
-        .status()
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(|error| format!("{}: {error}", binary.display()))?;
+    let mut searched = Searched::default();
+    for line in BufReader::new(child.stderr.take().expect("piped")).split(b'\n') {
+        let line = line.map_err(|error| error.to_string())?;
+        let line = String::from_utf8_lossy(&line);
+        eprintln!("{line}");
+        searched.read(&line);
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    searched.hours = start.elapsed().as_secs_f64() / 3600.0;
+    searched.findings = u64::from(!status.success());
+    if search.record {
+        let path = root.join(DOCUMENT);
+        let document = fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT}: {error}"))?;
+        fs::write(&path, recorded(&document, name, &searched)).map_err(|error| error.to_string())?;
+    }
     if search.keep && status.success() {
         keep(root, binary, name, &corpus)?;
     }
     Ok(status.success())
+}
+
+/// What searches of one target came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Searched {
+    hours: f64,
+    /// Inputs that were run.
+    inputs: u64,
+    /// Edges of the program that inputs reached, of the last search.
+    edges: u64,
+    /// Inputs that broke a promise.
+    findings: u64,
+}
+
+impl Searched {
+    /// Takes what a line of libFuzzer's output tells: `#4096 pulse cov: 512 ft: ...`, `stat::number_of_executed_units: 4100`.
+    fn read(&mut self, line: &str) {
+        let number = |mark: &str| -> Option<u64> {
+            let (_, rest) = line.split_once(mark)?;
+            rest.split_whitespace().next()?.parse().ok()
+        };
+        if line.starts_with('#') {
+            self.edges = number(" cov:").unwrap_or(self.edges);
+            let run = line[1..].split_whitespace().next().and_then(|run| run.parse().ok());
+            self.inputs = run.unwrap_or(self.inputs);
+        }
+        self.inputs = number("stat::number_of_executed_units:").unwrap_or(self.inputs);
+    }
+}
+
+/// The document with `more` added to the sums of a target.
+fn recorded(document: &str, target: &str, more: &Searched) -> String {
+    let mut sums: Vec<(&str, Searched)> =
+        TARGETS.iter().map(|name| (*name, before(document, name).unwrap_or_default())).collect();
+    for (name, sum) in &mut sums {
+        if *name == target {
+            sum.hours += more.hours;
+            sum.inputs += more.inputs;
+            sum.edges = more.edges.max(sum.edges);
+            sum.findings += more.findings;
+        }
+    }
+    let hours: f64 = sums.iter().map(|(_, sum)| sum.hours).sum();
+    let mut section = format!(
+        "## Any bytes\n\nWhat `cargo x fuzz` has searched, over all runs so far: **{hours:.1} hours** of one core. Each finding is \
+         mended and an input in `fuzz/corpus` or a test.\n\n| subject | hours | inputs | edges reached | findings |\n\
+         |---|---|---|---|---|\n"
+    );
+    for (name, Searched { hours, inputs, edges, findings }) in sums {
+        section.push_str(&format!("| {name} | {hours:.2} | {inputs} | {edges} | {findings} |\n"));
+    }
+    replace(document, "fuzz", &section)
+}
+
+/// The sums of a target that the document tells.
+fn before(document: &str, target: &str) -> Option<Searched> {
+    let (_, section) = document.split_once("<!-- fuzz -->")?;
+    let (section, _) = section.split_once("<!-- /fuzz -->")?;
+    let line = section.lines().find_map(|line| line.strip_prefix(&format!("| {target} |")))?;
+    let mut cells = line.split('|').map(str::trim);
+    let mut next = || cells.next();
+    Some(Searched {
+        hours: next()?.parse().ok()?,
+        inputs: next()?.parse().ok()?,
+        edges: next()?.parse().ok()?,
+        findings: next()?.parse().ok()?,
+    })
 }
 
 /// The least set of inputs that reaches all that was reached goes to where CI runs it, the shortest first.
@@ -167,4 +259,30 @@ fn keep(root: &Path, binary: &Path, name: &str, corpus: &Path) -> Result<(), Str
     }
     println!("{name}: {} inputs reach all, the smallest are kept", files.len());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_search_prints_is_read() {
+        let mut searched = Searched::default();
+        searched.read("#8192\tpulse  cov: 512 ft: 900 corp: 10/1Kb exec/s: 4096 rss: 60Mb");
+        assert_eq!((searched.inputs, searched.edges), (8192, 512));
+        searched.read("stat::number_of_executed_units: 9000");
+        searched.read("INFO: seed corpus: files: 3");
+        assert_eq!((searched.inputs, searched.edges), (9000, 512));
+    }
+
+    #[test]
+    fn searches_add_up() {
+        let first = Searched { hours: 1.5, inputs: 100, edges: 40, findings: 1 };
+        let again = Searched { hours: 0.25, inputs: 11, edges: 39, findings: 0 };
+        let document = recorded(&recorded("# Title\n", "tree", &first), "tree", &again);
+        let sum = Searched { hours: 1.75, inputs: 111, edges: 40, findings: 1 };
+        assert_eq!(before(&document, "tree"), Some(sum));
+        assert_eq!(before(&document, "wire"), Some(Searched::default()));
+        assert!(document.contains("**1.8 hours**"), "{document}");
+    }
 }

@@ -42,7 +42,7 @@ const PARTS: &[Part] = &[
 ];
 
 /// The document.
-const DOCUMENT: &str = "docs/engine.md";
+pub const DOCUMENT: &str = "docs/engine.md";
 
 /// Parses the command line and runs.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -93,7 +93,7 @@ fn provenance() -> String {
 }
 
 /// The document with `section` between the marks of `name`.
-fn replace(document: &str, name: &str, section: &str) -> String {
+pub fn replace(document: &str, name: &str, section: &str) -> String {
     let (open, close) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
     let body = format!("{open}\n{}\n{close}", section.trim());
     let found = document.find(&open).zip(document.find(&close));
