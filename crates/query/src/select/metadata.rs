@@ -18,7 +18,7 @@ pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
     match tree {
         Tree::Column(name) => name.column.clone(),
         Tree::Literal(literal) => match &literal.value {
-            LiteralValue::String { bytes, charset: None } => bytes.to_text(),
+            LiteralValue::String { charset: None, .. } => text.to_string(),
             LiteralValue::String { bytes, charset: Some(charset) } => introduced_name(&bytes.0, charset),
             _ => text.trim().to_string(),
         },

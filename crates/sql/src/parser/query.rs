@@ -10,6 +10,12 @@ use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::{SqlResult, errors};
 
+/// A column's name made of a text: without blanks and control characters in front, and no NUL, which no name can have.
+fn column_name_of(text: &str) -> String {
+    let shown = text.trim_start_matches(|c: char| c <= ' ' || c == '\x7f');
+    shown.replace('\0', "\\x00")
+}
+
 /// A query that is a body only.
 fn bare(body: QueryBody) -> Query {
     let (order_by, late_into) = (Vec::new(), LateInto::default());
@@ -391,13 +397,13 @@ impl Parser<'_> {
     }
 
     fn select_alias(&mut self) -> SqlResult<Option<String>> {
-        if self.accept_kw(Kw::AS) {
-            return Ok(Some(self.ident_or_text()?));
+        let given = self.accept_kw(Kw::AS)
+            || self.at(Tok::String)
+            || (self.at_ident() && !self.at_kw(Kw::SOUNDS));
+        if !given {
+            return Ok(None);
         }
-        if self.at(Tok::String) || (self.at_ident() && !self.at_kw(Kw::SOUNDS)) {
-            return Ok(Some(self.ident_or_text()?));
-        }
-        Ok(None)
+        Ok(Some(column_name_of(&self.ident_or_text()?)))
     }
 
     /// The name that MariaDB gives to a column without alias: a column's own name, a string's content, a number's digits, NULL, and
@@ -409,7 +415,7 @@ impl Parser<'_> {
                 LiteralValue::Null => "NULL".to_owned(),
                 LiteralValue::Bool(true) => "TRUE".to_owned(),
                 LiteralValue::Bool(false) => "FALSE".to_owned(),
-                LiteralValue::String { bytes, .. } => bytes.to_text().trim_start().to_owned(),
+                LiteralValue::String { bytes, .. } => column_name_of(&bytes.to_text()),
                 LiteralValue::Int(_) | LiteralValue::Decimal(_) | LiteralValue::Float(_) => {
                     self.number_text(first)
                 }
