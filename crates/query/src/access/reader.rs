@@ -116,6 +116,8 @@ pub struct TableReader {
     semi_consistent: bool,
     /// A scan that is over, for its buffers.
     spare: Option<Scan>,
+    /// The whole of the range a part of which is read from its end.
+    turned: Option<KeyRange>,
     /// What rows must pass before they are copied.
     sieve: Option<Sieve>,
     /// Rows that it has kept back.
@@ -151,6 +153,7 @@ impl TableReader {
             watched: false,
             semi_consistent: false,
             spare: None,
+            turned: None,
             sieve: None,
             passed_over: 0,
             rows_to_sieve: 0,
@@ -176,6 +179,7 @@ impl TableReader {
         session.current_row = 0;
         self.unique = false;
         self.sieve = None;
+        self.turned = None;
         self.rows_to_sieve = 0;
         if let State::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
             self.spare = scan.take();
@@ -604,6 +608,61 @@ impl TableReader {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether entries may be left unread: of a snapshot, whose rows stay as they are, in an index's order.
+    pub fn may_jump(&self, session: &Session) -> bool {
+        let in_order =
+            matches!(&self.state, State::Ranges { reverse: false, .. }) && self.branches.is_empty();
+        in_order && self.read == Read::Snapshot && !rows_may_change(self.read, session)
+    }
+
+    /// Goes on behind all entries that are equal to the row in `slot`, the current one, in the first `parts` columns.
+    pub fn jump_behind(&mut self, parts: usize, slot: &RowSlot) {
+        let equal = self.equal_entries(parts, slot);
+        let State::Ranges { scan, next, reverse } = &mut self.state else { return };
+        self.spare = scan.take();
+        *reverse = false;
+        let range = &mut self.ranges[*next - 1];
+        if let Some(whole) = self.turned.take() {
+            *range = whole;
+        }
+        let within = |key: &Vec<u8>| range.upper.as_ref().is_none_or(|upper| key < upper);
+        if let Some(behind) = equal.upper.filter(within) {
+            range.lower = behind;
+            *next -= 1;
+        }
+    }
+
+    /// Turns round at the last of the entries that are equal to the row in `slot`, the current one, in the first `parts`
+    /// columns: that will be the next row, and [`TableReader::jump_behind`] turns back.
+    pub fn turn_at_last(&mut self, parts: usize, slot: &RowSlot) {
+        let mut equal = self.equal_entries(parts, slot);
+        let State::Ranges { scan, next, reverse } = &mut self.state else { return };
+        self.spare = scan.take();
+        *reverse = true;
+        *next -= 1;
+        let range = &mut self.ranges[*next];
+        if equal.lower < range.lower {
+            equal.lower.clone_from(&range.lower);
+        }
+        equal.upper = match (equal.upper, &range.upper) {
+            (Some(own), Some(upper)) => Some(own.min(upper.clone())),
+            (own, upper) => own.or_else(|| upper.clone()),
+        };
+        self.turned = Some(std::mem::replace(range, equal));
+    }
+
+    /// The range of the entries that are equal to the row in `slot` in the first `parts` columns.
+    fn equal_entries(&self, parts: usize, slot: &RowSlot) -> KeyRange {
+        let index = self.secondary.map(|i| &self.table.indexes[i]).or_else(|| self.table.clustered_index());
+        let mut prefix = Vec::new();
+        for (encoder, part) in
+            index.iter().flat_map(|index| index.encoders.iter().zip(&index.parts)).take(parts)
+        {
+            encoder.encode(slot.get(part.column as u16), &mut prefix);
+        }
+        bounds::whole(prefix)
     }
 
     /// The same for UPDATE under READ COMMITTED: rows that others have locked come as last committed

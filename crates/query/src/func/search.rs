@@ -3,6 +3,7 @@
 use keel_base::{SqlResult, errors};
 use keel_value::types::{Class, Format};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
+use memchr::memmem;
 
 use super::string::too_long;
 use super::{Function, any_nullable, as_64_bits, function, given, int, or_null, text_value, unify};
@@ -54,10 +55,7 @@ fn last_value<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
 
 /// The first place of one octet string in another.
 pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    if what.is_empty() {
-        return Some(0);
-    }
-    text.windows(what.len()).position(|window| window == what)
+    memmem::find(text, what)
 }
 
 fn locate_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -110,32 +108,13 @@ fn position<'f>(
     if from < 1 || from as usize > length + 1 {
         return Ok(Value::Int(0));
     }
-    let found = find_collated(collation, &text, &what, from as usize - 1);
+    let found = collation::find(collation, &text, &what, from as usize - 1);
     Ok(Value::Int(found.map_or(0, |at| at as i64 + 1)))
 }
 
-/// The character at which `what` stands in `text`, not before character `from`, as the collation sees it: as many octets that
-/// compare equal, trailing spaces included, as MariaDB has it.
 /// Whether a text has another within, as a collation sees it.
 pub(crate) fn has(by: CollationId, text: &[u8], what: &[u8]) -> bool {
-    find_collated(by, text, what, 0).is_some()
-}
-
-fn find_collated(by: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
-    let mut rest = &text[collation::substring(by, text, 0, from).len()..];
-    let mut at = from;
-    while what.len() <= rest.len() {
-        if collation::matches(by, &rest[..what.len()], what) {
-            return Some(at);
-        }
-        let step = collation::substring(by, rest, 0, 1).len();
-        if step == 0 {
-            return None;
-        }
-        rest = &rest[step..];
-        at += 1;
-    }
-    None
+    collation::find(by, text, what, 0).is_some()
 }
 
 fn strcmp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

@@ -320,6 +320,43 @@ impl<'p> Runner<'p> {
         Ok(())
     }
 
+    /// Whether rows of the one table that it reads may be left unread ([`Runner::jump_behind`]).
+    pub fn may_jump(&self, session: &Session) -> bool {
+        match self {
+            Runner::Table { reader, .. } => reader.may_jump(session),
+            Runner::Counted { inner, .. } => inner.may_jump(session),
+            _ => false,
+        }
+    }
+
+    /// The next row will be the first that differs from the current one in the first `parts` columns of the index.
+    pub fn jump_behind(&mut self, parts: usize, frame: &FrameBuffer<'_>) {
+        match self {
+            Runner::Table { source, reader } => {
+                reader.jump_behind(parts, &frame.slots[source.slot as usize]);
+            }
+            Runner::Counted { inner, .. } => inner.jump_behind(parts, frame),
+            _ => {}
+        }
+    }
+
+    /// Makes the last row that is equal to the current one in the first `parts` columns of the index the current one.
+    pub fn jump_to_last(
+        &mut self,
+        parts: usize,
+        session: &mut Session,
+        frame: &mut FrameBuffer<'_>,
+    ) -> SqlResult<bool> {
+        match self {
+            Runner::Table { source, reader } => {
+                reader.turn_at_last(parts, &frame.slots[source.slot as usize]);
+            }
+            Runner::Counted { inner, .. } => return inner.jump_to_last(parts, session, frame),
+            _ => return Ok(false),
+        }
+        self.next(session, frame)
+    }
+
     /// The next row, into the frame's slots; false at the end.
     #[inline]
     pub fn next(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {

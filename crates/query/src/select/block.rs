@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::carry::{Carry, stored_type};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
+use super::loose::{Loose, ROWS_BEFORE_JUMP};
 use super::{Limits, RowOutput};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::group::{GroupPlan, Grouper, Rollup};
@@ -48,6 +49,8 @@ pub(crate) struct Block {
     pub row_filter: Vec<Expr>,
     pub source: Source,
     pub group: Option<GroupPlan>,
+    /// What is needed of groups that need not be read whole.
+    pub loose: Option<Loose>,
     /// The group needs its first row only: MIN or MAX over an index's order. The argument must not be NULL.
     pub first_row_of: Option<Expr>,
     /// For each of the aggregates, all MIN or MAX, the rows in an order that has its value first.
@@ -226,12 +229,23 @@ impl Block {
         let mut ahead = vec![RowSlot::Null; frame.slots.len()];
         let mut is_ahead = false;
         let mut more = rows.next(session, frame)?;
+        let loose = self.loose.as_ref().filter(|_| rows.runner.may_jump(session));
         self.finish(session, frame, window, output, |session, frame| {
             while more {
                 if std::mem::take(&mut is_ahead) {
                     std::mem::swap(&mut frame.slots, &mut ahead);
                 }
+                let mut taken = 0;
                 while more && grouper.add_if_same(session, frame)? {
+                    taken += 1;
+                    if let Some(loose) = loose.filter(|_| taken >= ROWS_BEFORE_JUMP)
+                        && loose.has_first(session, frame)?
+                    {
+                        if loose.last && rows.runner.jump_to_last(plan.keys.len(), session, frame)? {
+                            grouper.add_if_same(session, frame)?;
+                        }
+                        rows.runner.jump_behind(plan.keys.len(), frame);
+                    }
                     more = rows.next(session, frame)?;
                 }
                 if more {

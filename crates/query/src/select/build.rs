@@ -14,9 +14,10 @@ use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
 use super::group::{
-    carry_of, check_full_grouping, comes_in_order, group_plan, is_order_of, mark_needed, place_aggregates,
+    carry_of, check_full_grouping, group_plan, is_order_of, mark_needed, ordering_index, place_aggregates,
     place_keys, reads_from,
 };
+use super::loose::Loose;
 use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
@@ -509,8 +510,10 @@ pub(super) fn assemble(
     constants.extend(once);
     row_filter.extend(each);
     let wished = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
-    let by_chance = group.as_ref().is_some_and(|plan| comes_in_order(plan, &joined.source));
+    let by_chance = group.as_ref().is_some_and(|plan| ordering_index(plan, &joined.source).is_some());
     let group = group.map(|plan| GroupPlan { streams: wished || by_chance, ..plan });
+    let loose = group.as_ref().filter(|_| by_chance && row_filter.is_empty());
+    let loose = loose.and_then(|plan| Loose::new(plan, &joined.source));
     let ordered = match &group {
         Some(plan) => joined.ordered && wished || by_chance && is_order_of(plan, &order),
         None => joined.ordered,
@@ -543,6 +546,7 @@ pub(super) fn assemble(
         row_filter,
         source: joined.source,
         group,
+        loose,
         first_row_of,
         extremes,
         having,

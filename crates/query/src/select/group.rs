@@ -8,7 +8,7 @@ use super::carry::{Carry, stored_type};
 use super::from::{self, From};
 use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
-use crate::catalog;
+use crate::catalog::{self, IndexDef};
 use crate::expr::print::AGGREGATE_NAME;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
@@ -152,9 +152,9 @@ pub(super) fn group_plan(
     }
 }
 
-/// Whether rows come in the order of the groups' keys anyway: all of one table, in the order of an index.
-pub(super) fn comes_in_order(plan: &GroupPlan, source: &Source) -> bool {
-    let Source::Table(source) = source else { return false };
+/// The index in whose order rows come, all of one table, if that is the order of the groups' keys.
+pub(super) fn ordering_index<'s>(plan: &GroupPlan, source: &'s Source) -> Option<&'s IndexDef> {
+    let Source::Table(source) = source else { return None };
     let table = &source.table;
     let index = match &*source.path {
         AccessPath::Scan { index: None, reverse: false } => table.clustered_index(),
@@ -162,7 +162,7 @@ pub(super) fn comes_in_order(plan: &GroupPlan, source: &Source) -> bool {
         | AccessPath::Ranges { index, reverse: false, .. } => table.indexes.get(*index),
         _ => None,
     };
-    let Some(index) = index.filter(|_| !plan.rollup) else { return false };
+    let index = index.filter(|_| !plan.rollup)?;
     let matches = |(key, part): (&Expr, &catalog::KeyPart)| {
         // Times that are equal here may be others in UTC.
         let plain = key.ty.kind != TypeKind::Timestamp;
@@ -170,7 +170,7 @@ pub(super) fn comes_in_order(plan: &GroupPlan, source: &Source) -> bool {
         column.is_some_and(|c| c.column as usize == part.column) && part.prefix.is_none() && !part.descending
     };
     let few = !plan.keys.is_empty() && plan.keys.len() <= index.parts.len();
-    few && plan.keys.iter().zip(&index.parts).all(matches)
+    (few && plan.keys.iter().zip(&index.parts).all(matches)).then_some(index)
 }
 
 /// Whether groups in the order of their keys are in this order.

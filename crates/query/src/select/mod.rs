@@ -20,6 +20,7 @@ mod from;
 mod function;
 mod group;
 mod keyed;
+mod loose;
 mod memo;
 mod merge;
 mod metadata;

@@ -397,9 +397,8 @@ impl Parser<'_> {
     }
 
     fn select_alias(&mut self) -> SqlResult<Option<String>> {
-        let given = self.accept_kw(Kw::AS)
-            || self.at(Tok::String)
-            || (self.at_ident() && !self.at_kw(Kw::SOUNDS));
+        let given =
+            self.accept_kw(Kw::AS) || self.at(Tok::String) || (self.at_ident() && !self.at_kw(Kw::SOUNDS));
         if !given {
             return Ok(None);
         }

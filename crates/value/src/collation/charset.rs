@@ -320,6 +320,9 @@ pub(super) fn octets_of(charset: Charset, bytes: &[u8], count: usize) -> usize {
     if charset.max_bytes() == 1 || bytes.len() <= count {
         return bytes.len().min(count);
     }
+    if !charset.is_wide() && bytes[..count].is_ascii() {
+        return count;
+    }
     let mut at = 0;
     for _ in 0..count {
         if at == bytes.len() {

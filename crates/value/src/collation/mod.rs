@@ -324,6 +324,28 @@ pub fn matches(id: CollationId, a: &[u8], b: &[u8]) -> bool {
     a == b || !is_binary(id) && order::compare(&Info { pads: false, ..*id.info() }, a, b).is_eq()
 }
 
+/// The character of `text` at which as many octets as `what` has compare equal to it, trailing spaces included; none before
+/// character `from`.
+pub fn find(id: CollationId, text: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let mut rest = &text[substring(id, text, 0, from).len()..];
+    if let Some(found) = order::find_octets(id.info(), rest, what) {
+        return found.map(|at| from + char_len(id, &rest[..at]));
+    }
+    let mut at = from;
+    while what.len() <= rest.len() {
+        if matches(id, &rest[..what.len()], what) {
+            return Some(at);
+        }
+        let step = substring(id, rest, 0, 1).len();
+        if step == 0 {
+            return None;
+        }
+        rest = &rest[step..];
+        at += 1;
+    }
+    None
+}
+
 /// Feeds a hasher so that strings that compare equal hash alike.
 pub fn hash(id: CollationId, bytes: &[u8], hasher: &mut impl Hasher) {
     order::hash(id.info(), bytes, hasher);

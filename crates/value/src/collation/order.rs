@@ -16,6 +16,8 @@
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
+use memchr::memmem;
+
 use super::{Charset, Info, Weighing, uca, unicode_tables};
 
 /// The weight of a space, tables of octets excepted.
@@ -191,6 +193,41 @@ fn general_weight(code: u32) -> u32 {
         0 => code,
         page => u32::from(unicode_tables::WEIGHTS[usize::from(page) - 1][(code & 0xFF) as usize]),
     }
+}
+
+/// Where `what` stands in `text`, if all its octets are characters of their own, which only their like are equal to; otherwise
+/// None.
+#[allow(clippy::option_option)]
+pub(super) fn find_octets(info: &Info, text: &[u8], what: &[u8]) -> Option<Option<usize>> {
+    let (table, end) = match info.weighing {
+        Weighing::Octets if info.charset.max_bytes() == 1 => return Some(memmem::find(text, what)),
+        _ => weigher(info).octet_weights()?,
+    };
+    // In a wide set an octet may be a part of any character.
+    if info.charset.is_wide() || !(end == 0x100 || info.charset.is_utf8()) {
+        return None;
+    }
+    let Some((first, others)) = what.split_first() else { return Some(Some(0)) };
+    if what.iter().any(|octet| u16::from(*octet) >= end) {
+        return None;
+    }
+    let Some(last_start) = text.len().checked_sub(what.len()) else { return Some(None) };
+    let weight = |octet: &u8| table[usize::from(*octet)];
+    let own = |octet: &u8| u16::from(*octet) < end;
+    let wanted = weight(first);
+    let mut at = 0;
+    while at <= last_start {
+        let Some(next) = text[at..=last_start].iter().position(|octet| weight(octet) == wanted) else {
+            return Some(None);
+        };
+        at += next;
+        let rest = &text[at + 1..at + what.len()];
+        if own(&text[at]) && rest.iter().zip(others).all(|(x, y)| own(x) && weight(x) == weight(y)) {
+            return Some(Some(at));
+        }
+        at += 1;
+    }
+    Some(None)
 }
 
 pub(super) fn compare(info: &Info, a: &[u8], b: &[u8]) -> Ordering {
