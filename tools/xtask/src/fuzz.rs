@@ -4,7 +4,7 @@
 //! promise is printed and lies in `target/fuzz/findings`. Put it into `fuzz/corpus/NAME`, where CI runs it, and mend it.
 //! `--record` adds what was searched to the sums in `docs/engine.md`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -152,6 +152,9 @@ fn search_one(
     searched.hours = (children_seconds() - before) / 3600.0;
     searched.findings = u64::from(!status.success());
     if search.record {
+        // Searches side by side add to the same sums.
+        let lock = File::create(scratch.join("record.lock")).map_err(|error| error.to_string())?;
+        lock.lock().map_err(|error| error.to_string())?;
         let path = root.join(DOCUMENT);
         let document = fs::read_to_string(&path).map_err(|error| format!("{DOCUMENT}: {error}"))?;
         fs::write(&path, recorded(&document, name, &searched)).map_err(|error| error.to_string())?;
