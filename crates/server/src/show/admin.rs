@@ -168,7 +168,7 @@ pub fn state_of(activity: &Activity) -> &'static str {
         Some(WaitEvent::MetadataLock) => "Waiting for table metadata lock",
         Some(WaitEvent::BackupLock) => "Waiting for backup lock",
         Some(WaitEvent::UserLock) => "User lock",
-        Some(WaitEvent::LogFlush) => "Commit",
+        Some(WaitEvent::LogFlush | WaitEvent::LogWrite) => "Commit",
         Some(WaitEvent::Sleep) => "User sleep",
         Some(WaitEvent::NetWrite) => "Writing to net",
         _ => stage_of(&activity.text),

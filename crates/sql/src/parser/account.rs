@@ -18,7 +18,7 @@ impl Parser<'_> {
             }
             return Ok(if kw == Kw::CURRENT_USER { Account::CurrentUser } else { Account::CurrentRole });
         }
-        let user = self.ident_or_text()?;
+        let user = self.name_or_text()?;
         let at = self.peek();
         if !self.accept(Tok::At) {
             return Ok(Account::User { user, host: "%".to_owned() });
@@ -41,7 +41,7 @@ impl Parser<'_> {
     /// A role, CURRENT_ROLE.
     pub(super) fn role_name(&mut self) -> SqlResult<RoleName> {
         if !self.accept_kw(Kw::CURRENT_ROLE) {
-            return Ok(RoleName::Named(self.ident_or_text()?));
+            return Ok(RoleName::Named(self.name_or_text()?));
         }
         if self.accept(Tok::LParen) {
             self.expect(Tok::RParen)?;
@@ -90,7 +90,7 @@ impl Parser<'_> {
     }
 
     fn auth_plugin(&mut self) -> SqlResult<AuthSpec> {
-        let name = self.ident_or_text()?;
+        let name = self.name_or_text()?;
         let said = self.accept_any(&[Kw::USING, Kw::AS]).is_some();
         let using = if said { Some(self.password_value()?) } else { None };
         Ok(AuthSpec::Plugin { name, using })

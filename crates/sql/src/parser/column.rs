@@ -42,7 +42,7 @@ impl Parser<'_> {
 
     /// The name of a character set, or of a collation where `binary` is one too.
     pub(super) fn charset_or_collation(&mut self) -> SqlResult<String> {
-        if self.accept_kw(Kw::BINARY) { Ok("binary".to_owned()) } else { self.ident_or_text() }
+        if self.accept_kw(Kw::BINARY) { Ok("binary".to_owned()) } else { self.name_or_text() }
     }
 
     /// `(n)`.

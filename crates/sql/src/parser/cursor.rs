@@ -233,6 +233,13 @@ impl Parser<'_> {
         if self.at(Tok::String) { Ok(self.string()?.to_text()) } else { self.ident() }
     }
 
+    /// The name of an account, a collation and their like: the string ends at its first NUL.
+    pub(super) fn name_or_text(&mut self) -> SqlResult<String> {
+        let mut name = self.ident_or_text()?;
+        name.truncate(name.find('\0').unwrap_or(name.len()));
+        Ok(name)
+    }
+
     /// `db.name` or `name`.
     pub(super) fn object_name(&mut self) -> SqlResult<ObjectName> {
         if self.accept(Tok::Dot) {

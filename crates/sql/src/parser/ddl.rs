@@ -382,7 +382,7 @@ impl Parser<'_> {
         Ok(Some(match kw {
             Kw::ENGINE | Kw::TYPE => {
                 self.accept(Tok::Eq);
-                TableOption::Engine(self.ident_or_text()?)
+                TableOption::Engine(self.name_or_text()?)
             }
             Kw::AUTO_INCREMENT => {
                 self.accept(Tok::Eq);

@@ -281,7 +281,7 @@ impl Parser<'_> {
         let mut length = 0;
         while self.accept_kw(Kw::COLLATE) {
             self.chain(&mut length)?;
-            expr = Expr::Collate { expr: Box::new(expr), collation: self.ident_or_text()? };
+            expr = Expr::Collate { expr: Box::new(expr), collation: self.name_or_text()? };
         }
         Ok(expr)
     }

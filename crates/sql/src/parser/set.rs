@@ -15,7 +15,7 @@ impl Parser<'_> {
             return self.set_statement_for();
         }
         if self.accept_kw(Kw::ROLE) {
-            return Ok(Statement::Set(vec![SetItem::Role(self.ident_or_text()?)]));
+            return Ok(Statement::Set(vec![SetItem::Role(self.name_or_text()?)]));
         }
         if self.accept_then(Kw::DEFAULT, &[Kw::ROLE])? {
             return self.set_default_role();

@@ -215,7 +215,7 @@ impl Parser<'_> {
     }
 
     fn show_engine(&mut self) -> SqlResult<ShowKind> {
-        let engine = if self.accept_kw(Kw::ALL) { None } else { Some(self.ident_or_text()?) };
+        let engine = if self.accept_kw(Kw::ALL) { None } else { Some(self.name_or_text()?) };
         let what = self.expect_any(&[Kw::STATUS, Kw::MUTEX, Kw::LOGS])?;
         let json = what == Kw::STATUS && self.at_kw(Kw::FORMAT) && self.engine_format()?;
         Ok(ShowKind::Engine { engine, what: what.name().to_owned(), json })

@@ -420,7 +420,7 @@ impl Printer {
         self.ident(&variable.name);
     }
 
-    fn octets(&mut self, octets: &[u8], quoted: bool, charset: &Option<String>) {
+    pub(super) fn octets(&mut self, octets: &[u8], quoted: bool, charset: &Option<String>) {
         self.introducer(charset);
         self.flag(charset.is_some(), " ");
         self.word(match (quoted, self.view) {

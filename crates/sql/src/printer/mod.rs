@@ -141,8 +141,12 @@ impl Printer {
         self.out.push('\'');
     }
 
+    /// A text; octets that are none, which only come from `x'...'`, are printed as they came.
     fn text(&mut self, text: &ByteStr) {
-        self.string(text);
+        match std::str::from_utf8(text) {
+            Ok(_) => self.string(text),
+            Err(_) => self.octets(text, true, &None),
+        }
     }
 
     fn object(&mut self, name: &ObjectName) {

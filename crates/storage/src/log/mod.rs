@@ -9,7 +9,7 @@
 //!    marks: completeness is trivial.
 //! 2. A page that becomes dirty enters the dirty queue under the same mutex: the queue is sorted by first redo, and its
 //!    head bounds the checkpoint.
-//! 3. `written` and `durable` move only forward, and only by the writer.
+//! 3. `written` moves only forward, and only by who holds the device; `durable` too, and by who holds `syncing`.
 //! 4. After a failed write or sync the log is dead for good: no waiter is ever told that its group is durable.
 //!
 //! Appending needs no fiber and may happen under latches; everything named `wait_` parks and needs none held. A crash
@@ -34,6 +34,7 @@ use crate::store::Durability;
 use record::{records_crc, seal_group};
 use segments::Segments;
 
+use writer::Device;
 pub use writer::run_writer;
 
 /// The first LSN of a store; 0 means none.
@@ -116,6 +117,13 @@ pub struct Log {
     wanted_durable: AtomicU64,
     writer_sleeps: AtomicBool,
     writer: Mutex<Option<Fiber>>,
+    /// Held while the log is written; None until the service has begun.
+    device: FiberMutex<Option<Device>>,
+    /// Held while written log is made durable, behind `device` where both are. One at a time: of two syncs of a file the kernel
+    /// tells only one that a write has failed.
+    syncing: FiberMutex<()>,
+    /// End of what is written, and where the last group before it begins.
+    last_written: Mutex<(u64, u64)>,
     /// The page flusher.
     pub flusher: Bell,
     /// The housekeeper of the files.
@@ -171,6 +179,9 @@ impl Log {
             wanted_durable: AtomicU64::new(0),
             writer_sleeps: AtomicBool::new(false),
             writer: Mutex::new(None),
+            device: FiberMutex::new(None),
+            syncing: FiberMutex::new(()),
+            last_written: Mutex::new((end, end)),
             flusher: Bell::default(),
             housekeeper: Bell::default(),
             provided: AtomicU64::new(0),
@@ -194,6 +205,7 @@ impl Log {
         a.last_crc = last_crc;
         a.last_start = last_start;
         self.durable_start.store(last_start, SeqCst);
+        *self.last_written.lock() = (lsn, last_start);
         for mark in [&self.appended, &self.written, &self.durable] {
             mark.store(lsn, SeqCst);
         }
@@ -203,6 +215,11 @@ impl Log {
     #[inline]
     pub fn appended(&self) -> u64 {
         self.appended.load(Acquire)
+    }
+
+    /// End of the stream as the operating system has it.
+    fn written(&self) -> u64 {
+        self.written.load(Acquire)
     }
 
     /// Durable end of the stream.
@@ -348,7 +365,7 @@ impl Log {
         // The others may have moved past this end by the time they are looked at: then there is room.
         let appended = self.appended.load(Acquire);
         appended + self.margin() < self.provided.load(Acquire)
-            && appended.saturating_sub(self.written.load(Acquire)) < self.buffered_max
+            && appended.saturating_sub(self.written()) < self.buffered_max
             && appended.saturating_sub(self.checkpoint.load(Acquire))
                 < self.capacity() / 100 * AGE_MAX_PERCENT
     }
@@ -424,14 +441,17 @@ impl Log {
 
     /// Waits until the stream is handed to the operating system up to `lsn`.
     pub fn wait_written(&self, lsn: u64) -> StoreResult<()> {
-        if self.written.load(Acquire) >= lsn {
+        if self.written() >= lsn {
             return Ok(());
         }
         self.wait(lsn, false)
     }
 
     fn wait(&self, lsn: u64, durable: bool) -> StoreResult<()> {
-        let reached = || if durable { self.durable() } else { self.written.load(Acquire) } >= lsn;
+        let reached = || if durable { self.durable() } else { self.written() } >= lsn;
+        if self.write_alone(lsn, durable)? {
+            return Ok(());
+        }
         let mut waiters = self.waiters.lock();
         // The writer moves its mark before it looks for waiters under this mutex: no wake-up is lost.
         if reached() {
@@ -453,16 +473,64 @@ impl Log {
         Ok(())
     }
 
+    /// Writes up to `lsn` if nobody else writes; false if somebody does.
+    fn write_alone(&self, lsn: u64, durable: bool) -> StoreResult<bool> {
+        let Some(mut device) = self.device.try_lock() else { return Ok(false) };
+        if self.is_failed() {
+            return Err(StoreError::LogFailed);
+        }
+        let Some(writing) = &mut *device else { return Ok(false) };
+        let relaxed = self.durability() != Durability::Commit;
+        let mut done = writing.write_pending(self, durable && !relaxed);
+        drop(device);
+        if durable && done.is_ok() {
+            done = self.sync_written(lsn);
+        }
+        done.map(|()| true).map_err(|error| {
+            self.fail(error.to_string());
+            StoreError::LogFailed
+        })
+    }
+
+    /// Makes durable what is written, unless it is so up to `lsn`. Waits.
+    fn sync_written(&self, lsn: u64) -> StoreResult<()> {
+        if self.durable() >= lsn {
+            return Ok(());
+        }
+        let _one = self.syncing.lock_for(WaitEvent::LogFlush);
+        let (end, last_start) = *self.last_written.lock();
+        let mut at = self.durable();
+        while at < end {
+            let file = self.segments.cached(at)?;
+            file.sync_data().map_err(|e| StoreError::io("redo", at, "sync", e))?;
+            at = (at / self.segments.bytes + 1) * self.segments.bytes;
+        }
+        if self.is_failed() {
+            return Err(StoreError::LogFailed);
+        }
+        self.advance(end, end, last_start);
+        Ok(())
+    }
+
+    /// Whether somebody waits for more than there is.
+    fn is_wanted(&self) -> bool {
+        self.wanted_durable.load(SeqCst) > self.durable() || self.wanted_written.load(SeqCst) > self.written()
+    }
+
     /// Moves the marks and wakes whom they satisfy. `last_start` is where the last group before `written` begins.
     fn advance(&self, written: u64, durable: u64, last_start: u64) {
         if durable == written {
             self.durable_start.fetch_max(last_start, SeqCst);
         }
+        {
+            let mut last = self.last_written.lock();
+            *last = (written, last_start).max(*last);
+        }
         self.written.fetch_max(written, SeqCst);
         self.durable.fetch_max(durable, SeqCst);
         let mut fibers = Vec::new();
         self.waiters.lock().retain(|w| {
-            let reached = if w.durable { durable } else { written } >= w.lsn;
+            let reached = if w.durable { self.durable() } else { self.written() } >= w.lsn;
             if reached {
                 fibers.push(w.fiber);
             }

@@ -30,6 +30,8 @@ pub struct Segments {
     pub bytes: u64,
     direct: bool,
     open: Mutex<BTreeMap<u64, File>>,
+    /// The same files for writes into the page cache, opened when first asked for.
+    cached: Mutex<BTreeMap<u64, File>>,
     /// Held while files are made or renamed: the writer and the housekeeper may both find one missing.
     making: FiberMutex<()>,
 }
@@ -51,6 +53,7 @@ impl Segments {
             bytes,
             direct,
             open: Mutex::default(),
+            cached: Mutex::default(),
             making: FiberMutex::new(()),
         };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
@@ -89,6 +92,7 @@ impl Segments {
             bytes,
             direct: true,
             open: Mutex::default(),
+            cached: Mutex::default(),
             making: FiberMutex::new(()),
         };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
@@ -118,6 +122,22 @@ impl Segments {
     /// The file that holds `lsn`.
     pub fn file(&self, lsn: u64) -> Option<File> {
         self.open.lock().get(&(lsn / self.bytes)).cloned()
+    }
+
+    /// The file that holds `lsn`, for writes into the page cache and their sync; waits.
+    pub fn cached(&self, lsn: u64) -> StoreResult<File> {
+        let number = lsn / self.bytes;
+        let Some(file) = self.file(lsn) else { return Err(StoreError::LogFailed) };
+        if !file.is_direct() {
+            return Ok(file);
+        }
+        if let Some(file) = self.cached.lock().get(&number) {
+            return Ok(file.clone());
+        }
+        let file = File::open(&self.dir.join(name(number)), &OpenOptions::writing())
+            .map_err(|e| StoreError::io(&name(number), 0, "open", e))?
+            .with_event(WaitEvent::LogWrite);
+        Ok(self.cached.lock().entry(number).or_insert(file).clone())
     }
 
     /// End of the last file in the unbroken row that holds `lsn`.
@@ -187,6 +207,7 @@ impl Segments {
                 }
                 let next = open.last_key_value().map_or(0, |(n, _)| n + 1).max(oldest_needed);
                 open.remove(&old);
+                self.cached.lock().remove(&old);
                 (old, next, open.len() + 1)
             };
             let fail = |op: &'static str| move |e| StoreError::io(&name(old), 0, op, e);
@@ -213,6 +234,7 @@ impl Segments {
                     return Ok(());
                 }
                 open.remove(&last);
+                self.cached.lock().remove(&last);
                 last
             };
             fs::remove_file(&self.dir.join(name(last)))

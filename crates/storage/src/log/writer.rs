@@ -1,12 +1,16 @@
-//! The service that writes the log. While one batch is on its way to the device, the next one forms in memory: group
-//! commit by arrival, without timers.
+//! Who writes the log: whoever waits first for its own commit while nobody writes, or the service. While one batch is on its
+//! way to the device, the next one forms in memory, which is the service's: group commit by arrival, without timers.
+//!
+//! A lone client so waits for its device alone, not for two changes of thread. Log that has to be durable goes around the
+//! page cache in durable writes. Under relaxed durability it goes into the page cache, which costs a copy, and a sync follows
+//! that keeps nobody else from writing. The two never mix: there are durable writes only while nothing is unsynced.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 use keel_runtime::fiber;
-use keel_runtime::fs::{AlignedBuf, Sync};
+use keel_runtime::fs::{AlignedBuf, File, Sync};
 use keel_runtime::time;
 use keel_runtime::wait::WaitEvent;
 
@@ -42,7 +46,7 @@ impl Tail {
         Ok(Tail { buffer, start, len })
     }
 
-    /// Writes `bytes` of the stream behind what is written.
+    /// Writes `bytes` of the stream behind what is written: durably, or into the page cache.
     fn write(&mut self, log: &Log, mut bytes: &[u8], sync: Sync) -> StoreResult<()> {
         while !bytes.is_empty() {
             let in_segment = log.segments.bytes - self.start % log.segments.bytes;
@@ -59,7 +63,7 @@ impl Tail {
     fn write_chunk(&mut self, log: &Log, sync: Sync) -> StoreResult<()> {
         let whole = self.len.next_multiple_of(BLOCK);
         self.buffer[self.len..whole].fill(0);
-        let file = wait_for_segment(log, self.start)?;
+        let file = wait_for_segment(log, self.start, sync)?;
         let offset = self.start % log.segments.bytes;
         file.write_at(&self.buffer[..whole], offset, sync)
             .map_err(|e| StoreError::io("redo", self.start, "write", e))?;
@@ -77,11 +81,37 @@ impl Tail {
 }
 
 /// The file for `lsn`; normally made ahead by the housekeeper, else made here while writers wait.
-fn wait_for_segment(log: &Log, lsn: u64) -> StoreResult<keel_runtime::fs::File> {
+fn wait_for_segment(log: &Log, lsn: u64, sync: Sync) -> StoreResult<File> {
     if log.segments.file(lsn).is_none() {
         log.segments.provide(lsn, 0)?;
     }
-    log.segments.file(lsn).ok_or(StoreError::LogFailed)
+    match sync {
+        Sync::Data => log.segments.file(lsn).ok_or(StoreError::LogFailed),
+        Sync::None => log.segments.cached(lsn),
+    }
+}
+
+/// The end of the log on the device, for one fiber at a time.
+pub(super) struct Device {
+    tail: Tail,
+    batch: Vec<u8>,
+}
+
+impl Device {
+    fn at_end(log: &Log) -> StoreResult<Device> {
+        Ok(Device { tail: Tail::load(log, log.durable())?, batch: Vec::with_capacity(CHUNK) })
+    }
+
+    /// Writes all that is pending; if `durable`, it is so on return.
+    pub(super) fn write_pending(&mut self, log: &Log, durable: bool) -> StoreResult<()> {
+        let (end, last_start) = take_batch(log, &mut self.batch);
+        let at_once = durable && log.written() == log.durable();
+        self.tail.write(log, &self.batch, if at_once { Sync::Data } else { Sync::None })?;
+        self.batch.clear();
+        self.batch.shrink_to(2 * CHUNK);
+        log.advance(end, if at_once { end } else { 0 }, last_start);
+        if durable { log.sync_written(end) } else { Ok(()) }
+    }
 }
 
 /// Runs until [`Log::stop`] or a failure, which it records.
@@ -95,51 +125,45 @@ pub fn run_writer(log: &Arc<Log>) {
 }
 
 fn write_loop(log: &Log) -> StoreResult<()> {
-    let mut tail = Tail::load(log, log.durable())?;
-    let mut batch: Vec<u8> = Vec::with_capacity(CHUNK);
+    *log.device.lock() = Some(Device::at_end(log)?);
     let mut sync_at = None;
     loop {
-        let due = sync_at.is_some_and(|t| time::now() >= t);
-        let sync = due || log.wanted_durable.load(SeqCst) > log.durable();
-        let write = sync || log.wanted_written.load(SeqCst) > log.written.load(SeqCst);
-        if !write {
-            if log.stop.load(SeqCst) {
-                return Ok(());
-            }
-            if sync_at.is_none() && log.durable() < log.appended() {
-                sync_at = Some(time::now() + LAZY_INTERVAL);
-            }
-            sleep(log, sync_at.unwrap_or(time::now() + LAZY_INTERVAL));
-            continue;
+        write_wanted(log, &mut sync_at)?;
+        if log.stop.load(SeqCst) && !log.is_wanted() {
+            return Ok(());
         }
-        let (end, last_start) = take_batch(log, &mut batch);
-        write_batch(log, &mut tail, &batch, sync)?;
-        log.advance(end, if sync { end } else { 0 }, last_start);
-        batch.clear();
-        batch.shrink_to(2 * CHUNK);
-        sync_at = match sync {
-            true => None,
-            false => sync_at.or_else(|| Some(time::now() + LAZY_INTERVAL)),
-        };
+        if log.durable() >= log.appended() {
+            sync_at = None;
+        } else if sync_at.is_none() {
+            sync_at = Some(time::now() + LAZY_INTERVAL);
+        }
+        sleep(log, sync_at.unwrap_or(time::now() + LAZY_INTERVAL));
     }
 }
 
-/// Writes one batch; unsynced writes of before are covered by an explicit sync.
-fn write_batch(log: &Log, tail: &mut Tail, batch: &[u8], sync: bool) -> StoreResult<()> {
-    let behind = log.written.load(SeqCst) > log.durable();
-    if !sync {
-        return tail.write(log, batch, Sync::None);
-    }
-    let from = log.durable();
-    tail.write(log, batch, Sync::Data)?;
-    if !behind {
-        return Ok(());
-    }
-    let mut at = from;
-    while at < log.written.load(SeqCst) {
-        let file = log.segments.file(at).ok_or(StoreError::LogFailed)?;
-        file.sync_data().map_err(|e| StoreError::io("redo", at, "sync", e))?;
-        at = (at / log.segments.bytes + 1) * log.segments.bytes;
+/// Writes and syncs while somebody waits for it, or it is time.
+fn write_wanted(log: &Log, sync_at: &mut Option<time::Instant>) -> StoreResult<()> {
+    let is_due = |at: &Option<time::Instant>| at.is_some_and(|at| time::now() >= at);
+    while log.is_wanted() || is_due(sync_at) {
+        let mut device = log.device.lock_for(WaitEvent::LogWrite);
+        if log.is_failed() {
+            return Err(StoreError::LogFailed);
+        }
+        let due = is_due(sync_at);
+        // Another fiber may have written meanwhile what was asked for.
+        if !due && !log.is_wanted() {
+            return Ok(());
+        }
+        let sync = due || log.wanted_durable.load(SeqCst) > log.durable();
+        let relaxed = log.durability() != Durability::Commit;
+        device.as_mut().expect("since the start").write_pending(log, sync && !relaxed)?;
+        drop(device);
+        if sync && relaxed {
+            log.sync_written(log.written())?;
+        }
+        if sync {
+            *sync_at = None;
+        }
     }
     Ok(())
 }
@@ -154,9 +178,7 @@ fn take_batch(log: &Log, batch: &mut Vec<u8>) -> (u64, u64) {
 
 fn sleep(log: &Log, until: time::Instant) {
     log.writer_sleeps.store(true, SeqCst);
-    let asked = log.wanted_durable.load(SeqCst) > log.durable()
-        || log.wanted_written.load(SeqCst) > log.written.load(SeqCst)
-        || log.stop.load(SeqCst);
+    let asked = log.is_wanted() || log.stop.load(SeqCst);
     if !asked {
         let event = if log.durability() == Durability::Commit { WaitEvent::Idle } else { WaitEvent::Sleep };
         fiber::park_until(event, until);

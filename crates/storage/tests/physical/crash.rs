@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use keel_runtime::fs::{File, OpenOptions, Sync};
 use keel_runtime::sim::{self, Disk, Outcome};
-use keel_storage::store::{Store, StoreConfig};
+use keel_storage::store::{Durability, Store, StoreConfig};
 use parking_lot::Mutex;
 
 use crate::support::*;
@@ -20,6 +20,8 @@ pub struct Progress {
     durable: usize,
     created: bool,
 }
+
+const DURABILITIES: [Durability; 3] = [Durability::Commit, Durability::WriteEachCommit, Durability::Lazy];
 
 /// Runs `count` random operations on top of `progress`, waiting for durability now and then.
 pub fn work(config: StoreConfig, progress: &Mutex<Progress>, count: usize) {
@@ -41,6 +43,17 @@ pub fn work_in(store: &Store, progress: &Mutex<Progress>, count: usize) {
         if below(3) == 0 {
             store.wait_durable(keel_base::Lsn(end)).expect("durable");
             progress.lock().durable = issued;
+        }
+        // What commits wait for changes under way; only the strictest keeps what it has acknowledged.
+        if below(30) == 0 {
+            store.set_durability(DURABILITIES[below(3) as usize]);
+        }
+        if below(3) == 0 {
+            let kept = store.durability() == Durability::Commit;
+            store.wait_commit(keel_base::Lsn(end)).expect("acknowledged");
+            if kept {
+                progress.lock().durable = issued;
+            }
         }
         if below(200) == 0 {
             store.checkpoint().expect("checkpoint");

@@ -29,10 +29,12 @@ fn set(n: u64) -> Op {
 
 #[test]
 fn a_failed_log_write_ends_the_store() {
-    for kind in [Fault::Write, Fault::Sync] {
+    let durabilities = [Durability::Commit, Durability::WriteEachCommit, Durability::Lazy];
+    for (kind, durability) in [Fault::Write, Fault::Sync].iter().flat_map(|k| durabilities.map(|d| (*k, d))) {
         in_world(|| {
             let store = open(tiny());
             let tree = store.create_tree(TREE).expect("created");
+            store.set_durability(durability);
             let end = put(1).run(&store, &tree).expect("done");
             store.wait_durable(keel_base::Lsn(end)).expect("durable");
             sim::fail_next(kind, "redo.", EIO, 0);
