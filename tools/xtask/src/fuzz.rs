@@ -176,7 +176,7 @@ fn search_once(
     let mut child = Command::new(binary)
         .arg(format!("-max_total_time={}", seconds.max(1)))
         .arg(format!("-artifact_prefix={}/{name}-", findings.display()))
-        .args(["-rss_limit_mb=4096", "-timeout=60", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"])
+        .args(["-rss_limit_mb=4096", "-timeout=300", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"])
         .arg(corpus)
         .env("KEEL_FUZZ_TARGET", name)
         .stdin(Stdio::null())

@@ -117,10 +117,7 @@ impl Printer {
             self.parens(|printer| {
                 printer.list(&load.targets, |printer, target| match target {
                     LoadTarget::Column(column) => printer.column(column),
-                    LoadTarget::UserVar(name) => {
-                        printer.out.push('@');
-                        printer.ident(name);
-                    }
+                    LoadTarget::UserVar(name) => printer.user_var(name),
                 });
             });
         }

@@ -402,9 +402,10 @@ impl Printer {
         self.expr(second, 0);
     }
 
-    fn user_var(&mut self, name: &str) {
+    /// In quotes where it has a NUL, which no other name may have.
+    pub(super) fn user_var(&mut self, name: &str) {
         self.out.push('@');
-        self.ident(name);
+        if name.contains('\0') { self.string(name.as_bytes()) } else { self.ident(name) }
     }
 
     fn sys_var(&mut self, variable: &SysVar) {

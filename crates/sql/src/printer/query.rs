@@ -199,10 +199,7 @@ impl Printer {
         self.word(" into ");
         match into {
             SelectInto::Variables(targets) => self.list(targets, |printer, target| match target {
-                IntoTarget::UserVar(name) => {
-                    printer.out.push('@');
-                    printer.ident(name);
-                }
+                IntoTarget::UserVar(name) => printer.user_var(name),
                 IntoTarget::Local(name) => printer.ident(name),
             }),
             SelectInto::Dumpfile(file) => {
