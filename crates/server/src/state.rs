@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use keel_query::Database;
+use keel_query::admission::Room;
 use keel_query::catalog::TableDef;
 use keel_runtime::sync::{Event, Semaphore};
 use keel_runtime::time::{self, Instant};
@@ -12,7 +13,6 @@ use keel_storage::Engine;
 use keel_value::Value;
 use parking_lot::Mutex;
 
-use crate::admission::Room;
 use crate::counters::Counters;
 use crate::logs::Logs;
 use crate::memory::Keeper;
