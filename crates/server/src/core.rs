@@ -15,6 +15,7 @@ use keel_wire::reply::StateChange;
 
 use crate::counters::Counter;
 use crate::memory;
+use crate::monitor::foreign;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::session::Tally;
@@ -249,6 +250,7 @@ impl Core {
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
         self.sql.push_error(error);
+        foreign::note(&self.state, &self.client, error);
     }
 
     /// Makes `name` the default database.
