@@ -11,6 +11,7 @@
 
 pub mod access;
 pub mod account;
+pub mod admission;
 pub mod aggregate;
 pub mod bind;
 mod cache;

@@ -129,6 +129,8 @@ impl From<u64> for Room {
 /// What one operator or session may use; gives back what it took when dropped.
 pub struct Allowance {
     host: Arc<dyn Host>,
+    /// What nothing was taken for.
+    start: u64,
     granted: u64,
     wanted: u64,
     room: Room,
@@ -140,13 +142,22 @@ impl Allowance {
         let room = room.into();
         // Nothing is taken from others below the start.
         let granted = START_BYTES.min(room.session);
-        Allowance { host, granted, wanted: room.memory.min(room.session), room }
+        Allowance { host, start: granted, granted, wanted: room.memory.min(room.session), room }
+    }
+
+    /// An allowance for the end of one of `parts` files that an operator writes side by side: all of them together start
+    /// with what an operator has, and each may take as much as one.
+    pub fn of_file(&self, parts: usize) -> Allowance {
+        let start = START_BYTES / parts.max(1) as u64;
+        let room = Room { memory: 0, ..self.room };
+        Allowance { host: self.host.clone(), start, granted: start, wanted: START_BYTES, room }
     }
 
     /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
     pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
         host.work_memory().take(bytes).then(|| Allowance {
             host,
+            start: START_BYTES,
             granted: START_BYTES + bytes,
             wanted: 0,
             room: Room::from(0),
@@ -200,11 +211,6 @@ impl Allowance {
         self.room.memory == 0
     }
 
-    /// The same room for what is kept in files alone.
-    pub fn room_of_files(&self) -> Room {
-        Room { memory: 0, ..self.room }
-    }
-
     /// The server, which says where temporary files go.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
@@ -224,8 +230,9 @@ impl std::fmt::Debug for Allowance {
 
 impl Drop for Allowance {
     fn drop(&mut self) {
-        if self.granted > START_BYTES {
-            self.host.work_memory().taken.fetch_sub(self.granted - START_BYTES, Ordering::Relaxed);
+        let taken = self.granted - self.start;
+        if taken != 0 {
+            self.host.work_memory().taken.fetch_sub(taken, Ordering::Relaxed);
         }
     }
 }

@@ -15,6 +15,7 @@ use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value, decimal};
 
 use crate::account::Access;
+use crate::admission::{LONG_VALUE, LongValues};
 use crate::aggregate::AggregateCall;
 use crate::func::locale::Locale;
 use crate::host::Host;
@@ -547,6 +548,8 @@ pub struct Session {
     pub running: Arc<Running>,
     /// What its transactions know it by.
     pub owner: Option<Arc<Owner>>,
+    /// Room for its long values; none in a session without a server.
+    pub long_values: Option<Arc<LongValues>>,
     /// The client sends its files where it is asked for them.
     pub sends_files: bool,
     /// The server around.
@@ -619,6 +622,7 @@ impl Session {
             interrupt: Arc::default(),
             running: Arc::default(),
             owner: None,
+            long_values: None,
             sends_files: false,
             host,
             current_row: 1,
@@ -832,6 +836,23 @@ impl Session {
             || self.read_lock.is_held()
             || !self.user_locks.is_empty()
             || self.txn.as_ref().is_some_and(Txn::holds_locks)
+    }
+
+    /// Gives back the room that the ended statement's long values had.
+    pub fn end_long_values(&self) {
+        if let Some(values) = &self.long_values {
+            values.end();
+        }
+    }
+
+    /// Waits for room for a value of so many octets, where that is long. Asked before memory is taken for it.
+    pub(crate) fn hold_long(&self, bytes: u64) -> SqlResult<()> {
+        let admitted =
+            |values: &Arc<LongValues>| bytes < LONG_VALUE || values.admit(bytes, self.holds_locks());
+        match self.long_values.as_ref().is_none_or(admitted) {
+            true => Ok(()),
+            false => self.check_interrupt().and(Err(errors::query_interrupted())),
+        }
     }
 
     /// Whether the open transaction, or else the next one, may not write.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::account::see::{self, Denied};
+use keel_query::admission::Share;
 use keel_query::{Collect, InterruptState, Session, UserVariable};
 use keel_runtime::time;
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
@@ -12,9 +13,9 @@ use keel_value::{SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
-use crate::admission::Share;
 use crate::counters::Counter;
 use crate::memory;
+use crate::monitor::foreign;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::session::Tally;
@@ -112,6 +113,12 @@ impl Core {
             return Ok(());
         }
         self.sql.check_interrupt().and(Err(errors::query_interrupted()))
+    }
+
+    /// Gives back what the ended statement had of rooms.
+    pub fn end_rooms(&mut self) {
+        self.text_room = None;
+        self.sql.end_long_values();
     }
 
     /// One of the session's variables.
@@ -243,6 +250,7 @@ impl Core {
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
         self.sql.push_error(error);
+        foreign::note(&self.state, &self.client, error);
     }
 
     /// Makes `name` the default database.

@@ -10,7 +10,6 @@
 //! 3. A client's mistakes end in an error packet or a closed connection, never in a panic or another session's wait.
 #![forbid(unsafe_code)]
 
-pub mod admission;
 pub mod core;
 pub mod counters;
 pub mod host;

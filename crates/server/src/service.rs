@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::errors;
+use keel_query::admission::LongValues;
 use keel_query::{Host, Session};
 use keel_runtime::net::{Connection, Peer, Service};
 use keel_runtime::system;
@@ -54,6 +55,9 @@ impl SqlService {
             compressed: AtomicBool::new(false),
         });
         sql.owner = Some(client.owner.clone());
+        let values = Arc::new(LongValues::new(self.state.long_packets.clone(), sql.interrupt.clone()));
+        sql.long_values = Some(values.clone());
+        client.owner.set_admission(Box::new(move |bytes, urgent| values.admit(bytes, urgent)));
         self.state.registry.add(client.clone());
         let core = Core {
             state: self.state.clone(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use keel_query::Database;
+use keel_query::admission::Room;
 use keel_query::catalog::TableDef;
 use keel_runtime::sync::{Event, Semaphore};
 use keel_runtime::time::{self, Instant};
@@ -12,12 +13,12 @@ use keel_storage::Engine;
 use keel_value::Value;
 use parking_lot::Mutex;
 
-use crate::admission::Room;
 use crate::counters::Counters;
 use crate::logs::Logs;
 use crate::memory::Keeper;
 use crate::monitor::deadlocks::Deadlocks;
 use crate::monitor::figures::LastReport;
+use crate::monitor::foreign::LastForeignKeyError;
 use crate::monitor::history;
 use crate::monitor::names::Names;
 use crate::options::lines::Given;
@@ -58,6 +59,8 @@ pub struct ServerState {
     pub long_packets: Arc<Room>,
     /// The deadlocks of late.
     pub deadlocks: Deadlocks,
+    /// The last statement that failed for a foreign key.
+    pub foreign_key_error: LastForeignKeyError,
     /// What the trees of tables are called.
     pub names: Names,
     /// Room for the statements of open transactions.
@@ -103,6 +106,7 @@ impl ServerState {
             long_texts: Arc::new(Room::new(0, 0)),
             long_packets: Arc::new(Room::new(0, 0)),
             deadlocks: Deadlocks::default(),
+            foreign_key_error: LastForeignKeyError::default(),
             names: Names::default(),
             histories: Arc::default(),
             last_report: Mutex::default(),

@@ -11,7 +11,7 @@ use keel_runtime::net::Connection;
 use keel_wire::packet::{HEADER_BYTES, PAYLOAD_MAX};
 
 /// Octets given at once.
-const PIECE_BYTES: usize = 128 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 
 /// Where the file stands.
 #[derive(Default)]

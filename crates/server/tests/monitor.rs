@@ -446,10 +446,49 @@ fn the_report_reads_as_innodbs_to_what_reads_those() {
     running.stop();
 }
 
+/// A table whose rows name those of another, and the statement that cannot.
+fn fail_for_a_foreign_key(client: &mut Client) -> &'static str {
+    for sql in [
+        "CREATE TABLE test.parent (id INT PRIMARY KEY)",
+        "CREATE TABLE test.child (id INT PRIMARY KEY, p INT, CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id))",
+    ] {
+        client.query(sql).unwrap();
+    }
+    let sql = "INSERT INTO test.child VALUES (1, 9)";
+    assert_eq!(code(client.query(sql)), 1452);
+    sql
+}
+
+#[test]
+fn the_last_foreign_key_that_failed_has_a_section() {
+    let running = start();
+    let mut client = running.client();
+    assert!(!status_text(&mut client, "").contains("LATEST FOREIGN KEY ERROR"));
+    let sql = regex::escape(fail_for_a_foreign_key(&mut client));
+    let begins =
+        r"\n-+\nLATEST FOREIGN KEY ERROR\n-+\n[0-9-]+ [0-9:]+ 0x[0-9a-f]+ Transaction:\nTRANSACTION .*";
+    let constraint = r"  CONSTRAINT `fk` FOREIGN KEY \(`p`\) REFERENCES `parent` \(`id`\)";
+    let told = format!(
+        r"(?s){begins}\nMariaDB thread id \d+, [^\n]*\n{sql}\nForeign key constraint fails for table `test`.`child`:\n,\n{constraint}"
+    );
+    let text = status_text(&mut client, "");
+    assert!(regex::Regex::new(&format!("{told} in parent table\n")).unwrap().is_match(&text), "{text}");
+    client.query("INSERT INTO test.parent VALUES (9)").unwrap();
+    client.query("INSERT INTO test.child VALUES (1, 9)").unwrap();
+    assert_eq!(code(client.query("DELETE FROM test.parent")), 1451);
+    let text = status_text(&mut client, "");
+    let told = told.replace(&sql, "DELETE FROM test\\.parent");
+    let told = format!("{told}\nTrying to delete or update in parent table\n");
+    assert!(regex::Regex::new(&told).unwrap().is_match(&text), "{text}");
+    running.stop();
+}
+
 #[test]
 fn the_json_form_has_the_fields_that_are_described() {
     let running = start();
     let (mut watcher, holders, threads) = busy(&running);
+    watcher.query("USE test").unwrap();
+    fail_for_a_foreign_key(&mut watcher);
     let text = status_text(&mut watcher, " FORMAT=JSON");
     let parsed: serde_json::Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

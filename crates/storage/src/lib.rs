@@ -75,7 +75,7 @@ pub use options::{
     Change, Changed, EngineConfig, Insert, Interrupt, Isolation, LockMode, OnDuplicate, RangeEnd, Read,
     ScanRange, TxnOptions, Wait,
 };
-pub use owner::{Owner, Who};
+pub use owner::{Admit, Owner, Who};
 pub use pool_report::{PageKind, PoolPage};
 pub use report::{
     Deadlock, DeadlockLog, DeadlockParty, LockInfo, LockKind, LockWait, TREES_MAX, TrxInfo, WaitInfo,

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -16,6 +16,10 @@ use crate::trx::TrxShared;
 /// What the layer above knows sessions by; the engine only hands it on.
 pub type Who = dyn Any + Send + Sync;
 
+/// Asked before memory is taken for a long value: how many octets, and whether others may wait for the transaction. It may
+/// wait; false ends the statement.
+pub type Admit = dyn Fn(u64, bool) -> bool + Send + Sync;
+
 /// A session as its transactions know it.
 pub struct Owner {
     who: Weak<Who>,
@@ -23,6 +27,7 @@ pub struct Owner {
     reading: AtomicBool,
     /// The open transaction, since its first lock or write.
     trx: Mutex<Option<Arc<TrxShared>>>,
+    admit: OnceLock<Box<Admit>>,
 }
 
 impl fmt::Debug for Owner {
@@ -34,12 +39,27 @@ impl fmt::Debug for Owner {
 impl Owner {
     /// The owner of a session's transactions.
     pub fn new(who: Weak<Who>) -> Arc<Owner> {
-        Arc::new(Owner { who, reading: AtomicBool::new(false), trx: Mutex::default() })
+        Arc::new(Owner {
+            who,
+            reading: AtomicBool::new(false),
+            trx: Mutex::default(),
+            admit: OnceLock::new(),
+        })
     }
 
     /// Whom the layer above knows it by, while the session lives.
     pub fn who(&self) -> Option<Arc<Who>> {
         self.who.upgrade()
+    }
+
+    /// Says who is asked before long values are read; once.
+    pub fn set_admission(&self, admit: Box<Admit>) {
+        let _ = self.admit.set(admit);
+    }
+
+    /// Whether a value of so many octets may be read. No latch held; waits.
+    pub(crate) fn admits(&self, bytes: u64) -> bool {
+        self.admit.get().is_none_or(|admit| admit(bytes, self.open().is_some()))
     }
 
     /// Whether its transaction holds a snapshot.

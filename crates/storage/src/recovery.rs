@@ -4,7 +4,8 @@
 //! the chain of groups and notes, window by window, which bytes change which page, in as many parts as there are
 //! appliers; a page always falls into the same part. Each *applier* sorts its part of a window by page, has pages read many
 //! at a time and in the order of the files, and applies what they lack; what is known to be newer than the window is not
-//! read at all. Between the stages lies one window at most, so memory is bounded by three windows beside the pool.
+//! read at all. Between the stages lies one window at most, so five of them, each with about as much again for its changes,
+//! are what recovery takes beside the pool: two thirds of the pool at most.
 //!
 //! A page takes a group if its LSN lies before the group's end. Pages are independent of each other here: one may leave
 //! memory with a group whose other pages are still old. Files that are gone belong to dropped trees: their records are
@@ -42,13 +43,14 @@ use crate::store::UserRecord;
 const WINDOW_MIN: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 20;
 /// The part of the pool that a window takes.
-const WINDOW_SHARE: usize = 8;
+const WINDOW_SHARE: usize = 16;
 /// Pages read together at most by one applier.
 const PREFETCH: usize = 128;
 /// Damaged pages that are named one by one.
 const DAMAGE_LINES_MAX: u64 = 20;
-/// Pages whose LSN an applier remembers between windows.
+/// Pages whose LSN an applier remembers between windows, and the same of all appliers for each frame of the pool.
 const KNOWN_MAX: usize = 1 << 19;
+const KNOWN_FOR_FRAME: usize = 8;
 /// Appliers: while one waits for pages another has work.
 const APPLIERS_PER_WORKER: usize = 2;
 
@@ -269,6 +271,7 @@ impl Appliers {
         let failure: Arc<Mutex<Option<StoreError>>> = Arc::default();
         let damaged = Damaged::default();
         let at_once = PREFETCH.min(core.pool.len() / 4 / parts).max(1);
+        let known_max = KNOWN_MAX.min(core.pool.len() * KNOWN_FOR_FRAME / parts);
         let mut windows = Vec::with_capacity(parts);
         for part in 0..parts {
             let (sender, receiver) = channel::<Arc<Window>>(1);
@@ -278,7 +281,7 @@ impl Appliers {
             fiber::spawn_on(part % workers, move || {
                 let _ended = Ended { ended: &ended, failure: &failure };
                 let (touched, known) = (BTreeMap::new(), HashMap::new());
-                let applier = Applier { core: &core, at_once, touched, known, damaged };
+                let applier = Applier { core: &core, at_once, touched, known, known_max, damaged };
                 if let Err(e) = applier.run(part, &receiver) {
                     failure.lock().get_or_insert(e);
                 }
@@ -336,6 +339,8 @@ struct Applier<'c> {
     touched: BTreeMap<u32, Arc<Space>>,
     /// LSNs of pages as they were last seen.
     known: HashMap<(u32, u32), u64>,
+    /// How many at most.
+    known_max: usize,
     damaged: Damaged,
 }
 
@@ -404,7 +409,7 @@ impl Applier<'_> {
                 }
                 done => done?,
             };
-            if self.known.len() < KNOWN_MAX || self.known.contains_key(&run[0].at) {
+            if self.known.len() < self.known_max || self.known.contains_key(&run[0].at) {
                 self.known.insert(run[0].at, lsn);
             }
         }

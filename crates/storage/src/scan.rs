@@ -281,7 +281,7 @@ impl Scan {
             };
             let Some(header) = header else { continue };
             let mut is_there = true;
-            if let Err(error) = load_overflow(&self.tree, header, &mut self.row) {
+            if let Err(error) = load_overflow(state, &self.tree, header, &mut self.row) {
                 let key = &self.bytes[item.key.clone()];
                 if self.read != Read::Snapshot || !state.is_outrun(&self.tree, key, header)? {
                     return Err(error);
@@ -528,7 +528,7 @@ impl Scan {
                 }
                 Found::Locked { key, header, written, mut row } => {
                     if let Some(header) = state.committed_version(engine, header, written, &mut row)? {
-                        load_overflow(&tree, header, &mut row)?;
+                        load_overflow(state, &tree, header, &mut row)?;
                         self.push_unlocked(&key, header, &row);
                     }
                     return Ok(());

@@ -89,7 +89,7 @@ impl State {
             false => self.version_for(engine, header, &mut row)?,
         };
         let Some(header) = header else { return Ok(None) };
-        match load_overflow(tree, header, &mut row) {
+        match load_overflow(self, tree, header, &mut row) {
             Err(_) if self.is_outrun(tree, key, header)? => self.get(engine, tree, key, f),
             loaded => loaded.map(|()| Some(f(&row))),
         }
@@ -231,7 +231,7 @@ impl State {
                     }
                     let mut row = row.to_vec();
                     drop(leaf);
-                    load_overflow(tree, header, &mut row)?;
+                    load_overflow(self, tree, header, &mut row)?;
                     return Ok(Some(f(&row)));
                 }
                 RowLock::Wait => {
@@ -279,9 +279,17 @@ pub(crate) fn if_taken(wait: Wait) -> IfTaken {
 }
 
 /// Replaces an overflow reference in `row` by the row itself. Waits.
-pub(crate) fn load_overflow(tree: &TreeHandle, header: Header, row: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn load_overflow(
+    state: &State,
+    tree: &TreeHandle,
+    header: Header,
+    row: &mut Vec<u8>,
+) -> Result<()> {
     if header.is_overflow() {
         let at = overflow_ref(tree.id(), row)?;
+        if state.owner.as_ref().is_some_and(|owner| !owner.admits(at.len.into())) {
+            return Err(Error::Interrupted);
+        }
         row.clear();
         tree.tree().read_overflow(at, row)?;
     }

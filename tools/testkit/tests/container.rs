@@ -121,3 +121,78 @@ fn sizes_change_under_load_and_through_a_kill() {
     assert_eq!(count, Some(ROWS.to_string()));
     server.stop().expect("stops");
 }
+
+#[test]
+fn many_clients_with_long_values_and_groups_fit() {
+    let Some(container) = Container::new(288 * MIB) else {
+        eprintln!("no control group can be made here");
+        return;
+    };
+    let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
+    server.stop().expect("stops");
+    server.set_wrapper(container.wrapper());
+    server.launch().expect("keel starts in the container");
+    let mut client = server.client().expect("connects");
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.wide (id INT PRIMARY KEY, b LONGBLOB)",
+        "INSERT INTO d.wide SELECT seq, REPEAT(CHAR(64 + seq), 6000000) FROM seq_1_to_3",
+        "CREATE TABLE d.rows (id INT PRIMARY KEY, c VARCHAR(40))",
+        "INSERT INTO d.rows SELECT seq, MD5(seq) FROM seq_1_to_50000",
+    ] {
+        client.run(sql).expect("made");
+    }
+    let statements = [
+        "SELECT b FROM wide",
+        "SELECT REPEAT('x', 6000000), REPEAT('y', 6000000)",
+        "SELECT c, COUNT(*) FROM rows GROUP BY c ORDER BY 2 DESC LIMIT 1",
+        "SELECT COUNT(DISTINCT c, id) FROM rows",
+        "SELECT c FROM rows UNION SELECT CONCAT(c, id) FROM rows ORDER BY 1 LIMIT 1",
+        "SELECT LENGTH(GROUP_CONCAT(c, c, c)) FROM rows",
+        "SELECT LENGTH(JSON_ARRAYAGG(c)) FROM rows",
+    ];
+    std::thread::scope(|scope| {
+        for statement in (0..140).map(|number| statements[number % statements.len()]) {
+            let mut client = server.client_in("d").expect("connects");
+            scope.spawn(move || {
+                client.run("SET group_concat_max_len = 16000000").expect("set");
+                client.run(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+            });
+        }
+    });
+    assert_eq!(container.kills(), 0);
+    server.stop().expect("stops");
+}
+
+#[test]
+fn a_long_log_is_recovered_in_a_small_container() {
+    let Some(container) = Container::new(272 * MIB) else {
+        eprintln!("no control group can be made here");
+        return;
+    };
+    let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
+    server.stop().expect("stops");
+    server.set_wrapper(container.wrapper());
+    server.launch().expect("keel starts in the container");
+    let mut client = server.client().expect("connects");
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b VARCHAR(40), KEY (a), KEY (b))",
+        "INSERT INTO d.t VALUES (0, 0, 'kept')",
+        "BEGIN",
+        "INSERT INTO d.t SELECT seq, seq * 7 % 1000003, MD5(seq) FROM seq_1_to_500000",
+        "UPDATE d.t SET b = CONCAT(b, 'x'), a = a + 1 WHERE id BETWEEN 1 AND 200000",
+    ] {
+        client.run(sql).expect("done");
+    }
+    // What others commit makes the log durable behind all that.
+    server.client().expect("connects").run("CREATE TABLE d.later (id INT)").expect("made");
+    server.kill();
+    server.launch().expect("keel starts again in the container");
+    let mut client = server.client_in("d").expect("connects");
+    client.run("INSERT INTO later VALUES (1)").expect("others work while the rest is taken back");
+    let count = client.one("SELECT COUNT(*) FROM t").expect("counted").scalar();
+    assert_eq!(count.as_deref(), Some("1"));
+    assert_eq!(container.kills(), 0);
+    server.stop().expect("stops");
+}

@@ -495,6 +495,7 @@ impl Texts {
         session: &Session,
     ) -> SqlResult<()> {
         let max = max_len(call, session);
+        session.hold_long((self.bytes() + text.len()).next_power_of_two() as u64)?;
         if call.order.is_empty() {
             self.join(call, &text, max);
             return Ok(());

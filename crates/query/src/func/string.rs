@@ -72,6 +72,7 @@ fn chars(arg: &Expr) -> u64 {
 pub(super) fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
     let max = cx.session.vars.max_allowed_packet;
     if octets <= max {
+        cx.session.hold_long(octets)?;
         return Ok(false);
     }
     cx.warn(errors::warn_allowed_packet_overflowed(name, max))?;

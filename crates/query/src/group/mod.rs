@@ -328,7 +328,7 @@ impl<'p> Grouper<'p> {
 
     fn set_aside(&mut self, hash: u64, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowList::new(self.memory.room_of_files(), self.memory.host().clone()));
+            self.partitions.push(RowList::within(self.memory.of_file(PARTITIONS)));
         }
         let partition = &mut self.partitions[partition_of(hash)];
         partition.push(|out| self.plan.spill.save(&frame.slots, out))

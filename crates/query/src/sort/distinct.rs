@@ -174,7 +174,7 @@ impl Distinct {
     /// Sets a row aside with its key, which is the one at `place`.
     fn set_aside(&mut self, place: usize, fill: impl FnOnce(&mut Vec<u8>)) -> SqlResult<()> {
         while self.partitions.len() < PARTITIONS {
-            self.partitions.push(RowList::new(self.memory.room_of_files(), self.memory.host().clone()));
+            self.partitions.push(RowList::within(self.memory.of_file(PARTITIONS)));
         }
         let key = key_at(&self.keys.arena, place);
         let hash = FixedState::with_seed(u64::from(self.depth)).hash_one(key);

@@ -25,7 +25,12 @@ pub struct RowCursor {
 impl RowList {
     /// A list without rows for so much memory.
     pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> RowList {
-        RowList { bytes: Vec::new(), file: None, memory: Allowance::new(room, host) }
+        RowList::within(Allowance::new(room, host))
+    }
+
+    /// A list without rows within an allowance.
+    pub fn within(memory: Allowance) -> RowList {
+        RowList { bytes: Vec::new(), file: None, memory }
     }
 
     /// Whether it has no rows.
@@ -55,7 +60,7 @@ impl RowList {
             self.memory.check_file(self.file.as_ref().map_or(0, Run::len) + self.bytes.len() as u64)?;
         }
         let fits = match &self.file {
-            Some(_) => self.bytes.len() < BUFFER_BYTES,
+            Some(_) => self.bytes.len() < BUFFER_BYTES && self.memory.allows(self.bytes.len()),
             None => self.memory.allows(self.bytes.capacity()),
         };
         if fits {
@@ -99,5 +104,38 @@ impl RowCursor {
     /// Starts again.
     pub fn restart(&mut self) {
         self.reader.restart();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::host;
+    use keel_storage::runtime::sim;
+
+    #[test]
+    fn files_side_by_side_take_no_more_than_one_operator() {
+        const PARTS: usize = 16;
+        sim::run(sim::Options::new(7), || {
+            let whole = Allowance::new(1 << 30, host());
+            let list = |_| RowList::within(whole.of_file(PARTS));
+            let mut lists: Vec<RowList> = (0..PARTS).map(list).collect();
+            for number in 0..2000_u32 {
+                for list in &mut lists {
+                    list.push(|out| out.extend_from_slice(&number.to_le_bytes().repeat(25))).unwrap();
+                }
+                let held: usize = lists.iter().map(|list| list.bytes.len()).sum();
+                assert!(held <= 64 << 10, "{held} octets after {number} rows");
+            }
+            for list in lists {
+                assert!(list.is_on_disk());
+                let mut rows = list.finish().unwrap();
+                for number in 0..2000_u32 {
+                    assert_eq!(rows.next_row().unwrap().unwrap(), number.to_le_bytes().repeat(25));
+                }
+                assert_eq!(rows.next_row().unwrap(), None);
+            }
+        })
+        .done();
     }
 }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Unread bytes beyond which receiving pauses.
-const UNREAD_BYTES_MAX: usize = 256 << 10;
+/// Bytes that came while a fiber is at work on earlier ones, beyond which receiving pauses: a thousand clients that all send
+/// faster than they are served should not fill a small memory.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
 /// How long a closing connection may take to send its last bytes.
 const LINGER: Duration = Duration::from_secs(5);
 

@@ -6,6 +6,7 @@ use keel_value::temporal::Zone;
 
 use super::deadlocks::{Deadlock, Party};
 use super::figures::Figures;
+use super::foreign::ForeignKeyError;
 use super::history::Statement;
 use super::names::LockText;
 use super::transactions::{self, Open, Session, isolation_name};
@@ -100,6 +101,7 @@ pub fn report(state: &ServerState, _: &dyn Zone) -> String {
         ("buffer_pool", pool(&figures)),
         ("waits", waits()),
         ("latest_deadlock", maybe(figures.deadlock.as_deref(), deadlock)),
+        ("latest_foreign_key_error", maybe(state.foreign_key_error.get().as_deref(), foreign_key_error)),
     ]);
     let mut out = String::new();
     report.write(&mut out);
@@ -234,6 +236,17 @@ fn waits() -> Json {
         ])
     });
     Json::List(list.collect())
+}
+
+fn foreign_key_error(error: &ForeignKeyError) -> Json {
+    Json::Object(vec![
+        ("failed_ms", moment(error.at)),
+        ("code", Json::Number(error.code.into())),
+        ("message", text(&*error.message)),
+        ("trx_id", Json::Number(error.trx.as_ref().map_or(0, |trx| trx.number))),
+        ("session", session(&error.session)),
+        ("statement", octets(&error.text)),
+    ])
 }
 
 fn deadlock(deadlock: &Deadlock) -> Json {

@@ -6,6 +6,7 @@
 
 pub mod deadlocks;
 pub mod figures;
+pub mod foreign;
 pub mod history;
 pub mod json;
 pub mod names;

@@ -6,12 +6,14 @@
 
 use std::fmt::Write;
 
+use keel_base::code;
 use keel_storage::{LockKind, LockMode, TrxInfo};
 use keel_value::temporal::Zone;
 use keel_value::{DateTime, SqlType, TypeKind, ValueRef, convert};
 
 use super::deadlocks::{Deadlock, Party};
 use super::figures::{Figures, file_syncs, file_writes};
+use super::foreign::ForeignKeyError;
 use super::history::{Statement, beginning};
 use super::names::{LockText, SUPREMUM};
 use super::transactions::{self, Open, Session};
@@ -43,6 +45,9 @@ pub fn report(state: &ServerState, zone: &dyn Zone) -> String {
     line!(out, "Per second averages calculated from the last {:.0} seconds", figures.seconds);
     background(&mut out, &figures);
     semaphores(&mut out);
+    if let Some(error) = state.foreign_key_error.get() {
+        latest_foreign_key_error(&mut out, &error, zone);
+    }
     if let Some(deadlock) = state.deadlocks.last_over_rows() {
         latest_deadlock(&mut out, &deadlock, zone);
     }
@@ -81,6 +86,37 @@ fn semaphores(out: &mut String) {
     heading(out, "SEMAPHORES");
     for total in keel_runtime::wait::totals().iter().filter(|total| total.count > 0) {
         line!(out, "{}: {} waits, {} ms", total.event.name(), total.count, total.nanos / 1_000_000);
+    }
+}
+
+fn latest_foreign_key_error(out: &mut String, error: &ForeignKeyError, zone: &dyn Zone) {
+    heading(out, "LATEST FOREIGN KEY ERROR");
+    let Some((table, constraint)) = error.constraint() else {
+        line!(out, "{} 0x{:x} {}", shown_time(error.at, zone), error.session.id, error.message);
+        return;
+    };
+    line!(out, "{} 0x{:x} Transaction:", shown_time(error.at, zone), error.session.id);
+    let of_trx = |f: fn(&TrxInfo) -> u64| error.trx.as_ref().map_or(0, f);
+    let head = Head {
+        number: of_trx(|trx| trx.number),
+        seconds: error.seconds as i64,
+        operation: operation_in(error.session.state),
+        tables: error.tables,
+        tables_locked: error.tables,
+        waits: false,
+        locks: of_trx(TrxInfo::locks),
+        lock_bytes: of_trx(|trx| trx.lock_bytes),
+        row_locks: of_trx(|trx| trx.row_locks + trx.rows_changed),
+        rows_changed: of_trx(|trx| trx.rows_changed),
+        session: Some(&error.session),
+        text: Some(&error.text),
+        prepared: false,
+    };
+    head_lines(out, "TRANSACTION", &head);
+    line!(out, "Foreign key constraint fails for table {table}:\n,");
+    match error.code {
+        code::NO_REFERENCED_ROW => line!(out, "  {constraint} in parent table"),
+        _ => line!(out, "  {constraint}\nTrying to delete or update in parent table"),
     }
 }
 

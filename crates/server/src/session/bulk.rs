@@ -35,7 +35,7 @@ impl ClientSession {
         if let Err(error) = self.try_bulk(conn, rest) {
             self.send_error(conn, &error);
         }
-        self.core.text_room = None;
+        self.core.end_rooms();
         self.after_statement()
     }
 

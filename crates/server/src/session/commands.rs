@@ -48,7 +48,7 @@ impl ClientSession {
             }
             _ => self.dispatch(conn, command),
         };
-        self.core.text_room = None;
+        self.core.end_rooms();
         state.counters.sub(Counter::Running, 1);
         self.end_activity(is_statement);
         if self.has_transaction_timeouts() {

@@ -68,7 +68,7 @@ impl ClientSession {
         loop {
             self.core.sql.diagnostics.stale = true;
             let result = self.one_text(conn, rest);
-            self.core.text_room = None;
+            self.core.end_rooms();
             match result {
                 Ok(Some(next)) if !self.released && !self.core.client.is_killed() => {
                     self.end_statement(conn, &Text::Plain(trim_end(&rest[..next])));

@@ -16,6 +16,7 @@ mod secure;
 use std::time::Duration;
 
 use keel_base::{SqlError, errors};
+use keel_query::admission::Share;
 use keel_query::{InterruptState, Params};
 use keel_runtime::net::{self, After, Connection};
 use keel_runtime::time::{self, Instant};
@@ -23,7 +24,6 @@ use keel_wire::capability::Status;
 use keel_wire::packet::{self, Frame, FrameError, Framed};
 use keel_wire::{auth, reply};
 
-use crate::admission::Share;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::sink;

@@ -10,10 +10,13 @@ use super::record::{GROUP_HEAD, check_group, group_len};
 use super::segments::{BLOCK, Segments};
 use crate::core::Core;
 use crate::fault::StoreResult;
+use crate::layout::PAGE;
 
 const WINDOW: usize = 1 << 20;
-/// Bytes that are read together ahead of the scan, and how often.
+/// Bytes that are read together ahead of the scan, less beside a small pool, and how often.
 const AHEAD: usize = 8 << 20;
+const AHEAD_MIN: usize = 1 << 20;
+const AHEAD_SHARE: usize = 64;
 const AHEAD_COUNT: usize = 2;
 
 /// Where the bytes of the log come from.
@@ -36,7 +39,8 @@ pub fn read_ahead(core: &Arc<Core>, lsn: u64) -> Ahead {
     let core = core.clone();
     fiber::spawn_service("redo reader", move || {
         let mut at = lsn / BLOCK as u64 * BLOCK as u64;
-        let bytes = AHEAD.min(core.log.segments.bytes as usize);
+        let share = core.pool.len() * PAGE / AHEAD_SHARE;
+        let bytes = (share & !(AHEAD_MIN - 1)).clamp(AHEAD_MIN, AHEAD).min(core.log.segments.bytes as usize);
         loop {
             let mut buffer = again.try_recv().unwrap_or_else(|| AlignedBuf::new(bytes));
             let read = core.log.segments.read(at, &mut buffer);

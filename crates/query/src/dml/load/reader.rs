@@ -22,7 +22,7 @@ use crate::result::RowSink;
 use crate::session::{Session, interrupted};
 
 /// Octets read from a file at once.
-const READ_BYTES: usize = 128 << 10;
+const READ_BYTES: usize = 32 << 10;
 
 /// What ends and surrounds fields and lines.
 pub(super) struct Marks {

@@ -149,6 +149,7 @@ fn result(out: Vec<u8>, function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResu
         cx.warn(errors::warn_allowed_packet_overflowed(function, max))?;
         return Ok(Value::Null);
     }
+    cx.session.hold_long(out.len() as u64)?;
     Ok(Value::Bytes(out.into()))
 }
 

@@ -1,4 +1,4 @@
-//! How much of long packets and of long texts there may be at once, whoever sends them.
+//! How much of long packets, long values and long texts there may be at once, whoever has them.
 //!
 //! What is long takes its share of a [`Room`] before it takes memory, and gives it back with the answer. Until there is room
 //! its connection waits, and its bytes with the kernel.
@@ -15,10 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use keel_query::{Interrupt, InterruptState};
-use keel_runtime::fiber::{self, Fiber};
-use keel_runtime::wait::WaitEvent;
+use keel_storage::runtime::fiber::{self, Fiber};
+use keel_storage::runtime::latch;
+use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
+
+use crate::interrupt::{Interrupt, InterruptState};
 
 /// Octets that many share.
 pub struct Room {
@@ -196,10 +198,49 @@ impl Drop for Share {
     }
 }
 
+/// Octets from which on a value is long.
+pub const LONG_VALUE: u64 = 256 << 10;
+
+/// What the running statement has of a room for the longest of its values, and for its way to the client.
+///
+/// A value is one piece of memory, and each of a thousand sessions may want one of many megabytes. So room is taken before
+/// the value is read or made, and kept until the statement ends: its values come one after the other.
+pub struct LongValues {
+    room: Arc<Room>,
+    share: Mutex<Option<Share>>,
+    interrupt: Arc<Interrupt>,
+}
+
+impl LongValues {
+    /// Of a session that `interrupt` ends.
+    pub fn new(room: Arc<Room>, interrupt: Arc<Interrupt>) -> LongValues {
+        LongValues { room, share: Mutex::new(None), interrupt }
+    }
+
+    /// Waits until there is room for a value of so many octets; false where the statement is to end. Who has a latch does
+    /// not wait: nobody may with one, and values of rows on pages are short.
+    pub fn admit(&self, bytes: u64, urgent: bool) -> bool {
+        if bytes < LONG_VALUE || latch::held() != 0 {
+            return true;
+        }
+        let mut share = self.share.lock().take().unwrap_or_else(|| self.room.share());
+        let more = (bytes * 2).saturating_sub(share.bytes());
+        let ends = |state: InterruptState| state != InterruptState::None;
+        let admitted = more == 0 || share.take(more, urgent, &self.interrupt, ends);
+        *self.share.lock() = Some(share);
+        admitted
+    }
+
+    /// The statement has ended.
+    pub fn end(&self) {
+        *self.share.lock() = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use keel_runtime::sim;
+    use keel_storage::runtime::sim;
 
     /// Runs `f` in a simulated world, where a wait for ever is found and told.
     fn world(seed: u64, f: impl FnOnce() + Send) {
@@ -213,6 +254,28 @@ mod tests {
     /// Lets all others go on until they wait.
     fn settle() {
         fiber::sleep(std::time::Duration::from_secs(1));
+    }
+
+    #[test]
+    fn statements_with_long_values_go_on_in_turn() {
+        world(1, || {
+            let room = Arc::new(Room::new(30 << 20, 60 << 20));
+            for _ in 0..40 {
+                let room = room.clone();
+                fiber::spawn(move || {
+                    let values = LongValues::new(room.clone(), Arc::default());
+                    for bytes in [1000, 10 << 20, 4 << 20, 12 << 20] {
+                        assert!(values.admit(bytes, false));
+                        assert!(room.used_bytes() <= (30 + 24) << 20);
+                        settle();
+                    }
+                    values.end();
+                });
+            }
+            fiber::sleep(std::time::Duration::from_secs(1000));
+            assert_eq!(room.used_bytes(), 0);
+            assert!(room.most_bytes() >= 24 << 20);
+        });
     }
 
     #[test]
