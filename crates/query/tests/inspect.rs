@@ -255,6 +255,22 @@ fn missing_files_are_named() {
 }
 
 #[test]
+fn a_file_that_could_not_grow_whole_is_no_damage() {
+    let disk = Disk::new(61);
+    live(&disk, 61, |database| {
+        fill(&mut Client::new(database), 20);
+        database.engine().shutdown().expect("clean");
+    })
+    .done();
+    for (path, len) in disk.files().into_iter().filter(|(path, _)| path.starts_with("/data/trees")) {
+        disk.damage(&path, len, &[0; 4096]);
+    }
+    let (findings, _) = inspect(&disk);
+    assert_eq!(damage_of(&findings), Vec::<String>::new());
+    assert!(findings.iter().any(|f| f.kind == "length" && f.text == "ends 4096 bytes into a page"));
+}
+
+#[test]
 fn a_lost_part_of_the_log_is_found() {
     let disk = Disk::new(8);
     let outcome: Outcome<()> = live(&disk, 8, |database| {

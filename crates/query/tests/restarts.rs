@@ -80,6 +80,47 @@ fn a_prepared_branch_keeps_tables_without_an_index_behind_a_restart() {
 }
 
 #[test]
+fn a_crash_leaves_what_was_to_be_replaced_or_what_replaces_it() {
+    let statements = [
+        ("create or replace table d.t (a int)", "select count(*) from d.t", "ERROR 1054"),
+        ("create or replace table d.t like d.s", "select count(*) from d.t", "ERROR 1054"),
+        ("create or replace table d.t (key (v)) select * from d.s", "select count(*) from d.t", "ERROR 1054"),
+        ("create or replace database d comment 'new'", "create table d.other (a int)", "ERROR 1146"),
+    ];
+    for (seed, (statement, there, replaced)) in (60..).zip(statements) {
+        let (mut before, mut after) = (0, 0);
+        for syncs in 1.. {
+            let disk = Disk::new(seed);
+            let mut answered = false;
+            let outcome = live(&disk, seed, |database| {
+                let mut client = Client::new(database);
+                client.run("create database d");
+                client.script("create table d.s (id int primary key, v varchar(200))");
+                client.run("insert into d.s values (1, 'x'), (2, 'y')");
+                client.script("create table d.t (old int)");
+                client.run("insert into d.t values (7)");
+                sim::crash_after_syncs(syncs);
+                client.script(statement);
+                answered = true;
+            });
+            disk.crash(seed);
+            live(&disk, seed + 1, |database| {
+                let mut client = Client::new(database);
+                let (old, found) = (client.run("select old from d.t"), client.run(there));
+                let is_new = old.starts_with(replaced) && !found.starts_with("ERROR");
+                assert!(is_new || old == "7" && !answered, "{statement}, {syncs} syncs: {old}, {found}");
+                *if is_new { &mut after } else { &mut before } += 1;
+            })
+            .done();
+            if outcome == Outcome::Done(()) {
+                break;
+            }
+        }
+        assert!(before > 0 && after > 0, "{statement}: {before}, {after}");
+    }
+}
+
+#[test]
 fn a_crash_leaves_nothing_of_a_table_that_a_query_was_filling() {
     let rows: Vec<String> = (0..600).map(|n| format!("({n}, '{}')", "v".repeat(200))).collect();
     let rows = format!("insert into s values {}", rows.join(","));

@@ -275,7 +275,11 @@ impl Space {
     fn extend(&self, from: u32, to: u32) -> StoreResult<()> {
         let at = u64::from(from) * PAGE as u64;
         let len = u64::from(to - from) * PAGE as u64;
-        self.file.allocate(at, len).map_err(|e| self.io_error(from, "allocate", e))?;
+        if let Err(e) = self.file.allocate(at, len) {
+            // Some file systems keep what they could reserve, down to a part of a page; others may need it.
+            let _ = self.file.set_len(at);
+            return Err(self.io_error(from, "allocate", e));
+        }
         self.pages.fetch_max(to, AcqRel);
         Ok(())
     }

@@ -121,6 +121,22 @@ fn a_page_damaged_under_a_running_server_is_named_and_other_tables_go_on() {
         read_all(&mut client, "a");
     }
 
+    // A table of which nothing can be read says so in its own line.
+    drop(client);
+    assert!(server.stop().expect("stops").success(), "{}", server.log_tail());
+    server.launch().expect("starts again");
+    client = server.client_in("d").expect("connects");
+    flip(&files[0], 1);
+    let tables = client.run("SHOW TABLE STATUS").expect("of the others too").strings();
+    let told = format!("{} page 1", files[0].file_name().expect("a name").to_string_lossy());
+    assert!(tables[0][0] == "a" && tables[0][4] == "NULL" && tables[0][17].contains(&told), "{tables:?}");
+    assert!(tables[1][0] == "b" && tables[1][4] != "NULL" && tables[1][17].is_empty(), "{tables:?}");
+    for table in ["information_schema.STATISTICS", "mysql.innodb_table_stats", "mysql.innodb_index_stats"] {
+        client.run(&format!("SELECT COUNT(*) FROM {table}")).expect(table);
+    }
+    client.run("SELECT COUNT(*) FROM information_schema.INNODB_SYS_TABLESTATS").expect("the same");
+    flip(&files[0], 1);
+
     read_all(&mut client, "b");
     flip(&files[0], 7);
     client.run("DROP TABLE a").expect("what is damaged can be dropped");

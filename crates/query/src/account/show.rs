@@ -241,18 +241,22 @@ fn has_expired(account: &Account) -> bool {
     account.password_changed == 0 && account.auth.iter().any(|way| way.has_password())
 }
 
-/// All statements that make the accounts anew, in an order in which they can run.
+/// All statements that make the accounts, in an order in which they can run. An account that is there already, as that of
+/// whoever runs them is, is changed: one that is replaced has lost the privileges that the rest takes.
 pub fn script<'a>(accounts: impl Iterator<Item = &'a Account> + Clone) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for role in accounts.clone().filter(|a| a.is_role && *a.user != *PUBLIC) {
         out.push(format!("CREATE ROLE IF NOT EXISTS {}", name(role)));
     }
     for user in accounts.clone().filter(|a| !a.is_role) {
-        out.push(create_user(user).replacen("CREATE USER", "CREATE OR REPLACE USER", 1));
+        out.push(format!("CREATE USER IF NOT EXISTS {}", name(user)));
+        out.push(create_user(user).replacen("CREATE USER", "ALTER USER", 1));
         out.extend(lifetime_of_expired(user));
     }
     for account in accounts.clone() {
-        out.extend(own_grants(account).into_iter().filter(|text| !text.starts_with("GRANT USAGE ON *.*")));
+        let is_empty =
+            |text: &str| text.starts_with("GRANT USAGE ON *.*") && !text.ends_with("WITH GRANT OPTION");
+        out.extend(own_grants(account).into_iter().filter(|text| !is_empty(text)));
     }
     out.extend(accounts.filter(|account| account.has_default_role()).filter_map(default_role));
     out

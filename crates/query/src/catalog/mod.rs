@@ -148,10 +148,9 @@ impl Catalog {
         self.lasting_table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
     }
 
-    /// Whether this definition of a table is in force.
+    /// Whether this definition of a table is in force. One that the session's statement makes is nobody else's to change.
     pub fn has(&self, table: &Arc<TableDef>) -> bool {
-        self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table))
-            || (self.makes(table) && (table.is_temporary() || self.has_lasting(table)))
+        self.table(&table.schema, &table.name).is_some_and(|now| Arc::ptr_eq(now, table)) || self.makes(table)
     }
 
     /// Whether the session's statement makes this table.

@@ -12,7 +12,7 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{checks, engine_options, foreign, generated, keys, schema_of};
+use super::{Definition, PendingTrees, checks, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
@@ -20,7 +20,7 @@ use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
 use crate::expr::typing;
-use crate::mdl::Owned;
+use crate::mdl::{Owned, TableLock};
 use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select;
@@ -33,6 +33,15 @@ const REPLACED: [&str; 6] = ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE
 
 /// Engines of MariaDB that mean something which a table of Keel's is not.
 const OTHERS: [&str; 4] = ["BLACKHOLE", "MRG_MyISAM", "MERGE", "SEQUENCE"];
+
+/// A table that is to be made.
+struct NewTable {
+    record: TableRecord,
+    shared: Arc<Shared>,
+    /// The row of a sequence.
+    first: Option<sequence::Values>,
+    next_auto: u64,
+}
 
 /// What binding takes the parameters of a prepared CREATE TABLE ... SELECT for.
 fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
@@ -91,7 +100,7 @@ impl Database {
         if let Some(existing) = home.table(&create.name.name) {
             if create.or_replace {
                 self.check_replacement(session, create, existing, params)?;
-                self.drop_one(session, &existing.clone())?;
+                return self.replace(session, home, create, existing, params);
             } else if create.if_not_exists {
                 session.note(errors::table_exists(&create.name.name));
                 return Ok(Completion::default());
@@ -106,21 +115,158 @@ impl Database {
             session.note(errors::table_exists(&create.name.name));
             return Ok(Completion::default());
         }
+        let new = self.new_table(session, home, create, params)?;
+        let parents = self.own_locks(session, &self.parent_locks(&new.record), None)?;
+        let Some(select) = &create.select else {
+            self.put_new(session, self.definition(session)?, new, false)?;
+            return Ok(Completion::default());
+        };
+        // Nobody else uses the table before it has its rows.
+        let mut owned = Owned::default();
+        owned.take(&new.shared.lock, session, Duration::ZERO)?;
+        let table = self.put_new(session, self.definition(session)?, new, true)?;
+        drop(parents);
+        self.fill(session, select, &table, params)
+    }
+
+    fn new_table(
+        &self,
+        session: &mut Session,
+        home: &Schema,
+        create: &ast::CreateTable,
+        params: &[Value],
+    ) -> SqlResult<NewTable> {
         let (record, next_auto) = match &create.like {
             Some(like) => (self.like(session, home, &create.name, like)?, 1),
             None => self.record_of(session, home, create, params)?,
         };
         let first = self.first_row(session, create, &record)?;
-        let shared = Arc::new(Shared::default());
-        let Some(select) = &create.select else {
-            self.make_table(session, record, shared, first.as_ref(), next_auto, false)?;
-            return Ok(Completion::default());
+        Ok(NewTable { record, shared: Arc::new(Shared::default()), first, next_auto })
+    }
+
+    /// Puts a new table in the place of `old`. One goes and the other comes in the same definition, so that a crash leaves
+    /// either; an error leaves none, as MariaDB does, which has dropped the old one by then.
+    fn replace(
+        &self,
+        session: &mut Session,
+        home: &Schema,
+        create: &ast::CreateTable,
+        old: &Arc<TableDef>,
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        let new = self.new_table(session, home, create, params);
+        let owned = self.own_locks(session, std::slice::from_ref(&old.shared.lock), None)?;
+        let definition = self.definition(session)?;
+        if !definition.catalog.table(&old.schema, &old.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
+            return Err(errors::table_exists(&old.name));
+        }
+        if session.vars.foreign_key_checks && definition.referrer(old, &[]).is_some() {
+            return Err(foreign::is_referenced());
+        }
+        drop(definition);
+        let replaced = new.and_then(|new| match &create.select {
+            Some(select) => self.replace_by_filled(session, select, new, (old, owned), params),
+            None => {
+                let _owned = self.own_for(session, &new.record, (old, owned))?;
+                let definition = self.without(session, old)?;
+                self.put_new(session, definition, new, false)?;
+                Ok(Completion::default())
+            }
+        });
+        if replaced.as_ref().is_err_and(|error| error.code != code::TABLE_EXISTS) {
+            let interrupt = session.interrupt.clone();
+            interrupt.held_off(|| {
+                let now = self.catalog().table(&old.schema, &old.name).cloned();
+                now.map_or(Ok(()), |now| self.drop_one(session, &now))
+            })?;
+        }
+        replaced
+    }
+
+    /// The locks under which a new table takes the place of `old`, whose lock is owned: with those of the tables that it
+    /// refers to, which are not waited for while another is owned.
+    fn own_for(
+        &self,
+        session: &Session,
+        record: &TableRecord,
+        (old, owned): (&TableDef, Owned),
+    ) -> SqlResult<Owned> {
+        let mut locks = self.parent_locks(record);
+        if locks.is_empty() {
+            return Ok(owned);
+        }
+        drop(owned);
+        locks.push(old.shared.lock.clone());
+        self.own_locks(session, &locks, None)
+    }
+
+    /// A definition in which `old`, or what was made of it meanwhile, is gone. Its lock is owned. 1050 if another table has
+    /// come in its place.
+    fn without(&self, session: &Session, old: &TableDef) -> SqlResult<Definition<'_>> {
+        let mut definition = self.definition(session)?;
+        let now = definition.catalog.table(&old.schema, &old.name).cloned();
+        let now = now.filter(|now| Arc::ptr_eq(&now.shared.lock, &old.shared.lock));
+        let now = now.ok_or_else(|| errors::table_exists(&old.name))?;
+        if session.vars.foreign_key_checks && definition.referrer(&now, &[]).is_some() {
+            return Err(foreign::is_referenced());
+        }
+        definition.drop_trees(&now.record().trees())?;
+        definition.remove_table(&now)?;
+        Ok(definition)
+    }
+
+    /// CREATE OR REPLACE TABLE ... SELECT: the rows go into trees that nobody names before they take the old table's place.
+    fn replace_by_filled(
+        &self,
+        session: &mut Session,
+        select: &ast::CreateSelect,
+        new: NewTable,
+        (old, owned): (&TableDef, Owned),
+        params: &[Value],
+    ) -> SqlResult<Completion> {
+        let NewTable { mut record, shared, next_auto, .. } = new;
+        record.id = self.catalog_tree().next_table_id(self.engine())?;
+        record.version = self.catalog().version + 1;
+        let mut pending = PendingTrees::new(self, false);
+        let id = record.id;
+        record.make_trees(|| pending.create(session, id))?;
+        let table = Arc::new(record.clone().open(self.engine(), shared.clone())?);
+        if next_auto > 1 {
+            self.raise_auto_increment(&table, next_auto - 1)?;
+        }
+        let filled =
+            catch_unwind(AssertUnwindSafe(|| self.fill_in_the_making(session, select, &table, params)));
+        let filled = match filled {
+            Ok(filled) => filled,
+            Err(panic) => {
+                // What was inserted goes with the session, and what is left of the trees at the next start.
+                pending.keep();
+                resume_unwind(panic)
+            }
         };
-        // Nobody else uses the table before it has its rows.
-        let mut owned = Owned::default();
-        owned.take(&shared.lock, session, Duration::ZERO)?;
-        let table = self.make_table(session, record, shared, None, next_auto, true)?;
-        self.fill(session, select, &table, params)
+        let committed = filled.and_then(|filled| self.commit(session).map(|_| filled));
+        if committed.is_err() {
+            let interrupt = session.interrupt.clone();
+            interrupt.held_off(|| self.rollback(session))?;
+        }
+        let filled = committed?;
+        let _owned = self.own_for(session, &record, (old, owned))?;
+        let mut definition = self.without(session, old)?;
+        definition.check_new(session, &record)?;
+        record.version = definition.catalog.version + 1;
+        let table = definition.put_table(record, shared)?;
+        definition.tell_relatives(&table)?;
+        definition.commit()?;
+        pending.keep();
+        Ok(filled)
+    }
+
+    /// The locks of the tables that a new one refers to.
+    fn parent_locks(&self, record: &TableRecord) -> Vec<Arc<TableLock>> {
+        let catalog = self.catalog();
+        let parents = record.foreign_keys.iter();
+        let parents = parents.filter_map(|key| catalog.table(&key.ref_schema, &key.ref_table));
+        parents.map(|parent| parent.shared.lock.clone()).collect()
     }
 
     /// Whether what takes a table's place can be made without it: what it is to be like is there, and its query can be bound.
@@ -290,26 +436,15 @@ impl Database {
     }
 
     /// Makes the trees of a new table and shows it; one that is `unfinished` goes at the next start.
-    fn make_table(
+    fn put_new(
         &self,
         session: &mut Session,
-        mut record: TableRecord,
-        shared: Arc<Shared>,
-        first: Option<&sequence::Values>,
-        next_auto: u64,
+        mut definition: Definition<'_>,
+        new: NewTable,
         unfinished: bool,
     ) -> SqlResult<Arc<TableDef>> {
-        let catalog = self.catalog();
-        let parents = record.foreign_keys.iter();
-        let parents = parents.filter_map(|key| catalog.table(&key.ref_schema, &key.ref_table));
-        let locks: Vec<_> = parents.map(|parent| parent.shared.lock.clone()).collect();
-        let _owned = self.own_locks(session, &locks, None)?;
-        let mut definition = self.definition(session)?;
-        if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
-            return Err(errors::table_exists(&record.name));
-        }
-        definition.check_foreign_keys(session, &record, &record.foreign_keys, "Create")?;
-        definition.check_orphans(session, &record)?;
+        let NewTable { mut record, shared, first, next_auto } = new;
+        definition.check_new(session, &record)?;
         record.id = self.catalog_tree().next_table_id(self.engine())?;
         record.version = definition.catalog.version + 1;
         let id = record.id;
@@ -318,8 +453,8 @@ impl Database {
         if unfinished {
             definition.begin_filling(&table)?;
         }
-        if let Some(first) = first {
-            definition.write_sequence(&table, first)?;
+        if let Some(first) = first.filter(|_| !unfinished) {
+            definition.write_sequence(&table, &first)?;
         }
         if next_auto > 1 {
             // Before the commit, so that it is as durable.

@@ -8,7 +8,7 @@ use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
-use super::foreign;
+use super::{Definition, foreign};
 use crate::Database;
 use crate::catalog::{Schema, names};
 use crate::result::Completion;
@@ -23,10 +23,10 @@ impl Database {
         names::check_schema(&create.name)?;
         self.refuse_virtual(session, &create.name)?;
         let collation = schema_collation(session, &create.options, session.vars.server_collation)?;
-        if create.or_replace && self.catalog().schema(&create.name).is_some() {
-            self.drop_database(session, &create.name, true)?;
-        }
-        let mut definition = self.definition(session)?;
+        let mut definition = match create.or_replace {
+            true => self.without_database(session, &create.name)?.0,
+            false => self.definition(session)?,
+        };
         if definition.catalog.schema(&create.name).is_some() {
             let error = errors::db_create_exists(&create.name);
             if !create.if_not_exists {
@@ -74,22 +74,45 @@ impl Database {
         if_exists: bool,
     ) -> SqlResult<Completion> {
         self.refuse_virtual(session, name)?;
+        let (definition, dropped) = self.without_database(session, name)?;
+        let Some(dropped) = dropped else {
+            let error = errors::db_drop_exists(name);
+            if !if_exists {
+                return Err(error);
+            }
+            session.note(error);
+            return Ok(Completion::default());
+        };
+        definition.commit()?;
+        if session.database.as_deref() == Some(name) {
+            session.database = None;
+        }
+        Ok(Completion { affected_rows: dropped, ..Completion::default() })
+    }
+
+    /// A definition in which there is no database of that name, and how many tables and views went with it, if there was
+    /// one. Where foreign keys of others keep some of its tables, all else is gone for good, and an error says so.
+    fn without_database(
+        &self,
+        session: &mut Session,
+        name: &str,
+    ) -> SqlResult<(Definition<'_>, Option<u64>)> {
         loop {
             let Some(seen) = self.catalog().schema(name).cloned() else {
-                let error = errors::db_drop_exists(name);
-                if !if_exists {
-                    return Err(error);
+                let definition = self.definition(session)?;
+                match definition.catalog.schema(name) {
+                    Some(_) => continue,
+                    None => return Ok((definition, None)),
                 }
-                session.note(error);
-                return Ok(Completion::default());
             };
             let mut locks: Vec<_> = seen.tables().iter().map(|t| t.shared.lock.clone()).collect();
             locks.extend(seen.views().iter().map(|view| view.lock.clone()));
-            let _owned = self.own_locks(session, &locks, None)?;
+            let owned = self.own_locks(session, &locks, None)?;
             let mut definition = self.definition(session)?;
             if !definition.catalog.schema(name).is_some_and(|now| Arc::ptr_eq(now, &seen)) {
                 continue;
             }
+            definition.tables = owned;
             let tables: Vec<_> = seen.tables().into_iter().cloned().collect();
             let mut kept = false;
             seen.views().into_iter().try_for_each(|view| definition.remove_view(view))?;
@@ -107,14 +130,8 @@ impl Database {
             }
             self.catalog_tree().remove_schema(&mut definition.txn, name)?;
             definition.catalog.remove_schema(name);
-            definition.commit()?;
-            if session.database.as_deref() == Some(name) {
-                session.database = None;
-            }
-            return Ok(Completion {
-                affected_rows: (seen.tables().len() + seen.views().len()) as u64,
-                ..Completion::default()
-            });
+            let dropped = (seen.tables().len() + seen.views().len()) as u64;
+            return Ok((definition, Some(dropped)));
         }
     }
 }

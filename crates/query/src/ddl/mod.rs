@@ -96,6 +96,7 @@ impl Database {
             catalog,
             put: Vec::new(),
             drops: false,
+            tables: Owned::default(),
             _owned: owned,
         })
     }
@@ -240,6 +241,8 @@ pub(crate) struct Definition<'d> {
     put: Vec<Arc<TableDef>>,
     /// Whether trees go, and with them the plans that use them.
     drops: bool,
+    /// Locks of tables that are kept until its end.
+    tables: Owned,
     _owned: Owned,
 }
 
@@ -263,6 +266,15 @@ impl Definition<'_> {
         self.catalog.put_table(table.clone());
         self.put.push(table.clone());
         Ok(table)
+    }
+
+    /// Whether a table can be made: its name is free, and keys fit, its own and those that refer to it.
+    fn check_new(&self, session: &mut Session, record: &TableRecord) -> SqlResult<()> {
+        if self.catalog.require_schema(&record.schema)?.has(&record.name) {
+            return Err(errors::table_exists(&record.name));
+        }
+        self.check_foreign_keys(session, record, &record.foreign_keys, "Create")?;
+        self.check_orphans(session, record)
     }
 
     /// Writes the row of a new sequence.

@@ -138,7 +138,12 @@ impl Family {
             if !doing.inserts && !columns.iter().any(|column| (doing.changes)(*column)) {
                 continue;
             }
-            let target = catalog.lasting_table(&key.ref_schema, &key.ref_table).and_then(|parent| {
+            // One that takes another's place is not in the catalog while it is filled.
+            let parent = match key.refers_to(&table.schema, &table.name) {
+                true => Some(&table),
+                false => catalog.lasting_table(&key.ref_schema, &key.ref_table),
+            };
+            let target = parent.and_then(|parent| {
                 let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
                 Some((parent.clone(), index))
             });

@@ -22,7 +22,7 @@ use crate::access::clustered_key;
 use crate::account::{Account, show};
 use crate::catalog::layout::Layout;
 use crate::catalog::names::push_quoted;
-use crate::catalog::{ColumnDef, IndexDef, TableDef, View, show_create};
+use crate::catalog::{ColumnDef, IndexDef, Schema, TableDef, View, show_create};
 
 /// Bytes of SQL written at once, and of one INSERT at about.
 const WRITE_BYTES: usize = 256 << 10;
@@ -262,6 +262,9 @@ fn shown_span(index: Option<&IndexDef>, span: &Span) -> String {
     format!("rows from {low} to {high}")
 }
 
+/// The file of the databases, which comes before those of the tables.
+const SCHEMAS_FILE: &str = "0000.databases.sql";
+
 /// The file of the accounts; those of tables begin with digits.
 const ACCOUNTS_FILE: &str = "accounts.sql";
 
@@ -278,11 +281,13 @@ impl Inspection {
         }
         self.tell_prepared();
         self.salvage_accounts(&known.accounts, out)?;
+        salvage_schemas(&known.schemas, out)?;
         for table in known.tables {
-            all.push(self.salvage_table(Arc::new(table), out, all.len())?);
+            let schema = make_schema(&known.schemas, &table.schema);
+            all.push(self.salvage_table(Arc::new(table), &schema, out, all.len())?);
         }
         if !known.views.is_empty() {
-            all.push(salvage_views(known.views, out, all.len())?);
+            all.push(salvage_views(known.views, &known.schemas, out, all.len())?);
         }
         fs::sync_dir(out)?;
         self.report.finish();
@@ -299,13 +304,20 @@ impl Inspection {
         dump.finish()
     }
 
-    fn salvage_table(&self, table: Arc<TableDef>, out: &Path, number: usize) -> io::Result<Salvaged> {
+    /// `schema` makes the table's database.
+    fn salvage_table(
+        &self,
+        table: Arc<TableDef>,
+        schema: &str,
+        out: &Path,
+        number: usize,
+    ) -> io::Result<Salvaged> {
         let name = format!("{}.{}", table.schema, table.name);
         let plain = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' });
         let file = format!("{:04}.{}.sql", number + 1, plain.collect::<String>());
         let mut salvaged = Salvaged { table: name, file, ..Salvaged::default() };
         let dump = Arc::new(Dump::create(&out.join(&salvaged.file))?);
-        dump.write(self.header(&table).as_bytes());
+        dump.write(self.header(&table, schema).as_bytes());
         let head = insert_head(&table);
         if !self.folder.has(table.tree_id) {
             salvaged.lost.push(format!("all rows: {} is missing", Folder::file_name(table.tree_id)));
@@ -372,7 +384,7 @@ impl Inspection {
     }
 
     /// What stands before the rows.
-    fn header(&self, table: &TableDef) -> String {
+    fn header(&self, table: &TableDef, schema: &str) -> String {
         let mut out = String::from("-- Read from a damaged data folder by keel salvage.\n");
         if !self.history.complete {
             out += "-- The undo log is lost: these are the newest versions, and changes that were not committed may be among them.\n";
@@ -384,26 +396,50 @@ impl Inspection {
             );
         }
         out += "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';\n";
-        let mut schema = String::new();
-        push_quoted(&mut schema, &table.schema);
-        out += &format!("CREATE DATABASE IF NOT EXISTS {schema};\nUSE {schema};\n");
+        // A table may come before those that it refers to, or without them, and keeps the rows that it had.
+        out += "SET foreign_key_checks = 0;\nSET check_constraint_checks = 0;\n";
+        let mut home = String::new();
+        push_quoted(&mut home, &table.schema);
+        out += &format!("{schema};\nUSE {home};\n");
         out += &show_create::table(table, 0);
         out + ";\n"
     }
 }
 
+/// The statement that makes a database unless it is there.
+fn make_schema(schemas: &[Schema], name: &str) -> String {
+    match schemas.iter().find(|schema| *schema.name == *name) {
+        Some(schema) => show_create::schema(schema).replacen("DATABASE", "DATABASE IF NOT EXISTS", 1),
+        None => {
+            let mut out = String::from("CREATE DATABASE IF NOT EXISTS ");
+            push_quoted(&mut out, name);
+            out
+        }
+    }
+}
+
+/// Writes all databases to one file, since some have no table.
+fn salvage_schemas(schemas: &[Schema], out: &Path) -> io::Result<()> {
+    let dump = Dump::create(&out.join(SCHEMAS_FILE))?;
+    let mut sql = String::from("SET NAMES utf8mb4;\n");
+    for schema in schemas {
+        sql += &make_schema(schemas, &schema.name);
+        sql += ";\n";
+    }
+    dump.write(sql.as_bytes());
+    dump.finish()
+}
+
 /// Writes all views to one file, to be loaded behind the tables.
-fn salvage_views(views: Vec<View>, out: &Path, number: usize) -> io::Result<Salvaged> {
+fn salvage_views(views: Vec<View>, schemas: &[Schema], out: &Path, number: usize) -> io::Result<Salvaged> {
     let file = format!("{:04}.views.sql", number + 1);
     let salvaged = Salvaged { table: "views".into(), file, rows: views.len() as u64, ..Salvaged::default() };
     let dump = Dump::create(&out.join(&salvaged.file))?;
     let mut sql =
         String::from("-- Read from a damaged data folder by keel salvage. Load it behind the tables.\n");
     for view in in_order(views) {
-        let mut schema = String::new();
-        push_quoted(&mut schema, &view.schema);
-        sql += &format!("CREATE DATABASE IF NOT EXISTS {schema};\n");
-        sql += &format!("SET NAMES {};\n", view.client_collation.charset().name());
+        sql += &make_schema(schemas, &view.schema);
+        sql += &format!(";\nSET NAMES {};\n", view.client_collation.charset().name());
         sql += &format!("SET collation_connection = {};\n", view.connection_collation.name());
         sql += &show_create::view(&view, &view.text, true, Layout::FULL);
         sql += ";\n";

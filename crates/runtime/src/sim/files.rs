@@ -13,6 +13,7 @@ const READ_MICROS: (u64, u64) = (5, 150);
 const WRITE_MICROS: (u64, u64) = (5, 150);
 const SYNC_MICROS: (u64, u64) = (30, 400);
 const SECTOR: u64 = 512;
+const ALLOCATION_BLOCK: u64 = 4096;
 /// One write in so many is short, and goes on.
 const SHORT_WRITES: u64 = 32;
 
@@ -157,8 +158,20 @@ impl SimFile {
         disk.check_space(len.saturating_sub(disk.inode(self.inode).now.len))?;
         disk.set_len(self.inode, len)
     }
+    /// Where there is too little room it takes what there is, in blocks, as ext4 does, and fails all the same.
     pub fn allocate(&self, end: u64) -> io::Result<()> {
-        if end > self.len() { self.set_len(end) } else { Ok(()) }
+        let len = self.len();
+        if end <= len {
+            return Ok(());
+        }
+        here().check_fault(Op::Write, &self.path)?;
+        let mut disk = self.disk.lock();
+        let Err(full) = disk.check_space(end - len) else { return disk.set_len(self.inode, end) };
+        let blocks = (1..).take_while(|blocks| disk.check_space(blocks * ALLOCATION_BLOCK).is_ok()).last();
+        if let Some(blocks) = blocks {
+            disk.set_len(self.inode, len + blocks * ALLOCATION_BLOCK)?;
+        }
+        Err(full)
     }
     /// Direct files refuse what a device would refuse.
     fn check_direct(&self, address: usize, len: usize, offset: u64) -> io::Result<()> {

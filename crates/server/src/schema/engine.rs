@@ -3,7 +3,7 @@
 //! A metric is listed where the engine has the figure. Numbers of tables are the catalog's, numbers of indexes and spaces
 //! those of trees: each index is a file.
 
-use keel_base::{SqlResult, TreeId};
+use keel_base::TreeId;
 use keel_query::catalog::{IndexDef, IndexKind, TableDef};
 use keel_storage::EngineStatus;
 use keel_value::Value;
@@ -16,7 +16,7 @@ use crate::monitor::transactions::unix_of;
 const PAGE_BYTES: u64 = 16 << 10;
 
 /// Makes the rows of one of these tables; those about what this engine does not have stay empty.
-pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
     match rows.table() {
         "INNODB_METRICS" => metrics(view, rows),
         "INNODB_BUFFER_POOL_STATS" => pool(view, rows),
@@ -27,11 +27,10 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         | "INNODB_SYS_TABLESPACES"
         | "INNODB_SYS_TABLESTATS"
         | "INNODB_SYS_FOREIGN"
-        | "INNODB_SYS_FOREIGN_COLS" => return dictionary(view, rows),
+        | "INNODB_SYS_FOREIGN_COLS" => dictionary(view, rows),
         "INNODB_BUFFER_PAGE" | "INNODB_BUFFER_PAGE_LRU" => pages::page_rows(view, rows),
         _ => {}
     }
-    Ok(())
 }
 
 /// A counter, its part of the engine, whether it only grows, what it counts.
@@ -214,7 +213,7 @@ const UNIQUE: u64 = 2;
 /// Columns of each table that are InnoDB's own: row number, transaction, roll pointer.
 const HIDDEN_COLUMNS: u64 = 3;
 
-fn dictionary(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+fn dictionary(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let catalog = view.state.database().catalog();
     for table in catalog.schemas().flat_map(|schema| schema.tables()) {
         match rows.table() {
@@ -223,11 +222,10 @@ fn dictionary(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
             "INNODB_SYS_COLUMNS" => pages::column_rows(table, rows),
             "INNODB_SYS_FIELDS" => table.indexes.iter().for_each(|index| field_rows(table, index, rows)),
             "INNODB_SYS_TABLESPACES" => space_rows(view, table, rows),
-            "INNODB_SYS_TABLESTATS" => stats_row(view, table, rows)?,
+            "INNODB_SYS_TABLESTATS" => stats_row(view, table, rows),
             _ => constraints::rows(view, rows, table),
         }
     }
-    Ok(())
 }
 
 fn name_of(table: &TableDef) -> String {
@@ -303,16 +301,17 @@ fn space_rows(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) {
     }
 }
 
-fn stats_row(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+fn stats_row(view: &View<'_>, table: &TableDef, rows: &mut RowMaker<'_>) {
     let pages = |tree| view.state.engine.tree(tree).map_or(0, |tree| view.state.engine.tree_pages(&tree));
     let others = table.indexes.iter().map(|index| index.tree_id).filter(|tree| *tree != table.tree_id);
+    // There are none of a table that cannot be read.
+    let row_count = table.row_estimate().ok();
     rows.row([
         ("TABLE_ID", number(table.id)),
         ("NAME", text(name_of(table))),
-        ("STATS_INITIALIZED", number(1)),
-        ("NUM_ROWS", number(table.row_estimate()?)),
+        ("STATS_INITIALIZED", number(u64::from(row_count.is_some()))),
+        ("NUM_ROWS", number(row_count.unwrap_or(0))),
         ("CLUST_INDEX_SIZE", number(pages(table.tree_id))),
         ("OTHER_INDEX_SIZE", number(others.map(pages).sum())),
     ]);
-    Ok(())
 }

@@ -204,7 +204,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         MYSQL => {
             let known = zones::fill(&mut maker)
                 || crate::logs::tables::fill(view, &mut maker)
-                || stats::fill(view, &mut maker)?;
+                || stats::fill(view, &mut maker);
             if !known {
                 accounts::fill_mysql(view, table, &mut maker);
             }
@@ -233,7 +233,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         | "TABLE_CONSTRAINTS"
         | "REFERENTIAL_CONSTRAINTS"
         | "CHECK_CONSTRAINTS"
-        | "PARTITIONS" => objects::fill(view, wanted, &mut maker)?,
+        | "PARTITIONS" => objects::fill(view, wanted, &mut maker),
         "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "user_variables" => variables::fill(view, &mut maker),
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
@@ -242,7 +242,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
             locks::fill(view, &mut maker);
         }
         name if name.starts_with("KEEL_DEADLOCK") => deadlocks::fill(view, &mut maker),
-        name if name.starts_with("INNODB_") => engine::fill(view, &mut maker)?,
+        name if name.starts_with("INNODB_") => engine::fill(view, &mut maker),
         _ => server::fill(view, &mut maker)?,
     }
     Ok(maker.rows)

@@ -19,37 +19,31 @@ use super::{
 const PAGE_BYTES: u64 = 16 * 1024;
 
 /// Makes the rows of one of these tables.
-pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
+pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
     if rows.table() == "SCHEMATA" {
         schemata(view, wanted, rows);
-        return Ok(());
+        return;
     }
     for table in real_tables(view, wanted) {
-        one_table(view, rows, &table)?;
+        one_table(view, rows, &table);
     }
     for schema in [MYSQL, system::PERFORMANCE, system::SYS] {
-        system_tables(view, wanted, rows, schema)?;
+        system_tables(view, wanted, rows, schema);
     }
     if wanted.own.is_none() && matches!(rows.table(), "TABLES" | "COLUMNS") {
         views::rows(view, wanted, rows);
     }
     if wanted.takes_schema("information_schema") {
         for table in tables().filter(|t| wanted.table.is_none_or(|name| t.name.eq_ignore_ascii_case(name))) {
-            one_table(view, rows, table)?;
+            one_table(view, rows, table);
         }
     }
-    Ok(())
 }
 
 /// The server's own tables of a database that users may see.
-fn system_tables(
-    view: &View<'_>,
-    wanted: Wanted<'_>,
-    rows: &mut RowMaker<'_>,
-    schema: &str,
-) -> SqlResult<()> {
+fn system_tables(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>, schema: &str) {
     if !wanted.takes_schema(schema) || wanted.own.is_some() {
-        return Ok(());
+        return;
     }
     let catalog = view.state.database().catalog();
     // A real table of that name hides it.
@@ -58,10 +52,9 @@ fn system_tables(
         let table = &own.table;
         let is_seen = see::lists_table(view.session, &catalog.accounts, schema, &table.name);
         if wanted.takes_table(&table.name) && is_seen && !is_hidden(&table.name) {
-            one_table(view, rows, table)?;
+            one_table(view, rows, table);
         }
     }
-    Ok(())
 }
 
 /// What TABLES says of one of the server's own tables.
@@ -128,10 +121,10 @@ pub fn real_tables(view: &View<'_>, wanted: Wanted<'_>) -> Vec<Arc<TableDef>> {
     found
 }
 
-fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) -> SqlResult<()> {
+fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) {
     match rows.table() {
-        "TABLES" => table_row(view, rows, table)?,
-        "PARTITIONS" => unparted_row(view, rows, table)?,
+        "TABLES" => table_row(view, rows, table),
+        "PARTITIONS" => unparted_row(view, rows, table),
         "COLUMNS" => {
             let catalog = view.state.database().catalog();
             let name = (&*table.schema, &*table.name);
@@ -146,14 +139,11 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) ->
             }
         }
         "STATISTICS" => {
-            let row_count = table.row_estimate()?;
-            for index in &table.indexes {
-                index_rows(rows, table, index, row_count)?;
-            }
+            let row_count = table.row_estimate().ok();
+            table.indexes.iter().for_each(|index| index_rows(rows, table, index, row_count));
         }
         _ => constraints::rows(view, rows, table),
     }
-    Ok(())
 }
 
 fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
@@ -175,7 +165,7 @@ fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
 }
 
 /// The row of a table that has no partitions.
-fn unparted_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
+fn unparted_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
     let names = [
         ("TABLE_CATALOG", text("def")),
         ("TABLE_SCHEMA", text(&table.schema)),
@@ -183,39 +173,45 @@ fn unparted_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> S
     ];
     if table.is_virtual() {
         rows.row(names);
-        return Ok(());
+        return;
     }
-    let sizes = Sizes::of(view, table)?;
+    let sizes = Sizes::of(view, table);
+    let row_count = sizes.rows.as_ref().ok().copied();
     let [catalog, schema, name] = names;
     rows.row([
         catalog,
         schema,
         name,
-        ("TABLE_ROWS", number(sizes.rows)),
-        ("AVG_ROW_LENGTH", number(sizes.data.checked_div(sizes.rows).unwrap_or(0))),
+        ("TABLE_ROWS", row_count.map_or(Value::Null, number)),
+        ("AVG_ROW_LENGTH", row_count.map_or(Value::Null, |count| mean(sizes.data, count))),
         ("DATA_LENGTH", number(sizes.data)),
         ("INDEX_LENGTH", number(sizes.indexes)),
         ("DATA_FREE", number(0)),
         ("CREATE_TIME", created(view, table)),
     ]);
-    Ok(())
+}
+
+/// Octets of each of so many rows.
+fn mean(bytes: u64, rows: u64) -> Value {
+    number(bytes.checked_div(rows).unwrap_or(0))
 }
 
 /// Rows, about, and octets of a table.
 struct Sizes {
-    rows: u64,
+    /// The error of a table that cannot be read: its row tells it, the others are as good as ever.
+    rows: SqlResult<u64>,
     data: u64,
     indexes: u64,
 }
 
 impl Sizes {
-    fn of(view: &View<'_>, table: &TableDef) -> SqlResult<Sizes> {
+    fn of(view: &View<'_>, table: &TableDef) -> Sizes {
         let bytes = |tree: &Option<keel_storage::TreeHandle>| {
             tree.as_ref().map_or(0, |t| view.state.engine.tree_pages(t) * PAGE_BYTES)
         };
         let others = table.indexes.iter().filter(|i| i.tree_id != table.tree_id);
         let indexes = others.map(|i| bytes(&i.tree)).sum();
-        Ok(Sizes { rows: table.row_estimate()?, data: bytes(&table.tree), indexes })
+        Sizes { rows: table.row_estimate(), data: bytes(&table.tree), indexes }
     }
 }
 
@@ -224,10 +220,9 @@ fn created(view: &View<'_>, table: &TableDef) -> Value {
     Value::DateTime(timestamp_to_local(created, &*view.session.vars.time_zone))
 }
 
-fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
+fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
     if let Some(own) = system::of(table).filter(|_| table.is_virtual()) {
-        system_row(rows, table, own);
-        return Ok(());
+        return system_row(rows, table, own);
     }
     if table.is_virtual() {
         rows.row([
@@ -242,9 +237,14 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
             ("CREATE_OPTIONS", text("")),
             ("TEMPORARY", text("Y")),
         ]);
-        return Ok(());
+        return;
     }
-    let Sizes { rows: row_count, data, indexes } = Sizes::of(view, table)?;
+    let Sizes { rows: row_count, data, indexes } = Sizes::of(view, table);
+    // As MariaDB shows a table that it cannot open.
+    let (row_count, comment) = match row_count {
+        Ok(count) => (Some(count), text(&table.options.comment)),
+        Err(error) => (None, text(&error.message)),
+    };
     rows.row([
         ("TABLE_CATALOG", text("def")),
         ("TABLE_SCHEMA", text(&table.schema)),
@@ -253,8 +253,8 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ("ENGINE", text("InnoDB")),
         ("VERSION", number(10)),
         ("ROW_FORMAT", text(row_format(table))),
-        ("TABLE_ROWS", number(row_count)),
-        ("AVG_ROW_LENGTH", number(data.checked_div(row_count).unwrap_or(0))),
+        ("TABLE_ROWS", row_count.map_or(Value::Null, number)),
+        ("AVG_ROW_LENGTH", row_count.map_or(Value::Null, |count| mean(data, count))),
         ("DATA_LENGTH", number(data)),
         ("MAX_DATA_LENGTH", number(0)),
         ("INDEX_LENGTH", number(indexes)),
@@ -263,11 +263,10 @@ fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlR
         ("CREATE_TIME", created(view, table)),
         ("TABLE_COLLATION", text(table.options.collation.name())),
         ("CREATE_OPTIONS", text(create_options(table))),
-        ("TABLE_COMMENT", text(&table.options.comment)),
+        ("TABLE_COMMENT", comment),
         ("MAX_INDEX_LENGTH", number(0)),
         ("TEMPORARY", text("N")),
     ]);
-    Ok(())
 }
 
 fn row_format(table: &TableDef) -> String {
@@ -448,12 +447,17 @@ pub(super) fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
     (values.round() as u64).max(u64::from(rows > 0))
 }
 
-fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: u64) -> SqlResult<()> {
-    let per_value = match table.is_virtual() {
-        true => Vec::new(),
-        false => table.rows_per_value(index, row_count as f64)?,
+/// Without the rows of a table that cannot be read there is no cardinality either.
+fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: Option<u64>) {
+    let per_value = |rows: u64| match table.is_virtual() {
+        true => Some((rows, Vec::new())),
+        false => table.rows_per_value(index, rows as f64).ok().map(|per_value| (rows, per_value)),
     };
-    let cardinality = |sequence: usize| number(distinct(row_count, per_value.get(sequence).copied()));
+    let known = row_count.and_then(per_value);
+    let cardinality = |sequence: usize| match &known {
+        Some((rows, per_value)) => number(distinct(*rows, per_value.get(sequence).copied())),
+        None => Value::Null,
+    };
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
         rows.row([
@@ -476,7 +480,6 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
             ("IGNORED", text(if index.options.ignored { "YES" } else { "NO" })),
         ]);
     }
-    Ok(())
 }
 
 /// The definition of a table by its names, real or virtual; of a view what its columns are.

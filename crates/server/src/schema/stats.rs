@@ -1,6 +1,5 @@
 //! `mysql.innodb_table_stats` and `mysql.innodb_index_stats`: what the optimizer knows of tables and indexes now.
 
-use keel_base::SqlResult;
 use keel_query::catalog::{IndexDef, TableDef};
 use keel_storage::TreeHandle;
 use keel_value::Value;
@@ -9,16 +8,19 @@ use super::objects::{distinct, real_tables};
 use super::{RowMaker, View, Wanted, number, second, text};
 
 /// Makes the rows of one of these tables; false where it is none of them.
-pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<bool> {
+pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> bool {
     let one = match rows.table() {
         "innodb_table_stats" => table_row,
         "innodb_index_stats" => index_rows,
-        _ => return Ok(false),
+        _ => return false,
     };
     for table in real_tables(view, Wanted::default()) {
-        one(view, rows, &table)?;
+        // Of a table that cannot be read nothing is known.
+        if let Ok(count) = table.row_estimate() {
+            one(view, rows, &table, count);
+        }
     }
-    Ok(true)
+    true
 }
 
 fn pages(view: &View<'_>, tree: Option<&TreeHandle>) -> u64 {
@@ -30,27 +32,25 @@ fn others(table: &TableDef) -> impl Iterator<Item = &IndexDef> {
     table.indexes.iter().filter(|index| index.tree_id != table.tree_id)
 }
 
-fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
+fn table_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef, count: u64) {
     let other: u64 = others(table).map(|index| pages(view, index.tree.as_ref())).sum();
     rows.row([
         ("database_name", text(&table.schema)),
         ("table_name", text(&table.name)),
         ("last_update", second(view, table.created * 1_000_000)),
-        ("n_rows", number(table.row_estimate()?)),
+        ("n_rows", number(count)),
         ("clustered_index_size", number(pages(view, table.tree.as_ref()))),
         ("sum_of_other_index_sizes", number(other)),
     ]);
-    Ok(())
 }
 
-fn index_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> SqlResult<()> {
-    let count = table.row_estimate()?;
+fn index_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef, count: u64) {
     if table.clustered.is_none() {
         let rows_of = [(vec!["DB_ROW_ID"], count)];
         one_index(view, rows, table, ("GEN_CLUST_INDEX", table.tree.as_ref()), &rows_of);
     }
     for index in &table.indexes {
-        let per_value = table.rows_per_value(index, count as f64)?;
+        let Ok(per_value) = table.rows_per_value(index, count as f64) else { continue };
         let mut names: Vec<&str> = Vec::new();
         let mut prefixes = Vec::new();
         for (place, part) in index.parts.iter().enumerate() {
@@ -77,7 +77,6 @@ fn index_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) -> Sql
         }
         one_index(view, rows, table, (&index.name, index.tree.as_ref()), &prefixes);
     }
-    Ok(())
 }
 
 /// The rows of an index; `prefixes` are the columns that begin it, and how many different values they have.

@@ -298,6 +298,12 @@ fn a_full_disk_fails_the_writer_and_loses_nothing() {
         assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
         assert!(!store.is_failed());
         assert_eq!(contents(&tree).expect("readable").len() as u64, count);
+        let cut: Vec<_> = room
+            .files()
+            .into_iter()
+            .filter(|(path, len)| path.ends_with("t5.kt") && len % (16 << 10) != 0)
+            .collect();
+        assert!(cut.is_empty(), "what could not be reserved whole is given back: {cut:?}");
         room.set_space(12 << 20);
         put(count).run(&store, &tree).expect("there is room again");
         store.shutdown().expect("clean");
