@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
-use keel_sql::ast::Statement;
+use keel_sql::ast::{LockWait, Statement};
 use keel_storage::runtime::time;
 use keel_value::Value;
 
@@ -221,7 +221,11 @@ impl Database {
             session.named_locks.check_plan(plan)?;
         }
         let keeps = session.keeps_locks();
-        let timeout = Duration::from_secs(session.vars.lock_wait_timeout);
+        let timeout = match plan.body.lock().and_then(|lock| lock.wait.as_ref()) {
+            Some(LockWait::NoWait) => Duration::ZERO,
+            Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
+            Some(LockWait::SkipLocked) | None => Duration::from_secs(session.vars.lock_wait_timeout),
+        };
         for (place, (lock, writes)) in plan.locks().enumerate() {
             // What LOCK TABLES has not locked are tables that foreign keys lead to.
             if session.named_locks.keeps(lock) {
@@ -275,9 +279,13 @@ impl Database {
             // It is the transaction that SET TRANSACTION READ ONLY spoke of.
             session.vars.next_read_only = None;
         }
+        let sets = session.sets;
         let txn = self.ensure_txn(session);
         txn.start_statement();
-        let locks_reads = plan.kind.changes_rows() && txn.isolation().locks_gaps();
+        let locks_reads = plan.kind.locks_reads(txn.isolation()) || sets;
+        if !session.in_transaction() && plan.has_stored_tables() {
+            session.vars.next_isolation = None;
+        }
         session.locks_reads = locks_reads;
         if let Some(most) = &plan.rows_examined {
             session.examined.most = rows_examined(session, plan, most, params)?;

@@ -232,6 +232,11 @@ impl Database {
         self.commit(session)?;
         session.named_locks.release();
         check::lock_tables(session, &self.catalog_now(), tables)?;
+        let reads =
+            |table: &ast::TableLock| matches!(table.kind, TableLockKind::Read | TableLockKind::ReadLocal);
+        if session.is_read_only() && !tables.iter().all(reads) {
+            return Err(errors::cant_execute_in_read_only_transaction());
+        }
         let timeout = match wait {
             Some(LockWait::NoWait | LockWait::SkipLocked) => Duration::ZERO,
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use keel_base::SqlError;
 use keel_sql::Literal;
-use keel_sql::ast::{QueryBody, Statement};
+use keel_sql::ast::{LockClause, QueryBody, Statement};
+use keel_storage::Isolation;
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
 
 use crate::account::Privileges;
@@ -138,6 +139,17 @@ impl StatementKind {
         self == Checksum
             || self.defines_temporary()
             || self.commits_implicitly() && !matches!(self, CreateDatabase | AlterDatabase | DropDatabase)
+    }
+
+    /// Whether what it only reads is locked shared, as InnoDB does it: in statements that are no queries, so that what was
+    /// written follows from what stays. READ COMMITTED spares UPDATE of one table and those that a query fills.
+    pub fn locks_reads(self, isolation: Isolation) -> bool {
+        use StatementKind::*;
+        match self {
+            Update | InsertSelect | ReplaceSelect => isolation.locks_gaps(),
+            Do => true,
+            other => other.changes_rows(),
+        }
     }
 
     /// Whether it changes rows, so that it is refused in a READ ONLY transaction.
@@ -362,6 +374,17 @@ pub(crate) enum Body {
     PassedOver(Option<SqlError>),
     /// EXPLAIN.
     Explain(Box<crate::explain::ExplainPlan>),
+}
+
+impl Body {
+    /// How a query locks its rows; none where it does not.
+    pub(crate) fn lock(&self) -> Option<&LockClause> {
+        match self {
+            Body::Select(select) => select.lock(),
+            Body::PointSelect(point) => point.lock(),
+            _ => None,
+        }
+    }
 }
 
 impl Plan {

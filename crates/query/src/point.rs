@@ -84,6 +84,11 @@ impl PointSelect {
         }
     }
 
+    /// How it locks its row; none where it does not.
+    pub fn lock(&self) -> Option<&ast::LockClause> {
+        self.lock.as_ref()
+    }
+
     /// Runs it; none if the key cannot be encoded from these parameters.
     pub fn run(
         &self,

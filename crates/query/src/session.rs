@@ -567,6 +567,8 @@ pub struct Session {
     pub(crate) joined_rows: Vec<(usize, u64)>,
     /// The plain reads of the running statement lock what they read: it changes rows by it.
     pub(crate) locks_reads: bool,
+    /// SET works out a value by a query: it locks what it reads, as a statement that changes rows does.
+    pub sets: bool,
     /// LIMIT ROWS EXAMINED of the running statement.
     pub(crate) examined: Examined,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
@@ -631,6 +633,7 @@ impl Session {
             ignores: false,
             joined_rows: Vec::new(),
             locks_reads: false,
+            sets: false,
             examined: Examined::default(),
             no_index_used: false,
             rows_come_in_batch: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast;
-use keel_storage::{Savepoint, TxnOptions};
+use keel_storage::{Isolation, Savepoint, TxnOptions};
 
 use crate::mdl::TableLock;
 use crate::session::Session;
@@ -18,6 +18,8 @@ pub struct TransactionState {
     open: bool,
     /// READ ONLY.
     pub read_only: bool,
+    /// The level that was in force when it was opened: what SET SESSION says meanwhile is for the next one.
+    isolation: Option<Isolation>,
     /// A temporary table was made or dropped, which nothing takes back.
     temporary: bool,
     savepoints: Vec<SavepointHere>,
@@ -86,10 +88,11 @@ impl Database {
     pub fn begin(&self, session: &mut Session, how: ast::StartTransaction) -> SqlResult<()> {
         self.commit(session)?;
         session.named_locks.release();
-        session.transaction.open = true;
-        let next = session.vars.next_read_only.take();
-        session.transaction.read_only = how.read_only.or(next).unwrap_or(session.vars.read_only);
-        if how.consistent_snapshot {
+        self.open_now(session);
+        session.transaction.read_only = how.read_only.unwrap_or(session.transaction.read_only);
+        if how.consistent_snapshot && session.transaction.isolation == Some(Isolation::ReadUncommitted) {
+            session.warn(snapshot_ignored());
+        } else if how.consistent_snapshot {
             self.ensure_txn(session).take_snapshot();
         }
         Ok(())
@@ -179,7 +182,7 @@ impl Database {
         commit: bool,
     ) -> SqlResult<()> {
         let chain = how.chain.unwrap_or(session.vars.completion_type == 1);
-        let isolation = session.txn.as_ref().map(keel_storage::Txn::isolation);
+        let next = session.transaction.isolation.or(session.vars.next_isolation);
         let read_only = session.transaction.read_only;
         let had_work = u64::from(session.txn.is_some());
         if commit {
@@ -189,8 +192,10 @@ impl Database {
             session.handler.rollback += had_work;
             self.rollback(session)?
         }
+        // What SET TRANSACTION said ends here, also where no transaction was open.
+        (session.vars.next_isolation, session.vars.next_read_only) = (None, None);
         if chain {
-            session.vars.next_isolation = isolation.or(session.vars.next_isolation);
+            session.vars.next_isolation = next;
             self.begin(
                 session,
                 ast::StartTransaction { consistent_snapshot: false, read_only: Some(read_only) },
@@ -238,7 +243,8 @@ impl Database {
     /// The engine's transaction of the session, begun where there is none.
     pub(crate) fn ensure_txn<'s>(&self, session: &'s mut Session) -> &'s mut keel_storage::Txn {
         if session.txn.is_none() {
-            let isolation = session.vars.next_isolation.take().unwrap_or(session.vars.isolation);
+            let next = session.transaction.isolation.or(session.vars.next_isolation);
+            let isolation = next.unwrap_or(session.vars.isolation);
             let options = TxnOptions {
                 isolation,
                 read_only: session.transaction.read_only,
@@ -263,7 +269,16 @@ impl Database {
         session.transaction.open = true;
         let next = session.vars.next_read_only.take();
         session.transaction.read_only = next.unwrap_or(session.vars.read_only);
+        let next = session.vars.next_isolation.take();
+        session.transaction.isolation = Some(next.unwrap_or(session.vars.isolation));
     }
+}
+
+/// What InnoDB says of START TRANSACTION WITH CONSISTENT SNAPSHOT where nothing is read from one.
+#[cold]
+fn snapshot_ignored() -> SqlError {
+    let text = "InnoDB: WITH CONSISTENT SNAPSHOT is ignored at READ UNCOMMITTED isolation level.";
+    SqlError { code: 138, ..errors::unknown_error(text) }
 }
 
 fn find(session: &Session, name: &str) -> SqlResult<usize> {
@@ -278,6 +293,7 @@ fn end(session: &mut Session) {
     let state = &mut session.transaction;
     state.open = false;
     state.read_only = false;
+    state.isolation = None;
     state.temporary = false;
     state.savepoints.clear();
     state.release_locks();

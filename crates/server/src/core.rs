@@ -367,7 +367,9 @@ impl Core {
         let mut rows = Collect::default();
         // The limit is one of queries.
         let limit = std::mem::replace(&mut self.sql.vars.select_limit, u64::MAX);
+        self.sql.sets = true;
         let executed = database.execute(&mut self.sql, &plan, params, &mut rows);
+        self.sql.sets = false;
         self.sql.vars.select_limit = limit;
         executed?;
         let ty = match rows.columns.as_ref().map(|c| c.columns.as_slice()) {

@@ -206,6 +206,8 @@ pub enum RangeEnd {
     NextKey,
     /// Nothing if a row was found: only one can have the key.
     Unique,
+    /// The gap up to the next row, but none between the rows that are found.
+    GapBehind,
 }
 
 /// What an insert came to.

@@ -648,6 +648,7 @@ impl Scan {
             match (&self.gap, self.reverse) {
                 // The first row of "this key or greater" is locked alone if it has that very key.
                 (Some(_), false) if self.lower == Bound::Included(key.clone()) => {}
+                (Some(_), false) if self.end == RangeEnd::GapBehind => {}
                 (Some(low), false) => self.tree.gaps().lock(&me, low, Some(&key)),
                 (high, true) => {
                     self.tree.gaps().lock(&me, &above, high.as_deref());
@@ -682,7 +683,7 @@ impl Scan {
         match (&self.place, self.end, &self.lower, &self.upper) {
             _ if !self.after_row => false,
             (Place::From(next), RangeEnd::Unique, Bound::Included(key), _) => next.starts_with(key),
-            (Place::From(next), RangeEnd::Gap, _, Bound::Excluded(end)) => {
+            (Place::From(next), RangeEnd::Gap | RangeEnd::GapBehind, _, Bound::Excluded(end)) => {
                 crate::txn_write::after_prefix(&next[..next.len() - 1]).as_deref() == Some(end.as_slice())
             }
             _ => false,

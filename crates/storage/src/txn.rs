@@ -464,6 +464,10 @@ impl State {
         if !self.entered {
             engine.admission.enter(&self.interrupt)?;
             self.entered = true;
+            if self.snapshot_isolation && self.isolation == Isolation::Serializable {
+                // Its plain reads lock, so that none of them would begin the snapshot.
+                self.take_snapshot(engine);
+            }
         }
         Ok(())
     }

@@ -225,6 +225,8 @@ pub struct Binder<'a> {
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
     pub(crate) locks_rows: bool,
+    /// The SELECT being bound locks the rows of its own tables, but not those of its derived tables.
+    pub(crate) locks_own: bool,
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
     /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
@@ -281,6 +283,7 @@ impl<'a> Binder<'a> {
             tables: Vec::new(),
             named: Vec::new(),
             locks_rows: false,
+            locks_own: false,
             derived_depth: 0,
             hidden: Vec::new(),
             saw_volatile: false,

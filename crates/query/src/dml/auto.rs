@@ -20,6 +20,8 @@ pub(super) struct AutoValues {
     pub reserved: (u64, u64),
     /// Intervals reserved so far.
     intervals: u32,
+    /// Rows of the first interval, or of the last one that came after it, that are still to come.
+    rows_left: u64,
     /// SET insert_id gave the first value.
     pub forced: bool,
     /// The first that was made and stored.
@@ -55,7 +57,8 @@ impl Drop for Claim {
 }
 
 impl AutoValues {
-    /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time.
+    /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time; where a row gave
+    /// a value itself and the rest of an interval was left out, for the rows that are left of it.
     pub fn next_interval(&mut self, expected: u64) -> u64 {
         let count = if self.intervals == 0 && expected > 0 && !self.forced {
             expected
@@ -63,7 +66,15 @@ impl AutoValues {
             1 << self.intervals.min(16)
         };
         self.intervals += 1;
-        count.min(65_535)
+        if self.rows_left == 0 {
+            self.rows_left = count.min(65_535);
+        }
+        self.rows_left
+    }
+
+    /// The row before this one is done with.
+    pub fn next_row(&mut self) {
+        self.rows_left = self.rows_left.saturating_sub(1);
     }
 
     /// Whether the statement is to hold the counter before it asks for values.

@@ -507,8 +507,8 @@ fn scan_of(
     let upper = if key::successor(&mut end) { Bound::Excluded(end.as_slice()) } else { Bound::Unbounded };
     let range = ScanRange { lower: Bound::Included(prefix), upper, reverse: false };
     let mut scan = txn.scan(index.entries(), range, read).map_err(engine_error)?;
-    let is_one = index.is_unique() && index.parts.len() == parts;
-    scan.set_end(if is_one { RangeEnd::Unique } else { RangeEnd::Gap });
+    // Others may insert beside what is found, as in InnoDB: the row itself answers.
+    scan.set_end(RangeEnd::GapBehind);
     Ok(scan)
 }
 

@@ -25,6 +25,7 @@ use crate::bind::{BindContext, Binder, ROW_NUMBER, display};
 use crate::catalog::counter::Step;
 use crate::catalog::{IndexKind, TableDef, names};
 use crate::engine_error;
+use crate::join::TableSource;
 use crate::plan::Notes;
 use crate::result::{Completion, RowView};
 use crate::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
@@ -54,6 +55,14 @@ struct Target {
     generated: Option<Generated>,
     /// The generated columns that may change with those that are assigned.
     following: Vec<usize>,
+}
+
+impl Target {
+    /// Whether a table of the query is this one. Within a view it goes by a name of its own there.
+    fn is_read_as(&self, source: &TableSource) -> bool {
+        let is_named = self.alias.starts_with('\0') || names::same(&self.alias, &source.alias);
+        is_named && Arc::ptr_eq(&self.table, &source.table)
+    }
 }
 
 /// A table whose rows change.
@@ -169,6 +178,7 @@ pub(crate) fn plan_update(
     binder.changing = locking_select(&query);
     let mut query = Box::new(select::plan_select(&mut binder, &query)?);
     query.keep_assigned_digits();
+    query.share_unless(&|source| targets.iter().any(|target| target.is_read_as(source)));
     notes.take(&binder);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
 }
@@ -221,7 +231,8 @@ pub(crate) fn plan_delete(
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
     binder.changing = locking_select(&query);
-    let query = Box::new(select::plan_select(&mut binder, &query)?);
+    let mut query = Box::new(select::plan_select(&mut binder, &query)?);
+    query.share_unless(&|source| targets.iter().any(|target| target.is_read_as(source)));
     notes.take(&binder);
     for (target, name) in targets.iter().zip(&delete.targets) {
         refuse_reading(&binder, &target.table, Some(&name.name))?;

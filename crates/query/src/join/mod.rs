@@ -19,8 +19,8 @@ mod stored;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_storage::Read;
 use keel_storage::runtime::fiber;
+use keel_storage::{LockMode, Read};
 use keel_value::row::Layout;
 
 use crate::access::{AccessChoice, AccessPath, TableReader};
@@ -52,6 +52,8 @@ pub(crate) struct TableSource {
     pub path: Arc<AccessPath>,
     /// Whether the index's entries hold all that is needed.
     pub covering: bool,
+    /// Where the query locks rows exclusively, this table's are locked shared: they do not change.
+    pub shares: bool,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
     /// Conditions that rows fulfil where the reader's ranges are exact.
@@ -60,6 +62,16 @@ pub(crate) struct TableSource {
     pub choice: AccessChoice,
     /// What it did, for ANALYZE.
     pub counts: Option<Arc<Counts>>,
+}
+
+impl TableSource {
+    /// How its rows are read where the query's are so.
+    fn read(&self, read: Read) -> Read {
+        match read {
+            Read::Lock(LockMode::Exclusive, wait) if self.shares => Read::Lock(LockMode::Shared, wait),
+            read => read,
+        }
+    }
 }
 
 /// A derived table.
@@ -154,6 +166,19 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Has the rows of tables locked shared that `changes` does not name.
+    pub fn share_unless(&mut self, changes: &dyn Fn(&TableSource) -> bool) {
+        match self {
+            Source::Table(table) => table.shares = !changes(table),
+            Source::Join(join) => {
+                join.left.share_unless(changes);
+                join.right.share_unless(changes);
+            }
+            Source::Distinct(distinct) => distinct.source.share_unless(changes),
+            Source::One | Source::Derived(_) | Source::Function(_) => {}
+        }
+    }
+
     /// Rows expected of it; a rough guess.
     pub fn expected_rows(&self) -> f64 {
         match self {
@@ -284,7 +309,7 @@ impl<'p> Runner<'p> {
             Source::One => Runner::One { given: true },
             Source::Table(table) => Runner::Table {
                 source: table,
-                reader: TableReader::new(&table.table, &table.path, table.covering, read)
+                reader: TableReader::new(&table.table, &table.path, table.covering, table.read(read))
                     .numbered(table.numbered),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },

@@ -630,6 +630,7 @@ impl Planner<'_> {
                     alias: leaf.alias.clone(),
                     path: Arc::new(choice.path.clone()),
                     covering: choice.covering,
+                    shares: false,
                     filter,
                     implied,
                     choice,

@@ -96,7 +96,7 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
             let lock = lock.or(inner.lock.as_ref()).cloned();
             plan_query(binder, &Query { limit: limit.cloned(), lock, ..Query::clone(inner) })
         }
-        body => setop::plan(binder, body, order, limit),
+        body => setop::plan(binder, body, order, limit, lock),
     }
 }
 
@@ -151,7 +151,9 @@ pub(super) fn plan_select(
 ) -> SqlResult<SelectPlan> {
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
     binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
+    let around = std::mem::replace(&mut binder.locks_own, lock.is_some() && takes_aggregates);
     let bound = bind_parts(binder, select, order, limit, lock.is_none());
+    binder.locks_own = around;
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
     Ok(plan)

@@ -83,7 +83,7 @@ pub(super) fn derived(
     query: &Query,
     alias: &str,
 ) -> SqlResult<Option<(FromTree, Vec<Expr>)>> {
-    if binder.whole_names.is_some() {
+    if binder.whole_names.is_some() || binder.locks_own {
         return Ok(None);
     }
     let named = binder.named.len();

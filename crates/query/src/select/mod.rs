@@ -47,6 +47,7 @@ use crate::bind::Binder;
 use crate::catalog::TableDef;
 use crate::counts::Counts;
 use crate::expr::{Derivation, Frame, typing, walk};
+use crate::join::TableSource;
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -189,6 +190,13 @@ impl SelectPlan {
             Body::Set(set) => set.queries().iter().map(|part| part.expected_rows()).sum(),
             Body::Recursive(recursive) => recursive.queries().iter().map(|part| part.expected_rows()).sum(),
             Body::Working(_) => 2.0,
+        }
+    }
+
+    /// Has the rows of tables locked shared that `changes` does not name, where it locks its rows exclusively.
+    pub(crate) fn share_unless(&mut self, changes: &dyn Fn(&TableSource) -> bool) {
+        if let Body::Block(block) = &mut self.body {
+            block.source.share_unless(changes);
         }
     }
 

@@ -247,7 +247,7 @@ fn operand(binder: &mut Binder<'_>, body: &QueryBody) -> SqlResult<SelectPlan> {
     match body {
         QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None),
         QueryBody::Nested(query) => build::plan_query(binder, query),
-        body => setop::plan(binder, body, &[], None),
+        body => setop::plan(binder, body, &[], None, None),
     }
 }
 
@@ -260,7 +260,7 @@ fn plan_anchors(binder: &mut Binder<'_>, operands: &[Operand<'_>], all: bool) ->
         return operand(binder, first);
     }
     let body = QueryBody::SetOps { first: Box::new(first.clone()), rest };
-    setop::plan(binder, &body, &[], None)
+    setop::plan(binder, &body, &[], None, None)
 }
 
 fn plan_steps(

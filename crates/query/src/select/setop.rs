@@ -7,7 +7,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{Expr as Tree, Limit, OrderItem, QueryBody, SetOp, SetOperand, SourceText};
+use keel_sql::ast::{
+    Expr as Tree, Limit, LockClause, OrderItem, Query, QueryBody, SetOp, SetOperand, SourceText,
+};
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
 use keel_value::types::NOT_FIXED;
@@ -140,17 +142,18 @@ fn calc_found_rows(body: &QueryBody) -> SqlResult<bool> {
     }
 }
 
-/// Plans a body that is no single SELECT.
+/// Plans a body that is no single SELECT. The lock clause behind it is the last SELECT's, unless that stands in parentheses.
 pub(super) fn plan(
     binder: &mut Binder<'_>,
     body: &QueryBody,
     order: &[OrderItem],
     limit: Option<&Limit>,
+    lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
     let ties = limit.is_some_and(|limit| limit.with_ties) && !order.is_empty();
     let calc_found_rows = calc_found_rows(body)?;
     let mut columns = Vec::new();
-    let mut root = part(binder, body, &mut columns)?;
+    let mut root = part(binder, body, lock, &mut columns)?;
     let (types, derivations) = common_types(binder, &root)?;
     convert(&mut root, &types);
     for (meta, (ty, nullable)) in columns.iter_mut().zip(&types) {
@@ -187,11 +190,19 @@ pub(super) fn plan(
     })
 }
 
-fn part(binder: &mut Binder<'_>, body: &QueryBody, columns: &mut Vec<ColumnMeta>) -> SqlResult<Part> {
+fn part(
+    binder: &mut Binder<'_>,
+    body: &QueryBody,
+    lock: Option<&LockClause>,
+    columns: &mut Vec<ColumnMeta>,
+) -> SqlResult<Part> {
     let plan = match body {
-        QueryBody::SetOps { first, rest } => return chain(binder, first, rest, columns),
+        QueryBody::SetOps { first, rest } => return chain(binder, first, rest, lock, columns),
         QueryBody::Values(rows, names) => return values(binder, rows, names, columns),
-        QueryBody::Select(select) => build::plan_select(binder, select, &[], None, None)?,
+        QueryBody::Select(select) => build::plan_select(binder, select, &[], None, lock)?,
+        QueryBody::Nested(query) if lock.is_some() => {
+            build::plan_query(binder, &Query { lock: lock.cloned(), ..Query::clone(query) })?
+        }
         QueryBody::Nested(query) => build::plan_query(binder, query)?,
     };
     if columns.is_empty() {
@@ -205,14 +216,16 @@ fn chain(
     binder: &mut Binder<'_>,
     first: &QueryBody,
     operands: &[SetOperand],
+    lock: Option<&LockClause>,
     columns: &mut Vec<ColumnMeta>,
 ) -> SqlResult<Part> {
-    let (first, mut rest) = match part(binder, first, columns)? {
+    let (first, mut rest) = match part(binder, first, None, columns)? {
         Part::Chain { first, rest } => (first, rest),
         single => (Box::new(single), Vec::with_capacity(operands.len())),
     };
-    for SetOperand { op, all, body } in operands {
-        rest.push(Joined { op: *op, all: *all, part: operand(binder, *op, body, columns)? });
+    for (number, SetOperand { op, all, body }) in operands.iter().enumerate() {
+        let lock = lock.filter(|_| number + 1 == operands.len());
+        rest.push(Joined { op: *op, all: *all, part: operand(binder, *op, body, lock, columns)? });
     }
     Ok(Part::Chain { first, rest })
 }
@@ -223,12 +236,16 @@ fn operand(
     binder: &mut Binder<'_>,
     around: SetOp,
     body: &QueryBody,
+    lock: Option<&LockClause>,
     columns: &mut Vec<ColumnMeta>,
 ) -> SqlResult<Part> {
-    if around == SetOp::Intersect || !matches!(body, QueryBody::SetOps { .. }) {
-        return part(binder, body, columns);
+    if lock.is_some() && matches!(body, QueryBody::Nested(_)) {
+        return Err(errors::wrong_usage("lock options", "SELECT in brackets"));
     }
-    let plan = plan(binder, body, &[], None)?;
+    if around == SetOp::Intersect || !matches!(body, QueryBody::SetOps { .. }) {
+        return part(binder, body, lock, columns);
+    }
+    let plan = plan(binder, body, &[], None, lock)?;
     let described = &plan.columns.columns;
     for (number, column) in described.iter().enumerate() {
         if described[..number].iter().any(|c| names::same(&c.name, &column.name)) {

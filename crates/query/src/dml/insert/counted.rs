@@ -37,6 +37,7 @@ impl Work<'_> {
         self.auto.made = None;
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
+        self.auto.next_row();
         let step = Step::of(session);
         let asked = match self.values[auto.column].as_ref() {
             ValueRef::Null => true,
