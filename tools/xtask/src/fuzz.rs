@@ -176,7 +176,13 @@ fn search_once(
     let mut child = Command::new(binary)
         .arg(format!("-max_total_time={}", seconds.max(1)))
         .arg(format!("-artifact_prefix={}/{name}-", findings.display()))
-        .args(["-rss_limit_mb=4096", "-timeout=300", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"])
+        .args([
+            "-rss_limit_mb=4096",
+            "-timeout=300",
+            "-max_len=16384",
+            "-print_final_stats=1",
+            "-verbosity=1",
+        ])
         .arg(corpus)
         .env("KEEL_FUZZ_TARGET", name)
         .stdin(Stdio::null())
@@ -221,9 +227,9 @@ impl Searched {
             let (_, rest) = line.split_once(mark)?;
             rest.split_whitespace().next()?.parse().ok()
         };
-        if line.starts_with('#') {
+        if let Some(rest) = line.strip_prefix('#') {
             self.edges = number(" cov:").unwrap_or(self.edges);
-            let run = line[1..].split_whitespace().next().and_then(|run| run.parse().ok());
+            let run = rest.split_whitespace().next().and_then(|run| run.parse().ok());
             self.inputs = run.unwrap_or(self.inputs);
         }
         self.inputs = number("stat::number_of_executed_units:").unwrap_or(self.inputs);

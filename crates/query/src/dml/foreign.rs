@@ -312,7 +312,7 @@ impl<'f> Ties<'f> {
         };
         let index = &child.table.indexes[child.index];
         let own = child.table.clustered == Some(child.index);
-        let mut scan = scan_of(txn, &child.table, child.index, child.columns.len(), key, Read::FOR_UPDATE)?;
+        let mut scan = scan_of(txn, &child.table, child.index, key, Read::FOR_UPDATE)?;
         let (mut primary, mut old) = (Vec::new(), Vec::new());
         let mut work = Work { ties: &ties, child, buffers: RowBuffers::default(), new: Vec::new() };
         while let Some((entry, _)) = scan.next(txn).map_err(engine_error)? {
@@ -489,19 +489,12 @@ fn find_first(txn: &mut Txn, table: &TableDef, index: usize, parts: usize, key: 
     if table.clustered == Some(index) && table.indexes[index].parts.len() == parts {
         return Ok(txn.get(table.rows(), key, Read::FOR_SHARE, |_| ()).map_err(engine_error)?.is_some());
     }
-    let mut scan = scan_of(txn, table, index, parts, key, Read::FOR_SHARE)?;
+    let mut scan = scan_of(txn, table, index, key, Read::FOR_SHARE)?;
     Ok(scan.next(txn).map_err(engine_error)?.is_some())
 }
 
-/// All rows of an index whose first parts, so many, have that key.
-fn scan_of(
-    txn: &mut Txn,
-    table: &TableDef,
-    index: usize,
-    parts: usize,
-    prefix: &[u8],
-    read: Read,
-) -> SqlResult<Scan> {
+/// All rows of an index whose key begins so.
+fn scan_of(txn: &mut Txn, table: &TableDef, index: usize, prefix: &[u8], read: Read) -> SqlResult<Scan> {
     let index = &table.indexes[index];
     let mut end = prefix.to_vec();
     let upper = if key::successor(&mut end) { Bound::Excluded(end.as_slice()) } else { Bound::Unbounded };
@@ -549,7 +542,7 @@ pub(crate) fn check_rows(
             continue;
         }
         session.check_interrupt()?;
-        let mut found = scan_of(txn, parent, index, columns.len(), &key, Read::Snapshot)?;
+        let mut found = scan_of(txn, parent, index, &key, Read::Snapshot)?;
         if found.next(txn).map_err(engine_error)?.is_none() {
             return Err(missing());
         }
