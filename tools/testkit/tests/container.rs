@@ -135,21 +135,22 @@ fn many_clients_with_long_values_and_groups_fit() {
     let mut client = server.client().expect("connects");
     for sql in [
         "CREATE DATABASE d",
+        "USE d",
         "CREATE TABLE d.wide (id INT PRIMARY KEY, b LONGBLOB)",
         "INSERT INTO d.wide SELECT seq, REPEAT(CHAR(64 + seq), 6000000) FROM seq_1_to_3",
-        "CREATE TABLE d.rows (id INT PRIMARY KEY, c VARCHAR(40))",
-        "INSERT INTO d.rows SELECT seq, MD5(seq) FROM seq_1_to_50000",
+        "CREATE TABLE d.notes (id INT PRIMARY KEY, c VARCHAR(40))",
+        "INSERT INTO d.notes SELECT seq, MD5(seq) FROM seq_1_to_50000",
     ] {
         client.run(sql).expect("made");
     }
     let statements = [
         "SELECT b FROM wide",
         "SELECT REPEAT('x', 6000000), REPEAT('y', 6000000)",
-        "SELECT c, COUNT(*) FROM rows GROUP BY c ORDER BY 2 DESC LIMIT 1",
-        "SELECT COUNT(DISTINCT c, id) FROM rows",
-        "SELECT c FROM rows UNION SELECT CONCAT(c, id) FROM rows ORDER BY 1 LIMIT 1",
-        "SELECT LENGTH(GROUP_CONCAT(c, c, c)) FROM rows",
-        "SELECT LENGTH(JSON_ARRAYAGG(c)) FROM rows",
+        "SELECT c, COUNT(*) FROM notes GROUP BY c ORDER BY 2 DESC LIMIT 1",
+        "SELECT COUNT(DISTINCT c, id) FROM notes",
+        "SELECT c FROM notes UNION SELECT CONCAT(c, id) FROM notes ORDER BY 1 LIMIT 1",
+        "SELECT LENGTH(GROUP_CONCAT(c, c, c)) FROM notes",
+        "SELECT LENGTH(JSON_ARRAYAGG(c)) FROM notes",
     ];
     std::thread::scope(|scope| {
         for statement in (0..140).map(|number| statements[number % statements.len()]) {
@@ -166,7 +167,7 @@ fn many_clients_with_long_values_and_groups_fit() {
 
 #[test]
 fn a_long_log_is_recovered_in_a_small_container() {
-    let Some(container) = Container::new(272 * MIB) else {
+    let Some(container) = Container::new(240 * MIB) else {
         eprintln!("no control group can be made here");
         return;
     };
@@ -177,6 +178,7 @@ fn a_long_log_is_recovered_in_a_small_container() {
     let mut client = server.client().expect("connects");
     for sql in [
         "CREATE DATABASE d",
+        "USE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b VARCHAR(40), KEY (a), KEY (b))",
         "INSERT INTO d.t VALUES (0, 0, 'kept')",
         "BEGIN",
