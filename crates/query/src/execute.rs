@@ -283,7 +283,7 @@ impl Database {
         let txn = self.ensure_txn(session);
         txn.start_statement();
         let locks_reads = plan.kind.locks_reads(txn.isolation()) || sets;
-        if !session.in_transaction() && plan.has_stored_tables() {
+        if session.vars.next_isolation.is_some() && !session.in_transaction() && plan.has_stored_tables() {
             session.vars.next_isolation = None;
         }
         session.locks_reads = locks_reads;

@@ -23,9 +23,9 @@ impl Database {
         names::check_schema(&create.name)?;
         self.refuse_virtual(session, &create.name)?;
         let collation = schema_collation(session, &create.options, session.vars.server_collation)?;
-        let mut definition = match create.or_replace {
-            true => self.without_database(session, &create.name)?.0,
-            false => self.definition(session)?,
+        let (mut definition, replaced) = match create.or_replace {
+            true => self.without_database(session, &create.name)?,
+            false => (self.definition(session)?, None),
         };
         if definition.catalog.schema(&create.name).is_some() {
             let error = errors::db_create_exists(&create.name);
@@ -41,6 +41,9 @@ impl Database {
         self.catalog_tree().put_schema(&mut definition.txn, &schema)?;
         definition.catalog.put_schema(schema);
         definition.commit()?;
+        if replaced.is_some() {
+            leave(session, &create.name);
+        }
         Ok(Completion { affected_rows: 1, ..Completion::default() })
     }
 
@@ -84,9 +87,7 @@ impl Database {
             return Ok(Completion::default());
         };
         definition.commit()?;
-        if session.database.as_deref() == Some(name) {
-            session.database = None;
-        }
+        leave(session, name);
         Ok(Completion { affected_rows: dropped, ..Completion::default() })
     }
 
@@ -133,6 +134,13 @@ impl Database {
             let dropped = (seen.tables().len() + seen.views().len()) as u64;
             return Ok((definition, Some(dropped)));
         }
+    }
+}
+
+/// A database is gone: it is the session's default no longer, even where one of its name has come in its place.
+fn leave(session: &mut Session, name: &str) {
+    if session.database.as_deref() == Some(name) {
+        session.database = None;
     }
 }
 
