@@ -23,15 +23,26 @@ const READ_PIECE: usize = 1 << 20;
 /// A file being made.
 const UNFINISHED: &str = "redo.new";
 
+/// An open segment.
+struct Segment {
+    file: File,
+    /// The same for writes into the page cache, opened when first asked for.
+    cached: Option<File>,
+}
+
+impl From<File> for Segment {
+    fn from(file: File) -> Segment {
+        Segment { file, cached: None }
+    }
+}
+
 /// The open segments.
 pub struct Segments {
     dir: PathBuf,
     /// Bytes of each file.
     pub bytes: u64,
     direct: bool,
-    open: Mutex<BTreeMap<u64, File>>,
-    /// The same files for writes into the page cache, opened when first asked for.
-    cached: Mutex<BTreeMap<u64, File>>,
+    open: Mutex<BTreeMap<u64, Segment>>,
     /// Held while files are made or renamed: the writer and the housekeeper may both find one missing.
     making: FiberMutex<()>,
 }
@@ -53,7 +64,6 @@ impl Segments {
             bytes,
             direct,
             open: Mutex::default(),
-            cached: Mutex::default(),
             making: FiberMutex::new(()),
         };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
@@ -62,7 +72,7 @@ impl Segments {
         }
         for number in entries.iter().filter_map(|e| number_of(e)) {
             let file = all.open_file(number, &OpenOptions::writing())?;
-            all.open.lock().insert(number, file);
+            all.open.lock().insert(number, file.into());
         }
         Ok(all)
     }
@@ -92,13 +102,12 @@ impl Segments {
             bytes,
             direct: true,
             open: Mutex::default(),
-            cached: Mutex::default(),
             making: FiberMutex::new(()),
         };
         let entries = fs::read_dir(dir).map_err(|e| StoreError::io("redo", 0, "list", e))?;
         for number in entries.iter().filter_map(|e| number_of(e)) {
             let file = all.open_file(number, &OpenOptions::reading())?;
-            all.open.lock().insert(number, file);
+            all.open.lock().insert(number, file.into());
         }
         Ok(all)
     }
@@ -106,38 +115,42 @@ impl Segments {
     /// Makes durable what is in the files, and their names.
     pub fn sync(&self) -> StoreResult<()> {
         fs::sync_dir(&self.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;
-        let open: Vec<(u64, File)> = self.open.lock().iter().map(|(n, file)| (*n, file.clone())).collect();
+        let open: Vec<(u64, File)> =
+            self.open.lock().iter().map(|(n, segment)| (*n, segment.file.clone())).collect();
         open.iter().try_for_each(|(number, file)| {
             file.sync_data().map_err(|e| StoreError::io(&name(*number), 0, "sync", e))
         })
     }
 
     fn open_file(&self, number: u64, options: &OpenOptions) -> StoreResult<File> {
-        let options = if self.direct { options.with_direct() } else { *options };
-        let file = File::open(&self.dir.join(name(number)), &options)
+        self.open_as(number, &if self.direct { options.with_direct() } else { *options })
+    }
+
+    fn open_as(&self, number: u64, options: &OpenOptions) -> StoreResult<File> {
+        let file = File::open(&self.dir.join(name(number)), options)
             .map_err(|e| StoreError::io(&name(number), 0, "open", e))?;
         Ok(file.with_event(WaitEvent::LogWrite))
     }
 
     /// The file that holds `lsn`.
     pub fn file(&self, lsn: u64) -> Option<File> {
-        self.open.lock().get(&(lsn / self.bytes)).cloned()
+        self.open.lock().get(&(lsn / self.bytes)).map(|segment| segment.file.clone())
     }
 
     /// The file that holds `lsn`, for writes into the page cache and their sync; waits.
     pub fn cached(&self, lsn: u64) -> StoreResult<File> {
         let number = lsn / self.bytes;
-        let Some(file) = self.file(lsn) else { return Err(StoreError::LogFailed) };
-        if !file.is_direct() {
-            return Ok(file);
+        match self.open.lock().get(&number) {
+            Some(Segment { cached: Some(file), .. }) => return Ok(file.clone()),
+            Some(Segment { file, .. }) if !file.is_direct() => return Ok(file.clone()),
+            Some(_) => {}
+            None => return Err(StoreError::LogFailed),
         }
-        if let Some(file) = self.cached.lock().get(&number) {
-            return Ok(file.clone());
+        let file = self.open_as(number, &OpenOptions::writing())?;
+        if let Some(segment) = self.open.lock().get_mut(&number) {
+            segment.cached = Some(file.clone());
         }
-        let file = File::open(&self.dir.join(name(number)), &OpenOptions::writing())
-            .map_err(|e| StoreError::io(&name(number), 0, "open", e))?
-            .with_event(WaitEvent::LogWrite);
-        Ok(self.cached.lock().entry(number).or_insert(file).clone())
+        Ok(file)
     }
 
     /// End of the last file in the unbroken row that holds `lsn`.
@@ -174,7 +187,7 @@ impl Segments {
         fs::rename(&raw, &self.dir.join(name(number))).map_err(fail("rename"))?;
         fs::sync_dir(&self.dir).map_err(fail("sync"))?;
         let file = self.open_file(number, &OpenOptions::writing())?;
-        self.open.lock().insert(number, file);
+        self.open.lock().insert(number, file.into());
         Ok(())
     }
 
@@ -207,7 +220,6 @@ impl Segments {
                 }
                 let next = open.last_key_value().map_or(0, |(n, _)| n + 1).max(oldest_needed);
                 open.remove(&old);
-                self.cached.lock().remove(&old);
                 (old, next, open.len() + 1)
             };
             let fail = |op: &'static str| move |e| StoreError::io(&name(old), 0, op, e);
@@ -219,7 +231,7 @@ impl Segments {
             fs::rename(&path, &self.dir.join(name(next))).map_err(fail("rename"))?;
             fs::sync_dir(&self.dir).map_err(fail("sync"))?;
             let file = self.open_file(next, &OpenOptions::writing())?;
-            self.open.lock().insert(next, file);
+            self.open.lock().insert(next, file.into());
         }
     }
 
@@ -234,7 +246,6 @@ impl Segments {
                     return Ok(());
                 }
                 open.remove(&last);
-                self.cached.lock().remove(&last);
                 last
             };
             fs::remove_file(&self.dir.join(name(last)))
