@@ -43,6 +43,17 @@ struct NewTable {
     next_auto: u64,
 }
 
+/// What `old` is now, which another table is to replace. 1050 if another one has come in its place.
+fn replaceable(session: &Session, definition: &Definition<'_>, old: &TableDef) -> SqlResult<Arc<TableDef>> {
+    let now = definition.catalog.table(&old.schema, &old.name).cloned();
+    let now = now.filter(|now| Arc::ptr_eq(&now.shared.lock, &old.shared.lock));
+    let now = now.ok_or_else(|| errors::table_exists(&old.name))?;
+    match session.vars.foreign_key_checks && definition.referrer(&now, &[]).is_some() {
+        true => Err(foreign::is_referenced()),
+        false => Ok(now),
+    }
+}
+
 /// What binding takes the parameters of a prepared CREATE TABLE ... SELECT for.
 fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
     params.iter().map(|value| Shape::of(value).ty(session.vars.connection_collation)).collect()
@@ -156,14 +167,7 @@ impl Database {
     ) -> SqlResult<Completion> {
         let new = self.new_table(session, home, create, params);
         let owned = self.own_locks(session, std::slice::from_ref(&old.shared.lock), None)?;
-        let definition = self.definition(session)?;
-        if !definition.catalog.table(&old.schema, &old.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
-            return Err(errors::table_exists(&old.name));
-        }
-        if session.vars.foreign_key_checks && definition.referrer(old, &[]).is_some() {
-            return Err(foreign::is_referenced());
-        }
-        drop(definition);
+        replaceable(session, &self.definition(session)?, old)?;
         let replaced = new.and_then(|new| match &create.select {
             Some(select) => self.replace_by_filled(session, select, new, (old, owned), params),
             None => {
@@ -200,16 +204,10 @@ impl Database {
         self.own_locks(session, &locks, None)
     }
 
-    /// A definition in which `old`, or what was made of it meanwhile, is gone. Its lock is owned. 1050 if another table has
-    /// come in its place.
+    /// A definition in which `old`, or what was made of it meanwhile, is gone. Its lock is owned.
     fn without(&self, session: &Session, old: &TableDef) -> SqlResult<Definition<'_>> {
         let mut definition = self.definition(session)?;
-        let now = definition.catalog.table(&old.schema, &old.name).cloned();
-        let now = now.filter(|now| Arc::ptr_eq(&now.shared.lock, &old.shared.lock));
-        let now = now.ok_or_else(|| errors::table_exists(&old.name))?;
-        if session.vars.foreign_key_checks && definition.referrer(&now, &[]).is_some() {
-            return Err(foreign::is_referenced());
-        }
+        let now = replaceable(session, &definition, old)?;
         definition.drop_trees(&now.record().trees())?;
         definition.remove_table(&now)?;
         Ok(definition)
