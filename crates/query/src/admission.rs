@@ -199,7 +199,7 @@ impl Drop for Share {
 }
 
 /// Octets from which on a value is long.
-pub const LONG_VALUE: u64 = 256 << 10;
+const LONG_VALUE: u64 = 256 << 10;
 
 /// What the running statement has of a room for the longest of its values, and for its way to the client.
 ///
@@ -217,16 +217,17 @@ impl LongValues {
         LongValues { room, share: Mutex::new(None), interrupt }
     }
 
-    /// Waits until there is room for a value of so many octets; false where the statement is to end. Who has a latch does
-    /// not wait: nobody may with one, and values of rows on pages are short.
-    pub fn admit(&self, bytes: u64, urgent: bool) -> bool {
+    /// Waits until there is room for a value of so many octets; false where the statement is to end. `urgent` says whether
+    /// others may wait for the session. Who has a latch does not wait: nobody may with one, and values of rows on pages are
+    /// short.
+    pub fn admit(&self, bytes: u64, urgent: impl FnOnce() -> bool) -> bool {
         if bytes < LONG_VALUE || latch::held() != 0 {
             return true;
         }
         let mut share = self.share.lock().take().unwrap_or_else(|| self.room.share());
         let more = (bytes * 2).saturating_sub(share.bytes());
         let ends = |state: InterruptState| state != InterruptState::None;
-        let admitted = more == 0 || share.take(more, urgent, &self.interrupt, ends);
+        let admitted = more == 0 || share.take(more, urgent(), &self.interrupt, ends);
         *self.share.lock() = Some(share);
         admitted
     }
@@ -265,7 +266,7 @@ mod tests {
                 fiber::spawn(move || {
                     let values = LongValues::new(room.clone(), Arc::default());
                     for bytes in [1000, 10 << 20, 4 << 20, 12 << 20] {
-                        assert!(values.admit(bytes, false));
+                        assert!(values.admit(bytes, || false));
                         assert!(room.used_bytes() <= (30 + 24) << 20);
                         settle();
                     }

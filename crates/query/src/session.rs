@@ -15,7 +15,7 @@ use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value, decimal};
 
 use crate::account::Access;
-use crate::admission::{LONG_VALUE, LongValues};
+use crate::admission::LongValues;
 use crate::aggregate::AggregateCall;
 use crate::func::locale::Locale;
 use crate::host::Host;
@@ -850,8 +850,7 @@ impl Session {
 
     /// Waits for room for a value of so many octets, where that is long. Asked before memory is taken for it.
     pub(crate) fn hold_long(&self, bytes: u64) -> SqlResult<()> {
-        let admitted =
-            |values: &Arc<LongValues>| bytes < LONG_VALUE || values.admit(bytes, self.holds_locks());
+        let admitted = |values: &Arc<LongValues>| values.admit(bytes, || self.holds_locks());
         match self.long_values.as_ref().is_none_or(admitted) {
             true => Ok(()),
             false => self.check_interrupt().and(Err(errors::query_interrupted())),

@@ -57,7 +57,7 @@ impl SqlService {
         sql.owner = Some(client.owner.clone());
         let values = Arc::new(LongValues::new(self.state.long_packets.clone(), sql.interrupt.clone()));
         sql.long_values = Some(values.clone());
-        client.owner.set_admission(Box::new(move |bytes, urgent| values.admit(bytes, urgent)));
+        client.owner.set_admission(Box::new(move |bytes, owner| values.admit(bytes, || owner.is_locking())));
         self.state.registry.add(client.clone());
         let core = Core {
             state: self.state.clone(),

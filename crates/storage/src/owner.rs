@@ -16,9 +16,9 @@ use crate::trx::TrxShared;
 /// What the layer above knows sessions by; the engine only hands it on.
 pub type Who = dyn Any + Send + Sync;
 
-/// Asked before memory is taken for a long value: how many octets, and whether others may wait for the transaction. It may
-/// wait; false ends the statement.
-pub type Admit = dyn Fn(u64, bool) -> bool + Send + Sync;
+/// Asked before memory is taken for a long value: of how many octets, in whose transaction. It may wait; false ends the
+/// statement.
+pub type Admit = dyn Fn(u64, &Owner) -> bool + Send + Sync;
 
 /// A session as its transactions know it.
 pub struct Owner {
@@ -59,7 +59,7 @@ impl Owner {
 
     /// Whether a value of so many octets may be read. No latch held; waits.
     pub(crate) fn admits(&self, bytes: u64) -> bool {
-        self.admit.get().is_none_or(|admit| admit(bytes, self.open().is_some()))
+        self.admit.get().is_none_or(|admit| admit(bytes, self))
     }
 
     /// Whether its transaction holds a snapshot.
@@ -70,6 +70,11 @@ impl Owner {
     /// The open transaction, if it has locked or written anything.
     pub fn transaction(&self) -> Option<TrxInfo> {
         self.open().map(|trx| TrxInfo::of(&trx))
+    }
+
+    /// Whether its transaction is open and has locked or written, so that others may wait for it.
+    pub fn is_locking(&self) -> bool {
+        self.trx.lock().is_some()
     }
 
     pub(crate) fn open(&self) -> Option<Arc<TrxShared>> {
