@@ -36,16 +36,22 @@ fn load(server: &Server) {
     finish(sysbench(server, 2, 0, "prepare"), server);
 }
 
-#[test]
-fn a_small_container_serves_many_clients() {
-    let Some(container) = Container::new(256 * MIB) else {
+/// A server with so much memory; none where no control group can be made.
+fn contained(bytes: u64) -> Option<(Container, Server)> {
+    let Some(container) = Container::new(bytes) else {
         eprintln!("no control group can be made here");
-        return;
+        return None;
     };
     let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
     server.stop().expect("stops");
     server.set_wrapper(container.wrapper());
     server.launch().expect("keel starts in the container");
+    Some((container, server))
+}
+
+#[test]
+fn a_small_container_serves_many_clients() {
+    let Some((container, mut server)) = contained(256 * MIB) else { return };
     let mut client = server.client().expect("connects");
     let limit = client.one("SELECT @@keel_memory_limit").expect("known").scalar().expect("a number");
     let limit: u64 = limit.parse().expect("a number");
@@ -124,14 +130,7 @@ fn sizes_change_under_load_and_through_a_kill() {
 
 #[test]
 fn many_clients_with_long_values_and_groups_fit() {
-    let Some(container) = Container::new(288 * MIB) else {
-        eprintln!("no control group can be made here");
-        return;
-    };
-    let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
-    server.stop().expect("stops");
-    server.set_wrapper(container.wrapper());
-    server.launch().expect("keel starts in the container");
+    let Some((container, mut server)) = contained(288 * MIB) else { return };
     let mut client = server.client().expect("connects");
     for sql in [
         "CREATE DATABASE d",
@@ -167,14 +166,7 @@ fn many_clients_with_long_values_and_groups_fit() {
 
 #[test]
 fn a_long_log_is_recovered_in_a_small_container() {
-    let Some(container) = Container::new(240 * MIB) else {
-        eprintln!("no control group can be made here");
-        return;
-    };
-    let mut server = Server::start(Engine::Keel, &["--workers=2"]).expect("keel starts");
-    server.stop().expect("stops");
-    server.set_wrapper(container.wrapper());
-    server.launch().expect("keel starts in the container");
+    let Some((container, mut server)) = contained(240 * MIB) else { return };
     let mut client = server.client().expect("connects");
     for sql in [
         "CREATE DATABASE d",
