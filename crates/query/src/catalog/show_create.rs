@@ -7,9 +7,7 @@ use keel_value::{CollationId, TypeKind, Value, text};
 
 use super::layout::Layout;
 use super::names::{self, push_quoted};
-use super::{
-    CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, Schema, TableDef, TableOptions, View,
-};
+use super::{CheckOption, ColumnDef, ColumnDefault, IndexDef, IndexKind, TableDef, TableOptions, View};
 
 /// Table options before ROW_FORMAT, in the order in which MariaDB prints them.
 pub const OPTION_ORDER: [&str; 10] = [
@@ -101,15 +99,18 @@ pub fn sequence(table: &TableDef, values: &crate::sequence::Values, layout: Layo
     layout.quoted(&out).into_owned()
 }
 
-/// SHOW CREATE DATABASE.
-pub fn schema(schema: &Schema) -> String {
+/// SHOW CREATE DATABASE, and the same with IF NOT EXISTS.
+pub fn schema(name: &str, collation: CollationId, comment: &str, if_not_exists: bool) -> String {
     let mut out = String::from("CREATE DATABASE ");
-    push_quoted(&mut out, &schema.name);
-    push_charset(&mut out, " /*!40100 DEFAULT CHARACTER SET ", " COLLATE ", schema.collation);
+    if if_not_exists {
+        out.push_str("/*!32312 IF NOT EXISTS*/ ");
+    }
+    push_quoted(&mut out, name);
+    push_charset(&mut out, " /*!40100 DEFAULT CHARACTER SET ", " COLLATE ", collation);
     out.push_str(" */");
-    if !schema.comment.is_empty() {
+    if !comment.is_empty() {
         out.push_str(" COMMENT ");
-        push_string(&mut out, schema.comment.as_bytes());
+        push_string(&mut out, comment.as_bytes());
     }
     out
 }

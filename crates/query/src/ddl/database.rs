@@ -44,7 +44,7 @@ impl Database {
         if replaced.is_some() {
             leave(session, &create.name);
         }
-        Ok(Completion { affected_rows: 1, ..Completion::default() })
+        Ok(Completion { affected_rows: 1 + u64::from(replaced.is_some()), ..Completion::default() })
     }
 
     pub(super) fn alter_database(

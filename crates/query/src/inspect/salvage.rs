@@ -409,7 +409,7 @@ impl Inspection {
 /// The statement that makes a database unless it is there.
 fn make_schema(schemas: &[Schema], name: &str) -> String {
     match schemas.iter().find(|schema| *schema.name == *name) {
-        Some(schema) => show_create::schema(schema).replacen("DATABASE", "DATABASE IF NOT EXISTS", 1),
+        Some(schema) => show_create::schema(&schema.name, schema.collation, &schema.comment, true),
         None => {
             let mut out = String::from("CREATE DATABASE IF NOT EXISTS ");
             push_quoted(&mut out, name);

@@ -7,7 +7,7 @@ use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
 use keel_query::account::see::{self, Denied};
 use keel_query::catalog::layout::Layout;
-use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, names};
+use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, show_create};
 use keel_sql::ast::ObjectName;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
@@ -269,7 +269,7 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
         return Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]));
     }
     let sql = match table.is_series() {
-        true => keel_query::catalog::show_create::table_as(&table, 0, layout),
+        true => show_create::table_as(&table, 0, layout),
         false => core.state.database().show_create_table_as(&table, layout),
     };
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
@@ -290,7 +290,7 @@ pub fn create_sequence(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
     }
     let values = keel_query::sequence::values(&core.sql, &table)?;
     let layout = Layout::of(&core.sql.vars);
-    let sql = keel_query::catalog::show_create::sequence(&table, &values, layout);
+    let sql = show_create::sequence(&table, &values, layout);
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
 }
@@ -302,19 +302,8 @@ pub fn create_database(core: &Core, name: &str, if_not_exists: bool) -> SqlResul
     let name = check_database(core, Some(name))?;
     let found = catalog.schema(&name);
     let collation = found.map_or(CollationId::UTF8MB3_GENERAL_CI, |s| s.collation);
-    let mut sql = String::from("CREATE DATABASE ");
-    if if_not_exists {
-        sql.push_str("/*!32312 IF NOT EXISTS*/ ");
-    }
-    names::push_quoted(&mut sql, &name);
-    sql.push_str(&format!(" /*!40100 DEFAULT CHARACTER SET {}", collation.charset().name()));
-    if collation != CollationId::BINARY {
-        sql.push_str(&format!(" COLLATE {}", collation.name()));
-    }
-    sql.push_str(" */");
-    if let Some(comment) = found.map(|s| &*s.comment).filter(|c| !c.is_empty()) {
-        sql.push_str(&format!(" COMMENT '{}'", comment.replace('\'', "''")));
-    }
+    let comment = found.map_or("", |s| &*s.comment);
+    let sql = show_create::schema(&name, collation, comment, if_not_exists);
     let columns = vec![Plain("Database", varchar(64), false), Plain("Create Database", varchar(1024), false)];
     let sql = Layout::of(&core.sql.vars).quoted(&sql).into_owned();
     Ok(Rows::plain(columns, vec![vec![text(name), text(sql)]]))
