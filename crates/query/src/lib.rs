@@ -48,6 +48,7 @@ pub mod series;
 pub mod session;
 mod sort;
 mod stack;
+mod temp_file;
 mod temporary;
 #[cfg(test)]
 mod testing;
@@ -67,7 +68,7 @@ pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
-pub use memory::{Allowance, Room, WorkMemory, temporary_files_max};
+pub use memory::{Allowance, Room, WorkMemory, temporary_tables_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use running::{Execution, Running};

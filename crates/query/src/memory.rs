@@ -13,33 +13,32 @@ use keel_base::{SqlResult, errors};
 use keel_storage::runtime::system;
 
 use crate::host::Host;
+use crate::temp_file::TempSpace;
 
 /// Octets that all statements may take together beside what each has at the start.
 const TOTAL_BYTES: u64 = 64 << 20;
 /// Octets that each operator has at the start.
 const START_BYTES: u64 = 64 << 10;
 
-/// The memory of a server for work on rows, and the places of its temporary files.
-#[derive(Debug)]
+/// The memory of a server for work on rows, the space of its temporary files, and the places of temporary tables.
 pub struct WorkMemory {
     total: AtomicU64,
     taken: AtomicU64,
     most: AtomicU64,
-    files: Arc<AtomicU64>,
-    /// Temporary files that there have been.
-    files_made: AtomicU64,
+    files: TempSpace,
+    tables: Arc<AtomicU64>,
 }
 
-/// Temporary files that there may be at once in a process that may open so many files.
-pub fn temporary_files_max(descriptors: u64) -> u64 {
+/// Temporary tables that there may be at once in a process that may open so many files.
+pub fn temporary_tables_max(descriptors: u64) -> u64 {
     (descriptors / 8).min(10_000)
 }
 
-/// A temporary file's place among those that there may be; given back when dropped.
+/// A temporary table's place among those that there may be; given back when dropped.
 #[derive(Debug)]
-pub struct FilePlace(Arc<AtomicU64>);
+pub struct TablePlace(Arc<AtomicU64>);
 
-impl Drop for FilePlace {
+impl Drop for TablePlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -58,8 +57,8 @@ impl WorkMemory {
             total: total.into(),
             taken: 0.into(),
             most: 0.into(),
-            files: Arc::default(),
-            files_made: 0.into(),
+            files: TempSpace::default(),
+            tables: Arc::default(),
         }
     }
 
@@ -88,18 +87,22 @@ impl WorkMemory {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// A place for one more temporary file, if there is one.
-    pub fn place_file(&self) -> Option<FilePlace> {
-        let max = temporary_files_max(system::descriptors_max());
-        let more = |files: u64| (files < max).then_some(files + 1);
-        self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        self.files_made.fetch_add(1, Ordering::Relaxed);
-        Some(FilePlace(self.files.clone()))
+    /// A place for one more temporary table, if there is one.
+    pub fn place_table(&self) -> Option<TablePlace> {
+        let max = temporary_tables_max(system::descriptors_max());
+        let more = |tables: u64| (tables < max).then_some(tables + 1);
+        self.tables.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(TablePlace(self.tables.clone()))
+    }
+
+    /// Where temporary files are.
+    pub(crate) fn files(&self) -> &TempSpace {
+        &self.files
     }
 
     /// Temporary files that there have been.
     pub fn files_made(&self) -> u64 {
-        self.files_made.load(Ordering::Relaxed)
+        self.files.made()
     }
 
     /// Octets taken now.
@@ -242,13 +245,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_files_have_so_many_places() {
+    fn temporary_tables_have_so_many_places() {
         let memory = WorkMemory::default();
-        let max = temporary_files_max(system::descriptors_max());
-        let places: Vec<_> = (0..max).map_while(|_| memory.place_file()).collect();
+        let max = temporary_tables_max(system::descriptors_max());
+        let places: Vec<_> = (0..max).map_while(|_| memory.place_table()).collect();
         assert_eq!(places.len() as u64, max);
-        assert!(memory.place_file().is_none());
+        assert!(memory.place_table().is_none());
         drop(places);
-        assert!(memory.place_file().is_some());
+        assert!(memory.place_table().is_some());
     }
 }

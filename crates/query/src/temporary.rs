@@ -18,7 +18,7 @@ use crate::cache::PlanCache;
 use crate::catalog::{Catalog, TableDef, TableSet};
 use crate::engine_error;
 use crate::host::Host;
-use crate::memory::FilePlace;
+use crate::memory::TablePlace;
 
 /// Temporary tables of one session.
 const TABLES_MAX: usize = 4096;
@@ -35,7 +35,7 @@ pub(crate) struct TemporaryTables {
     view: Mutex<Option<(u64, Arc<Catalog>)>>,
     /// Plans of texts that use temporary tables.
     plans: Option<Box<PlanCache>>,
-    places: HashMap<TreeId, FilePlace>,
+    places: HashMap<TreeId, TablePlace>,
     host: Arc<dyn Host>,
 }
 
@@ -121,8 +121,8 @@ impl TemporaryTables {
     }
 
     /// A new tree that is nobody's yet; 1041 where there are too many on the server. Waits.
-    pub fn new_tree(&self, engine: &Engine) -> SqlResult<(TreeId, FilePlace)> {
-        let place = self.host.work_memory().place_file().ok_or_else(errors::out_of_resources)?;
+    pub fn new_tree(&self, engine: &Engine) -> SqlResult<(TreeId, TablePlace)> {
+        let place = self.host.work_memory().place_table().ok_or_else(errors::out_of_resources)?;
         Ok((engine.create_temporary_tree().map_err(engine_error)?, place))
     }
 
@@ -134,7 +134,7 @@ impl TemporaryTables {
     }
 
     /// Trees are this session's from now on.
-    pub fn adopt(&mut self, trees: Vec<(TreeId, FilePlace)>) {
+    pub fn adopt(&mut self, trees: Vec<(TreeId, TablePlace)>) {
         self.places.extend(trees);
     }
 

@@ -166,7 +166,7 @@ pub fn connections_max(state: &ServerState, configured: u64) -> u64 {
 
 /// Connections for which there are descriptors beside the engine's files, and temporary ones.
 fn room_for_connections(descriptors: u64, engine_files: u64) -> u64 {
-    let others = DESCRIPTORS_KEPT + engine_files + keel_query::temporary_files_max(descriptors);
+    let others = DESCRIPTORS_KEPT + engine_files + keel_query::temporary_tables_max(descriptors);
     descriptors.saturating_sub(others).max(CONNECTIONS_MIN)
 }
 

@@ -47,7 +47,7 @@ pub(crate) use self::kept::check_conditions;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};
-use crate::memory::FilePlace;
+use crate::memory::TablePlace;
 use crate::result::Completion;
 use crate::sequence;
 use crate::session::Session;
@@ -337,7 +337,7 @@ struct PendingTrees<'d> {
     database: &'d Database,
     temporary: bool,
     trees: Vec<TreeId>,
-    places: Vec<(TreeId, FilePlace)>,
+    places: Vec<(TreeId, TablePlace)>,
 }
 
 impl PendingTrees<'_> {
@@ -362,7 +362,7 @@ impl PendingTrees<'_> {
     }
 
     /// The definition has named them. Gives the places of temporary ones.
-    fn keep(mut self) -> Vec<(TreeId, FilePlace)> {
+    fn keep(mut self) -> Vec<(TreeId, TablePlace)> {
         self.trees.clear();
         std::mem::take(&mut self.places)
     }

@@ -18,7 +18,8 @@ use crate::expr::{Comparison, EvalContext, Expr, cast};
 use crate::memory::Allowance;
 use crate::select::{Carry, FrameBuffer};
 use crate::session::Session;
-use crate::sort::{Lookup, Sorter, TempFile};
+use crate::sort::{Lookup, Sorter};
+use crate::temp_file::TempFile;
 
 /// The keys of a hash join.
 pub(crate) struct HashPlan {
@@ -92,7 +93,7 @@ impl Store {
         }
         self.read.resize(length, 0);
         let file = self.file.as_ref().expect("what is filed has a file");
-        file.read_all(&mut self.read, start)?;
+        file.read(&mut self.read, start)?;
         Ok(&self.read)
     }
 

@@ -22,7 +22,6 @@ pub(crate) use distinct::Distinct;
 pub use list::{RowCursor, RowList};
 pub(crate) use lookup::{KeySet, Lookup};
 pub(crate) use seen::Seen;
-pub(crate) use spill::TempFile;
 use spill::{Merge, Run};
 
 use crate::host::Host;

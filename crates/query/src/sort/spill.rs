@@ -2,17 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
 
-use keel_base::{SqlError, SqlResult, errors};
-use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
-use keel_storage::runtime::rand;
-use keel_storage::runtime::wait::WaitEvent;
+use keel_base::SqlResult;
 
 use crate::host::Host;
-use crate::memory::FilePlace;
+use crate::temp_file::TempFile;
 
 /// Bytes written at once, and read at once where there is room.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
@@ -20,64 +15,6 @@ pub(super) const BUFFER_BYTES: usize = 64 << 10;
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.
 const HEADER_BYTES: usize = 8;
-/// EMFILE, as errors show it.
-const TOO_MANY_FILES: i32 = 24;
-
-/// A temporary file without a name. There may be so many that connections and the log still find descriptors.
-pub(crate) struct TempFile {
-    file: File,
-    path: PathBuf,
-    _place: FilePlace,
-}
-
-impl TempFile {
-    /// A new, empty one.
-    pub fn create(host: &dyn Host) -> SqlResult<TempFile> {
-        let folder = host.temporary_directory();
-        let path = folder.join(format!("keel-sort-{:016x}", rand::u64()));
-        let open = || -> io::Result<TempFile> {
-            fs::create_dir_all(&folder)?;
-            let place =
-                host.work_memory().place_file().ok_or(io::Error::from_raw_os_error(TOO_MANY_FILES))?;
-            let options = OpenOptions { create: true, truncate: true, ..OpenOptions::writing() };
-            let file = File::open(&path, &options)?.with_event(WaitEvent::TempFile);
-            fs::remove_file(&path)?;
-            Ok(TempFile { file, path: path.clone(), _place: place })
-        };
-        open().map_err(|e| write_error(&path, &e))
-    }
-
-    /// Writes at an offset.
-    pub fn write(&self, bytes: &[u8], offset: u64) -> SqlResult<()> {
-        self.file.write_at(bytes, offset, Sync::None).map_err(|e| write_error(&self.path, &e))
-    }
-
-    /// Reads up to a whole buffer; gives how much there was.
-    pub fn read(&self, buffer: &mut [u8], offset: u64) -> SqlResult<usize> {
-        self.file.read_some_at(buffer, offset).map_err(|e| write_error(&self.path, &e))
-    }
-
-    /// Fills a buffer from what was written.
-    pub fn read_all(&self, buffer: &mut [u8], offset: u64) -> SqlResult<()> {
-        let mut done = 0;
-        while done < buffer.len() {
-            let count = self.read(&mut buffer[done..], offset + done as u64)?;
-            if count == 0 {
-                return Err(write_error(&self.path, &io::ErrorKind::UnexpectedEof.into()));
-            }
-            done += count;
-        }
-        Ok(())
-    }
-}
-
-#[cold]
-fn write_error(path: &std::path::Path, error: &io::Error) -> SqlError {
-    if error.kind() == io::ErrorKind::StorageFull {
-        return errors::disk_full(path.display(), "No space left on device");
-    }
-    errors::error_on_write(path.display(), error.raw_os_error().unwrap_or(0), error)
-}
 
 /// Appends a record.
 pub(super) fn append_record(out: &mut Vec<u8>, key: &[u8], payload: &[u8]) {
@@ -125,7 +62,7 @@ impl Run {
 
     /// Fills a buffer from an offset.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> SqlResult<()> {
-        self.file.read_all(buffer, offset)
+        self.file.read(buffer, offset)
     }
 
     /// Writes the buffer's records behind the others, and empties it.
@@ -235,12 +172,8 @@ impl Reader {
             }
             let filled = self.buffer.len();
             self.buffer.resize(filled + left, 0);
-            let read = run.file.read(&mut self.buffer[filled..], self.offset)?;
-            self.buffer.truncate(filled + read);
-            self.offset += read as u64;
-            if read == 0 {
-                return Ok(false);
-            }
+            run.file.read(&mut self.buffer[filled..], self.offset)?;
+            self.offset += left as u64;
         }
         Ok(true)
     }

@@ -9,7 +9,7 @@ use keel_base::SqlResult;
 
 use crate::host::Host;
 use crate::memory::Allowance;
-use crate::sort::TempFile;
+use crate::temp_file::TempFile;
 
 /// Octets after which a block ends.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -137,7 +137,7 @@ impl Partition {
             self.held_bytes = held_bytes;
             Place::Memory(block)
         } else {
-            let file = match &self.file {
+            let file = match &mut self.file {
                 Some(file) => file,
                 None => self.file.insert(TempFile::create(&**self.memory.host())?),
             };
@@ -196,7 +196,7 @@ impl Partition {
         kept.index = usize::MAX;
         kept.block.bytes.resize(length, 0);
         let file = self.file.as_ref().expect("a block was written to it");
-        file.read_all(&mut kept.block.bytes, offset)?;
+        file.read(&mut kept.block.bytes, offset)?;
         kept.block.find_rows();
         (kept.index, kept.used) = (index, self.reads);
         Ok(place)

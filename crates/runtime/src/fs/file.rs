@@ -214,6 +214,15 @@ impl File {
             Inner::Sim(file) => file.allocate(offset + len),
         }
     }
+    /// Gives the blocks of a range back to the file system, if that is able to; nobody is to read the range before it is
+    /// written again. Blocks the thread for as long as closing a removed file of that size does.
+    pub fn discard(&self, offset: u64, len: u64) {
+        if let Inner::Real { fd, .. } = &*self.inner {
+            let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: plain system call. Where it is refused the blocks stay with the file.
+            unsafe { libc::fallocate(fd.as_raw_fd(), hole, offset as i64, len as i64) };
+        }
+    }
     /// Does it bypass the page cache?
     pub fn is_direct(&self) -> bool {
         match &*self.inner {

@@ -148,7 +148,11 @@ impl Parser<'_> {
     #[inline(never)]
     pub(super) fn introduced(&mut self) -> SqlResult<Expr> {
         let token = self.advance();
-        let charset = String::from_utf8_lossy(&self.text_of(token)[1..]).to_ascii_lowercase();
+        let mut charset = String::from_utf8_lossy(&self.text_of(token)[1..]).to_ascii_lowercase();
+        if charset == "utf8" {
+            // The old name means the same.
+            charset.push_str("mb3");
+        }
         if !matches!(self.peek().tok, Tok::String | Tok::QuotedHex | Tok::Hex | Tok::QuotedBit | Tok::Bit) {
             return Err(self.unexpected());
         }

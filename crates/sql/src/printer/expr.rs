@@ -485,8 +485,7 @@ impl Printer {
     fn introducer(&mut self, charset: &Option<String>) {
         if let Some(charset) = charset {
             self.out.push('_');
-            // The old name means the same.
-            self.word(if charset.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { charset });
+            self.word(charset);
         }
     }
 
