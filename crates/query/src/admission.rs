@@ -1,4 +1,4 @@
-//! How much of long packets, long values and long texts there may be at once, whoever has them.
+//! How much of long packets, long values, long texts and operators with many rows there may be at once, whoever has them.
 //!
 //! What is long takes its share of a [`Room`] before it takes memory, and gives it back with the answer. Until there is room
 //! its connection waits, and its bytes with the kernel.
@@ -182,6 +182,22 @@ impl Share {
         served
     }
 
+    /// Gives `bytes` back, or all it has; its age stays.
+    pub fn give(&mut self, bytes: u64) {
+        let given = bytes.min(self.bytes);
+        self.bytes -= given;
+        self.give_back(given);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let mut line = self.room.line.lock();
+        line.used_bytes -= bytes;
+        if self.bytes == 0 && line.beyond == Some(self.ticket) {
+            line.beyond = None;
+        }
+        self.room.serve(line);
+    }
+
     fn place(&self, urgent: bool) -> Place {
         Place { patient: !urgent, ticket: self.ticket }
     }
@@ -189,12 +205,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut line = self.room.line.lock();
-        line.used_bytes -= self.bytes;
-        if line.beyond == Some(self.ticket) {
-            line.beyond = None;
-        }
-        self.room.serve(line);
+        self.give(self.bytes);
     }
 }
 
@@ -235,6 +246,76 @@ impl LongValues {
     /// The statement has ended.
     pub fn end(&self) {
         *self.share.lock() = None;
+    }
+}
+
+/// Operators of a statement that its share counts; what more there are is little beside these.
+const OPERATORS_MAX: usize = 4;
+
+/// What the running statement has of a room for its operators with many rows: sorts, groups, joins, sets of keys.
+///
+/// An operator begins with little. Before it outgrows that it enters, and the statement waits until there is room for an
+/// operator more. So of a thousand sorts at once some tens run, each with memory enough to be done soon, and the others after
+/// them.
+pub struct Operators {
+    room: Arc<Room>,
+    state: Mutex<Entered>,
+    interrupt: Arc<Interrupt>,
+    /// Whether others may wait for the session.
+    urgent: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Entered {
+    /// None before the first. Kept between operators, since the statement's turn is by its age.
+    share: Option<Share>,
+    count: usize,
+}
+
+impl Operators {
+    /// What an operator takes once it has entered, with the buffers of its files.
+    pub const BYTES: u64 = 128 << 10;
+
+    /// Of a session that `interrupt` ends and for which others may wait where `urgent` says so.
+    pub fn new(
+        room: Arc<Room>,
+        interrupt: Arc<Interrupt>,
+        urgent: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Operators {
+        Operators { room, state: Mutex::default(), interrupt, urgent }
+    }
+
+    /// Waits until there is room for one operator more, or the statement is to end. Who has a latch does not wait.
+    pub(crate) fn enter(&self) {
+        let mut state = self.state.lock();
+        state.count += 1;
+        if state.count > OPERATORS_MAX || latch::held() != 0 {
+            return;
+        }
+        let mut share = state.share.take().unwrap_or_else(|| self.room.share());
+        drop(state);
+        // Where it is cut short, the statement ends at its next look.
+        share.take(Self::BYTES, (self.urgent)(), &self.interrupt, |state| state != InterruptState::None);
+        self.state.lock().share = Some(share);
+    }
+
+    /// An operator that entered has ended.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock();
+        state.count -= 1;
+        if state.count < OPERATORS_MAX
+            && let Some(share) = &mut state.share
+        {
+            share.give(Self::BYTES);
+        }
+    }
+
+    /// The statement has ended.
+    pub fn end(&self) {
+        let mut state = self.state.lock();
+        if state.count == 0 {
+            state.share = None;
+        }
     }
 }
 
@@ -297,6 +378,34 @@ mod tests {
                 }
                 settle();
                 assert_eq!(room.used_bytes(), 0);
+            });
+        }
+    }
+
+    #[test]
+    fn operators_of_many_statements_go_on_in_turn() {
+        for seed in 0..20 {
+            world(seed, || {
+                let room = Arc::new(Room::new(10 * Operators::BYTES, 20 * Operators::BYTES));
+                for _ in 0..60 {
+                    let room = room.clone();
+                    fiber::spawn(move || {
+                        let operators = Operators::new(room.clone(), Arc::default(), Box::new(|| false));
+                        // Some within others, more than are counted, and one after the other.
+                        for within in [1, 3, OPERATORS_MAX + 2] {
+                            for _ in 0..within {
+                                operators.enter();
+                                assert!(room.used_bytes() <= (10 + OPERATORS_MAX as u64) * Operators::BYTES);
+                                fiber::yield_now();
+                            }
+                            (0..within).for_each(|_| operators.leave());
+                        }
+                        operators.end();
+                    });
+                }
+                settle();
+                assert_eq!(room.used_bytes(), 0);
+                assert!(room.most_bytes() >= 10 * Operators::BYTES);
             });
         }
     }

@@ -1,10 +1,14 @@
 //! Memory that sessions share: for sorts, groups, joins, sets of keys, kept rows and cursors, for user variables and
 //! parameters that come in pieces.
 //!
-//! Each of these starts with a little that it need not ask for. What it wants beyond that, up to the variable that bounds
-//! it, it takes from the server's [`WorkMemory`] in steps, as long as its step is no more than half of what is free; then
-//! rows and keys go to a file, and variables and parameters are refused. So a thousand sessions at once take little more
-//! than one.
+//! 1. An operator begins with [`FREE_BYTES`], which most need no more than.
+//! 2. To have [`START_BYTES`] and a file, its statement waits for room ([`Operators`]): a thousand sorts at once would take
+//!    more than there is, and be slower than one after the other.
+//! 3. What it wants beyond that, up to the variable that bounds it, it takes from the server's [`WorkMemory`] in steps, as long
+//!    as its step is no more than half of what is free; then rows and keys go to a file, and variables and parameters are
+//!    refused.
+//!
+//! So a thousand sessions at once take little more than one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use keel_base::{SqlResult, errors};
 use keel_storage::runtime::system;
 
+use crate::admission::Operators;
 use crate::host::Host;
 use crate::temp_file::TempSpace;
 
 /// Octets that all statements may take together beside what each has at the start.
 const TOTAL_BYTES: u64 = 64 << 20;
-/// Octets that each operator has at the start.
+/// Octets that each operator has from the beginning.
+const FREE_BYTES: u64 = 16 << 10;
+/// Octets that it has once there is room for it.
 const START_BYTES: u64 = 64 << 10;
 
 /// The memory of a server for work on rows, the space of its temporary files, and the places of temporary tables.
@@ -129,9 +136,32 @@ impl From<u64> for Room {
     }
 }
 
+/// For whom an operator works.
+#[derive(Clone)]
+pub struct Work {
+    host: Arc<dyn Host>,
+    operators: Option<Arc<Operators>>,
+}
+
+impl Work {
+    /// For a statement of `host`, which waits for room where `operators` says so.
+    pub fn new(host: Arc<dyn Host>, operators: Option<Arc<Operators>>) -> Work {
+        Work { host, operators }
+    }
+}
+
+impl From<Arc<dyn Host>> for Work {
+    /// For no statement: it waits for no room.
+    fn from(host: Arc<dyn Host>) -> Work {
+        Work { host, operators: None }
+    }
+}
+
 /// What one operator or session may use; gives back what it took when dropped.
 pub struct Allowance {
-    host: Arc<dyn Host>,
+    work: Work,
+    /// It has entered, and is to leave.
+    entered: bool,
     /// What nothing was taken for.
     start: u64,
     granted: u64,
@@ -141,25 +171,35 @@ pub struct Allowance {
 
 impl Allowance {
     /// An allowance that may grow to the room's memory.
-    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> Allowance {
-        let room = room.into();
+    pub fn new(room: impl Into<Room>, work: impl Into<Work>) -> Allowance {
+        let (room, work) = (room.into(), work.into());
         // Nothing is taken from others below the start.
-        let granted = START_BYTES.min(room.session);
-        Allowance { host, start: granted, granted, wanted: room.memory.min(room.session), room }
+        let free = if work.operators.is_some() { FREE_BYTES } else { START_BYTES };
+        let start = free.min(room.session);
+        Allowance { work, entered: false, start, granted: start, wanted: room.memory.min(room.session), room }
     }
 
     /// An allowance for the end of one of `parts` files that an operator writes side by side: all of them together start
     /// with what an operator has, and each may take as much as one.
     pub fn of_file(&self, parts: usize) -> Allowance {
         let start = START_BYTES / parts.max(1) as u64;
-        let room = Room { memory: 0, ..self.room };
-        Allowance { host: self.host.clone(), start, granted: start, wanted: START_BYTES, room }
+        let mut part = self.within();
+        (part.start, part.granted, part.wanted) = (start, start, START_BYTES);
+        part.room.memory = 0;
+        part
+    }
+
+    /// The same wish for what comes in the place of this one while it lasts.
+    pub fn within(&self) -> Allowance {
+        let work = Work { operators: None, ..self.work.clone() };
+        Allowance::new(Room { memory: self.wanted, ..self.room }, work)
     }
 
     /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
     pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
         host.work_memory().take(bytes).then(|| Allowance {
-            host,
+            work: host.into(),
+            entered: false,
             start: START_BYTES,
             granted: START_BYTES + bytes,
             wanted: 0,
@@ -167,7 +207,7 @@ impl Allowance {
         })
     }
 
-    /// Whether `used` octets may be used; takes more if that helps.
+    /// Whether `used` octets may be used; takes more if that helps. Waits where it enters, unless a latch is held.
     #[inline]
     pub fn allows(&mut self, used: usize) -> bool {
         used as u64 <= self.granted || self.grow(used as u64)
@@ -175,14 +215,36 @@ impl Allowance {
 
     #[cold]
     fn grow(&mut self, used: u64) -> bool {
+        self.enter();
         while self.granted < used && self.granted < self.wanted {
             let step = self.granted.max(1).min(self.wanted - self.granted);
-            if !self.host.work_memory().take(step) {
+            if !self.work.host.work_memory().take(step) {
                 break;
             }
             self.granted += step;
         }
         used <= self.granted
+    }
+
+    /// Has all that an operator starts with, once there is room for it.
+    fn enter(&mut self) {
+        if !self.entered
+            && let Some(operators) = &self.work.operators
+        {
+            operators.enter();
+            self.entered = true;
+            self.start = START_BYTES.min(self.room.session);
+            self.granted = self.start;
+        }
+    }
+
+    /// Gives back all that it took from others.
+    pub fn shrink(&mut self) {
+        let taken = self.granted - self.start;
+        if taken != 0 {
+            self.work.host.work_memory().taken.fetch_sub(taken, Ordering::Relaxed);
+            self.granted = self.start;
+        }
     }
 
     /// Octets that may be used now.
@@ -215,13 +277,13 @@ impl Allowance {
     }
 
     /// The server, which says where temporary files go.
-    pub fn host(&self) -> &Arc<dyn Host> {
-        &self.host
+    pub fn host(&self) -> &dyn Host {
+        &*self.work.host
     }
 
-    /// The same wish once more.
-    pub fn again(&self) -> Allowance {
-        Allowance::new(Room { memory: self.wanted, ..self.room }, self.host.clone())
+    /// For whom it is.
+    pub fn work(&self) -> &Work {
+        &self.work
     }
 }
 
@@ -233,9 +295,9 @@ impl std::fmt::Debug for Allowance {
 
 impl Drop for Allowance {
     fn drop(&mut self) {
-        let taken = self.granted - self.start;
-        if taken != 0 {
-            self.host.work_memory().taken.fetch_sub(taken, Ordering::Relaxed);
+        self.shrink();
+        if let Some(operators) = self.work.operators.as_ref().filter(|_| self.entered) {
+            operators.leave();
         }
     }
 }

@@ -15,14 +15,14 @@ use keel_value::temporal::{Utc, Zone};
 use keel_value::{CollationId, Date, DateTime, SqlMode, SqlType, Value, decimal};
 
 use crate::account::Access;
-use crate::admission::LongValues;
+use crate::admission::{LongValues, Operators};
 use crate::aggregate::AggregateCall;
 use crate::func::locale::Locale;
 use crate::host::Host;
 use crate::interrupt::{Interrupt, InterruptState};
 use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
-use crate::memory::{Allowance, Room};
+use crate::memory::{Allowance, Room, Work};
 use crate::read_lock::{Pass, ReadLock};
 use crate::running::Running;
 use crate::temporary::TemporaryTables;
@@ -486,7 +486,7 @@ impl UserVariables {
     pub fn clear(&mut self) {
         self.map.clear();
         self.bytes = 0;
-        self.memory = self.memory.again();
+        self.memory.shrink();
     }
 }
 
@@ -550,6 +550,8 @@ pub struct Session {
     pub owner: Option<Arc<Owner>>,
     /// Room for its long values; none in a session without a server.
     pub long_values: Option<Arc<LongValues>>,
+    /// Room for its operators; likewise.
+    pub operators: Option<Arc<Operators>>,
     /// The client sends its files where it is asked for them.
     pub sends_files: bool,
     /// The server around.
@@ -625,6 +627,7 @@ impl Session {
             running: Arc::default(),
             owner: None,
             long_values: None,
+            operators: None,
             sends_files: false,
             host,
             current_row: 1,
@@ -841,10 +844,18 @@ impl Session {
             || self.txn.as_ref().is_some_and(Txn::holds_locks)
     }
 
-    /// Gives back the room that the ended statement's long values had.
-    pub fn end_long_values(&self) {
+    /// For whom its operators work.
+    pub(crate) fn work(&self) -> Work {
+        Work::new(self.host.clone(), self.operators.clone())
+    }
+
+    /// Gives back the room that the ended statement had.
+    pub fn end_rooms(&self) {
         if let Some(values) = &self.long_values {
             values.end();
+        }
+        if let Some(operators) = &self.operators {
+            operators.end();
         }
     }
 

@@ -80,7 +80,8 @@ impl Space {
         let path = folder.join(format!("keel-temp-{:016x}", rand::u64()));
         let open = || -> io::Result<File> {
             fs::create_dir_all(folder)?;
-            let options = OpenOptions { create: true, truncate: true, private: true, ..OpenOptions::writing() };
+            let options =
+                OpenOptions { create: true, truncate: true, private: true, ..OpenOptions::writing() };
             let file = File::open(&path, &options)?.with_event(WaitEvent::TempFile);
             fs::remove_file(&path)?;
             Ok(file)

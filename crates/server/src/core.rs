@@ -49,7 +49,7 @@ pub struct Core {
 
 /// Bytes of text beyond which a statement takes room before it is read: without a bound a thousand clients that each send
 /// half a megabyte of rows would take twenty gigabytes.
-const LONG_TEXT: usize = 64 << 10;
+const LONG_TEXT: usize = 2 << 10;
 /// How much less a text takes whose rows stay text.
 const ROWS_SHARE: u64 = 20;
 
@@ -118,7 +118,7 @@ impl Core {
     /// Gives back what the ended statement had of rooms.
     pub fn end_rooms(&mut self) {
         self.text_room = None;
-        self.sql.end_long_values();
+        self.sql.end_rooms();
     }
 
     /// One of the session's variables.

@@ -51,6 +51,8 @@ pub struct Budget {
     pub pool: u64,
     /// Rows that statements keep, user variables, prepared statements.
     pub work: u64,
+    /// What operators begin with before they take of `work`.
+    pub operators: u64,
     /// Long packets.
     pub packets: u64,
     /// Long texts that become trees, as memory.
@@ -83,6 +85,7 @@ impl Budget {
             limit,
             pool: 0,
             work: part(5, 4 * MIB, 16 << 30),
+            operators: part(10, 4 * MIB, 4 << 30),
             packets: part(5, 8 * MIB, 1 << 30),
             texts: part(5, 8 * MIB, 4 << 30),
             plans: part(16, 2 * MIB, 256 * MIB),
@@ -146,7 +149,7 @@ impl Budget {
 
     /// What all but the pool and the base have together.
     fn others(&self) -> u64 {
-        self.work + self.packets + self.texts + self.plans + self.connections
+        self.work + self.operators + self.packets + self.texts + self.plans + self.connections
     }
 
     /// Connections that there is room for.
@@ -217,6 +220,7 @@ impl Keeper {
     pub fn apply(&self, state: &ServerState) {
         let budget = self.budget(state);
         state.database().host().work_memory().set_total(budget.work);
+        state.operators.set_bytes_max(budget.operators / 2, budget.operators);
         state.long_packets.set_bytes_max(budget.packets / 2, budget.packets);
         state.long_texts.set_bytes_max(budget.texts / TEXT_FACTOR / 2, budget.texts / TEXT_FACTOR);
         state.database().set_plan_bytes_max(budget.plans as usize);
@@ -279,11 +283,13 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let connections = state.registry.len() as u64;
     let used = system::memory_used_bytes();
     let most = state.keeper.most.load(Relaxed).max(used);
+    let operators = &state.operators;
     let packets = &state.long_packets;
     let texts = &state.long_texts;
     for (name, bound, used, most) in [
         ("buffer pool", pool, pool_used, None),
         ("work memory", budget.work, work.taken(), Some(work.most())),
+        ("operators", operators.bytes_max(), operators.used_bytes(), Some(operators.most_bytes())),
         ("long packets", packets.bytes_max(), packets.used_bytes(), Some(packets.most_bytes())),
         (
             "long texts",

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::errors;
-use keel_query::admission::LongValues;
+use keel_query::admission::{LongValues, Operators};
 use keel_query::{Host, Session};
 use keel_runtime::net::{Connection, Peer, Service};
 use keel_runtime::system;
@@ -57,6 +57,10 @@ impl SqlService {
         sql.owner = Some(client.owner.clone());
         let values = Arc::new(LongValues::new(self.state.long_packets.clone(), sql.interrupt.clone()));
         sql.long_values = Some(values.clone());
+        let owner = client.owner.clone();
+        let urgent = Box::new(move || owner.is_locking());
+        let room = self.state.operators.clone();
+        sql.operators = Some(Arc::new(Operators::new(room, sql.interrupt.clone(), urgent)));
         client.owner.set_admission(Box::new(move |bytes, owner| values.admit(bytes, || owner.is_locking())));
         self.state.registry.add(client.clone());
         let core = Core {

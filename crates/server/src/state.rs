@@ -57,6 +57,8 @@ pub struct ServerState {
     pub long_texts: Arc<Room>,
     /// Room for packets that are long.
     pub long_packets: Arc<Room>,
+    /// Room for operators of statements.
+    pub operators: Arc<Room>,
     /// The deadlocks of late.
     pub deadlocks: Deadlocks,
     /// The last statement that failed for a foreign key.
@@ -105,6 +107,7 @@ impl ServerState {
             stop_requested: Event::default(),
             long_texts: Arc::new(Room::new(0, 0)),
             long_packets: Arc::new(Room::new(0, 0)),
+            operators: Arc::new(Room::new(0, 0)),
             deadlocks: Deadlocks::default(),
             foreign_key_error: LastForeignKeyError::default(),
             names: Names::default(),

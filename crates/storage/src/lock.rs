@@ -21,7 +21,7 @@
 //! the tree's counter (AUTO_INCREMENT): its lock is held by statements that want it for themselves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -38,7 +38,7 @@ use crate::report::{LockInfo, LockKind, TREES_MAX};
 use crate::trx::TrxShared;
 
 const PARTITIONS: usize = 256;
-/// When there are so many rows with entries, a transaction may have fewer than it otherwise might, and fewer yet.
+/// When there are so many entries, a transaction may have fewer than it otherwise might, and fewer yet.
 const MANY: (usize, usize) = (128 << 10, 256);
 const TOO_MANY: (usize, usize) = (256 << 10, 32);
 /// A transaction may have one range of a span for so many entries that it may have.
@@ -153,6 +153,8 @@ pub(crate) struct LockTable {
     spans: Spans,
     /// Entries that a transaction may have before it folds them.
     own_entries_max: usize,
+    /// Entries of all transactions that have many, as each had when it looked last.
+    entries: AtomicUsize,
 }
 
 /// What a request came to.
@@ -269,9 +271,11 @@ impl Queue {
         self.requests.iter().any(denies)
     }
 
-    /// Whether there is nothing but a granted lock of `owner` in `mode`.
-    fn is_alone(&self, owner: &Arc<TrxShared>, mode: LockMode) -> bool {
-        matches!(self.requests.as_slice(), [r] if r.granted && r.mode == mode && Arc::ptr_eq(&r.owner, owner))
+    /// The granted lock of `owner` in `mode`, if others have none that excludes it and nobody waits.
+    fn foldable(&self, owner: &Arc<TrxShared>, mode: LockMode) -> Option<usize> {
+        let own = self.position(owner, true).filter(|own| self.requests[*own].mode == mode)?;
+        let agrees = |(index, r): (usize, &Request)| index == own || (r.granted && !conflict(r.mode, mode));
+        self.requests.iter().enumerate().all(agrees).then_some(own)
     }
 
     /// Whether all that is left are locks that something else says too.
@@ -289,6 +293,7 @@ impl LockTable {
             hasher: foldhash::fast::FixedState::default(),
             spans: Spans::new((own_entries_max / ENTRIES_PER_RANGE).max(1)),
             own_entries_max: own_entries_max.max(1),
+            entries: AtomicUsize::new(0),
         }
     }
 
@@ -567,6 +572,9 @@ impl LockTable {
         for name in &records {
             self.remove(me, name, Why::End);
         }
+        if me.counted.load(Ordering::Relaxed) != 0 {
+            self.count(me, 0);
+        }
         for gaps in gaps {
             gaps.release(me);
         }
@@ -652,8 +660,11 @@ impl LockTable {
     /// Folds entries of `me` into spans if there are more than it may have.
     #[cold]
     fn fold(&self, me: &Arc<TrxShared>) {
-        let total: usize = self.partitions.iter().map(|p| p.count.load(Ordering::Relaxed) as usize).sum();
+        let rows: usize = self.partitions.iter().map(|p| p.count.load(Ordering::Relaxed) as usize).sum();
         let entries = me.entries.load(Ordering::Relaxed);
+        self.count(me, entries);
+        // Many rows with an entry each, or many entries on few rows.
+        let total = rows.max(self.entries.load(Ordering::Relaxed));
         let scarce = [TOO_MANY, MANY].into_iter().find(|(many, _)| total >= *many);
         let allowed = scarce.map_or(self.own_entries_max, |(_, own)| own.min(self.own_entries_max));
         if entries < allowed {
@@ -665,12 +676,12 @@ impl LockTable {
         names.dedup_by(|a, b| a.same(b));
         let mut folded = 0;
         for mode in [LockMode::Shared, LockMode::Exclusive] {
-            let alone: Vec<&LockKey> =
-                names.iter().filter(|name| self.stands_alone(me, name, mode)).collect();
-            for same_tree in alone.chunk_by(|a, b| a.tree == b.tree) {
+            let foldable: Vec<&LockKey> =
+                names.iter().filter(|name| self.is_foldable(me, name, mode)).collect();
+            for same_tree in foldable.chunk_by(|a, b| a.tree == b.tree) {
                 let keys: Vec<&[u8]> = same_tree.iter().map(|name| &*name.key).collect();
                 if self.spans.cover(me, same_tree[0].tree, mode, &keys) {
-                    folded += same_tree.iter().filter(|name| self.drop_alone(me, name, mode)).count();
+                    folded += same_tree.iter().filter(|name| self.drop_folded(me, name, mode)).count();
                 }
             }
         }
@@ -680,27 +691,37 @@ impl LockTable {
         held.records.append(&mut names);
         held.records.shrink_to(allowed);
         me.entries.store(held.records.len(), Ordering::Relaxed);
+        self.count(me, held.records.len());
         me.fold_at.store(allowed.max(held.records.len() * 2), Ordering::Relaxed);
     }
 
+    /// Counts that `me` has so many entries now.
+    fn count(&self, me: &TrxShared, entries: usize) {
+        let before = me.counted.swap(entries, Ordering::Relaxed);
+        self.entries.fetch_add(entries.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     /// Whether the entry can be folded: a counter's lock ends before its transaction, so it cannot.
-    fn stands_alone(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
+    fn is_foldable(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
         if *name.key == *COUNTER {
             return false;
         }
         let queues = self.partition(name.hash).queues.lock();
-        queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.is_alone(me, mode))
+        queues.find(name.hash, |q| q.name.same(name)).is_some_and(|queue| queue.foldable(me, mode).is_some())
     }
 
-    /// Removes the entry of `me` if it still stands alone; whether it did.
-    fn drop_alone(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
+    /// Removes the entry of `me` if it still can be folded; whether it could.
+    fn drop_folded(&self, me: &Arc<TrxShared>, name: &LockKey, mode: LockMode) -> bool {
         let partition = self.partition(name.hash);
         let mut queues = partition.queues.lock();
-        match queues.find_entry(name.hash, |q| q.name.same(name)) {
-            Ok(entry) if entry.get().is_alone(me, mode) => entry.remove(),
-            _ => return false,
-        };
-        partition.count.fetch_sub(1, Ordering::AcqRel);
+        let Ok(mut entry) = queues.find_entry(name.hash, |q| q.name.same(name)) else { return false };
+        let Some(own) = entry.get().foldable(me, mode) else { return false };
+        if entry.get().requests.len() > 1 {
+            entry.get_mut().requests.remove(own);
+        } else {
+            entry.remove();
+            partition.count.fetch_sub(1, Ordering::AcqRel);
+        }
         true
     }
 

@@ -266,6 +266,8 @@ pub(crate) struct TrxShared {
     pub(crate) entries: AtomicUsize,
     /// At so many they are looked at, and perhaps folded.
     pub(crate) fold_at: AtomicUsize,
+    /// Entries that the lock table has counted.
+    pub(crate) counted: AtomicUsize,
     /// The one lock it may be waiting for.
     pub(crate) wait: WaitCell,
     /// Whether nobody but recovery owns it any more.
@@ -289,6 +291,7 @@ impl TrxShared {
             held: Mutex::new(Held::default()),
             entries: AtomicUsize::new(0),
             fold_at: AtomicUsize::new(0),
+            counted: AtomicUsize::new(0),
             wait: WaitCell::default(),
             rolling_back: AtomicBool::new(false),
             prepared: AtomicBool::new(false),

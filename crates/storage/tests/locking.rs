@@ -567,6 +567,34 @@ fn very_many_row_locks_are_few_entries_and_still_locks() {
 }
 
 #[test]
+fn rows_that_many_share_are_few_entries_and_still_locks() {
+    with_folding(64, 2000, |engine, tree| {
+        let mut sharers: Vec<Txn> = (0..20).map(|_| rc(engine)).collect();
+        for n in 0..2000 {
+            sharers.iter_mut().for_each(|txn| drop(lock(txn, tree, n, S, Wait::Default).unwrap()));
+        }
+        let entries = engine.locks(100_000).len();
+        assert!(entries <= 20 * (64 + 16), "{entries} entries for 40000 locks");
+        let (mut last, mut writer) = (sharers.pop().unwrap(), rc(engine));
+        assert!(matches!(lock(&mut last, tree, 700, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+        assert!(matches!(lock(&mut writer, tree, 700, X, Wait::NoWait), Err(Error::LockNotAvailable)));
+        let tree_w = tree.clone();
+        let waiting = blocked(engine, move || {
+            set(&mut writer, &tree_w, 700, "written").unwrap();
+            writer
+        });
+        // One who shares it goes on, one who does not waits behind the writer.
+        assert_eq!(lock(&mut last, tree, 700, S, Wait::NoWait).unwrap().as_deref(), Some("row"));
+        assert!(lock(&mut rc(engine), tree, 700, S, Wait::NoWait).is_err());
+        sharers.into_iter().for_each(|mut txn| drop(txn.commit().unwrap()));
+        assert_eq!(lock(&mut last, tree, 701, X, Wait::NoWait).unwrap().as_deref(), Some("row"));
+        last.commit().unwrap();
+        waiting.done().commit().unwrap();
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
 fn rows_between_folded_locks_stay_with_those_who_hold_them() {
     with_folding(4, 60, |engine, tree| {
         let (mut a, mut b, mut c) = (rc(engine), rc(engine), rc(engine));

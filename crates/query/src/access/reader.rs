@@ -230,7 +230,7 @@ impl TableReader {
                 }
                 self.enter_branch(0);
                 self.given = rows_may_change(self.read, session)
-                    .then(|| Distinct::new(session.vars.tmp_room(), session.host.clone()));
+                    .then(|| Distinct::new(session.vars.tmp_room(), session.work()));
                 State::Ranges { scan: None, next: 0, reverse: false }
             }
             AccessPath::Point { index, key } => {
@@ -471,7 +471,7 @@ impl TableReader {
     fn end_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         self.state = State::End;
         let Some(given) = self.given.take().filter(Distinct::has_rest) else { return Ok(false) };
-        let mut kept = RowList::new(session.vars.tmp_room(), session.host.clone());
+        let mut kept = RowList::new(session.vars.tmp_room(), session.work());
         given.rest(&mut |primary| {
             kept.push(|out| out.extend_from_slice(primary))?;
             Ok(true)

@@ -165,8 +165,7 @@ impl State {
                 Sum::Text(Box::default())
             }
         };
-        let seen =
-            call.distinct.then(|| Box::new(Distinct::new(session.vars.tmp_room(), session.host.clone())));
+        let seen = call.distinct.then(|| Box::new(Distinct::new(session.vars.tmp_room(), session.work())));
         State { seen, held_bytes: 0, sum }
     }
 
@@ -518,7 +517,7 @@ impl Texts {
         if self.parts_bytes <= most.max(max.saturating_mul(2)).max(PARTS_BYTES_MIN) {
             return Ok(());
         }
-        let mut sorter = Sorter::new(None, session.vars.tmp_room(), session.host.clone());
+        let mut sorter = Sorter::new(None, session.vars.tmp_room(), session.work());
         for (sort_key, text) in self.parts.drain(..) {
             sorter.push_bytes(&sort_key, &text)?;
         }

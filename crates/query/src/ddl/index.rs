@@ -329,7 +329,7 @@ fn gather_entries(
     built: &TableDef,
     new: &[usize],
 ) -> SqlResult<Vec<Sorter>> {
-    let sorter = |_| Sorter::new(None, session.vars.tmp_memory_bytes, session.host.clone());
+    let sorter = |_| Sorter::new(None, session.vars.tmp_memory_bytes, session.work());
     let mut sorters: Vec<Sorter> = new.iter().map(sorter).collect();
     let mut scan = reading.scan(source.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
     let mut entry = EntryBuffers::default();

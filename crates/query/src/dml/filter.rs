@@ -278,7 +278,7 @@ impl Targets {
         let mut slots = [RowSlot::Null];
         let mut reader = self.open(session, params, once, &slots)?;
         // Without an order all sort keys are equal: rows stay in the order in which they were found.
-        let mut found = Sorter::new(Some(limit), session.vars.sort_room(), session.host.clone());
+        let mut found = Sorter::new(Some(limit), session.vars.sort_room(), session.work());
         let mut count = 0;
         while reader.next(session, &mut slots[0])? {
             self.count::<COUNTS>(Counts::read);

@@ -388,7 +388,7 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
     session.abort_on_warning = strictness.strict && !plan.deletes;
     session.ignores = plan.ignore;
     let layout = result_layout(plan.query.types().iter().map(|(ty, _)| ty));
-    let rows = Sorter::new(None, session.vars.sort_room(), session.host.clone());
+    let rows = Sorter::new(None, session.vars.sort_room(), session.work());
     let mut kept = Kept { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
     select::run_each(&plan.query, session, params, None, &mut kept)?;
     let mut rows = kept.rows.finish()?;

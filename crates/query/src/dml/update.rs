@@ -196,7 +196,7 @@ impl Work<'_> {
     fn values_first(&mut self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
         let plan = self.plan;
         // All sort keys are equal: rows stay in the order in which they were found.
-        let mut kept = Sorter::new(None, session.vars.sort_room(), session.host.clone());
+        let mut kept = Sorter::new(None, session.vars.sort_room(), session.work());
         plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
             if !self.works_out(session, frame)? {
                 return Ok(());

@@ -221,7 +221,7 @@ impl<'p> Grouper<'p> {
         Grouper {
             plan,
             table: Table::new(),
-            memory: Allowance::new(room, session.host.clone()),
+            memory: Allowance::new(room, session.work()),
             scratch: Vec::new(),
             partitions: Vec::new(),
             parted: [false; PARTITIONS],
@@ -264,6 +264,10 @@ impl<'p> Grouper<'p> {
             let before = state.held_bytes();
             state.add(call, cx)?;
             self.table.held_bytes = self.table.held_bytes + state.held_bytes() - before;
+        }
+        if self.table.held_bytes > 0 {
+            // One group may outgrow its memory, but not before there is room for an operator.
+            self.memory.allows(self.table.bytes());
         }
         Ok(())
     }

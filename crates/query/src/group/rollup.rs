@@ -41,7 +41,7 @@ impl<'p> Rollup<'p> {
         let states = || plan.aggregates.iter().map(|call| State::new(call, session)).collect();
         Rollup {
             plan,
-            sorter: Some(Sorter::new(None, session.vars.sort_room(), session.host.clone())),
+            sorter: Some(Sorter::new(None, session.vars.sort_room(), session.work())),
             sorted: None,
             ahead: Vec::new(),
             key: Vec::new(),

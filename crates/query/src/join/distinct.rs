@@ -44,7 +44,7 @@ impl<'p> DistinctRun<'p> {
     }
 
     pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
-        self.seen = Some(Distinct::new(session.vars.tmp_room(), session.host.clone()));
+        self.seen = Some(Distinct::new(session.vars.tmp_room(), session.work()));
         self.aside = None;
         self.inner.open(session, frame)
     }
@@ -73,7 +73,7 @@ impl<'p> DistinctRun<'p> {
     /// All rows have come: what is left are those that were set aside.
     fn end(&mut self, session: &mut Session) -> SqlResult<()> {
         let Some(seen) = self.seen.take().filter(Distinct::has_rest) else { return Ok(()) };
-        let mut kept = RowList::new(session.vars.tmp_room(), session.host.clone());
+        let mut kept = RowList::new(session.vars.tmp_room(), session.work());
         seen.rest(&mut |row| {
             session.check_interrupt()?;
             kept.push(|out| out.extend_from_slice(row))?;

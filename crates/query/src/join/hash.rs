@@ -78,12 +78,12 @@ impl Store {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(TempFile::create(&**self.memory.host())?),
+            None => self.file.insert(TempFile::create(self.memory.host())?),
         };
         file.write(&self.tail, self.filed)?;
         self.filed += self.tail.len() as u64;
         self.tail = Vec::with_capacity(WRITE_BYTES * 2);
-        self.memory = self.memory.again();
+        self.memory.shrink();
         Ok(())
     }
 
@@ -122,11 +122,11 @@ struct Table {
 
 impl Table {
     fn new(session: &Session) -> Table {
-        let rows = Allowance::new(bytes_max(session), session.host.clone());
+        let rows = Allowance::new(bytes_max(session), session.work());
         Table {
             index: HashTable::new(),
             entries: Vec::new(),
-            memory: Allowance::new(u64::MAX, session.host.clone()),
+            memory: Allowance::new(u64::MAX, session.work()),
             store: Store { tail: Vec::new(), filed: 0, file: None, memory: rows, read: Vec::new() },
         }
     }
@@ -272,7 +272,7 @@ impl<'p> HashRun<'p> {
 
     /// Reads the right side anew, into a file sorted by key.
     fn sort(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<Right> {
-        let mut sorter = Sorter::new(None, bytes_max(session), session.host.clone());
+        let mut sorter = Sorter::new(None, bytes_max(session), session.work());
         let (mut key, mut row) = (Vec::new(), Vec::new());
         self.source.open(session, frame)?;
         while self.source.next(session, frame)? {

@@ -47,7 +47,7 @@ pub(crate) struct Keeper<'p> {
 impl<'p> Keeper<'p> {
     /// A keeper of rows without any; `packer` gives them their form.
     pub fn new(packer: RowPacker<'p>, session: &Session) -> Keeper<'p> {
-        Keeper { packer, rows: RowList::new(session.vars.tmp_room(), session.host.clone()), count: 0 }
+        Keeper { packer, rows: RowList::new(session.vars.tmp_room(), session.work()), count: 0 }
     }
 
     /// Reads what was kept.

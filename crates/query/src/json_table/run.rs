@@ -205,7 +205,7 @@ impl<'p> JsonRun<'p> {
 /// Takes memory for more places; 1037 where there is none.
 fn allow(memory: &mut Option<Allowance>, places: usize, session: &Session) -> Result<(), SqlError> {
     let bytes = (places + PLACES_PER_CHECK) * size_of::<Place>();
-    let memory = memory.get_or_insert_with(|| Allowance::new(u64::MAX, session.host.clone()));
+    let memory = memory.get_or_insert_with(|| Allowance::new(u64::MAX, session.work()));
     if memory.allows(bytes) { Ok(()) } else { Err(errors::outofmemory(bytes)) }
 }
 

@@ -388,7 +388,7 @@ impl Block {
             };
         }
         let most = (!window.counts_all && !self.ties).then(|| window.offset.saturating_add(window.count));
-        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
+        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.work());
         let mut packer = RowPacker::new(&self.layout);
         let mut next = |session: &mut Session, frame: &mut FrameBuffer<'f>| match next(session, frame) {
             Err(error) if session.examined.ends(&error) => Err(sort_ended(session, error)),
@@ -677,7 +677,7 @@ impl<'p> Unique<'p> {
     fn new(block: &'p Block, session: &Session) -> Unique<'p> {
         Unique {
             block,
-            seen: Distinct::new(session.vars.tmp_room(), session.host.clone()),
+            seen: Distinct::new(session.vars.tmp_room(), session.work()),
             parts: block.project.iter().map(|e| key::KeyPart::new(stored_type(&e.ty), true)).collect(),
             packer: RowPacker::new(&block.layout),
             key: Vec::new(),

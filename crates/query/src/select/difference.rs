@@ -41,12 +41,12 @@ pub(super) struct Difference<'l> {
 impl<'l> Difference<'l> {
     /// `layout` can hold the rows.
     pub fn new(session: &Session, layout: &'l Layout, keeps_matches: bool, all: bool) -> Difference<'l> {
-        let memory = || Allowance::new(session.vars.tmp_room(), session.host.clone());
+        let memory = || Allowance::new(session.vars.tmp_room(), session.work());
         Difference {
             others: HashMap::default(),
             bytes: 0,
             memory: memory(),
-            seen: Distinct::new(session.vars.tmp_room(), session.host.clone()),
+            seen: Distinct::new(session.vars.tmp_room(), session.work()),
             layout,
             sorted: None,
             keeps_matches,
@@ -68,11 +68,11 @@ impl<'l> Difference<'l> {
         if self.memory.allows(self.bytes) {
             return Ok(());
         }
-        let mut sorter = Sorter::new(None, session.vars.tmp_room(), session.host.clone());
+        let mut sorter = Sorter::new(None, session.vars.tmp_room(), session.work());
         for (key, count) in std::mem::take(&mut self.others) {
             push_count(&mut sorter, &key, count)?;
         }
-        self.memory = self.memory.again();
+        self.memory.shrink();
         self.sorted = Some(sorter);
         Ok(())
     }

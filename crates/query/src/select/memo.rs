@@ -84,7 +84,7 @@ impl Memo {
         Memo(RefCell::new(State {
             answers: HashMap::default(),
             bytes: 0,
-            memory: Allowance::new(session.vars.tmp_room(), session.host.clone()),
+            memory: Allowance::new(session.vars.tmp_room(), session.work()),
             asked: 0,
             found: 0,
             off: false,
@@ -98,7 +98,7 @@ impl State {
     fn forget(&mut self) {
         self.answers = HashMap::default();
         self.bytes = 0;
-        self.memory = self.memory.again();
+        self.memory.shrink();
     }
 
     /// Keeps an answer if there is room.

@@ -449,13 +449,13 @@ impl RecursivePlan {
         outer: Option<&Frame<'_>>,
         output: &mut dyn RowOutput,
     ) -> SqlResult<u64> {
-        let (memory, host) = (session.vars.tmp_room(), session.host.clone());
+        let (memory, work) = (session.vars.tmp_room(), session.work());
         let distinct = self.distinct.iter().flatten();
         let mut found = Found {
             plan: self,
             parts: distinct.map(|c| KeyPart::new(stored_type(&self.columns[*c].1), true)).collect(),
-            seen: self.distinct.as_ref().map(|_| Seen::new(memory.memory, host.clone())),
-            rows: RowList::new(memory, host.clone()),
+            seen: self.distinct.as_ref().map(|_| Seen::new(memory.memory, work.clone())),
+            rows: RowList::new(memory, work.clone()),
             count: 0,
             types: types_of(&self.anchors),
             values: Vec::new(),
@@ -475,7 +475,7 @@ impl RecursivePlan {
                 break;
             }
             rounds += 1;
-            let rows = std::mem::replace(&mut found.rows, RowList::new(memory, host.clone()));
+            let rows = std::mem::replace(&mut found.rows, RowList::new(memory, work.clone()));
             session.working.push(Working { number: self.number, rows: Some(rows.finish()?) });
             let ran = self.round(session, params, outer, &mut found);
             session.working.pop();

@@ -583,7 +583,7 @@ impl<'p> Chain<'p> {
     }
 
     fn distinct(self, run: Run<'_>, session: &mut Session, output: &mut dyn RowOutput) -> SqlResult<bool> {
-        let mut seen = Distinct::new(session.vars.tmp_room(), session.host.clone());
+        let mut seen = Distinct::new(session.vars.tmp_room(), session.work());
         let mut each = Each(|session: &mut Session, row: RowView<'_>| {
             if seen.is_new(&run.key(row), |out| RowPacker::new(run.layout).pack(row, out))? {
                 output.row(session, row)
@@ -660,7 +660,7 @@ impl SetPlan {
             return Ok(counted(seen));
         }
         let most = (!self.ties).then_some(end);
-        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.host.clone());
+        let mut sorter = Sorter::new(most, session.vars.sort_room(), session.work());
         let mut packer = RowPacker::new(&self.layout);
         let mut packed = Vec::new();
         // FOUND_ROWS() of rows in an order counts all of them.

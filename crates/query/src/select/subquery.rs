@@ -234,11 +234,11 @@ impl RowSet {
     fn new(session: &Session) -> RowSet {
         let bytes = session.vars.tmp_memory_bytes;
         RowSet {
-            keys: RefCell::new(KeySet::new(bytes, session.host.clone())),
+            keys: RefCell::new(KeySet::new(bytes, session.work())),
             partial: Vec::new(),
             has_rows: false,
             partial_bytes: 0,
-            memory: Allowance::new(bytes, session.host.clone()),
+            memory: Allowance::new(bytes, session.work()),
         }
     }
 }

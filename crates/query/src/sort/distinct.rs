@@ -4,15 +4,13 @@
 //! and looked at when all rows have come. So rows leave in the order of their arrival as long as they fit.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
 
 use foldhash::fast::{FixedState, RandomState};
 use hashbrown::HashTable;
 use keel_base::SqlResult;
 
 use super::RowList;
-use crate::host::Host;
-use crate::memory::{Allowance, Room};
+use crate::memory::{Allowance, Room, Work};
 
 /// Partitions of one round.
 const PARTITIONS: usize = 16;
@@ -115,8 +113,8 @@ impl Keys {
 
 impl Distinct {
     /// No keys, and so much memory for them.
-    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> Distinct {
-        Distinct::within(Allowance::new(room, host), 0)
+    pub fn new(room: impl Into<Room>, work: impl Into<Work>) -> Distinct {
+        Distinct::within(Allowance::new(room, work), 0)
     }
 
     fn within(memory: Allowance, depth: u32) -> Distinct {
@@ -189,10 +187,9 @@ impl Distinct {
     /// Calls `f` with each row set aside whose key is new, until it says no; gives its last answer.
     pub fn rest(mut self, f: &mut dyn FnMut(&[u8]) -> SqlResult<bool>) -> SqlResult<bool> {
         self.keys = Keys::new();
-        let again = self.memory.again();
-        drop(std::mem::replace(&mut self.memory, again));
+        self.memory.shrink();
         for file in self.partitions.drain(..).filter(|file| !file.is_empty()) {
-            let mut inner = Distinct::within(self.memory.again(), self.depth + 1);
+            let mut inner = Distinct::within(self.memory.within(), self.depth + 1);
             let mut rows = file.finish()?;
             while let Some(record) = rows.next_row()? {
                 let (head, rest) = record.split_at(4);

@@ -1,12 +1,9 @@
 //! Rows kept in the order in which they came: in memory up to a bound, then in a file.
 
-use std::sync::Arc;
-
 use keel_base::SqlResult;
 
 use super::spill::{BUFFER_BYTES, Reader, Run, append_row};
-use crate::host::Host;
-use crate::memory::{Allowance, Room};
+use crate::memory::{Allowance, Room, Work};
 
 /// Rows being kept, as records of a run without keys.
 pub struct RowList {
@@ -24,8 +21,8 @@ pub struct RowCursor {
 
 impl RowList {
     /// A list without rows for so much memory.
-    pub fn new(room: impl Into<Room>, host: Arc<dyn Host>) -> RowList {
-        RowList::within(Allowance::new(room, host))
+    pub fn new(room: impl Into<Room>, work: impl Into<Work>) -> RowList {
+        RowList::within(Allowance::new(room, work))
     }
 
     /// A list without rows within an allowance.
@@ -70,14 +67,14 @@ impl RowList {
             Some(file) => file,
             None => {
                 self.memory.check_session(self.bytes.capacity())?;
-                self.file.insert(Run::create(&**self.memory.host())?)
+                self.file.insert(Run::create(self.memory.host())?)
             }
         };
         self.memory.check_file(file.len() + self.bytes.len() as u64)?;
         file.append(&mut self.bytes)?;
         if self.bytes.capacity() > BUFFER_BYTES * 2 {
             self.bytes = Vec::new();
-            self.memory = self.memory.again();
+            self.memory.shrink();
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
@@ -14,7 +13,7 @@ use keel_base::SqlResult;
 use super::spill::{Run, append_record, record};
 use super::{Sorted, Sorter};
 use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Work};
 
 /// Octets after which a block ends.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -120,8 +119,8 @@ const KEY_BYTES: usize = 32;
 
 impl KeySet {
     /// No keys, and `bytes_max` of memory for them.
-    pub fn new(bytes_max: u64, host: Arc<dyn Host>) -> KeySet {
-        let memory = Allowance::new(bytes_max, host);
+    pub fn new(bytes_max: u64, work: impl Into<Work>) -> KeySet {
+        let memory = Allowance::new(bytes_max, work);
         KeySet { keys: HashSet::default(), bytes: 0, bytes_max, memory, sorter: None, filed: None }
     }
 
@@ -139,8 +138,8 @@ impl KeySet {
         if self.memory.allows(self.bytes) {
             return Ok(());
         }
-        self.memory = self.memory.again();
-        let mut sorter = Sorter::new(None, self.bytes_max, self.memory.host().clone());
+        self.memory.shrink();
+        let mut sorter = Sorter::new(None, self.bytes_max, self.memory.work().clone());
         for key in std::mem::take(&mut self.keys) {
             sorter.push_bytes(&key, &[])?;
         }
@@ -151,7 +150,7 @@ impl KeySet {
     /// Ends the adding. Waits.
     pub fn finish(&mut self) -> SqlResult<()> {
         if let Some(sorter) = self.sorter.take() {
-            self.filed = Some(Lookup::new(sorter.finish()?, &**self.memory.host())?);
+            self.filed = Some(Lookup::new(sorter.finish()?, self.memory.host())?);
         }
         Ok(())
     }

@@ -5,8 +5,8 @@
 //! worse half goes.
 //!
 //! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files, deleted
-//! when opened; nothing of them survives a crash. As soon as there are [`MERGE_MAX`] runs that were merged equally often,
-//! they become one: so few files are open, and each row is written anew as often as the number of runs has digits.
+//! when opened; nothing of them survives a crash. As soon as there are so many runs that were merged equally often
+//! as memory has buffers for, they become one: so each row is written anew as often as the number of runs has digits.
 
 mod distinct;
 mod list;
@@ -14,18 +14,15 @@ mod lookup;
 mod seen;
 mod spill;
 
-use std::sync::Arc;
-
 use keel_base::SqlResult;
 
 pub(crate) use distinct::Distinct;
 pub use list::{RowCursor, RowList};
 pub(crate) use lookup::{KeySet, Lookup};
 pub(crate) use seen::Seen;
-use spill::{Merge, Run};
+use spill::{Merge, READ_BYTES_MIN, Run};
 
-use crate::host::Host;
-use crate::memory::{Allowance, Room};
+use crate::memory::{Allowance, Room, Work};
 
 /// What a sort has come to.
 pub(crate) struct Done {
@@ -73,18 +70,18 @@ pub(crate) struct Sorter {
 const TOP_ROWS_MIN: usize = 256;
 /// Offsets in the arena are 32 bits wide.
 const BYTES_MAX: u64 = u32::MAX as u64 / 2;
-/// Runs that are merged at once.
-const MERGE_MAX: usize = 64;
+/// Runs that are merged at once, if there is memory for their buffers.
+const MERGE: std::ops::RangeInclusive<usize> = 8..=64;
 
 impl Sorter {
     /// A sorter for so much memory.
-    pub fn new(limit: Option<u64>, room: impl Into<Room>, host: Arc<dyn Host>) -> Sorter {
+    pub fn new(limit: Option<u64>, room: impl Into<Room>, work: impl Into<Work>) -> Sorter {
         let room = room.into();
         Sorter {
             arena: Vec::new(),
             entries: Vec::new(),
             limit: limit.and_then(|n| usize::try_from(n).ok()),
-            memory: Allowance::new(Room { memory: room.memory.min(BYTES_MAX), ..room }, host),
+            memory: Allowance::new(Room { memory: room.memory.min(BYTES_MAX), ..room }, work),
             runs: Vec::new(),
             taken: 0,
             merges: 0,
@@ -189,17 +186,23 @@ impl Sorter {
             let end = (e.offset + e.key_len + e.payload_len) as usize;
             (self.key(e), &self.arena[(e.offset + e.key_len) as usize..end])
         });
-        let run = Run::write(&**self.memory.host(), rows)?;
+        let run = Run::write(self.memory.host(), rows, self.memory.granted())?;
         self.runs.push(run);
         self.worst = None;
         self.entries.clear();
         self.arena.clear();
-        while let Some(first) = self.runs.len().checked_sub(MERGE_MAX)
+        let most = self.merge_max();
+        while let Some(first) = self.runs.len().checked_sub(most)
             && self.runs[first].merges == self.runs[self.runs.len() - 1].merges
         {
             self.merge_from(first)?;
         }
         Ok(())
+    }
+
+    /// Runs that are merged at once.
+    fn merge_max(&self) -> usize {
+        (self.memory.granted() / READ_BYTES_MIN).clamp(*MERGE.start(), *MERGE.end())
     }
 
     /// Makes one run of all from the given one.
@@ -208,7 +211,7 @@ impl Sorter {
         let runs = self.runs.split_off(first);
         self.merges += 1;
         let most = self.limit.unwrap_or(usize::MAX);
-        self.runs.push(Run::merged(&**self.memory.host(), runs, self.memory.granted(), most)?);
+        self.runs.push(Run::merged(self.memory.host(), runs, self.memory.granted(), most)?);
         Ok(())
     }
 
@@ -235,9 +238,10 @@ impl Sorter {
         if !self.entries.is_empty() {
             self.spill()?;
         }
-        while let Some(beyond) = self.runs.len().checked_sub(MERGE_MAX).filter(|beyond| *beyond > 0) {
+        let most = self.merge_max();
+        while let Some(beyond) = self.runs.len().checked_sub(most).filter(|beyond| *beyond > 0) {
             // The last ones are the shortest.
-            self.merge_from(self.runs.len() - (beyond + 1).min(MERGE_MAX))?;
+            self.merge_from(self.runs.len() - (beyond + 1).min(most))?;
         }
         (self.arena, self.entries) = (Vec::new(), Vec::new());
         let merge = Merge::new(self.runs, self.memory.granted())?;
@@ -337,7 +341,7 @@ mod tests {
                 let mut payload = number.to_be_bytes().to_vec();
                 payload.resize(1024, 0);
                 sorter.push_bytes(&key(number).to_be_bytes(), &payload).expect("takes");
-                assert!(sorter.runs.len() < 2 * MERGE_MAX, "{} files are open", sorter.runs.len());
+                assert!(sorter.runs.len() < 2 * MERGE.end(), "there are {} runs", sorter.runs.len());
             }
             let mut sorted = sorter.finish().expect("sorts");
             let mut numbers = Vec::new();

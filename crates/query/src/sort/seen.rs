@@ -3,15 +3,12 @@
 //! Unlike [`super::Distinct`] it answers at once, which a recursion needs. When memory is full its keys become a file that
 //! is looked into by key; there are a few dozen of these at most.
 
-use std::sync::Arc;
-
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use keel_base::{SqlResult, errors};
 
 use super::{Lookup, Sorter};
-use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Work};
 
 /// Files that are looked into for each key.
 const FILES_MAX: usize = 32;
@@ -29,8 +26,8 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// No keys, and `bytes_max` of memory for them.
-    pub fn new(bytes_max: u64, host: Arc<dyn Host>) -> Seen {
-        let memory = Allowance::new(bytes_max, host);
+    pub fn new(bytes_max: u64, work: impl Into<Work>) -> Seen {
+        let memory = Allowance::new(bytes_max, work);
         Seen { keys: HashSet::default(), bytes: 0, bytes_max, memory, files: Vec::new() }
     }
 
@@ -58,14 +55,13 @@ impl Seen {
         if self.files.len() == FILES_MAX {
             return Err(errors::outofmemory(self.bytes));
         }
-        self.memory = self.memory.again();
-        let host = self.memory.host().clone();
-        let mut sorter = Sorter::new(None, self.bytes_max, host.clone());
+        self.memory.shrink();
+        let mut sorter = Sorter::new(None, self.bytes_max, self.memory.work().clone());
         for key in std::mem::take(&mut self.keys) {
             sorter.push_bytes(&key, &[])?;
         }
         self.bytes = 0;
-        self.files.push(Lookup::new(sorter.finish()?, &*host)?);
+        self.files.push(Lookup::new(sorter.finish()?, self.memory.host())?);
         Ok(())
     }
 }

@@ -9,10 +9,13 @@ use keel_base::SqlResult;
 use crate::host::Host;
 use crate::temp_file::TempFile;
 
-/// Bytes written at once, and read at once where there is room.
+/// Bytes of a list's rows written and read at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes that each reader of a merge reads at once at least.
-const READ_BYTES_MIN: usize = 4 << 10;
+/// Bytes of a run written at once, by how much memory there is.
+const WRITE_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=256 << 10;
+/// Bytes that each reader of a merge reads at once.
+const READ_BYTES: std::ops::RangeInclusive<usize> = READ_BYTES_MIN..=256 << 10;
+pub(super) const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.
 const HEADER_BYTES: usize = 8;
 
@@ -73,17 +76,18 @@ impl Run {
         Ok(())
     }
 
-    /// Writes records that are in order.
-    pub fn write<'a>(host: &dyn Host, rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> SqlResult<Run> {
+    /// Writes records that are in order; a sort has `bytes` of memory.
+    pub fn write<'a>(
+        host: &dyn Host,
+        rows: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        bytes: usize,
+    ) -> SqlResult<Run> {
         let mut run = Run::create(host)?;
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES * 2);
+        let mut buffer = WriteBuffer::new(bytes);
         for (key, payload) in rows {
-            append_record(&mut buffer, key, payload);
-            if buffer.len() >= BUFFER_BYTES {
-                run.append(&mut buffer)?;
-            }
+            buffer.push(&mut run, key, payload)?;
         }
-        run.append(&mut buffer)?;
+        buffer.end(&mut run)?;
         Ok(run)
     }
 
@@ -92,19 +96,43 @@ impl Run {
         let merges = runs.iter().map(|run| run.merges).max().unwrap_or(0) + 1;
         let mut run = Run { merges, ..Run::create(host)? };
         let mut merge = Merge::new(runs, bytes)?;
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES * 2);
+        let mut buffer = WriteBuffer::new(bytes);
         let mut left = most;
         while left > 0
             && let Some((key, payload)) = merge.next()?
         {
             left -= 1;
-            append_record(&mut buffer, key, payload);
-            if buffer.len() >= BUFFER_BYTES {
-                run.append(&mut buffer)?;
-            }
+            buffer.push(&mut run, key, payload)?;
         }
-        run.append(&mut buffer)?;
+        buffer.end(&mut run)?;
         Ok(run)
+    }
+}
+
+/// Records on their way to a run.
+struct WriteBuffer {
+    bytes: Vec<u8>,
+    /// Octets written at once.
+    length: usize,
+}
+
+impl WriteBuffer {
+    /// For a sort that has `memory` octets.
+    fn new(memory: usize) -> WriteBuffer {
+        let length = (memory / 8).clamp(*WRITE_BYTES.start(), *WRITE_BYTES.end());
+        WriteBuffer { bytes: Vec::with_capacity(length), length }
+    }
+
+    fn push(&mut self, run: &mut Run, key: &[u8], payload: &[u8]) -> SqlResult<()> {
+        if self.bytes.len() + HEADER_BYTES + key.len() + payload.len() > self.length {
+            run.append(&mut self.bytes)?;
+        }
+        append_record(&mut self.bytes, key, payload);
+        Ok(())
+    }
+
+    fn end(mut self, run: &mut Run) -> SqlResult<()> {
+        run.append(&mut self.bytes)
     }
 }
 
@@ -200,7 +228,7 @@ pub(super) struct Merge {
 impl Merge {
     /// Opens all runs; `bytes` of buffers are for all of them.
     pub fn new(runs: Vec<Run>, bytes: usize) -> SqlResult<Merge> {
-        let each = (bytes / runs.len().max(1)).clamp(READ_BYTES_MIN, BUFFER_BYTES);
+        let each = (bytes / runs.len().max(1)).clamp(*READ_BYTES.start(), *READ_BYTES.end());
         let readers = runs.into_iter().map(|run| Reader::of_run(run, each)).collect();
         let mut merge = Merge { readers, heap: BinaryHeap::new(), given: None };
         for index in 0..merge.readers.len() {

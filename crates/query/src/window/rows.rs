@@ -3,12 +3,9 @@
 //! Rows stand in blocks. The first blocks stay in memory, those that it does not hold go to a file as they fill up; of
 //! these the ones read last are kept, so that each of a few places that move forward finds its block there.
 
-use std::sync::Arc;
-
 use keel_base::SqlResult;
 
-use crate::host::Host;
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Work};
 use crate::temp_file::TempFile;
 
 /// Octets after which a block ends.
@@ -94,12 +91,12 @@ pub(super) struct Partition {
 
 impl Partition {
     /// No rows, and `bytes_max` of memory for them; `places` are read in turn.
-    pub fn new(places: usize, bytes_max: u64, host: Arc<dyn Host>) -> Partition {
+    pub fn new(places: usize, bytes_max: u64, work: impl Into<Work>) -> Partition {
         Partition {
             blocks: Vec::new(),
             last: Block::default(),
             rows: 0,
-            memory: Allowance::new(bytes_max, host),
+            memory: Allowance::new(bytes_max, work),
             held_bytes: 0,
             file: None,
             file_bytes: 0,
@@ -139,7 +136,7 @@ impl Partition {
         } else {
             let file = match &mut self.file {
                 Some(file) => file,
-                None => self.file.insert(TempFile::create(&**self.memory.host())?),
+                None => self.file.insert(TempFile::create(self.memory.host())?),
             };
             let (offset, length) = (self.file_bytes, block.bytes.len());
             file.write(&block.bytes, offset)?;

@@ -130,15 +130,14 @@ struct StageRun<'p> {
 
 impl<'p> StageRun<'p> {
     fn new(plan: &'p WindowPlan, stage: &'p Stage, session: &Session) -> StageRun<'p> {
-        let host = &session.host;
         let sorts = !stage.keys.is_empty();
         let places = stage.groups.iter().map(|group| 2 + group.calls.len()).sum();
         StageRun {
             plan,
             stage,
-            sorter: sorts.then(|| Sorter::new(None, session.vars.sort_room(), host.clone())),
+            sorter: sorts.then(|| Sorter::new(None, session.vars.sort_room(), session.work())),
             sorted: None,
-            partition: Partition::new(places, session.vars.tmp_memory_bytes, host.clone()),
+            partition: Partition::new(places, session.vars.tmp_memory_bytes, session.work()),
             ahead: Vec::new(),
             scratch: Vec::new(),
             loaded: None,

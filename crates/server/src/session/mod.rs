@@ -37,7 +37,7 @@ const PACKET_BYTES_KEPT: usize = 1024;
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a packet beyond which it takes room.
-const LONG_PACKET: usize = 256 << 10;
+const LONG_PACKET: usize = 32 << 10;
 
 /// Bytes of a long packet that are taken in at a time.
 const PACKET_STEP: usize = 256 << 10;

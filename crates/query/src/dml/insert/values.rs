@@ -72,7 +72,7 @@ impl Work<'_> {
     pub(super) fn values_first(&mut self, session: &mut Session, rows: &[Vec<Source>]) -> SqlResult<()> {
         let columns = self.plan.table.columns.iter().map(|column| (column.ty.clone(), true));
         let layout = Layout::new(&columns.collect::<Vec<_>>());
-        let mut kept = RowList::new(session.vars.tmp_room(), session.host.clone());
+        let mut kept = RowList::new(session.vars.tmp_room(), session.work());
         for (number, row) in rows.iter().enumerate() {
             session.current_row = session.rows_before + number as u64 + 1;
             self.values_of(session, row)?;

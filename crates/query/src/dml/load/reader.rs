@@ -120,7 +120,7 @@ impl<'s> FieldReader<'s> {
             marks,
             input,
             interrupt: session.interrupt.clone(),
-            memory: Allowance::new(u64::MAX, session.host.clone()),
+            memory: Allowance::new(u64::MAX, session.work()),
             buffer: Vec::new(),
             at: 0,
             ended: false,
