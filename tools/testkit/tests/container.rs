@@ -1,6 +1,8 @@
 //! Little memory and many clients: the kernel never has to kill, and sizes change under load without a stall.
 
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -157,6 +159,59 @@ fn many_clients_with_long_values_and_groups_fit() {
             scope.spawn(move || {
                 client.run("SET group_concat_max_len = 16000000").expect("set");
                 client.run(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+            });
+        }
+    });
+    assert_eq!(container.kills(), 0);
+    server.stop().expect("stops");
+}
+
+#[test]
+fn many_clients_that_sort_join_list_and_lock_fit() {
+    const LOCKERS: usize = 60;
+    let Some((container, mut server)) = contained(288 * MIB) else { return };
+    let mut client = server.client().expect("connects");
+    for sql in [
+        "CREATE DATABASE d",
+        "USE d",
+        "CREATE TABLE d.notes (id INT PRIMARY KEY, c VARCHAR(40), p VARCHAR(200))",
+        "INSERT INTO d.notes SELECT seq, MD5(seq), REPEAT(MD5(seq), 4) FROM seq_1_to_40000",
+    ] {
+        client.run(sql).expect("made");
+    }
+    let listed = |ids: Range<u32>| {
+        let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+        format!("SELECT COUNT(*) FROM notes WHERE id IN ({})", ids.join(","))
+    };
+    let statements = [
+        ("SELECT c FROM notes ORDER BY p, c LIMIT 39999, 1".to_string(), None),
+        ("SELECT COUNT(DISTINCT c, p) FROM notes".to_string(), Some("40000")),
+        (listed(30_000..38_000), Some("8000")),
+        (listed(1..8_001), Some("8000")),
+        (
+            "SELECT COUNT(*) FROM notes a JOIN notes b ON a.p = b.p WHERE b.id < 5000".to_string(),
+            Some("4999"),
+        ),
+    ];
+    let all_locked = Barrier::new(LOCKERS);
+    std::thread::scope(|scope| {
+        for (statement, answer) in (0..250).map(|number| &statements[number % statements.len()]) {
+            let mut client = server.client_in("d").expect("connects");
+            scope.spawn(move || {
+                let found =
+                    client.one(statement).unwrap_or_else(|error| panic!("{statement:.60}: {error:?}"));
+                let found = found.scalar().expect("a value");
+                assert!(answer.is_none_or(|answer| found == answer), "{statement:.60}: {found}");
+            });
+        }
+        for _ in 0..LOCKERS {
+            let mut client = server.client_in("d").expect("connects");
+            let all_locked = &all_locked;
+            scope.spawn(move || {
+                client.run("BEGIN").expect("begun");
+                client.run("SELECT MAX(p) FROM notes LOCK IN SHARE MODE").expect("locked");
+                all_locked.wait();
+                client.run("ROLLBACK").expect("ended");
             });
         }
     });
