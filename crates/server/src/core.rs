@@ -88,7 +88,7 @@ impl Core {
             return Ok(());
         }
         let share = if stays_text { ROWS_SHARE } else { 1 };
-        self.admit(text.len() as u64 / share, tree_bytes(text) / share)
+        self.admit(text.len() as u64 / share, || tree_bytes(text) / share)
     }
 
     /// The same for rows of parameters in a packet that become a tree.
@@ -96,15 +96,18 @@ impl Core {
         let needed = cells as u64 * CELL_BYTES + packet_bytes as u64;
         match needed / memory::TEXT_FACTOR {
             bytes if bytes <= LONG_TEXT as u64 => Ok(()),
-            bytes => self.admit(bytes, needed),
+            bytes => self.admit(bytes, || needed),
         }
     }
 
     /// Waits for room for so many octets of text, whose tree takes `needed`.
-    fn admit(&mut self, bytes: u64, needed: u64) -> SqlResult<()> {
-        let state = &self.state;
-        if needed > state.keeper.budget(state).limit / 2 {
-            return Err(errors::outofmemory(needed));
+    fn admit(&mut self, bytes: u64, needed: impl FnOnce() -> u64) -> SqlResult<()> {
+        let most = self.state.keeper.budget(&self.state).limit / 2;
+        if bytes * memory::TEXT_FACTOR > most {
+            let needed = needed();
+            if needed > most {
+                return Err(errors::outofmemory(needed));
+            }
         }
         // A text within a text waits for nobody: others may wait for what the outer one has.
         let urgent = self.text_room.is_some() || self.sql.holds_locks();

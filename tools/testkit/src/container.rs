@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A control group with a limit of memory; removed when dropped, after its processes have ended.
@@ -13,7 +14,8 @@ pub struct Container {
 impl Container {
     /// A group with `bytes` of memory; none where this process may not make one.
     pub fn new(bytes: u64) -> Option<Container> {
-        let name = format!("keel-test-{}-{}", std::process::id(), bytes >> 20);
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("keel-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let places = [("/sys/fs/cgroup/memory", false), ("/sys/fs/cgroup", true)];
         places.into_iter().find_map(|(root, v2)| {
             let container = Container { folder: Path::new(root).join(&name), v2 };

@@ -120,7 +120,8 @@ impl<'s> FieldReader<'s> {
             marks,
             input,
             interrupt: session.interrupt.clone(),
-            memory: Allowance::new(u64::MAX, session.work()),
+            // Of no operator: who sends slowly would keep it for long.
+            memory: Allowance::new(u64::MAX, session.host.clone()),
             buffer: Vec::new(),
             at: 0,
             ended: false,
