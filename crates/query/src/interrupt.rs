@@ -30,7 +30,13 @@ pub struct Interrupt {
 impl Interrupt {
     /// Ends what the session does; a killed connection stays killed.
     pub fn raise(&self, state: InterruptState) {
+        self.raise_after(state, || ());
+    }
+
+    /// The same; `prepare` runs when the session can see it and before it is woken.
+    pub fn raise_after(&self, state: InterruptState, prepare: impl FnOnce()) {
         self.state.fetch_max(state as u8, Ordering::SeqCst);
+        prepare();
         self.engine.raise();
         if let Some(fiber) = *self.waiter.lock() {
             fiber.wake();

@@ -193,9 +193,9 @@ impl Client {
 
     /// KILL CONNECTION.
     pub fn kill(&self) {
-        self.interrupt.raise(InterruptState::Connection);
         self.activity.lock().command = "Killed";
-        self.handle.shutdown();
+        // First the connection: the statement that is woken would answer on it.
+        self.interrupt.raise_after(InterruptState::Connection, || self.handle.shutdown());
     }
 
     /// Whether the connection is to end.
