@@ -586,7 +586,9 @@ fn rows_that_many_share_are_few_entries_and_still_locks() {
         // One who shares it goes on, one who does not waits behind the writer.
         assert_eq!(lock(&mut last, tree, 700, S, Wait::NoWait).unwrap().as_deref(), Some("row"));
         assert!(lock(&mut rc(engine), tree, 700, S, Wait::NoWait).is_err());
-        sharers.into_iter().for_each(|mut txn| drop(txn.commit().unwrap()));
+        for mut txn in sharers {
+            txn.commit().unwrap();
+        }
         assert_eq!(lock(&mut last, tree, 701, X, Wait::NoWait).unwrap().as_deref(), Some("row"));
         last.commit().unwrap();
         waiting.done().commit().unwrap();
