@@ -118,7 +118,15 @@ impl Printer {
         self.ident(&column.name);
         self.out.push(' ');
         self.data_type(&column.data_type);
+        let collation = |printer: &mut Self| {
+            if let Some(collation) = &column.collation {
+                printer.word(" collate ");
+                printer.ident(collation);
+            }
+        };
         if let Some(generated) = &column.generated {
+            // Behind the expression there may be none.
+            collation(self);
             self.word(" generated always as (");
             self.expr(&generated.expr, 0);
             self.word(if generated.stored { ") stored" } else { ") virtual" });
@@ -147,9 +155,8 @@ impl Printer {
             self.word(" comment ");
             self.text(comment);
         }
-        if let Some(collation) = &column.collation {
-            self.word(" collate ");
-            self.ident(collation);
+        if column.generated.is_none() {
+            collation(self);
         }
         self.flag(column.invisible, " invisible");
         if let Some(check) = &column.check {

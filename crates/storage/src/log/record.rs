@@ -345,8 +345,9 @@ impl Change<'_> {
             TRUNCATE => {
                 let keep = self.number(0)?;
                 let right = word(self.body, 2)?;
-                (keep <= page.as_ref().count()).then_some(())?;
-                page.truncate(keep, &self.body[6..], right);
+                let high = self.body.get(6..)?;
+                page.as_ref().can_truncate(keep, high).then_some(())?;
+                page.truncate(keep, high, right);
                 Some(())
             }
             FORMAT_PAGE => {

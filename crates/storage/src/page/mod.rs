@@ -198,6 +198,18 @@ impl<'a> PageRef<'a> {
         &self.0[off..off + u16_at(self.0, AT_LOW_LEN) as usize]
     }
 
+    /// Whether the first `keep` entries fit between the low fence and `high`.
+    pub fn can_truncate(self, keep: usize, high: &[u8]) -> bool {
+        let skip = common_prefix(self.low(), high);
+        let cell = |index: usize| {
+            let key = (self.prefix_len() + self.suffix(index).len()).checked_sub(skip)?;
+            Some(SLOT + CELL_HEAD + key + self.value(index).len())
+        };
+        let cells: Option<usize> = (0..keep.min(self.count())).map(cell).sum();
+        keep <= self.count()
+            && cells.is_some_and(|cells| HEADER + self.low().len() + high.len() + cells <= PAGE)
+    }
+
     /// Least key beyond the page.
     #[inline]
     pub fn high(self) -> Option<&'a [u8]> {
