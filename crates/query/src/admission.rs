@@ -186,12 +186,8 @@ impl Share {
     pub fn give(&mut self, bytes: u64) {
         let given = bytes.min(self.bytes);
         self.bytes -= given;
-        self.give_back(given);
-    }
-
-    fn give_back(&self, bytes: u64) {
         let mut line = self.room.line.lock();
-        line.used_bytes -= bytes;
+        line.used_bytes -= given;
         if self.bytes == 0 && line.beyond == Some(self.ticket) {
             line.beyond = None;
         }

@@ -257,6 +257,7 @@ impl<'p> Grouper<'p> {
         let states = &mut self.table.states[group * count..(group + 1) * count];
         let sums = self.sums.get_or_insert_with(|| Sums::new(&plan.aggregates, frame.params));
         sums.tape.run(&frame.slots);
+        let held_before = self.table.held_bytes;
         for (number, (state, call)) in states.iter_mut().zip(&plan.aggregates).enumerate() {
             if sums.value(number).is_some_and(|value| state.add_small(value)) {
                 continue;
@@ -265,7 +266,7 @@ impl<'p> Grouper<'p> {
             state.add(call, cx)?;
             self.table.held_bytes = self.table.held_bytes + state.held_bytes() - before;
         }
-        if self.table.held_bytes > 0 {
+        if self.table.held_bytes > held_before {
             // One group may outgrow its memory, but not before there is room for an operator.
             self.memory.allows(self.table.bytes());
         }

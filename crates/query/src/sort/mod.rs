@@ -4,8 +4,8 @@
 //! the order in which rows came. With a limit only the best rows are kept: whenever twice the limit has gathered, the
 //! worse half goes.
 //!
-//! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files, deleted
-//! when opened; nothing of them survives a crash. As soon as there are so many runs that were merged equally often
+//! A run is a sequence of `[key length u32][payload length u32][key][payload]`. Runs live in temporary files; nothing
+//! of them survives a crash. As soon as there are so many runs that were merged equally often
 //! as memory has buffers for, they become one: so each row is written anew as often as the number of runs has digits.
 
 mod distinct;

@@ -15,6 +15,7 @@ pub(super) const BUFFER_BYTES: usize = 64 << 10;
 const WRITE_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=256 << 10;
 /// Bytes that each reader of a merge reads at once.
 const READ_BYTES: std::ops::RangeInclusive<usize> = READ_BYTES_MIN..=256 << 10;
+/// The least of that.
 pub(super) const READ_BYTES_MIN: usize = 4 << 10;
 /// Octets of a record's two lengths.
 const HEADER_BYTES: usize = 8;
