@@ -108,9 +108,7 @@ impl Server {
         command.arg(format!("--socket={}", scratch.join("s.sock").display()));
         command.arg(format!("--port={}", free_port())).arg("--bind-address=127.0.0.1");
         if self.engine.kind != Kind::Keel {
-            let temporary = folder.join("tmp");
-            fs::create_dir_all(&temporary).map_err(text)?;
-            command.arg(format!("--tmpdir={}", temporary.display()));
+            command.arg(format!("--tmpdir={}", temporary_dir(folder)?.display()));
             command.arg(format!("--pid-file={}", folder.join("pid").display())).args(root_user());
         }
         if self.engine.kind == Kind::MySql {
@@ -259,6 +257,13 @@ fn option_file(kind: Kind, setup: &Setup) -> String {
     text
 }
 
+/// Where another's server keeps its temporary tables: one that starts removes whatever looks like one there.
+fn temporary_dir(folder: &Path) -> Result<PathBuf, String> {
+    let temporary = folder.join("tmp");
+    fs::create_dir_all(&temporary).map_err(|error| format!("{}: {error}", temporary.display()))?;
+    Ok(temporary)
+}
+
 /// Makes an empty server's data in `folder/data`.
 pub fn install(engine: &Engine, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -269,6 +274,7 @@ pub fn install(engine: &Engine, folder: &Path) -> Result<(), String> {
                 crate::engines::in_path("mariadb-install-db").ok_or("mariadb-install-db is not installed")?;
             let mut command = Command::new(install);
             command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+            command.env("TMPDIR", temporary_dir(folder)?);
             command
         }
         Kind::MySql => {

@@ -76,6 +76,14 @@ pub fn make_scratch_dir(label: &str) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
+/// Where a MariaDB in a folder keeps temporary tables: one that starts removes whatever looks like one, also those
+/// of another server that is being set up beside it.
+fn mariadb_temporary_dir(dir: &Path) -> io::Result<PathBuf> {
+    let temporary = dir.join("tmp");
+    fs::create_dir_all(&temporary)?;
+    Ok(temporary)
+}
+
 impl Server {
     /// Starts a server in a scratch folder with extra options such as `--innodb-buffer-pool-size=64M`.
     pub fn start(engine: Engine, options: &[&str]) -> io::Result<Server> {
@@ -88,6 +96,7 @@ impl Server {
         fs::create_dir_all(&dir)?;
         if engine == Engine::MariaDb && !dir.join("data").exists() {
             let output = Command::new("mariadb-install-db")
+                .env("TMPDIR", mariadb_temporary_dir(&dir)?)
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
                 .arg(format!("--datadir={}", dir.join("data").display()))
                 .args(root_user())
@@ -157,10 +166,7 @@ impl Server {
                 let mut command = Command::new("mariadbd");
                 command.args(["--no-defaults", "--bind-address=127.0.0.1"]).args(root_user());
                 command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
-                // A server that starts removes what looks like a temporary table of one before it.
-                let temporary = self.dir.join("tmp");
-                fs::create_dir_all(&temporary)?;
-                command.arg(format!("--tmpdir={}", temporary.display()));
+                command.arg(format!("--tmpdir={}", mariadb_temporary_dir(&self.dir)?.display()));
                 command
             }
         };
