@@ -42,6 +42,7 @@ pub mod prepared;
 mod purge;
 mod purge_walk;
 mod recovery;
+mod redo_window;
 mod registry;
 mod report;
 mod resize;

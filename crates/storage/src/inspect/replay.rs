@@ -25,7 +25,7 @@ use crate::layout::PAGE;
 use crate::log::scan::Scan;
 use crate::log::segments::Segments;
 use crate::page::{PageMut, PageRef};
-use crate::recovery::{Change, Window};
+use crate::redo_window::{Change, Window};
 use crate::space::file_name;
 
 /// Bytes of log applied at a time, at least and at most.

@@ -1,0 +1,144 @@
+//! Windows of the log: groups read together, and what they do to which pages.
+//!
+//! Changes are noted in parts, and a page always falls into the same part: whoever applies one part of each window, in their
+//! order, sees all changes of its pages in the order of the log.
+
+use keel_base::Lsn;
+use parking_lot::Mutex;
+
+use crate::fault::{StoreError, StoreResult};
+use crate::log::record::{Malformed, Record, Records};
+use crate::log::scan::Batch;
+use crate::page::touched::Touched;
+use crate::store::UserRecord;
+
+/// What a group does to one page.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    /// Tree and page.
+    pub at: (u32, u32),
+    /// Where in the batch its first record of the page begins, and where the last ends.
+    pub from: u32,
+    until: u32,
+    /// Where the group begins and ends.
+    group: u32,
+    group_end: u32,
+}
+
+/// The changes of one page in a window, in the order of the log.
+pub type Run<'c> = &'c [Change];
+
+/// Groups of the log, and what they do to pages, in parts.
+pub struct Window {
+    /// The groups.
+    pub batch: Batch,
+    /// Changes by part, in the order of the log; each part is taken once.
+    parts: Vec<Mutex<Vec<Change>>>,
+    /// User records: end of their group, kind, first byte and length.
+    users: Vec<(u32, u8, u32, u32)>,
+    /// End of the last group in the stream.
+    pub end: u64,
+}
+
+fn malformed(lsn: u64) -> StoreError {
+    StoreError::Corrupt { file: "redo".into(), page: 0, what: format!("malformed group at {lsn}") }
+}
+
+impl Window {
+    /// Finds the changes of a batch.
+    pub fn new(batch: Batch, end: u64, parts: usize) -> StoreResult<Window> {
+        let room = batch.len() * 2 / parts + 16;
+        let mut window = Window { batch, parts: Vec::new(), users: Vec::new(), end };
+        let mut by_part: Vec<Vec<Change>> = (0..parts).map(|_| Vec::with_capacity(room)).collect();
+        let mut of_group: Vec<Change> = Vec::new();
+        for index in 0..window.batch.len() {
+            window.note(index, &mut of_group)?;
+            for change in of_group.drain(..) {
+                by_part[part_of(change.at, parts)].push(change);
+            }
+        }
+        window.parts = by_part.into_iter().map(Mutex::new).collect();
+        Ok(window)
+    }
+
+    /// Notes which pages a group changes.
+    fn note(&mut self, index: usize, of_group: &mut Vec<Change>) -> StoreResult<()> {
+        let (lsn, bytes) = self.batch.group(index);
+        let group = (lsn - self.batch.start()) as u32;
+        let group_end = group + bytes.len() as u32;
+        let mut records = Records::new(bytes);
+        loop {
+            let from = group + records.position() as u32;
+            let Some(record) = records.next() else { return Ok(()) };
+            let until = group + records.position() as u32;
+            match record.map_err(|Malformed| malformed(lsn))? {
+                Record::Page { at, .. } => match of_group.iter_mut().rev().find(|change| change.at == at) {
+                    Some(change) => change.until = until,
+                    None => of_group.push(Change { at, from, until, group, group_end }),
+                },
+                Record::User(kind, payload) => {
+                    let len = payload.len() as u32;
+                    self.users.push((group_end, kind, until - len, len));
+                }
+                Record::Start => {}
+            }
+        }
+    }
+
+    /// Hands user records on.
+    pub fn replay(&self, replay: &mut dyn FnMut(&UserRecord<'_>)) {
+        for (end, kind, at, len) in &self.users {
+            let payload = &self.batch.bytes()[*at as usize..][..*len as usize];
+            replay(&UserRecord { lsn: Lsn(self.batch.start() + u64::from(*end)), kind: *kind, payload });
+        }
+    }
+
+    /// Takes the changes of a part, sorted by page.
+    pub fn take_sorted(&self, part: usize) -> Vec<Change> {
+        let mut changes = std::mem::take(&mut *self.parts[part].lock());
+        changes.sort_unstable_by_key(|c| (u64::from(c.at.0) << 32 | u64::from(c.at.1), c.from));
+        changes
+    }
+
+    /// End in the stream of the group of a change.
+    pub fn end_of(&self, change: &Change) -> u64 {
+        self.batch.start() + u64::from(change.group_end)
+    }
+
+    /// Start in the stream of the group of a change.
+    pub fn start_of(&self, change: &Change) -> u64 {
+        self.batch.start() + u64::from(change.group)
+    }
+
+    fn records(&self, change: &Change) -> Records<'_> {
+        Records::of_part(&self.batch.bytes()[change.from as usize..change.until as usize])
+    }
+
+    /// Whether the first that the group does to the page is to write the whole of it.
+    pub fn is_rewritten(&self, change: &Change) -> bool {
+        matches!(self.records(change).next(), Some(Ok(Record::Page { change, .. })) if change.is_whole())
+    }
+
+    /// Does to the page what the group did to it; gives what that touched.
+    pub fn apply(&self, change: &Change, bytes: &mut [u8]) -> StoreResult<Touched> {
+        let mut touched = Touched::NONE;
+        for record in self.records(change) {
+            let record = record.map_err(|Malformed| malformed(self.start_of(change)))?;
+            let Record::Page { at, change: what } = record else { continue };
+            if at == change.at {
+                let changed = what.apply(at, bytes).map_err(|_| StoreError::Corrupt {
+                    file: crate::space::file_name(keel_base::TreeId(at.0)),
+                    page: at.1,
+                    what: format!("redo at {} does not fit: {what:?}", self.start_of(change)),
+                })?;
+                touched = touched.and(changed);
+            }
+        }
+        Ok(touched)
+    }
+}
+
+/// The part of a page: neighbours stay together.
+fn part_of(at: (u32, u32), parts: usize) -> usize {
+    (at.0.wrapping_mul(7).wrapping_add(at.1 >> 3)) as usize % parts
+}
