@@ -5,7 +5,8 @@
 //! appliers; a page always falls into the same part. Each *applier* sorts its part of a window by page, has pages read many
 //! at a time and in the order of the files, and applies what they lack; what is known to be newer than the window is not
 //! read at all. Between the stages lies one window at most, so five of them, each with about as much again for its changes,
-//! are what recovery takes beside the pool: two thirds of the pool at most.
+//! and the changes of one that are being sorted, are what recovery takes beside the pool: seven tenths of the pool at most.
+//! The memory of a window that is done serves the next.
 //!
 //! A page takes a group if its LSN lies before the group's end. Pages are independent of each other here: one may leave
 //! memory with a group whose other pages are still old. Files that are gone belong to dropped trees: their records are
@@ -32,7 +33,7 @@ use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::scan::{Scan, read_ahead};
 use crate::page::{PageMut, PageRef};
-use crate::redo_window::{Change, Run, Window};
+use crate::redo_window::{Change, Run, Spare, Window};
 use crate::registry::REGISTRY;
 use crate::space::Space;
 use crate::store::UserRecord;
@@ -46,9 +47,13 @@ const WINDOW_SHARE: usize = 16;
 const PREFETCH: usize = 128;
 /// Damaged pages that are named one by one.
 const DAMAGE_LINES_MAX: u64 = 20;
+/// Changes whose records are fetched ahead.
+const CHANGES_AHEAD: usize = 12;
 /// Pages whose LSN an applier remembers between windows, and the same of all appliers for each frame of the pool.
 const KNOWN_MAX: usize = 1 << 19;
 const KNOWN_FOR_FRAME: usize = 8;
+/// Windows at most whose memory waits for the parser.
+const SPARES: usize = 1;
 /// Appliers: while one waits for pages another has work.
 const APPLIERS_PER_WORKER: usize = 2;
 
@@ -71,8 +76,9 @@ pub fn recover(
 ) -> StoreResult<Recovered> {
     core.log.segments.sync()?;
     let workers = keel_runtime::worker_count().max(1);
-    let appliers = Appliers::start(core, workers * APPLIERS_PER_WORKER, workers);
-    let windows = start_parser(core, checkpoint, appliers.parts());
+    let (spares, again) = channel(SPARES);
+    let appliers = Appliers::start(core, workers * APPLIERS_PER_WORKER, workers, &spares);
+    let windows = start_parser(core, checkpoint, appliers.parts(), again);
     let mut done = Recovered::default();
     let mut result = Ok(());
     while let Some(window) = windows.recv() {
@@ -95,14 +101,19 @@ pub fn recover(
 }
 
 /// Starts the reader and the parser; gives windows until the end of the log.
-fn start_parser(core: &Arc<Core>, checkpoint: u64, parts: usize) -> Receiver<StoreResult<Window>> {
+fn start_parser(
+    core: &Arc<Core>,
+    checkpoint: u64,
+    parts: usize,
+    spares: Receiver<Spare>,
+) -> Receiver<StoreResult<Window>> {
     let bytes = (core.pool.len() * PAGE / WINDOW_SHARE).clamp(WINDOW_MIN, WINDOW_MAX);
     let (sender, receiver) = channel(1);
     let core = core.clone();
     fiber::spawn_service("redo parser", move || {
         let mut scan = Scan::ahead(checkpoint, read_ahead(&core, checkpoint));
         loop {
-            let window = next_window(&mut scan, bytes, parts);
+            let window = next_window(&mut scan, bytes, parts, spares.try_recv().unwrap_or_default());
             // What was read is on the device: pages that take it may be flushed.
             core.log.recovered_to(scan.position(), scan.last_crc(), scan.last_start());
             let last = match &window {
@@ -118,9 +129,9 @@ fn start_parser(core: &Arc<Core>, checkpoint: u64, parts: usize) -> Receiver<Sto
     receiver
 }
 
-fn next_window(scan: &mut Scan<'_>, bytes: usize, parts: usize) -> StoreResult<Window> {
-    let batch = scan.batch(bytes)?;
-    Window::new(batch, scan.position(), parts)
+fn next_window(scan: &mut Scan<'_>, bytes: usize, parts: usize, spare: Spare) -> StoreResult<Window> {
+    let batch = scan.batch(bytes, spare.bytes)?;
+    Window::new(batch, scan.position(), parts, spare.changes)
 }
 
 /// The appliers, each with the windows that wait for it.
@@ -134,7 +145,7 @@ struct Appliers {
 type Damaged = Arc<AtomicU64>;
 
 impl Appliers {
-    fn start(core: &Arc<Core>, parts: usize, workers: usize) -> Appliers {
+    fn start(core: &Arc<Core>, parts: usize, workers: usize, spares: &Sender<Spare>) -> Appliers {
         let ended = Arc::new(Semaphore::new(0));
         let failure: Arc<Mutex<Option<StoreError>>> = Arc::default();
         let damaged = Damaged::default();
@@ -145,12 +156,12 @@ impl Appliers {
             let (sender, receiver) = channel::<Arc<Window>>(1);
             windows.push(sender);
             let (core, ended, failure) = (core.clone(), ended.clone(), failure.clone());
-            let damaged = damaged.clone();
+            let (damaged, spares) = (damaged.clone(), spares.clone());
             fiber::spawn_on(part % workers, move || {
                 let _ended = Ended { ended: &ended, failure: &failure };
                 let (touched, known) = (BTreeMap::new(), HashMap::new());
                 let applier = Applier { core: &core, at_once, touched, known, known_max, damaged };
-                if let Err(e) = applier.run(part, &receiver) {
+                if let Err(e) = applier.run(part, &receiver, &spares) {
                     failure.lock().get_or_insert(e);
                 }
             });
@@ -213,9 +224,20 @@ struct Applier<'c> {
 }
 
 impl Applier<'_> {
-    fn run(mut self, part: usize, windows: &Receiver<Arc<Window>>) -> StoreResult<()> {
+    fn run(
+        mut self,
+        part: usize,
+        windows: &Receiver<Arc<Window>>,
+        spares: &Sender<Spare>,
+    ) -> StoreResult<()> {
+        let mut changes = Vec::new();
         while let Some(window) = windows.recv() {
-            self.apply(&window, &window.take_sorted(part))?;
+            window.take_sorted(part, &mut changes);
+            self.apply(&window, &changes)?;
+            // Whoever is the last to need the window gives its memory on; where there is enough, it is freed.
+            if let Some(window) = Arc::into_inner(window) {
+                let _ = spares.try_send(window.into_spare());
+            }
         }
         let mut spaces = self.touched.values().filter(|space| !space.is_dropped());
         spaces.try_for_each(|space| space.file.sync_data().map_err(|e| space.io_error(0, "sync", e)))
@@ -263,7 +285,10 @@ impl Applier<'_> {
         runs: &mut Vec<Run<'_>>,
     ) -> StoreResult<()> {
         self.core.pool.read_together(wanted)?;
-        for ((space, page), run) in wanted.drain(..).zip(runs.drain(..)) {
+        for (number, ((space, page), run)) in wanted.drain(..).zip(runs.iter()).enumerate() {
+            if let Some(next) = runs.get(number + 1) {
+                next.iter().take(CHANGES_AHEAD).for_each(|change| window.prefetch(change));
+            }
             let done = self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
                 let result = self.apply_run(window, &space, frame, run);
                 // SAFETY: latched above, and nobody else gives the latch up.
@@ -281,6 +306,7 @@ impl Applier<'_> {
                 self.known.insert(run[0].at, lsn);
             }
         }
+        runs.clear();
         fiber::tick();
         Ok(())
     }
@@ -305,7 +331,10 @@ impl Applier<'_> {
         if before == 0 && PageRef::new(bytes).is_zero() && !lacking.first().is_some_and(begins) {
             return Err(space.corrupt(run[0].at.1, "nothing is there"));
         }
-        for change in lacking {
+        for (number, change) in lacking.iter().enumerate() {
+            if let Some(ahead) = lacking.get(number + CHANGES_AHEAD) {
+                window.prefetch(ahead);
+            }
             let touched = window.apply(change, bytes)?;
             self.core.pool.frame(frame).touch_bytes(touched);
         }

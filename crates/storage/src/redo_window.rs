@@ -3,6 +3,7 @@
 //! Changes are noted in parts, and a page always falls into the same part: whoever applies one part of each window, in their
 //! order, sees all changes of its pages in the order of the log.
 
+use hashbrown::HashMap;
 use keel_base::Lsn;
 use parking_lot::Mutex;
 
@@ -13,7 +14,7 @@ use crate::page::touched::Touched;
 use crate::store::UserRecord;
 
 /// What a group does to one page.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
     /// Tree and page.
     pub at: (u32, u32),
@@ -40,16 +41,37 @@ pub struct Window {
     pub end: u64,
 }
 
+/// Bytes of a line of the processor's caches, and lines of a change that are fetched ahead.
+const LINE: usize = 64;
+const LINES_AHEAD: usize = 4;
+
+#[inline]
+fn prefetch(_address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(_address.cast())
+    };
+}
+
+/// Memory of a window that is done, for one to come: it would be given back to the system and faulted in again.
+#[derive(Default)]
+pub struct Spare {
+    /// For [`Scan::batch`](crate::log::scan::Scan::batch).
+    pub bytes: Vec<u8>,
+    /// For [`Window::new`].
+    pub changes: Vec<Vec<Change>>,
+}
+
 fn malformed(lsn: u64) -> StoreError {
     StoreError::Corrupt { file: "redo".into(), page: 0, what: format!("malformed group at {lsn}") }
 }
 
 impl Window {
-    /// Finds the changes of a batch.
-    pub fn new(batch: Batch, end: u64, parts: usize) -> StoreResult<Window> {
-        let room = batch.len() * 2 / parts + 16;
+    /// Finds the changes of a batch, in so many parts; `by_part` are empty vectors to use.
+    pub fn new(batch: Batch, end: u64, parts: usize, mut by_part: Vec<Vec<Change>>) -> StoreResult<Window> {
         let mut window = Window { batch, parts: Vec::new(), users: Vec::new(), end };
-        let mut by_part: Vec<Vec<Change>> = (0..parts).map(|_| Vec::with_capacity(room)).collect();
+        by_part.resize_with(parts, Vec::new);
         let mut of_group: Vec<Change> = Vec::new();
         for index in 0..window.batch.len() {
             window.note(index, &mut of_group)?;
@@ -93,11 +115,43 @@ impl Window {
         }
     }
 
-    /// Takes the changes of a part, sorted by page.
-    pub fn take_sorted(&self, part: usize) -> Vec<Change> {
-        let mut changes = std::mem::take(&mut *self.parts[part].lock());
-        changes.sort_unstable_by_key(|c| (u64::from(c.at.0) << 32 | u64::from(c.at.1), c.from));
-        changes
+    /// Takes the changes of a part into `sorted`: page by page in the order of files, those of a page in the order of the log.
+    pub fn take_sorted(&self, part: usize, sorted: &mut Vec<Change>) {
+        let mut changes = self.parts[part].lock();
+        // A page changes many times in a window. So pages are sorted, not changes, which then have their places.
+        let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut pages: Vec<((u32, u32), u32)> = Vec::new();
+        let of_change: Vec<u32> = changes
+            .iter()
+            .map(|change| {
+                let number = *numbers.entry(change.at).or_insert_with(|| {
+                    pages.push((change.at, 0));
+                    pages.len() as u32 - 1
+                });
+                pages[number as usize].1 += 1;
+                number
+            })
+            .collect();
+        let mut order: Vec<u32> = (0..pages.len() as u32).collect();
+        order.sort_unstable_by_key(|number| pages[*number as usize].0);
+        let mut place = 0;
+        for number in order {
+            let count = &mut pages[number as usize].1;
+            place += std::mem::replace(count, place);
+        }
+        sorted.clear();
+        sorted.resize(changes.len(), Change::default());
+        for (change, number) in changes.drain(..).zip(of_change) {
+            let place = &mut pages[number as usize].1;
+            sorted[*place as usize] = change;
+            *place += 1;
+        }
+    }
+
+    /// Its memory, once all parts are taken.
+    pub fn into_spare(self) -> Spare {
+        let changes = self.parts.into_iter().map(Mutex::into_inner).collect();
+        Spare { bytes: self.batch.into_bytes(), changes }
     }
 
     /// End in the stream of the group of a change.
@@ -117,6 +171,12 @@ impl Window {
     /// Whether the first that the group does to the page is to write the whole of it.
     pub fn is_rewritten(&self, change: &Change) -> bool {
         matches!(self.records(change).next(), Some(Ok(Record::Page { change, .. })) if change.is_whole())
+    }
+
+    /// Has the processor fetch the records of a change, which lie anywhere in the window, while it works on others.
+    pub fn prefetch(&self, change: &Change) {
+        let records = &self.batch.bytes()[change.from as usize..change.until as usize];
+        records.chunks(LINE).take(LINES_AHEAD).for_each(|line| prefetch(line.as_ptr()));
     }
 
     /// Does to the page what the group did to it; gives what that touched.

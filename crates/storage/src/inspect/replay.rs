@@ -70,11 +70,11 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
     let mut groups = 0;
     let mut applied = None;
     loop {
-        let batch = scan.batch(window)?;
+        let batch = scan.batch(window, Vec::new())?;
         groups += batch.len() as u64;
         let next = match batch.len() {
             0 => None,
-            _ => Some(Window::new(batch, scan.position(), count)),
+            _ => Some(Window::new(batch, scan.position(), count, Vec::new())),
         };
         if let Some(applied) = applied.take() {
             replay.wait(applied)?;
@@ -171,7 +171,8 @@ impl Replay {
     }
 
     fn apply_part(&self, window: &Window, number: usize) -> StoreResult<()> {
-        let changes = window.take_sorted(number);
+        let mut changes = Vec::new();
+        window.take_sorted(number, &mut changes);
         let mut part = std::mem::take(&mut *self.parts[number].lock());
         let mut buffer = AlignedBuf::new(AT_ONCE * PAGE);
         let mut runs = Vec::with_capacity(AT_ONCE);

@@ -89,6 +89,11 @@ impl Batch {
         self.start
     }
 
+    /// The memory of the groups.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// All groups.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -193,16 +198,19 @@ impl<'s> Scan<'s> {
         Ok(true)
     }
 
-    /// The next groups, up to about `bytes_max`; none at the end of the stream.
-    pub fn batch(&mut self, bytes_max: usize) -> StoreResult<Batch> {
+    /// The next groups, up to about `bytes_max`; none at the end of the stream. `spare` is memory to go on with.
+    pub fn batch(&mut self, bytes_max: usize, mut spare: Vec<u8>) -> StoreResult<Batch> {
         let skipped = self.at;
         self.bytes.reserve(bytes_max + AHEAD);
         let mut bounds = vec![0];
         while self.at - skipped < bytes_max && self.pass()? {
             bounds.push(self.at - skipped);
         }
-        let rest = self.bytes.split_off(self.at.min(self.bytes.len()));
-        let mut bytes = std::mem::replace(&mut self.bytes, rest);
+        let end = self.at.min(self.bytes.len());
+        spare.clear();
+        spare.extend_from_slice(&self.bytes[end..]);
+        let mut bytes = std::mem::replace(&mut self.bytes, spare);
+        bytes.truncate(end);
         bytes.drain(..skipped.min(bytes.len()));
         let start = self.start + skipped as u64;
         self.start += self.at as u64;
