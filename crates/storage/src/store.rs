@@ -115,6 +115,8 @@ pub struct StoreStatus {
     pub read_requests: u64,
     /// Pages read from files.
     pub reads: u64,
+    /// Those of them that were read ahead of a scan.
+    pub reads_ahead: u64,
     /// Pages made anew.
     pub creates: u64,
     /// Pages written to files.
@@ -306,6 +308,13 @@ fn open_spaces(tree_dir: &Path, direct: bool) -> StoreResult<HashMap<u32, Arc<Sp
         }
     }
     Ok(spaces)
+}
+
+impl StoreStatus {
+    /// Pages that somebody needed who had to wait for them.
+    pub fn misses(&self) -> u64 {
+        self.reads.saturating_sub(self.reads_ahead)
+    }
 }
 
 impl Store {
@@ -563,6 +572,7 @@ impl Store {
             pages_beyond: pool.stray_count() as u64,
             read_requests: pool.counters.requests.total(),
             reads: load(&pool.counters.reads),
+            reads_ahead: load(&pool.counters.reads_ahead),
             creates: load(&pool.counters.creates),
             writes: load(&self.flush.pages_written),
             page_bytes: load(&self.flush.page_bytes),

@@ -153,11 +153,16 @@ fn a_scan_reads_ahead_and_a_short_one_does_not() {
         let before = reads(engine);
         let mut most = 0;
         let mut last = before;
+        let misses = engine.status().store.misses();
         while scan.next(&mut txn).unwrap().is_some() {
             most = most.max(reads(engine) - last);
             last = reads(engine);
         }
         assert!(most >= 4, "no more than {most} pages were read at once");
         assert!(last - before < 1100, "{} reads for about 1000 leaves", last - before);
+        let status = engine.status().store;
+        let misses = status.misses() - misses;
+        assert!(misses < 100, "the scan waited for {misses} pages by itself");
+        assert!(status.reads_ahead > 700, "{} pages were read ahead", status.reads_ahead);
     });
 }

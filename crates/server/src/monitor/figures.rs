@@ -59,8 +59,8 @@ impl Figures {
     pub fn hit_rate(&self) -> (u64, u64) {
         let (now, before) = (&self.status.store, &self.before.store);
         let requests = now.read_requests.saturating_sub(before.read_requests);
-        let reads = now.reads.saturating_sub(before.reads);
-        (requests, (requests.saturating_sub(reads) * 1000).checked_div(requests).unwrap_or(0))
+        let misses = now.misses().saturating_sub(before.misses());
+        (requests, (requests.saturating_sub(misses) * 1000).checked_div(requests).unwrap_or(0))
     }
 }
 

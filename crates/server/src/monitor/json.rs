@@ -215,6 +215,7 @@ fn pool(figures: &Figures) -> Json {
         ("dirty", Json::Number(store.pages_dirty)),
         ("requests", Json::Number(store.read_requests)),
         ("reads", Json::Number(store.reads)),
+        ("reads_ahead", Json::Number(store.reads_ahead)),
         ("created", Json::Number(store.creates)),
         ("written", Json::Number(store.writes)),
         ("evicted", Json::Number(store.evictions)),

@@ -376,6 +376,11 @@ fn pool(out: &mut String, figures: &Figures) {
             line!(out, "Buffer pool hit rate {rate} / 1000, young-making rate 0 / 1000 not 0 / 1000")
         }
     }
+    line!(
+        out,
+        "Pages read ahead {:.2}/s, evicted without access 0.00/s, Random read ahead 0.00/s",
+        figures.rate(|status| status.store.reads_ahead)
+    );
     line!(out, "LRU len: {data}, unzip_LRU len: 0");
 }
 

@@ -155,6 +155,8 @@ struct ReadOften<T>(T);
 pub struct Counters {
     /// Pages read from files.
     pub reads: AtomicU64,
+    /// Those of them that were read ahead of a scan.
+    pub reads_ahead: AtomicU64,
     /// Pages made anew.
     pub creates: AtomicU64,
     /// Pages evicted.

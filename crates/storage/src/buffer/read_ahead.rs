@@ -53,6 +53,7 @@ impl Pool {
             }
         }
         let frames = self.read_claimed(owned);
+        self.counters.reads_ahead.fetch_add(frames.len() as u64, Relaxed);
         let mut ring = self.scanned.lock();
         for (frame, page) in frames {
             ring.push_back((frame, space.id.0, page));
