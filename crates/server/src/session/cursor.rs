@@ -43,7 +43,7 @@ impl ClientSession {
             return Ok(());
         };
         if let Some(prepared) = self.core.statements.get(number) {
-            prepared.cursor = Some(rows);
+            prepared.cursor = Some(Box::new(rows));
         }
         self.send_cursor_columns(conn, &columns);
         Ok(())

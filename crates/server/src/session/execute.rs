@@ -439,7 +439,7 @@ impl ClientSession {
             return Err(errors::unknown_stmt_handler(execute.statement, "mysqld_stmt_execute"));
         };
         if let Some(error) = &prepared.long_failed {
-            return Err(error.clone());
+            return Err((**error).clone());
         }
         // Given back once the statement has run.
         let _long_memory = prepared.long_memory.take();
